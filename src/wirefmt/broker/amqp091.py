@@ -26,6 +26,7 @@ from wirefmt.amqp091.server import Peer
 from wirefmt.amqp091.states import ChannelState
 from wirefmt.broker.bindings import TABLES
 from wirefmt.broker.credentials import is_password
+from wirefmt.broker.permissions import Permissions, amqp091_needs
 from wirefmt.broker.routing import LONGEST, PREDECLARED, Exchange, Item, Limits, Published, Queue, Refusal, Router
 from wirefmt.connection.contract import Disconnected
 from wirefmt.convert import Container, Wire
@@ -39,10 +40,12 @@ class BrokerOptions:
     Attributes:
         users: passwords by user name; None: everybody is let in.
         virtual_hosts: their names. Every one has exchanges and queues of its own.
+        permissions: what the users may do; None: everything.
     """
 
     users: Mapping[str, str] | None = field(default_factory=lambda: {"guest": "guest"})
     virtual_hosts: frozenset[str] = frozenset(("/",))
+    permissions: Permissions | None = None
 
 
 class Subscriber:
@@ -160,6 +163,8 @@ class Broker:
             if view is None or view.state is ChannelState.CLOSING:
                 return  # its channel was closed by the answer to an event before it
         try:
+            if self.options.permissions is not None:
+                self._permit(peer, event, self.options.permissions)
             action(self, peer, event)
         except Refusal as refusal:
             peer.refuse(event, refusal.code, refusal.reason)
@@ -172,6 +177,17 @@ class Broker:
 
     def closed(self, peer: Peer) -> None:
         self._sessions.pop(peer, None)
+
+    def _permit(self, peer: Peer, event: Event, permissions: Permissions) -> None:
+        """Raises Refusal if the user may not do this."""
+        session = self.session(peer)
+        view = session.views.get(getattr(event, "channel", 0))
+        for action, name in amqp091_needs(event, view.named if view is not None else str):
+            if not permissions.may(session.user, action, name):
+                host = session.host.name if session.host is not None else ""
+                right = action.partition(".")[2]
+                text = f"{right} access to '{name}' in vhost '{host}' refused for user '{session.user}'"
+                raise Refusal(ACCESS_REFUSED, text)
 
     # ---- the connection
 

@@ -40,6 +40,7 @@ from wirefmt.amqp10.events import (
 from wirefmt.amqp10.links import Link, Receiver, Sender
 from wirefmt.amqp10.server import Peer
 from wirefmt.broker.credentials import is_password
+from wirefmt.broker.permissions import Permissions, amqp10_needs
 from wirefmt.broker.routing import Item, Published, Queue, Refusal, Router
 from wirefmt.connection.contract import Acknowledged, Disconnected, WindowOpened
 from wirefmt.connection.sasl import ScramCredentials
@@ -66,12 +67,14 @@ class BrokerOptions:
         credit: messages that a sender may have unsettled.
         declare: True: a queue is made when it is first named. False: it must have been made by `Broker.queue`.
         transactions: open at a time on one connection.
+        permissions: what the users may do; None: everything.
     """
 
     users: Mapping[str, str] | None = None
     credit: int = 200
     declare: bool = True
     transactions: int = 100
+    permissions: Permissions | None = None
 
 
 class Address(NamedTuple):
@@ -131,6 +134,7 @@ class _Client:
     """What the broker knows of one connection."""
 
     def __init__(self) -> None:
+        self.user = ""
         self.targets: dict[Link, Address | None] = {}  # of links on which it sends to us; None: by `to`
         self.consumers: dict[Link, tuple[Queue, Subscriber]] = {}
         self.coordinators: set[Link] = set()
@@ -171,6 +175,7 @@ class Broker:
             client = self._clients[peer] = _Client()
         match event:
             case Login():
+                client.user = event.user_name or ""
                 self._login(peer, event)
             case amqp10.Open():
                 peer.accept(event, offered_capabilities=["ANONYMOUS-RELAY"], properties={"product": "wirefmt"})
@@ -228,7 +233,7 @@ class Broker:
             self._keep(peer, link)
             return
         try:
-            address, terminus = self._resolve(peer, terminus, link)
+            address, terminus = self._resolve(peer, client, terminus, link)
             if isinstance(link, Sender):
                 assert address is not None
                 if address.exchange:
@@ -269,7 +274,7 @@ class Broker:
             capabilities=source.capabilities,
         )
 
-    def _resolve(self, peer: Peer, terminus: Any, link: Link) -> tuple[Address | None, Any]:
+    def _resolve(self, peer: Peer, client: _Client, terminus: Any, link: Link) -> tuple[Address | None, Any]:
         """The address of a terminus, and the terminus as it is answered. Raises Refused, Refusal."""
         if terminus is None:
             raise Refused(INVALID_FIELD, "there is no terminus")
@@ -283,11 +288,17 @@ class Broker:
                 raise Refused(INVALID_FIELD, "a source has an address")
             return None, terminus
         address = parse_address(str(terminus.address))
-        self._declare(address)
+        self._declare(client, address, "read" if link.sends else "write")
         return address, terminus
 
-    def _declare(self, address: Address) -> None:
-        """A queue that is named may have to be made."""
+    def _declare(self, client: _Client, address: Address, right: str) -> None:
+        """A queue that is named may have to be made. Raises Refused if the user has no such right to the address."""
+        if self.options.permissions is not None:
+            missing = not address.exchange and self.options.declare and address.routing_key not in self.router.queues
+            for action, name in amqp10_needs(address.exchange, address.routing_key, right, missing):
+                if not self.options.permissions.may(client.user, action, name):
+                    text = f"{action.partition('.')[2]} access to '{name}' refused for user '{client.user}'"
+                    raise Refused(UNAUTHORIZED_ACCESS, text)
         if not address.exchange and self.options.declare:
             self.queue(address.routing_key)
 
@@ -313,7 +324,7 @@ class Broker:
                 if properties is None or properties.to is None:
                     raise Refused(INVALID_FIELD, "a message to the anonymous terminus has `to`")
                 address = parse_address(str(properties.to))
-                self._declare(address)
+                self._declare(client, address, "write")
             else:
                 _ = delivery.message  # it is one
             self._check(address, peer)

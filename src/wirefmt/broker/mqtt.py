@@ -20,6 +20,7 @@ from random import Random, SystemRandom
 from typing import Any, ClassVar, Final, Literal
 
 from wirefmt import mqtt
+from wirefmt.broker.permissions import Permissions
 from wirefmt.broker.routing import Item, Published, Router
 from wirefmt.broker.topics import Sharing, TopicTree
 from wirefmt.connection.contract import Acknowledged, Connected, Disconnected, WindowOpened
@@ -82,6 +83,7 @@ class BrokerOptions:
             function.
         authorise: called with the Client Identifier, "publish", "subscribe" or "will", and the topic or filter; returns 0, or
             the reason code to refuse with, as 0x87.
+        permissions: what the users may do besides; None: everything.
     """
 
     overlap: Literal["merged", "each"] = "merged"
@@ -99,6 +101,7 @@ class BrokerOptions:
     maximum_qos: Literal[0, 1, 2] = 2
     authenticate: Callable[[mqtt.Connect, Peer], int | Awaitable[int]] | None = None
     authorise: Callable[[str, str, str], int] = default_authorise
+    permissions: Permissions | None = None
 
 
 class Message:
@@ -176,6 +179,7 @@ class Subscriber:
     def __init__(self, identifier: str, session: Session) -> None:
         self.identifier = identifier
         self.session = session
+        self.user = ""
         self.peer: Peer | None = None
         self.subscriptions: dict[str, Subscription] = {}
         self.queue: deque[Queued] = deque()
@@ -276,6 +280,14 @@ class Broker:
     def closed(self, peer: Peer) -> None:
         pass
 
+    def _authorise(self, user: str, client: str, deed: str, topic: str) -> int:
+        """The code to refuse with; 0: it is allowed."""
+        code = self.options.authorise(client, deed, topic)
+        if not code and self.options.permissions is not None:
+            action = "mqtt.subscribe" if deed == "subscribe" else "mqtt.publish"
+            code = SUCCESS if self.options.permissions.may(user, action, topic) else NOT_AUTHORIZED
+        return code
+
     # ---- CONNECT
 
     def _on_connect(self, peer: Peer, connect: mqtt.Connect) -> None:
@@ -310,7 +322,7 @@ class Broker:
         if not code and find(connect.properties, "authentication_method") is not None:
             code = BAD_METHOD
         if not code and will is not None:
-            code = self.options.authorise(identifier, "will", will.topic)
+            code = self._authorise(connect.user_name or "", identifier, "will", will.topic)
         if not code and identifier not in self.subscribers and len(self.subscribers) >= self.options.sessions:
             oldest = next(iter(self._away), None) if self.options.sessions_overflow == "drop_oldest" else None
             if oldest is None:
@@ -357,6 +369,7 @@ class Broker:
         self._stop_timers(subscriber)
         subscriber.will = None  # [MQTT-3.1.3-9]: within the delay it is not published
         subscriber.peer = peer
+        subscriber.user = connect.user_name or ""
         self._away.pop(subscriber, None)
         self.subscribers[identifier] = subscriber
         self._by_peer[peer] = subscriber
@@ -390,7 +403,7 @@ class Broker:
 
     def _publish_will(self, subscriber: Subscriber) -> None:
         will, subscriber.will = subscriber.will, None
-        if will is not None and not self.options.authorise(subscriber.identifier, "will", will.topic):
+        if will is not None and not self._authorise(subscriber.user, subscriber.identifier, "will", will.topic):
             if will.expires is not None:  # its time begins now (3.1.3.2.4)
                 will.expires += asyncio.get_running_loop().time()
             self._accept(will)
@@ -431,7 +444,7 @@ class Broker:
 
     def _on_publish(self, peer: Peer, event: mqtt.Publish) -> None:
         client = self._by_peer[peer].identifier
-        code = self.options.authorise(client, "publish", event.topic_name)
+        code = self._authorise(self._by_peer[peer].user, client, "publish", event.topic_name)
         if not code:
             plain = not (self.observe or self._bindings or event.retain or event.properties)
             forwarded = self._forward(client, event) if plain else None
@@ -732,7 +745,8 @@ class Broker:
             topic_filter = asked.topic_filter
             shared = mqtt.parse_shared(topic_filter, event.version)
             before = subscriber.subscriptions.get(topic_filter)
-            code = self.options.authorise(subscriber.identifier, "subscribe", shared[1] if shared else topic_filter)
+            topics = shared[1] if shared else topic_filter
+            code = self._authorise(subscriber.user, subscriber.identifier, "subscribe", topics)
             if code:
                 codes.append(code)
                 continue

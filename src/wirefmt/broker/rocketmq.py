@@ -22,6 +22,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 from wirefmt import rocketmq
+from wirefmt.broker.permissions import Permissions, rocketmq_refused
 from wirefmt.connection.contract import Disconnected
 from wirefmt.errors import DecodeError, LocalProtocolError
 from wirefmt.rocketmq import MessageExt, RemotingCommand
@@ -80,6 +81,7 @@ class BrokerOptions:
         lock: seconds that a queue stays locked.
         check_after, checks: seconds after which the producer of a half message is asked, and how often before it is rolled back.
         accounts: access key -> secret key. None: requests need no signature.
+        permissions: what the accounts may do; None: everything.
     """
 
     name: str = "broker-a"
@@ -97,6 +99,7 @@ class BrokerOptions:
     check_after: float = 6.0
     checks: int = 15
     accounts: Mapping[str, str] | None = field(default=None, repr=False)
+    permissions: Permissions | None = None
 
 
 class SendFields(NamedTuple):
@@ -303,6 +306,8 @@ class Broker:
         answer: Answer | None
         if accounts is not None and not is_signed(event, accounts.get):
             answer = Answer(NO_PERMISSION, remark="the request has no valid signature")
+        elif self.options.permissions is not None and (needs := rocketmq_refused(self.options.permissions, event)):
+            answer = Answer(NO_PERMISSION, remark=needs)
         elif serve is None:
             answer = Answer(3, remark=f" request type {event.code} not supported")
         else:

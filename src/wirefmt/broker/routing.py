@@ -634,6 +634,8 @@ class Router:
             waiting = [exchange]
             while waiting:
                 one = waiting.pop()
+                if one.observe is not None and besides is None:
+                    one.observe(published, key)
                 destinations = one.matching(published, key)
                 if not destinations and one.alternate in self.exchanges:
                     destinations = [self.exchanges[one.alternate]]

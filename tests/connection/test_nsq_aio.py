@@ -72,7 +72,7 @@ def test_a_client_that_wants_tls_takes_nothing_else() -> None:
 
 def test_auth() -> None:
     async def main() -> None:
-        broker = Broker(BrokerOptions(authorise=lambda secret: secret == b"let me in"))
+        broker = Broker(BrokerOptions(authorise=lambda secret: "ann" if secret == b"let me in" else None))
         server = await nsq.serve(broker, port=0, options=nsq.ConnectionOptions(auth_required=True))
         async with server:
             async with nsq.connect(f"nsq://127.0.0.1:{server.port}", secret="let me in") as client:

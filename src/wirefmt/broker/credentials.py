@@ -13,10 +13,10 @@ def is_password(users: Mapping[str, str], user: str, given: str | bytes | None) 
     return same and password is not None and given is not None
 
 
-def is_any_password(users: Mapping[str, str], given: bytes) -> bool:
-    """Is it the password of one of the users?"""
-    same = [hmac.compare_digest(_octets(password), given) for password in users.values()]
-    return any(same)
+def user_of(users: Mapping[str, str], given: bytes) -> str | None:
+    """The first user with this password, or None. All passwords are compared."""
+    same = [user for user, password in users.items() if hmac.compare_digest(_octets(password), given)]
+    return same[0] if same else None
 
 
 def _octets(text: str | bytes) -> bytes:

@@ -18,14 +18,15 @@ from wirefmt.broker import mqtt as mqtt_broker
 from wirefmt.broker import nsq as nsq_broker
 from wirefmt.broker import phpmq as phpmq_broker
 from wirefmt.broker import rocketmq as rocketmq_broker
-from wirefmt.broker.credentials import is_any_password, is_password
+from wirefmt.broker.credentials import is_password, user_of
 from wirefmt.broker.faults import Active, Fault, Faults, FaultyHandler
 from wirefmt.broker.listeners import NAMES, SCHEMES, SharedPort
+from wirefmt.broker.permissions import Permissions, Table
 from wirefmt.broker.routing import Limits, Published, Router
 from wirefmt.broker.views import AsyncSeen, Client, Message, SyncSeen
 from wirefmt.connection import aio
 from wirefmt.convert import topic_of
-from wirefmt.errors import EncodeError, LocalProtocolError
+from wirefmt.errors import EncodeError, LocalProtocolError, suggest
 
 Tapping = Callable[[str, aio.Driver], asyncio.BaseProtocol]
 
@@ -42,6 +43,8 @@ class Options:
         users: passwords by user name; None: no authentication. MQTT: user name and password. AMQP: PLAIN, and SCRAM-SHA-256
             for AMQP 1.0. NSQ: the secret is the password of any user. RocketMQ: access key and secret key. PHPMQ has no
             authentication.
+        permissions: what the users may do: user -> protocol -> right -> patterns (`wirefmt.broker.permissions`). None:
+            everything. A user may do nothing that is not listed. PHPMQ has no users, so it is not restricted.
         connections: clients of each listener at a time; further ones are closed immediately. Two protocols on one port are one
             listener.
         limits: limits of AMQP's exchanges and queues, and the dialect for messages between MQTT and AMQP.
@@ -53,13 +56,14 @@ class Options:
         mqtt, amqp, amqp10, nsq, rocketmq, phpmq: policies and limits of each protocol's broker.
         connection: the options of a protocol's connections, by protocol: `{"mqtt": mqtt.ConnectionOptions()}`.
 
-    Raises ValueError for unknown names, and for TLS listeners without `tls`.
+    Raises ValueError for unknown names, TLS listeners without `tls`, and permissions that are invalid or of unknown users.
     """
 
     ports: Mapping[str, int | None] = field(default_factory=lambda: dict.fromkeys(NAMES, 0))
     host: str = "127.0.0.1"
     tls: SSLContext | None = None
     users: Mapping[str, str] | None = field(default=None, repr=False)
+    permissions: Table | None = None
     connections: int = 10_000
     limits: Limits = field(default_factory=Limits)
     stalled: float | None = 60.0
@@ -81,6 +85,11 @@ class Options:
             raise ValueError(f"unknown protocols: {', '.join(sorted(unknown))}; there are {', '.join(NAMES)}")
         if self.tls is None and any(name.endswith(("+tls", "+wss")) for name in self.ports):
             raise ValueError("listeners with TLS need `tls`")
+        if self.permissions is not None:
+            Permissions(self.permissions)
+            for user in self.permissions:
+                if user not in (self.users or {}):
+                    raise ValueError(f"permissions for an unknown user {user!r}; {suggest(user, self.users or {})}")
 
 
 class Broker:
@@ -109,21 +118,23 @@ class Broker:
         self.options = options = replace(options or Options(), **changes)
         users = options.users
         self.router = Router(options.limits)
-        self.mqtt = mqtt_broker.Broker(
-            options.mqtt if users is None else replace(options.mqtt, authenticate=self._login), router=self.router
-        )
+        each: dict[str, dict[str, Any]] = {
+            name: {} for name in NAMES
+        }  # what users and permissions change in the options
+        if users is not None:
+            each["mqtt"]["authenticate"] = self._login
+            each["amqp"]["users"] = each["amqp10"]["users"] = each["rocketmq"]["accounts"] = users
+            each["nsq"]["authorise"] = self._user_of
+        if options.permissions is not None:
+            for name in ("mqtt", "amqp", "amqp10", "nsq", "rocketmq"):
+                each[name]["permissions"] = Permissions(options.permissions)
+        self.mqtt = mqtt_broker.Broker(replace(options.mqtt, **each["mqtt"]), router=self.router)
         self.amqp = amqp091_broker.Broker(
-            options.amqp if users is None else replace(options.amqp, users=users),
-            router=self.router,
-            limits=options.limits,
+            replace(options.amqp, **each["amqp"]), router=self.router, limits=options.limits
         )
-        self.amqp10 = amqp10_broker.Broker(
-            options.amqp10 if users is None else replace(options.amqp10, users=users), router=self.router
-        )
-        self.nsq = nsq_broker.Broker(options.nsq if users is None else replace(options.nsq, authorise=self._is_secret))
-        self.rocketmq = rocketmq_broker.Broker(
-            options.rocketmq if users is None else replace(options.rocketmq, accounts=users)
-        )
+        self.amqp10 = amqp10_broker.Broker(replace(options.amqp10, **each["amqp10"]), router=self.router)
+        self.nsq = nsq_broker.Broker(replace(options.nsq, **each["nsq"]))
+        self.rocketmq = rocketmq_broker.Broker(replace(options.rocketmq, **each["rocketmq"]))
         self.phpmq = phpmq_broker.Broker(options.phpmq)
         self.servers: dict[str, aio.Server] = {}
         self.faults = Faults(self._drivers)
@@ -326,8 +337,8 @@ class Broker:
     def _login(self, connect: mqtt.Connect, peer: Any) -> int:
         return 0 if is_password(self.options.users or {}, connect.user_name or "", connect.password) else 0x86
 
-    def _is_secret(self, secret: bytes) -> bool:
-        return is_any_password(self.options.users or {}, secret)
+    def _user_of(self, secret: bytes) -> str | None:
+        return user_of(self.options.users or {}, secret)
 
     # ---- what a program sees
 

@@ -16,6 +16,7 @@ from typing import Any, ClassVar
 from urllib.parse import parse_qs, urlsplit
 
 from wirefmt import nsq
+from wirefmt.broker.permissions import Permissions
 from wirefmt.connection.contract import Acknowledged, Disconnected, WindowOpened
 from wirefmt.nsq.events import Publication, Requeued, TimedOut
 from wirefmt.nsq.server import Peer
@@ -29,14 +30,16 @@ class BrokerOptions:
         messages: messages kept, in all channels together.
         body_bytes: bytes of their bodies.
         topics: topics and channels that there may be.
-        authorise: None, or what decides about a client: secret of AUTH -> True. The connections' option `auth_required` asks
-            for AUTH.
+        authorise: called with the secret of AUTH; returns the name of its user, or None to refuse the client. None: AUTH is
+            refused. The connections' option `auth_required` asks for AUTH.
+        permissions: what the users may do; None: everything.
     """
 
     messages: int = 1_000_000
     body_bytes: int = 1 << 30
     topics: int = 10_000
-    authorise: Callable[[bytes], bool] | None = None
+    authorise: Callable[[bytes], str | None] | None = None
+    permissions: Permissions | None = None
 
 
 class Message:
@@ -198,6 +201,7 @@ class Broker:
         self.counts = {"finished": 0, "requeued": 0, "timed out": 0, "refused": 0}
         self._next = 0
         self._channels: dict[Peer, Channel] = {}
+        self._users: dict[Peer, str] = {}
         self._pumps: set[Channel] = set()
 
     def topic(self, name: str) -> Topic:
@@ -255,14 +259,26 @@ class Broker:
         peer.accept(event)
 
     def _on_auth(self, peer: Peer, event: nsq.Auth) -> None:
-        if self.options.authorise is not None and self.options.authorise(event.secret):
-            peer.accept(event, permission_count=1)
-        else:
+        user = self.options.authorise(event.secret) if self.options.authorise is not None else None
+        if user is None:
             peer.refuse(event, "E_AUTH_FAILED", "AUTH failed")
+        else:
+            self._users[peer] = user
+            peer.accept(event, permission_count=1)
+
+    def _may(self, peer: Peer, right: str, event: nsq.Sub | Publication) -> bool:
+        """Refuse a command that the user has no right to."""
+        permissions = self.options.permissions
+        if permissions is None or permissions.may(self._users.get(peer, ""), f"nsq.{right}", event.topic or ""):
+            return True
+        peer.refuse(event, "E_UNAUTHORIZED", f"AUTH failed for {event.name} on {event.topic!r}")
+        return False
 
     def _on_sub(self, peer: Peer, event: nsq.Sub) -> None:
         assert event.topic is not None
         assert event.channel is not None
+        if not self._may(peer, "subscribe", event):
+            return
         topic = self.topic(event.topic)
         channel = topic.channels.get(event.channel)
         if channel is None:
@@ -283,6 +299,8 @@ class Broker:
     def _on_publication(self, peer: Peer, event: Publication) -> None:
         name = event.topic
         assert name is not None
+        if not self._may(peer, "publish", event):
+            return
         if isinstance(event, nsq.MultiPublish):
             bodies: tuple[bytes, ...] = event.bodies
         else:
@@ -321,6 +339,7 @@ class Broker:
         self._pump_soon(self._channels[peer])
 
     def _on_disconnected(self, peer: Peer, event: Disconnected) -> None:
+        self._users.pop(peer, None)
         channel = self._channels.pop(peer, None)
         if channel is None:
             return

@@ -32,6 +32,9 @@ TLS_PORTS: Final = {"mqtt+tls": 8883, "amqp+tls": 5671}
 #: Seconds that clients have to answer when the broker stops.
 GRACE: Final = 2.0
 
+#: Options of the protocols' brokers that `users` and `permissions` set, or that are functions.
+SEPARATE: Final = frozenset(("users", "accounts", "permissions", "authenticate", "authorise"))
+
 #: The options of each protocol that --messages and --bytes set.
 MOST_MESSAGES: Final = {
     "limits": "queue_messages", "mqtt": "queue_messages", "nsq": "messages", "rocketmq": "queue_messages",
@@ -172,7 +175,7 @@ def _options(settings: Mapping[str, Any]) -> Options:
     from wirefmt.broker.listeners import NAMES, SCHEMES
     from wirefmt.errors import suggest
 
-    known = ["host", "record", "ports", "users", "tls", "limits", *NAMES]
+    known = ["host", "record", "ports", "users", "permissions", "tls", "limits", *NAMES]
     for name in settings:
         if name not in known:
             raise ValueError(f"unknown setting {name!r}; {suggest(name, known)}")
@@ -181,7 +184,13 @@ def _options(settings: Mapping[str, Any]) -> Options:
     for name in ports:
         if name not in SCHEMES:
             raise ValueError(f"unknown listener {name!r}; {suggest(name, list(SCHEMES))}")
-    options = Options(ports=ports, tls=tls, users=settings.get("users"), host=settings.get("host", "127.0.0.1"))
+    options = Options(
+        ports=ports,
+        tls=tls,
+        users=settings.get("users"),
+        permissions=settings.get("permissions"),
+        host=settings.get("host", "127.0.0.1"),
+    )
     limits = dict(settings.get("limits", {}))
     clients, *most = (limits.pop(name, None) for name in ("clients", "messages", "bytes"))
     if clients is not None:
@@ -190,7 +199,7 @@ def _options(settings: Mapping[str, Any]) -> Options:
     for section in ("limits", *NAMES):
         have = getattr(options, section)
         given = limits if section == "limits" else dict(settings.get(section, {}))
-        names = [field.name for field in fields(have)]
+        names = [field.name for field in fields(have) if field.name not in SEPARATE]
         for key in given:
             if key not in names:
                 raise ValueError(f"unknown option {key!r} in {section}; {suggest(key, names)}")

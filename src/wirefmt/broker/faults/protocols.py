@@ -78,9 +78,11 @@ def _mqtt_full(peer: Any, event: mqtt.Publish, resource: str) -> None:
 
 
 def _mqtt_again(broker: mqtt_broker.Broker, peer: Any, event: mqtt.Publish) -> None:
-    client = peer.connection.session.client_identifier
-    if not broker.options.authorise(client, "publish", event.topic_name):
-        broker.publish(broker._message(event, event.topic_name, client))
+    subscriber = broker.subscribers.get(peer.connection.session.client_identifier)
+    if subscriber is not None and not broker._authorise(
+        subscriber.user, subscriber.identifier, "publish", event.topic_name
+    ):
+        broker.publish(broker._message(event, event.topic_name, subscriber.identifier))
 
 
 # ---- AMQP 0.9.1
@@ -157,6 +159,9 @@ def _nsq_full(peer: Any, event: Any, resource: str) -> None:
 
 def _nsq_again(broker: nsq_broker.Broker, peer: Any, event: Any) -> None:
     bodies = event.bodies if isinstance(event, nsq.MultiPublish) else (event.body_bytes(),)
+    permissions = broker.options.permissions
+    if permissions is not None and not permissions.may(broker._users.get(peer, ""), "nsq.publish", event.topic):
+        return
     if not broker._has_room(event.topic, bodies):
         return
     defer = (event.defer_time or 0) if isinstance(event, nsq.DeferredPublish) else 0

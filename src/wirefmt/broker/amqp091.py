@@ -24,7 +24,9 @@ from wirefmt.amqp091.events import (
 from wirefmt.amqp091.server import Peer
 from wirefmt.amqp091.server_channel import ServerChannel
 from wirefmt.amqp091.states import ChannelState
-from wirefmt.broker.routing import PREDECLARED, TYPES, Exchange, Item, Limits, Published, Queue, Refusal, Router
+from wirefmt.broker.bindings import TABLES
+from wirefmt.broker.credentials import is_password
+from wirefmt.broker.routing import LONGEST, PREDECLARED, Exchange, Item, Limits, Published, Queue, Refusal, Router
 from wirefmt.connection.contract import Disconnected
 from wirefmt.convert import Container, Wire
 from wirefmt.errors import ConversionError, LocalProtocolError, RemoteProtocolError
@@ -60,7 +62,7 @@ class Subscriber:
 
     def deliver(self, queue: Queue, item: Item) -> bool:
         published = item.published
-        properties, body = item.for_amqp091()
+        properties, body = item.for_amqp091(self.peer.connection.frame_max)
         try:
             self.peer.connection.channels[self.channel].deliver(
                 self.tag,
@@ -71,7 +73,9 @@ class Subscriber:
                 redelivered=item.redelivered,
                 context=(queue, item),
             )
-        except LocalProtocolError:
+        except LocalProtocolError as error:
+            _check_fit(error)
+            self.peer.driver.want()
             return False
         self.peer.driver.update()
         return True
@@ -87,6 +91,13 @@ class Subscriber:
                 pass  # its connection is closing
 
 
+def _check_fit(error: LocalProtocolError) -> None:
+    """Raises ConversionError if the message was refused because it has no form on this connection, as properties that are
+    larger than its frames."""
+    if error.__cause__ is not None:
+        raise ConversionError(str(error), rule="amqp091:frame") from error
+
+
 class Session:
     """What the broker knows of one client."""
 
@@ -94,7 +105,7 @@ class Session:
         self.user = ""
         self.host: Router | None = None
         self.subscriptions: dict[tuple[int, str], tuple[Queue, Subscriber]] = {}
-        self.transactions: dict[int, list[amqp091.BasicMessage]] = {}
+        self.transactions: dict[int, list[tuple[amqp091.BasicMessage, Published]]] = {}
         self.views: dict[int, ServerChannel] = {}  # as far as events have been handled
 
 
@@ -152,10 +163,12 @@ class Broker:
             action(self, peer, event)
         except Refusal as refusal:
             peer.refuse(event, refusal.code, refusal.reason)
+        except ConversionError as error:
+            peer.refuse(event, PRECONDITION, str(error))
 
     def writable(self, peer: Peer) -> None:
-        for queue, _ in list(self.session(peer).subscriptions.values()):
-            queue.pump()
+        for queue, subscriber in list(self.session(peer).subscriptions.values()):
+            queue.wake(subscriber)
 
     def closed(self, peer: Peer) -> None:
         self._sessions.pop(peer, None)
@@ -169,7 +182,7 @@ class Broker:
             peer.refuse(event)
             return
         users = self.options.users
-        if users is not None and users.get(user) != password:
+        if users is not None and not is_password(users, user, password):
             peer.refuse(
                 event,
                 ACCESS_REFUSED,
@@ -197,9 +210,7 @@ class Broker:
         session.subscriptions.clear()
         self._requeue(event.lost)
         if session.host is not None:
-            for queue in list(session.host.queues.values()):
-                if queue.owner is peer:
-                    session.host.delete_queue(queue)
+            session.host.release(peer)
 
     def _channel_closed(self, peer: Peer, event: ChannelClosed) -> None:
         session = self.session(peer)
@@ -249,7 +260,7 @@ class Broker:
                         f"inequivalent arg '{what}' for exchange '{name}' in vhost '{host.name}': "
                         f"received '{getattr(event, what)}' but current is '{getattr(known, what)}'",
                     )
-        elif event.type not in TYPES:
+        elif event.type not in TABLES:
             raise Refusal(PRECONDITION, f"unknown exchange type '{event.type!s}'")
         elif name.startswith("amq."):
             raise Refusal(ACCESS_REFUSED, f"exchange name '{name}' contains reserved prefix 'amq.*'")
@@ -366,31 +377,33 @@ class Broker:
                 PRECONDITION,
                 f"user_id property set to '{properties.user_id!s}' but authenticated user was '{session.user}'",
             )
-        if properties.expiration is not None and not str(properties.expiration).isdecimal():
-            raise Refusal(PRECONDITION, f"invalid expiration '{properties.expiration!s}'")
-        if self.session(peer).views[event.channel].mode == "tx":
-            session.transactions.setdefault(event.channel, []).append(event)
-        else:
-            self._deliver(peer, event)
-
-    def _deliver(self, peer: Peer, event: amqp091.BasicMessage) -> None:
-        host, method, properties = self._host(peer), event.method, event.properties
-        channel = self.session(peer).views[event.channel]
-        name, routing_key = str(method.exchange), str(method.routing_key)
-        exchange = host.exchanges.get(name)
+        expiration = None if properties.expiration is None else str(properties.expiration)
+        if expiration is not None and not (expiration.isdecimal() and int(expiration) <= LONGEST):
+            raise Refusal(PRECONDITION, f"invalid expiration '{expiration}'")
+        routing_key = str(method.routing_key)
         published = Published(
             Container(
                 Wire("amqp091", properties.encode(), event.body_bytes()),
-                exchange=name,
+                exchange=exchange.name,
                 routing_key=routing_key,
                 dialect=host.limits.dialect,
             ),
-            name,
+            exchange.name,
             routing_key,
-            int(properties.expiration) if properties.expiration is not None else None,
+            None if expiration is None else int(expiration),
             properties.priority or 0,
             properties if "BCC" not in (properties.headers or ()) else None,  # BCC is not delivered
         )
+        if session.views[event.channel].mode == "tx":
+            _ = published.keys  # refused now, not when the transaction commits
+            session.transactions.setdefault(event.channel, []).append((event, published))
+        else:
+            self._deliver(peer, event, published)
+
+    def _deliver(self, peer: Peer, event: amqp091.BasicMessage, published: Published) -> None:
+        host, method = self._host(peer), event.method
+        channel = self.session(peer).views[event.channel]
+        exchange = host.exchanges.get(published.exchange)
         destinations = host.route(exchange, published) if exchange is not None else []
         if not destinations:
             host.unroutable += 1
@@ -406,8 +419,8 @@ class Broker:
         host.put(destinations, published)
 
     def _commit(self, peer: Peer, event: amqp091.TxCommit) -> None:
-        for message in self.session(peer).transactions.pop(event.channel, []):
-            self._deliver(peer, message)
+        for message, published in self.session(peer).transactions.pop(event.channel, []):
+            self._deliver(peer, message, published)
         peer.reply(event)
 
     def _rollback(self, peer: Peer, event: amqp091.TxRollback) -> None:
@@ -429,7 +442,6 @@ class Broker:
         (subscriber.tag,) = set(channel.consumers) - before
         session.subscriptions[event.channel, subscriber.tag] = queue, subscriber
         queue.insert(subscriber)
-        queue.pump()
 
     def _cancel(self, peer: Peer, event: amqp091.BasicCancel) -> None:
         self._leave(self.session(peer), event.channel, str(event.consumer_tag))
@@ -437,28 +449,30 @@ class Broker:
     def _get(self, peer: Peer, event: amqp091.BasicGet) -> None:
         channel = self.session(peer).views[event.channel]
         queue = self._host(peer).queue(channel.named(event.queue), peer)
-        item = queue.take() if channel.state is ChannelState.OPEN else None
-        while item is not None:
+        while channel.state is ChannelState.OPEN and (item := queue.take()) is not None:
             try:
-                properties, body = item.for_amqp091()
-                break
+                properties, body = item.for_amqp091(peer.connection.frame_max)
+                _, events = channel.get_ok(
+                    event,
+                    item.published.exchange,
+                    item.published.routing_key,
+                    body,
+                    properties,
+                    message_count=len(queue.messages),
+                    redelivered=item.redelivered,
+                    context=(queue, item),
+                )
             except ConversionError:
-                queue.router.dead_letter(queue, item, "rejected")
-                item = queue.take()
-        else:
-            peer.reply(event)
-            return
-        _, events = channel.get_ok(
-            event,
-            item.published.exchange,
-            item.published.routing_key,
-            body,
-            properties,
-            message_count=len(queue.messages),
-            redelivered=item.redelivered,
-            context=(queue, item),
-        )
-        peer.driver.update(events)
+                queue.router.dead_letter(queue, item, "rejected", unfit=True)
+            except LocalProtocolError as error:
+                if error.__cause__ is None:  # too much is queued or unacknowledged
+                    queue.untake(item)
+                    raise Refusal(PRECONDITION, str(error)) from error
+                queue.router.dead_letter(queue, item, "rejected", unfit=True)
+            else:
+                peer.driver.update(events)
+                return
+        peer.reply(event)
 
     def _settled(self, peer: Peer, event: Settled) -> None:
         if event.outcome == "requeue":
@@ -475,9 +489,9 @@ class Broker:
 
     def _pump_channel(self, peer: Peer, number: int) -> None:
         """There may be room for consumers of a channel."""
-        for (channel, _), (queue, _) in list(self.session(peer).subscriptions.items()):
+        for (channel, _), (queue, subscriber) in list(self.session(peer).subscriptions.items()):
             if channel == number:
-                queue.pump()
+                queue.wake(subscriber)
 
     _actions: Final[dict[type[Any], Any]] = {
         amqp091.ConnectionStartOk: _start,

@@ -20,6 +20,7 @@ from wirefmt.amqp091.events import ACCESS_REFUSED, LOCKED, PRECONDITION
 from wirefmt.amqp091.events import NOT_FOUND as NOT_FOUND_091
 from wirefmt.amqp10.events import (
     INVALID_FIELD,
+    MESSAGE_SIZE_EXCEEDED,
     NOT_ALLOWED,
     NOT_FOUND,
     NOT_IMPLEMENTED,
@@ -38,6 +39,7 @@ from wirefmt.amqp10.events import (
 )
 from wirefmt.amqp10.links import Link, Receiver, Sender
 from wirefmt.amqp10.server import Peer
+from wirefmt.broker.credentials import is_password
 from wirefmt.broker.routing import Item, Published, Queue, Refusal, Router
 from wirefmt.connection.contract import Acknowledged, Disconnected, WindowOpened
 from wirefmt.connection.sasl import ScramCredentials
@@ -90,13 +92,18 @@ class Subscriber:
         self.priority = priority if isinstance(priority, int) else 0
 
     def room(self) -> int:
-        return self.link.send_quota if self.link.attached and self.peer.ready else 0
+        room = self.link.send_quota if self.link.attached and self.peer.ready else 0
+        self.link.waiting |= not room  # `WindowOpened` is wanted
+        return room
 
     def deliver(self, queue: Queue, item: Item) -> bool:
         payload = item.for_amqp10()
         try:
             handle = self.link.send(payload)
-        except LocalProtocolError:
+        except LocalProtocolError as error:
+            if error.reply == MESSAGE_SIZE_EXCEEDED:
+                raise ConversionError(str(error), rule="amqp10:max-message-size") from error
+            self.peer.driver.want()
             return False
         if not handle.settled:
             self.client.sending[handle] = (queue, item)
@@ -149,7 +156,7 @@ class Broker:
         self._numbers = itertools.count(1)
 
     def queue(self, name: str) -> Queue:
-        """The queue of this name; it is made if there is none. Raises `routing.Refusal` if there are too many."""
+        """The queue of this name, which is made if it does not exist. Raises `routing.Refusal` if there are too many."""
         return self.router.queues.get(name) or self.router.make_queue(name)
 
     def close(self) -> None:
@@ -188,15 +195,13 @@ class Broker:
                 self._forget_all(client, None, event.lost)
                 for transaction in client.transactions.values():
                     self._roll_back(client, transaction)
-                for queue in list(self.router.queues.values()):
-                    if queue.owner is peer:
-                        self.router.delete_queue(queue)
+                self.router.release(peer)
                 del self._clients[peer]
 
     def writable(self, peer: Peer) -> None:
         client = self._clients.get(peer)
-        for queue, _ in list(client.consumers.values()) if client is not None else ():
-            queue.pump()
+        for queue, subscriber in list(client.consumers.values()) if client is not None else ():
+            queue.wake(subscriber)
 
     def closed(self, peer: Peer) -> None:
         pass
@@ -209,7 +214,7 @@ class Broker:
         if password is not None and event.mechanism == "SCRAM-SHA-256":
             credentials = ScramCredentials.of(password, secrets.token_bytes(16))
             peer.accept(event, credentials=credentials, nonce=secrets.token_hex(16))
-        elif users is None or (event.mechanism == "PLAIN" and password is not None and password == event.password):
+        elif users is None or (event.mechanism == "PLAIN" and is_password(users, event.user_name, event.password)):
             peer.accept(event)
         else:
             peer.refuse(event, 1)
@@ -240,7 +245,6 @@ class Broker:
             peer.accept(event, source=self._with_outcomes(terminus))
             client.consumers[link] = queue, subscriber
             queue.insert(subscriber)
-            queue.pump()
         else:
             peer.accept(event, target=terminus)
             client.targets[link] = address
@@ -389,7 +393,8 @@ class Broker:
     def _pump(self, client: _Client, link: Link) -> None:
         """There may be room on a link."""
         if link in client.consumers:
-            client.consumers[link][0].pump()
+            queue, subscriber = client.consumers[link]
+            queue.wake(subscriber)
 
     def _answered(self, client: _Client, handle: Outgoing, state: Any) -> None:
         if isinstance(state, amqp10.TransactionalState):

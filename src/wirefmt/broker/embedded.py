@@ -19,6 +19,7 @@ from wirefmt.broker import mqtt as mqtt_broker
 from wirefmt.broker import nsq as nsq_broker
 from wirefmt.broker import phpmq as phpmq_broker
 from wirefmt.broker import rocketmq as rocketmq_broker
+from wirefmt.broker.credentials import is_any_password, is_password
 from wirefmt.broker.faults import Active, Fault, Faults, FaultyHandler
 from wirefmt.broker.routing import Limits, Published, Router
 from wirefmt.broker.views import AsyncSeen, Client, Message, SyncSeen
@@ -318,12 +319,10 @@ class Broker:
     # ---- users
 
     def _login(self, connect: mqtt.Connect, peer: Any) -> int:
-        users = self.options.users or {}
-        password = users.get(connect.user_name or "")
-        return 0 if password is not None and connect.password == password.encode() else 0x86
+        return 0 if is_password(self.options.users or {}, connect.user_name or "", connect.password) else 0x86
 
     def _is_secret(self, secret: bytes) -> bool:
-        return secret in {password.encode() for password in (self.options.users or {}).values()}
+        return is_any_password(self.options.users or {}, secret)
 
     # ---- what a program sees
 

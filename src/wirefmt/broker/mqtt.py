@@ -201,13 +201,13 @@ class Broker:
         subscribers: sessions by Client Identifier.
         retained: retained messages by topic.
         observe: called with each message that is accepted, before it is delivered; None: nobody looks.
-        counts: messages "dropped" from full queues, "expired", "too_large" for a client, "unconvertible" from AMQP; clients
-            "slow" and disconnected.
+        counts: messages "dropped" from full queues, "expired", "too_large" for a client, "unconvertible" from or to AMQP;
+            clients "slow" and disconnected.
 
     Args:
         options: policies and limits.
         router: what connects it with AMQP: messages go to what is bound to its exchange amq.topic, and those published there
-            come to MQTT's subscriptions, "a/b" with the routing key "a.b". None: there is none.
+            come to MQTT's subscriptions, "a/b" with the routing key "a.b". None: messages stay within MQTT.
         random: for assigned Client Identifiers; None: the system's.
     """
 
@@ -524,7 +524,7 @@ class Broker:
     def _cross(self, message: Message) -> bool:
         """Give a message to what is bound to amq.topic. Returns True if a queue is bound, False if none is.
 
-        Raises OverflowError if a queue is full and refuses.
+        Raises OverflowError if a queue is full and refuses, ConversionError if AMQP cannot have the message.
         """
         assert self.router is not None
         properties = message.properties
@@ -542,6 +542,8 @@ class Broker:
         )
         published = Published.of(Container(packet, dialect=self.router.limits.dialect))
         destinations = self.router.route(self.router.exchanges[EXCHANGE], published, besides=self)
+        if published.unconvertible:
+            self.counts["unconvertible"] += 1
         if self.router.refuses(destinations, published):
             raise OverflowError
         self.router.put(destinations, published)
@@ -569,6 +571,8 @@ class Broker:
                 if not checked:
                     return QUOTA_EXCEEDED
                 self.counts["dropped"] += 1
+            except ConversionError:
+                self.counts["unconvertible"] += 1
         if message.retain:
             self._retain(message)
         targets = self._index.match(message.topic)
@@ -700,8 +704,11 @@ class Broker:
                 properties = (*properties, *(("subscription_identifier", each) for each in queued.identifiers))
         try:
             peer.publish(message.topic, message.payload, qos=queued.qos, retain=queued.retain, properties=properties)
-        except LocalProtocolError:  # larger than the client accepts [MQTT-3.1.2-25]; or it has gone
-            self.counts["too_large"] += 1
+        except LocalProtocolError as error:
+            if error.reply == QUOTA_EXCEEDED:  # too many bytes are queued
+                peer.driver.want()
+                return False
+            self.counts["too_large"] += 1  # larger than the client accepts [MQTT-3.1.2-25]; or it has gone
         return True
 
     def _drain(self, subscriber: Subscriber) -> None:

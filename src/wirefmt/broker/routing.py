@@ -9,16 +9,42 @@ from __future__ import annotations
 import asyncio
 import heapq
 import itertools
+from bisect import insort
+from collections import OrderedDict, deque
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final, Literal, Protocol
 
 from wirefmt import amqp091
 from wirefmt.amqp091.events import ACCESS_REFUSED, LOCKED, NOT_FOUND, PRECONDITION
+from wirefmt.broker.bindings import HOW_TO_MATCH, TABLES, Binding
 from wirefmt.convert import Container
 from wirefmt.errors import ConversionError
 
-TYPES: Final = ("direct", "fanout", "topic", "headers")
+#: Bytes of the longest name and routing key of AMQP 0.9.1 (4.2.5.3).
+SHORT: Final = 255
+
+#: Bytes of a content header without its properties: a frame of its own (2.3.5.2, 4.2.6.1).
+HEADER_FRAME: Final = 7 + 12 + 1
+
+#: The longest time that a message or a queue may have, in milliseconds (RabbitMQ).
+LONGEST: Final = 0xFFFFFFFF
+
+#: Arguments of queues that are numbers: the smallest and the largest value.
+NUMBERS: Final[Mapping[str, tuple[int, int]]] = {
+    "x-max-length": (0, 1 << 63),
+    "x-max-length-bytes": (0, 1 << 63),
+    "x-message-ttl": (0, LONGEST),
+    "x-expires": (1, LONGEST),
+    "x-max-priority": (0, 255),
+}
+
+#: Copies that dead-lettering may make of a message without a client's doing, or as many as there may be queues. Queues that
+#: dead-letter to each other through a fanout exchange make more than they are by orders.
+COPIES: Final = 1000
+
+#: Values of x-overflow.
+OVERFLOWS: Final = ("drop-head", "reject-publish", "reject-publish-dlx")
 
 #: Exchanges that every router has.
 PREDECLARED: Final = {
@@ -72,9 +98,14 @@ class Published:
         size, body_size: bytes of the message, and of its body; of AMQP 1.0 and MQTT both are those of the message.
         ttl: milliseconds until it expires; None: its queues decide.
         properties: of a message of AMQP 0.9.1, decoded; None: of another protocol, or changed since.
+        unconvertible: AMQP 0.9.1 cannot have its headers, so a headers exchange has seen none.
+        copies: how many copies dead-lettering has made of it since a client last touched it, shared by all of them.
     """
 
-    __slots__ = ("body_size", "container", "exchange", "priority", "properties", "routing_key", "size", "ttl")
+    __slots__ = (
+        "body_size", "container", "copies", "exchange", "priority", "properties", "routing_key", "size", "ttl",
+        "unconvertible",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -91,6 +122,8 @@ class Published:
         self.ttl = ttl
         self.priority = priority
         self.properties = properties
+        self.unconvertible = False
+        self.copies = [0]
         self.body_size = len(container.octets if container.body is None else container.body)
         self.size = len(container.octets) + len(container.body or b"")
 
@@ -103,7 +136,7 @@ class Published:
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """The routing key, and those of CC and BCC."""
+        """The routing key, and those of CC and BCC. Raises ConversionError if RabbitMQ would refuse the message."""
         if self.properties is not None and self.properties.headers is None:
             return (self.routing_key,)
         known = self.container.annotations
@@ -113,7 +146,11 @@ class Published:
         """For headers exchanges: of AMQP 0.9.1, or what the message has in their place."""
         properties = self.properties
         if properties is None:
-            properties = self.container.to("amqp091").message[0]
+            try:
+                properties = self.container.to("amqp091").message[0]
+            except ConversionError:
+                self.unconvertible = True
+                return {}
         return properties.headers or {}
 
 
@@ -139,13 +176,25 @@ class Item:
         container = self.published.container
         return container.octets if container.body is None else container.body
 
-    def for_amqp091(self) -> tuple[amqp091.BasicProperties, bytes]:
-        """Properties and body for a consumer of AMQP 0.9.1. Raises ConversionError."""
+    def for_amqp091(self, frame_max: int) -> tuple[amqp091.BasicProperties, bytes]:
+        """Properties and body for a consumer of AMQP 0.9.1 (`frame_max`: of its connection).
+
+        Raises ConversionError, also if the exchange or the routing key is too long, or the properties exceed a frame.
+        """
         published = self.published
+        for text in (published.exchange, published.routing_key):
+            if len(text) > SHORT or (not text.isascii() and len(text.encode("utf-8", "surrogatepass")) > SHORT):
+                raise ConversionError(f"a routing key or exchange of more than {SHORT} bytes", rule="amqp091:shortstr")
+        container = published.container
         if published.properties is not None:
-            return published.properties, published.container.body or b""
-        made = published.container.deliver("amqp091", redelivered=self.redelivered, delivery_count=self.failed)
-        properties, body = made.message
+            properties, body, octets = published.properties, container.body or b"", container.octets
+        else:
+            made = container.deliver("amqp091", redelivered=self.redelivered, delivery_count=self.failed)
+            (properties, body), octets = made.message, made.octets
+        if frame_max and len(octets) + HEADER_FRAME > frame_max:
+            raise ConversionError(
+                f"{len(octets)} bytes of properties in frames of {frame_max}", rule="amqp091:frame-max"
+            )
         return properties, body
 
     def for_amqp10(self) -> bytes:
@@ -181,33 +230,48 @@ class Sink(Protocol):
     def put(self, item: Item) -> None: ...
 
 
-@dataclass(slots=True, eq=False)
 class Exchange:
-    """An exchange and what is bound to it: destination, routing key, arguments."""
+    """An exchange and what is bound to it.
 
-    name: str
-    type: str
-    durable: bool = False
-    auto_delete: bool = False
-    internal: bool = False
-    arguments: dict[str, Any] = field(default_factory=dict)
-    bindings: dict[tuple[Any, str, bytes], dict[str, Any]] = field(default_factory=dict)
-    sinks: list[Sink] = field(default_factory=list)
+    Attributes:
+        bindings: their arguments. `Router.bind` and `Router.unbind` change them.
+        sinks: what gets its messages besides.
+    """
 
-    def matching(self, published: Published, routing_key: str) -> Iterable[Any]:
-        """Queues, exchanges and sinks that a message goes to."""
-        headers = published.headers() if self.type == "headers" and self.bindings else {}
-        for (destination, key, _), arguments in self.bindings.items():
-            if (
-                self.type == "fanout"
-                or (self.type == "direct" and key == routing_key)
-                or (self.type == "topic" and topic_matches(key, routing_key))
-                or (self.type == "headers" and headers_match(arguments, headers))
-            ):
-                yield destination
-        for sink in self.sinks:
-            if sink.wants(routing_key):
-                yield sink
+    def __init__(
+        self,
+        name: str,
+        type: str,
+        durable: bool = False,
+        auto_delete: bool = False,
+        internal: bool = False,
+        arguments: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.name = name
+        self.type = type
+        self.durable = durable
+        self.auto_delete = auto_delete
+        self.internal = internal
+        self.arguments = dict(arguments or {})
+        self.alternate: str | None = self.arguments.get("alternate-exchange")
+        if self.alternate is not None and not isinstance(self.alternate, str):
+            raise Refusal(PRECONDITION, f"invalid arg 'alternate-exchange' for exchange '{name}': {self.alternate!r}")
+        self.bindings: dict[Binding, Mapping[str, Any]] = {}
+        self.sinks: list[Sink] = []
+        self._table = TABLES[type]()
+
+    def add(self, binding: Binding, arguments: Mapping[str, Any]) -> None:
+        self.bindings[binding] = arguments
+        self._table.add(binding, arguments)
+
+    def remove(self, binding: Binding) -> None:
+        del self.bindings[binding]
+        self._table.remove(binding)
+
+    def matching(self, published: Published, routing_key: str) -> list[Any]:
+        """Queues, exchanges and sinks that a message goes to; some may be there several times."""
+        found = list(self._table.find(routing_key, published.headers))
+        return [*found, *(sink for sink in self.sinks if sink.wants(routing_key))] if self.sinks else found
 
 
 class Queue:
@@ -215,8 +279,10 @@ class Queue:
 
     Attributes:
         messages: what waits, a heap.
+        consumers: in no order.
         owner: the connection that alone may use it; None: it is not exclusive.
-        dropped: messages that were lost: rejected, expired, or too many, without a dead letter exchange.
+        dropped: messages that were lost: those that died here (rejected, expired, or too many) and went to no other queue, and
+            dead letters from other queues that were refused here.
     """
 
     def __init__(
@@ -238,7 +304,9 @@ class Queue:
         self.arguments = dict(arguments or {})
         self.messages: list[Item] = []
         self.bytes = self.body_bytes = 0
-        self.consumers: list[Consumer] = []
+        self.consumers: dict[Consumer, None] = {}
+        self._able: dict[int, OrderedDict[Consumer, None]] = {}  # those that may have room, by priority, in turn
+        self._ranks: list[int] = []  # the priorities of these, negated: the highest comes first
         self.dropped = 0
         self.gone = False
         self._places = itertools.count()
@@ -249,8 +317,14 @@ class Queue:
         self.most_bytes = self._number("x-max-length-bytes", limits.queue_bytes)  # of bodies, as RabbitMQ counts
         self.ttl = self._number("x-message-ttl", -1)
         self.expiry = self._number("x-expires", 0)
-        self.priorities = min(self._number("x-max-priority", 0), 255)
-        overflow = self.arguments.get("x-overflow")
+        self.priorities = self._number("x-max-priority", 0)
+        self.dead_letter_exchange = self._text("x-dead-letter-exchange")
+        self.dead_letter_key = self._text("x-dead-letter-routing-key")
+        if self.dead_letter_key is not None and self.dead_letter_exchange is None:
+            raise self._invalid("x-dead-letter-routing-key", "without x-dead-letter-exchange")
+        overflow = self._text("x-overflow")
+        if overflow not in (None, *OVERFLOWS):
+            raise self._invalid("x-overflow", repr(overflow))
         limited = "x-max-length" in self.arguments or "x-max-length-bytes" in self.arguments
         self.dead_letters_refused = overflow == "reject-publish-dlx"
         self.rejects = overflow in ("reject-publish", "reject-publish-dlx") or (
@@ -260,10 +334,24 @@ class Queue:
         self.used()
 
     def _number(self, name: str, otherwise: int) -> int:
-        value = self.arguments.get(name, otherwise)
-        if not isinstance(value, int) or (name in self.arguments and value < (name == "x-expires")):
-            raise Refusal(PRECONDITION, f"invalid arg '{name}' for queue '{self.name}': {value!r}")
+        if name not in self.arguments:
+            return otherwise
+        value = self.arguments[name]
+        least, most = NUMBERS[name]
+        if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
+            raise self._invalid(name, repr(value))
         return value
+
+    def _text(self, name: str) -> str | None:
+        value = self.arguments.get(name)
+        if name in self.arguments and not isinstance(value, str):
+            raise self._invalid(name, repr(value))
+        return value
+
+    def _invalid(self, name: str, why: str) -> Refusal:
+        return Refusal(
+            PRECONDITION, f"invalid arg '{name}' for queue '{self.name}' in vhost '{self.router.name}': {why}"
+        )
 
     def full_for(self, published: Published) -> bool:
         return (
@@ -317,8 +405,15 @@ class Queue:
         self.expire()
         return self._pop() if self.messages else None
 
+    def untake(self, item: Item) -> None:
+        """A message that was taken and not delivered: to its place."""
+        self._push(item)
+        self._watch()
+
     def expire(self) -> None:
         """Messages at the head whose time is over."""
+        if not self.messages or self.messages[0].expires is None:
+            return
         now = self.router.now()
         while self.messages and (expires := self.messages[0].expires) is not None and expires <= now:
             self.router.dead_letter(self, self._pop(), "expired")
@@ -333,45 +428,79 @@ class Queue:
 
     def pump(self) -> None:
         """Deliver what there is to consumers that have room: higher priorities first, others in turns."""
-        if self._pumping or not self.consumers:
+        if self._pumping or not self._ranks:
             return
         self._pumping = True
         try:
-            while self.messages:
-                consumer = next((c for c in self.consumers if c.room() > 0), None)
-                item = self.take() if consumer is not None else None
-                if consumer is None or item is None:
+            while self.messages and (consumer := self._next()) is not None:
+                item = self.take()
+                if item is None:
                     return
                 try:
                     taken = consumer.deliver(self, item)
                 except ConversionError:
-                    self.router.dead_letter(self, item, "rejected")
+                    self.router.dead_letter(self, item, "rejected", unfit=True)
                     continue
-                if not taken:
-                    self._push(item)
+                turns = self._able.get(consumer.priority)
+                if taken:
+                    if turns is not None and consumer in turns:
+                        turns.move_to_end(consumer)
+                elif self.gone:
                     return
-                if len(self.consumers) > 1 and consumer in self.consumers:
-                    self.consumers.remove(consumer)
-                    self.insert(consumer)
+                else:
+                    self._push(item)
+                    self._rest(consumer)
         finally:
             self._pumping = False
 
+    def _next(self) -> Consumer | None:
+        """The consumer whose turn it is. Those that have no room are not asked again until `wake`."""
+        while self._ranks:
+            consumer = next(iter(self._able[-self._ranks[0]]))
+            if consumer.room() > 0:
+                return consumer
+            self._rest(consumer)
+        return None
+
+    def _rest(self, consumer: Consumer) -> None:
+        """Ask it no more."""
+        turns = self._able.get(consumer.priority)
+        if turns is not None and consumer in turns:
+            del turns[consumer]
+            if not turns:
+                del self._able[consumer.priority]
+                self._ranks.remove(-consumer.priority)
+
+    def wake(self, consumer: Consumer) -> None:
+        """A consumer may have room: deliver what there is. Each of them has to say so when it has had none."""
+        if consumer not in self.consumers:
+            return
+        turns = self._able.get(consumer.priority)
+        if turns is None:
+            turns = self._able[consumer.priority] = OrderedDict()
+            insort(self._ranks, -consumer.priority)
+        turns[consumer] = None  # one that is there already keeps its turn
+        if self.messages:
+            self.pump()
+
     def insert(self, consumer: Consumer) -> None:
-        """Behind those of its priority."""
-        at = next((k for k, c in enumerate(self.consumers) if c.priority < consumer.priority), len(self.consumers))
-        self.consumers.insert(at, consumer)
+        """A new consumer, behind those of its priority."""
+        self.consumers[consumer] = None
         if self._unused is not None:
             self.used()
+        self.wake(consumer)
 
     def check(self, consumer: Consumer) -> None:
         """Raises Refusal if the consumer must not be inserted."""
-        if any(c.exclusive for c in self.consumers) or (consumer.exclusive and self.consumers):
+        first = next(iter(self.consumers), None)  # an exclusive one is alone
+        if first is not None and (first.exclusive or consumer.exclusive):
             raise Refusal(ACCESS_REFUSED, f"queue '{self.name}' in vhost '{self.router.name}' in exclusive use")
 
     def leave(self, consumer: Consumer) -> None:
         """A consumer is gone. The last one takes a queue with auto-delete along."""
         if consumer in self.consumers:
-            self.consumers.remove(consumer)
+            del self.consumers[consumer]
+            self._rest(consumer)
             if self.auto_delete and not self.consumers and not self.gone:
                 self.router.delete_queue(self)
             self.used()
@@ -405,6 +534,8 @@ class Queue:
     def end(self) -> None:
         self.gone = True
         self.purge()
+        self._able.clear()
+        self._ranks.clear()
         for timer in (self._timer, self._unused):
             if timer is not None:
                 timer.cancel()
@@ -421,6 +552,7 @@ class Router:
         exchanges, queues: by name.
         bytes: of all messages in queues.
         unroutable: messages that no queue was bound for.
+        unconvertible: messages whose headers AMQP 0.9.1 cannot have, for which a headers exchange has seen none.
     """
 
     def __init__(self, limits: Limits | None = None, name: str = "/") -> None:
@@ -430,6 +562,12 @@ class Router:
         self.queues: dict[str, Queue] = {}
         self.bytes = 0
         self.unroutable = 0
+        self.unconvertible = 0
+        self._bound: dict[Any, dict[tuple[Exchange, Binding], None]] = {}  # by destination
+        self._bindings = 0
+        self._owned: dict[object, dict[Queue, None]] = {}  # exclusive queues by their owners
+        self._dead: deque[tuple[Queue, Item, str, bool]] = deque()  # to be buried
+        self._burying = False
 
     def now(self) -> float:
         return asyncio.get_running_loop().time()
@@ -439,11 +577,16 @@ class Router:
         for queue in self.queues.values():
             queue.end()
         self.queues.clear()
+        self._owned.clear()
         for exchange in list(self.exchanges.values()):
-            exchange.bindings.clear()
+            for binding in list(exchange.bindings):
+                exchange.remove(binding)
             if exchange.name not in PREDECLARED:
                 del self.exchanges[exchange.name]
-        self.unroutable = 0
+        self._bound.clear()
+        self._bindings = 0
+        self._dead.clear()
+        self.unroutable = self.unconvertible = 0
 
     def exchange(self, name: str) -> Exchange:
         try:
@@ -466,12 +609,17 @@ class Router:
         if len(self.queues) >= self.limits.queues:
             raise Refusal(PRECONDITION, f"there are {len(self.queues)} queues in vhost '{self.name}'")
         queue = self.queues[name] = Queue(self, name, arguments, **fields)
+        if queue.owner is not None:
+            self._owned.setdefault(queue.owner, {})[queue] = None
         return queue
 
     # ---- messages
 
     def route(self, exchange: Exchange, published: Published, besides: Sink | None = None) -> list[Any]:
-        """Queues and sinks of a message, each once. `besides`: one that has it already."""
+        """Queues and sinks of a message, each once. `besides`: one that has it already.
+
+        Raises ConversionError if RabbitMQ would refuse the message.
+        """
         found: dict[Any, None] = {}
         for key in published.keys:
             if exchange.name == "":
@@ -483,16 +631,16 @@ class Router:
             waiting = [exchange]
             while waiting:
                 one = waiting.pop()
-                destinations = list(one.matching(published, key))
-                other = one.arguments.get("alternate-exchange")
-                if not destinations and other in self.exchanges:
-                    destinations = [self.exchanges[other]]
+                destinations = one.matching(published, key)
+                if not destinations and one.alternate in self.exchanges:
+                    destinations = [self.exchanges[one.alternate]]
                 for destination in destinations:
                     if not isinstance(destination, Exchange):
                         found[destination] = None
                     elif destination.name not in seen:
                         seen.add(destination.name)
                         waiting.append(destination)
+        self.unconvertible += published.unconvertible
         found.pop(besides, None)
         return list(found)
 
@@ -509,92 +657,128 @@ class Router:
         for destination in destinations:
             destination.put(Item(published))
 
-    def dead_letter(self, queue: Queue, item: Item, reason: str) -> None:
-        """A message that has expired, was rejected, or was too much: to the queue's dead letter exchange."""
-        exchange = self.exchanges.get(queue.arguments.get("x-dead-letter-exchange", object()))
+    def dead_letter(self, queue: Queue, item: Item, reason: str, *, unfit: bool = False) -> None:
+        """A message that has expired, was rejected, or was too much: to the queue's dead letter exchange.
+
+        Args:
+            unfit: it was not a client that rejected it: it cannot be delivered to one.
+        """
+        self._dead.append((queue, item, reason, unfit))
+        if self._burying:
+            return  # further deaths on the way wait for their turn
+        self._burying = True
+        try:
+            while self._dead:
+                self._bury(*self._dead.popleft())
+        finally:
+            self._burying = False
+
+    def _bury(self, queue: Queue, item: Item, reason: str, unfit: bool) -> None:
+        exchange = self.exchanges.get(queue.dead_letter_exchange) if queue.dead_letter_exchange is not None else None
         if exchange is None:
             queue.dropped += 1
             return
-        key = queue.arguments.get("x-dead-letter-routing-key")
-        container = item.published.container.dead_lettered(
-            queue.name, reason, exchange=exchange.name, routing_key=None if key is None else str(key), clear_ttl=True
-        )
-        letter = Published(
-            container,
-            exchange.name,
-            item.published.routing_key if key is None else str(key),
-            None,
-            item.published.priority,
-        )
-        for target in self.route(exchange, letter):
+        published, key = item.published, queue.dead_letter_key
+        try:
+            container = published.container.dead_lettered(
+                queue.name, reason, exchange=exchange.name, routing_key=key, clear_ttl=True
+            )
+            letter = Published(
+                container, exchange.name, published.routing_key if key is None else key, None, published.priority
+            )
+            targets = self.route(exchange, letter)
+        except ConversionError:
+            targets = []
+        if not targets:
+            queue.dropped += 1
+            return
+        if reason != "rejected" or unfit:
+            letter.copies = published.copies
+        for target in targets:
             if isinstance(target, Queue) and (
-                _died_in(container, target.name) or (target.rejects and target.full_for(letter))
+                _died_in(container, target.name, rejections=not unfit)
+                or (target.rejects and target.full_for(letter))
+                or self.bytes + letter.size > self.limits.bytes
+                or letter.copies[0] >= max(COPIES, self.limits.queues)
             ):
-                continue  # a cycle without a rejection drops it
-            target.put(Item(letter))
+                target.dropped += 1
+            else:
+                letter.copies[0] += 1
+                target.put(Item(letter))
 
     # ---- bindings
 
-    def bind(self, exchange: Exchange, key: tuple[Any, str, bytes], arguments: dict[str, Any]) -> None:
-        """`key`: the destination, the routing key, the arguments as they are encoded."""
-        if key not in exchange.bindings:
-            if sum(len(e.bindings) for e in self.exchanges.values()) >= self.limits.bindings:
-                raise Refusal(PRECONDITION, "too many bindings")
-            exchange.bindings[key] = arguments
+    def bind(self, exchange: Exchange, binding: Binding, arguments: Mapping[str, Any]) -> None:
+        """Bind a destination, if it is not bound like this already."""
+        if binding in exchange.bindings:
+            return
+        if exchange.type == "headers" and arguments.get("x-match", "all") not in HOW_TO_MATCH:
+            raise Refusal(PRECONDITION, f"invalid x-match {arguments['x-match']!r}, expected {', '.join(HOW_TO_MATCH)}")
+        if self._bindings >= self.limits.bindings:
+            raise Refusal(PRECONDITION, "too many bindings")
+        exchange.add(binding, arguments)
+        self._bound.setdefault(binding[0], {})[exchange, binding] = None
+        self._bindings += 1
 
-    def unbind(self, exchange: Exchange, key: tuple[Any, str, bytes]) -> None:
-        if exchange.bindings.pop(key, None) is not None and exchange.auto_delete and not exchange.bindings:
-            self.delete_exchange(exchange)
+    def unbind(self, exchange: Exchange, binding: Binding) -> None:
+        if binding in exchange.bindings:
+            self._remove(exchange, binding)
+            if exchange.auto_delete and not exchange.bindings:
+                self.delete_exchange(exchange)
+
+    def _remove(self, exchange: Exchange, binding: Binding) -> None:
+        exchange.remove(binding)
+        self._bindings -= 1
+        bound = self._bound[binding[0]]
+        del bound[exchange, binding]
+        if not bound:
+            del self._bound[binding[0]]
 
     def _unbind_all(self, destination: Any) -> None:
-        for exchange in list(self.exchanges.values()):
-            for key in [k for k in exchange.bindings if k[0] is destination]:
-                self.unbind(exchange, key)
+        """What has been deleted is bound no more. An exchange with auto-delete goes with its last binding."""
+        deleted = [destination]
+        while deleted:
+            for exchange, binding in list(self._bound.get(deleted.pop(), ())):
+                self._remove(exchange, binding)
+                if (
+                    exchange.auto_delete
+                    and not exchange.bindings
+                    and self.exchanges.pop(exchange.name, None) is not None
+                ):
+                    deleted.append(exchange)
 
     def delete_exchange(self, exchange: Exchange) -> None:
         self.exchanges.pop(exchange.name, None)
+        for binding in list(exchange.bindings):
+            self._remove(exchange, binding)
         self._unbind_all(exchange)
 
     def delete_queue(self, queue: Queue) -> None:
         self.queues.pop(queue.name, None)
+        if queue.owner is not None:
+            self._owned.get(queue.owner, {}).pop(queue, None)
         queue.end()
         self._unbind_all(queue)
-        consumers, queue.consumers = queue.consumers, []
+        consumers, queue.consumers = queue.consumers, {}
         for consumer in consumers:
             consumer.cancelled(queue)
 
+    def release(self, owner: object) -> None:
+        """A connection is gone: delete its exclusive queues."""
+        for queue in list(self._owned.get(owner, ())):
+            self.delete_queue(queue)
+        self._owned.pop(owner, None)
 
-def _died_in(container: Container, queue: str) -> bool:
-    """Has the message come from this queue without being rejected on the way? (RabbitMQ: a cycle.)"""
+
+def _died_in(container: Container, queue: str, *, rejections: bool) -> bool:
+    """Has the message been dead-lettered by this queue before, and by no client's rejection since? (RabbitMQ: a cycle.)
+
+    Args:
+        rejections: False: rejections do not count as a client's.
+    """
     for death in container.annotations.deaths:  # latest first
-        if death.reason == "rejected":
+        if rejections and death.reason == "rejected":
             return False
         if death.queue == queue:
             return True
     return False
-
-
-def topic_matches(pattern: str, routing_key: str) -> bool:
-    """Does a binding of a topic exchange match (3.1.3.3)? `*` is one word, `#` any number of words.
-
-    In time of the product of both lengths, whatever they are.
-    """
-    words = routing_key.split(".") if routing_key else []
-    reached = [True] + [False] * len(words)  # after the words of the pattern so far, how many of the key may be used
-    for part in pattern.split(".") if pattern else []:
-        if part == "#":
-            for k in range(len(words)):
-                reached[k + 1] = reached[k + 1] or reached[k]
-        else:
-            reached = [False, *(reached[k] and part in ("*", word) for k, word in enumerate(words))]
-    return reached[-1]
-
-
-def headers_match(arguments: Mapping[str, Any], headers: Mapping[Any, Any]) -> bool:
-    """Does a binding of a headers exchange match (3.1.3.4)? x-match is all or any; the -with-x forms (RabbitMQ) look at names
-    that begin with x-, too."""
-    how = arguments.get("x-match", "all")
-    with_x = how in ("all-with-x", "any-with-x")
-    wanted = {k: v for k, v in arguments.items() if k != "x-match" and (with_x or not k.startswith("x-"))}
-    found = (k in headers and (v is None or headers[k] == v) for k, v in wanted.items())
-    return any(found) if how in ("any", "any-with-x") else all(found)

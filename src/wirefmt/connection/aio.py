@@ -133,6 +133,11 @@ class Driver(asyncio.BufferedProtocol):
         self._wanted |= not ready
         return ready
 
+    def want(self) -> None:
+        """The connection has refused to queue more: `Host.writable` is called when bytes have been written, also if `ready`
+        has been true all the time."""
+        self._wanted = True
+
     def update(self, events: list[Any] | tuple[Any, ...] = ()) -> None:
         """Hand events to the host, in order, and see to what the connection wants now. Call it after every call of a method
         of the connection, with what that returned."""

@@ -69,6 +69,7 @@ def after_death(
         known,
         exchange=exchange,
         routing_keys=known.routing_keys if routing_key is None else (routing_key,),
+        bcc=known.bcc if routing_key is None else (),
         deaths=(death, *deaths),
         extra=extra,
         ttl_ms=-1 if clear_ttl else known.ttl_ms,

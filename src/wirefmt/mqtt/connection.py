@@ -5,8 +5,8 @@ docs/connections.md describes the contract, docs/mqtt-connection.md the states. 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from wirefmt import mqtt
 from wirefmt.connection.contract import Acknowledged, Connected
@@ -79,7 +79,7 @@ class ClientConnection(Sending, Receiving):
     """
 
     role = Role.CLIENT
-    _late = {  # noqa: RUF012
+    _late: ClassVar[Mapping[str, tuple[str, Any]]] = {
         "connect": ("no CONNACK has come in time", None),
         "answer": ("no answer to PINGREQ has come in time", None),
         "authentication": ("no AUTH has come in time", UNSPECIFIED_ERROR),  # 0x87 is the server's (3.14.2.1)
@@ -431,7 +431,7 @@ class ServerConnection(Sending, Receiving):
     """
 
     role = Role.SERVER
-    _late = {  # noqa: RUF012
+    _late: ClassVar[Mapping[str, tuple[str, Any]]] = {
         "connect": ("no CONNECT has come in time", None),
         "authentication": ("no AUTH has come in time", NOT_AUTHORIZED),
         Keepalive.EXPECT: ("nothing has come within one and a half Keep Alive", KEEP_ALIVE_TIMEOUT),

@@ -18,7 +18,7 @@ from typing import Any, Final, Literal, Protocol
 from wirefmt import amqp091
 from wirefmt.amqp091.events import ACCESS_REFUSED, LOCKED, NOT_FOUND, PRECONDITION
 from wirefmt.broker.bindings import HOW_TO_MATCH, TABLES, Binding
-from wirefmt.convert import Container
+from wirefmt.convert import Container, Wire
 from wirefmt.errors import ConversionError
 
 #: Bytes of the longest name and routing key of AMQP 0.9.1 (4.2.5.3).
@@ -93,7 +93,7 @@ class Published:
     """A message on its way to its queues.
 
     Attributes:
-        container: the message.
+        octets, body: the message as it was published: in AMQP 0.9.1 properties and body, else the message and None.
         exchange, routing_key: how it was published.
         size, body_size: bytes of the message, and of its body; of AMQP 1.0 and MQTT both are those of the message.
         ttl: milliseconds until it expires; None: its queues decide.
@@ -103,20 +103,27 @@ class Published:
     """
 
     __slots__ = (
-        "body_size", "container", "copies", "exchange", "priority", "properties", "routing_key", "size", "ttl",
-        "unconvertible",
+        "_container", "_dialect", "body", "body_size", "copies", "exchange", "octets", "priority", "properties",
+        "routing_key", "size", "ttl", "unconvertible",
     )  # fmt: skip
 
     def __init__(
         self,
-        container: Container,
+        container: Container | tuple[bytes, bytes, str],
         exchange: str,
         routing_key: str,
         ttl: int | None,
         priority: int,
         properties: amqp091.BasicProperties | None = None,
     ) -> None:
-        self.container = container
+        """container: the message; or of AMQP 0.9.1 its properties, its body and the dialect in which it is converted."""
+        if isinstance(container, Container):
+            self._container: Container | None = container
+            self._dialect = ""
+            self.octets, self.body = container.octets, container.body
+        else:
+            self._container = None
+            self.octets, self.body, self._dialect = container
         self.exchange = exchange
         self.routing_key = routing_key
         self.ttl = ttl
@@ -124,8 +131,9 @@ class Published:
         self.properties = properties
         self.unconvertible = False
         self.copies = [0]
-        self.body_size = len(container.octets if container.body is None else container.body)
-        self.size = len(container.octets) + len(container.body or b"")
+        size = len(self.octets)
+        self.body_size = size if self.body is None else len(self.body)
+        self.size = size if self.body is None else size + self.body_size
 
     @classmethod
     def of(cls, container: Container) -> Published:
@@ -133,6 +141,19 @@ class Published:
         known = container.annotations
         ttl = known.ttl_ms if known.ttl_ms is not None and known.ttl_ms >= 0 else None
         return cls(container, known.exchange, known.routing_keys[0], ttl, known.priority or 0)
+
+    @property
+    def container(self) -> Container:
+        """The message, for conversions. It is made when it is needed: a message that stays in AMQP 0.9.1 needs none."""
+        if self._container is None:
+            assert self.body is not None
+            self._container = Container(
+                Wire("amqp091", self.octets, self.body),
+                exchange=self.exchange,
+                routing_key=self.routing_key,
+                dialect=self._dialect,
+            )
+        return self._container
 
     @property
     def keys(self) -> tuple[str, ...]:
@@ -173,8 +194,8 @@ class Item:
     @property
     def body(self) -> bytes:
         """The body of AMQP 0.9.1, or the bytes of the message."""
-        container = self.published.container
-        return container.octets if container.body is None else container.body
+        published = self.published
+        return published.octets if published.body is None else published.body
 
     def for_amqp091(self, frame_max: int) -> tuple[amqp091.BasicProperties, bytes]:
         """Properties and body for a consumer of AMQP 0.9.1 (`frame_max`: of its connection).
@@ -185,11 +206,10 @@ class Item:
         for text in (published.exchange, published.routing_key):
             if len(text) > SHORT or (not text.isascii() and len(text.encode("utf-8", "surrogatepass")) > SHORT):
                 raise ConversionError(f"a routing key or exchange of more than {SHORT} bytes", rule="amqp091:shortstr")
-        container = published.container
         if published.properties is not None:
-            properties, body, octets = published.properties, container.body or b"", container.octets
+            properties, body, octets = published.properties, published.body or b"", published.octets
         else:
-            made = container.deliver("amqp091", redelivered=self.redelivered, delivery_count=self.failed)
+            made = published.container.deliver("amqp091", redelivered=self.redelivered, delivery_count=self.failed)
             (properties, body), octets = made.message, made.octets
         if frame_max and len(octets) + HEADER_FRAME > frame_max:
             raise ConversionError(
@@ -384,8 +404,9 @@ class Queue:
             ttl = self.ttl if ttl is None else min(ttl, self.ttl)
         item.priority = min(item.published.priority, self.priorities)
         item.where = next(self._places)
-        self._push(item)
-        self.pump()
+        if self.messages or not self._hand_over(item):
+            self._push(item)
+            self.pump()
         if ttl is not None:  # after the pump: what a consumer takes at once has not expired, even with 0
             item.expires = self.router.now() + ttl / 1000
         while self.messages and self._exceeds:
@@ -450,6 +471,26 @@ class Queue:
                 else:
                     self._push(item)
                     self._rest(consumer)
+        finally:
+            self._pumping = False
+
+    def _hand_over(self, item: Item) -> bool:
+        """Deliver a message to a consumer at once: nothing waits before it. False: it has to wait."""
+        if self._pumping or not self._ranks:
+            return False
+        self._pumping = True
+        try:
+            consumer = self._next()
+            if consumer is None:
+                return False
+            if not consumer.deliver(self, item):
+                return self.gone  # `pump` sees to it, unless there is no queue any more
+            turns = self._able.get(consumer.priority)
+            if turns is not None and len(turns) > 1 and consumer in turns:
+                turns.move_to_end(consumer)
+            return True
+        except ConversionError:
+            return False  # `pump` sees to it
         finally:
             self._pumping = False
 
@@ -646,11 +687,13 @@ class Router:
 
     def refuses(self, destinations: list[Any], published: Published) -> bool:
         """True: one of the queues is full and does not drop older messages. Nobody gets the message then."""
-        full = [q for q in destinations if isinstance(q, Queue) and q.rejects and q.full_for(published)]
-        for queue in full:
-            if queue.dead_letters_refused:
-                self.dead_letter(queue, Item(published), "maxlen")
-        return bool(full) or self.bytes + published.size > self.limits.bytes
+        full = False
+        for queue in destinations:
+            if isinstance(queue, Queue) and queue.rejects and queue.full_for(published):
+                full = True
+                if queue.dead_letters_refused:
+                    self.dead_letter(queue, Item(published), "maxlen")
+        return full or self.bytes + published.size > self.limits.bytes
 
     def put(self, destinations: list[Any], published: Published) -> None:
         """Give the message to its queues and sinks."""

@@ -188,9 +188,6 @@ class Item:
         self.redelivered = False
         self.failed = 0  # deliveries that have failed
 
-    def __lt__(self, other: Item) -> bool:
-        return (-self.priority, self.where) < (-other.priority, other.where)
-
     @property
     def body(self) -> bytes:
         """The body of AMQP 0.9.1, or the bytes of the message."""
@@ -298,7 +295,7 @@ class Queue:
     """A queue: messages by priority and place, and its consumers.
 
     Attributes:
-        messages: what waits, a heap.
+        messages: what waits, a heap: (-priority, place, item), so that numbers alone are compared.
         consumers: in no order.
         owner: the connection that alone may use it; None: it is not exclusive.
         dropped: messages that were lost: those that died here (rejected, expired, or too many) and went to no other queue, and
@@ -322,7 +319,7 @@ class Queue:
         self.auto_delete = auto_delete
         self.owner = owner
         self.arguments = dict(arguments or {})
-        self.messages: list[Item] = []
+        self.messages: list[tuple[int, int, Item]] = []
         self.bytes = self.body_bytes = 0
         self.consumers: dict[Consumer, None] = {}
         self._able: dict[int, OrderedDict[Consumer, None]] = {}  # those that may have room, by priority, in turn
@@ -433,10 +430,10 @@ class Queue:
 
     def expire(self) -> None:
         """Messages at the head whose time is over."""
-        if not self.messages or self.messages[0].expires is None:
+        if not self.messages or self.messages[0][2].expires is None:
             return
         now = self.router.now()
-        while self.messages and (expires := self.messages[0].expires) is not None and expires <= now:
+        while self.messages and (expires := self.messages[0][2].expires) is not None and expires <= now:
             self.router.dead_letter(self, self._pop(), "expired")
 
     def purge(self) -> int:
@@ -547,13 +544,13 @@ class Queue:
             self.used()
 
     def _push(self, item: Item) -> None:
-        heapq.heappush(self.messages, item)
+        heapq.heappush(self.messages, (-item.priority, item.where, item))
         self.body_bytes += item.published.body_size
         self.bytes += item.published.size
         self.router.bytes += item.published.size
 
     def _pop(self) -> Item:
-        item = heapq.heappop(self.messages)
+        _, _, item = heapq.heappop(self.messages)
         self.body_bytes -= item.published.body_size
         self.bytes -= item.published.size
         self.router.bytes -= item.published.size
@@ -564,8 +561,8 @@ class Queue:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        if self.messages and self.messages[0].expires is not None and not self.gone:
-            self._timer = asyncio.get_running_loop().call_at(self.messages[0].expires, self._due)
+        if self.messages and self.messages[0][2].expires is not None and not self.gone:
+            self._timer = asyncio.get_running_loop().call_at(self.messages[0][2].expires, self._due)
 
     def _due(self) -> None:
         self._timer = None

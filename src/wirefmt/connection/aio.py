@@ -30,8 +30,8 @@ READ_SIZE: Final = 1 << 18
 #: Seconds that a connection which is over waits for the peer to take the last bytes and to close.
 LINGER: Final = 2.0
 
-#: Bytes queued in the connection from which `Driver.ready` is false.
-READY_BYTES: Final = 1 << 16
+#: Bytes queued in the connection from which `Driver.ready` is false. What one read brings can go on to another peer in one turn.
+READY_BYTES: Final = READ_SIZE
 
 #: Seconds after which the next address of a host is tried beside those before it (RFC 8305, section 5).
 NEXT_ADDRESS: Final = 0.25

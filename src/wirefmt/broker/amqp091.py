@@ -333,7 +333,7 @@ class Broker:
                 auto_delete=event.auto_delete,
                 owner=peer if event.exclusive else None,
             )
-        peer.reply(event, queue=queue.name, message_count=len(queue.messages), consumer_count=len(queue.consumers))
+        peer.reply(event, queue=queue.name, message_count=queue.count, consumer_count=len(queue.consumers))
 
     def _bind_queue(self, peer: Peer, event: amqp091.QueueBind | amqp091.QueueUnbind) -> None:
         host, channel = self._host(peer), self.session(peer).views[event.channel]
@@ -362,9 +362,9 @@ class Broker:
             queue = host.queue(name, peer)
             if event.if_unused and queue.consumers:
                 raise Refusal(PRECONDITION, f"queue '{name}' in vhost '{host.name}' in use")
-            if event.if_empty and queue.messages:
+            if event.if_empty and queue.count:
                 raise Refusal(PRECONDITION, f"queue '{name}' in vhost '{host.name}' not empty")
-            count = len(queue.messages)
+            count = queue.count
             peer.reply(event, message_count=count)  # delete-ok comes before the end of consumers
             host.delete_queue(queue)
             return
@@ -464,7 +464,7 @@ class Broker:
                     item.published.routing_key,
                     body,
                     properties,
-                    message_count=len(queue.messages),
+                    message_count=queue.count,
                     redelivered=item.redelivered,
                     context=(queue, item),
                 )

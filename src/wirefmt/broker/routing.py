@@ -188,6 +188,9 @@ class Item:
         self.redelivered = False
         self.failed = 0  # deliveries that have failed
 
+    def __lt__(self, other: Item) -> bool:
+        return (-self.priority, self.where) < (-other.priority, other.where)
+
     @property
     def body(self) -> bytes:
         """The body of AMQP 0.9.1, or the bytes of the message."""
@@ -295,7 +298,6 @@ class Queue:
     """A queue: messages by priority and place, and its consumers.
 
     Attributes:
-        messages: what waits, a heap: (-priority, place, item), so that numbers alone are compared.
         consumers: in no order.
         owner: the connection that alone may use it; None: it is not exclusive.
         dropped: messages that were lost: those that died here (rejected, expired, or too many) and went to no other queue, and
@@ -319,7 +321,7 @@ class Queue:
         self.auto_delete = auto_delete
         self.owner = owner
         self.arguments = dict(arguments or {})
-        self.messages: list[tuple[int, int, Item]] = []
+        self._heap: list[tuple[int, int, Item]] = []  # (-priority, place, item): numbers alone are compared
         self.bytes = self.body_bytes = 0
         self.consumers: dict[Consumer, None] = {}
         self._able: dict[int, OrderedDict[Consumer, None]] = {}  # those that may have room, by priority, in turn
@@ -372,15 +374,25 @@ class Queue:
 
     def full_for(self, published: Published) -> bool:
         return (
-            len(self.messages) >= self.most
+            len(self._heap) >= self.most
             or self.bytes + published.size > self.router.limits.queue_bytes
             or self.body_bytes + published.body_size > self.most_bytes
         )
 
     @property
+    def count(self) -> int:
+        """How many messages wait."""
+        return len(self._heap)
+
+    @property
+    def messages(self) -> list[Item]:
+        """What waits, in the order in which it will be delivered."""
+        return [item for _, _, item in sorted(self._heap)]
+
+    @property
     def _exceeds(self) -> bool:
         return (
-            len(self.messages) > self.most
+            len(self._heap) > self.most
             or self.bytes > self.router.limits.queue_bytes
             or self.body_bytes > self.most_bytes
         )
@@ -401,12 +413,12 @@ class Queue:
             ttl = self.ttl if ttl is None else min(ttl, self.ttl)
         item.priority = min(item.published.priority, self.priorities)
         item.where = next(self._places)
-        if self.messages or not self._hand_over(item):
+        if self._heap or not self._hand_over(item):
             self._push(item)
             self.pump()
         if ttl is not None:  # after the pump: what a consumer takes at once has not expired, even with 0
             item.expires = self.router.now() + ttl / 1000
-        while self.messages and self._exceeds:
+        while self._heap and self._exceeds:
             self.router.dead_letter(self, self._pop(), "maxlen")
         self._watch()
 
@@ -421,7 +433,7 @@ class Queue:
     def take(self) -> Item | None:
         """The next message."""
         self.expire()
-        return self._pop() if self.messages else None
+        return self._pop() if self._heap else None
 
     def untake(self, item: Item) -> None:
         """A message that was taken and not delivered: to its place."""
@@ -430,16 +442,16 @@ class Queue:
 
     def expire(self) -> None:
         """Messages at the head whose time is over."""
-        if not self.messages or self.messages[0][2].expires is None:
+        if not self._heap or self._heap[0][2].expires is None:
             return
         now = self.router.now()
-        while self.messages and (expires := self.messages[0][2].expires) is not None and expires <= now:
+        while self._heap and (expires := self._heap[0][2].expires) is not None and expires <= now:
             self.router.dead_letter(self, self._pop(), "expired")
 
     def purge(self) -> int:
         """Drop what waits. Returns how many there were."""
-        count = len(self.messages)
-        self.messages.clear()
+        count = len(self._heap)
+        self._heap.clear()
         self.router.bytes -= self.bytes
         self.bytes = self.body_bytes = 0
         return count
@@ -450,7 +462,7 @@ class Queue:
             return
         self._pumping = True
         try:
-            while self.messages and (consumer := self._next()) is not None:
+            while self._heap and (consumer := self._next()) is not None:
                 item = self.take()
                 if item is None:
                     return
@@ -518,7 +530,7 @@ class Queue:
             turns = self._able[consumer.priority] = OrderedDict()
             insort(self._ranks, -consumer.priority)
         turns[consumer] = None  # one that is there already keeps its turn
-        if self.messages:
+        if self._heap:
             self.pump()
 
     def insert(self, consumer: Consumer) -> None:
@@ -544,13 +556,13 @@ class Queue:
             self.used()
 
     def _push(self, item: Item) -> None:
-        heapq.heappush(self.messages, (-item.priority, item.where, item))
+        heapq.heappush(self._heap, (-item.priority, item.where, item))
         self.body_bytes += item.published.body_size
         self.bytes += item.published.size
         self.router.bytes += item.published.size
 
     def _pop(self) -> Item:
-        _, _, item = heapq.heappop(self.messages)
+        _, _, item = heapq.heappop(self._heap)
         self.body_bytes -= item.published.body_size
         self.bytes -= item.published.size
         self.router.bytes -= item.published.size
@@ -561,8 +573,8 @@ class Queue:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        if self.messages and self.messages[0][2].expires is not None and not self.gone:
-            self._timer = asyncio.get_running_loop().call_at(self.messages[0][2].expires, self._due)
+        if self._heap and self._heap[0][2].expires is not None and not self.gone:
+            self._timer = asyncio.get_running_loop().call_at(self._heap[0][2].expires, self._due)
 
     def _due(self) -> None:
         self._timer = None

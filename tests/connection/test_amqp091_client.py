@@ -31,7 +31,7 @@ async def brokered(
     broker.close()
 
 
-async def take(consumer: amqp091.client.Consumer, count: int) -> list[bytes]:
+async def take(consumer: amqp091.consumer.Consumer, count: int) -> list[bytes]:
     found: list[bytes] = []
     async for message in consumer:
         message.ack()

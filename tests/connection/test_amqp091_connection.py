@@ -1513,3 +1513,24 @@ def test_large_bodies_are_not_joined() -> None:
 def test_options_are_checked(values: dict[str, int]) -> None:
     with pytest.raises(ValueError, match=next(iter(values))):
         OPTIONS(**values)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("nowait", [False, True])
+def test_a_cancel_that_follows_its_consume_at_once(nowait: bool) -> None:
+    """4.7: methods of a channel take effect in their order, also if the host decides late about the first one."""
+    server, channel = server_channel()
+    consume = octets("basic.consume", queue="q", consumer_tag="c", nowait=nowait)
+    cancel = octets("basic.cancel", consumer_tag="c")
+    first, second = server.receive(consume + cancel + consume + cancel, 0.0)
+    assert server.data_to_send() == b""
+    begun = [] if nowait else ["basic.consume-ok"]
+    for event in (first, second):
+        (cancelled,) = server.reply(event)
+        assert type(cancelled) is amqp091.BasicCancel
+        assert names(server.data_to_send()) == [*begun, "basic.cancel-ok"]
+        assert not channel.consumers
+    with pytest.raises(LocalProtocolError):
+        channel.deliver("c", "", "q")
+    (third,) = server.receive(consume, 0.0)
+    assert server.reply(third) == []
+    assert list(channel.consumers) == ["c"]

@@ -7,10 +7,7 @@ printed.
 from __future__ import annotations
 
 import asyncio
-import os
-import random
 import sqlite3
-import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, closing
 from pathlib import Path
@@ -18,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from lib import amqp_journaled
+from lib.killed import KILLS, PATIENCE, kill_and_restart
 from lib.loopback import HOST
 from wirefmt import amqp091, amqp10
 from wirefmt.broker import amqp091 as broker091
@@ -25,9 +23,6 @@ from wirefmt.broker import amqp10 as broker10
 from wirefmt.connection.contract import Change
 
 pytestmark = pytest.mark.live
-
-KILLS = int(os.environ.get("KILLS", "4"))
-SEED = int(os.environ.get("KILL_SEED", "0")) or random.SystemRandom().getrandbits(32)
 
 
 @asynccontextmanager
@@ -79,45 +74,21 @@ def taken(database: Path, protocol: str) -> set[bytes]:
 
 @pytest.mark.parametrize("protocol", ["amqp091", "amqp10"])
 def test_a_killed_program_loses_no_message(protocol: str, tmp_path: Path) -> None:
-    print(f"KILL_SEED={SEED}")
-    r = random.Random(SEED)
     database = tmp_path / "journal.db"
 
     async def main() -> None:
         async with server(protocol) as (url, arrived):
-            promised: set[bytes] = set()
-            left = first = 0
-            for kill in range(KILLS + 1):
-                last = first + (100_000 if kill < KILLS else 50)
-                process = await asyncio.create_subprocess_exec(
-                    sys.executable, amqp_journaled.__file__, url, str(database), str(first), str(last),
-                    stdout=asyncio.subprocess.PIPE,
-                )  # fmt: skip
-                assert process.stdout is not None
-                assert await process.stdout.readline() == b"up\n"
-                said = process.stdout.read()
-                if kill < KILLS:
-                    await asyncio.sleep(r.random() ** 2 * 0.3)
-                    process.kill()
-                promised.update((await said).split(b"\n")[:-1])
-                await process.wait()
-                kept = taken(database, protocol)
-                if kill < KILLS:
-                    promised |= kept
-                    left += len(kept)
-                    first = last
-                else:
-                    assert process.returncode == 0
-                    assert not kept
-            while b"%d" % (last - 1) not in arrived[-1:]:
+            done = await kill_and_restart(amqp_journaled.__file__, url, database, lambda: taken(database, protocol))
+            while b"%d" % done.last not in arrived[-1:]:
                 await asyncio.sleep(0.01)
             once = list(dict.fromkeys(arrived))
-            assert promised <= set(once)
-            assert len(promised) >= 50
+            assert done.promised <= set(once)
             assert once == sorted(once, key=int)  # the first copies are in the order of sending
             starts = [int(body) for body in once]
             gaps = [b for a, b in zip([-1, *starts], starts, strict=False) if b != a + 1]
             assert all(not number % 100_000 for number in gaps)  # nothing is missing before the last one of a process
-            print(f"{KILLS} kills, {len(once)} messages, {len(arrived) - len(once)} copies, {left} left in journals")
+            print(
+                f"{KILLS} kills, {len(once)} messages, {len(arrived) - len(once)} copies, {done.left} left in journals"
+            )
 
-    asyncio.run(asyncio.wait_for(main(), 60 + 20 * KILLS))
+    asyncio.run(asyncio.wait_for(main(), PATIENCE))

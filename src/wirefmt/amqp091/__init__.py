@@ -107,9 +107,11 @@ from wirefmt.amqp091._codec import restore_properties as restore_properties  # p
 from wirefmt.amqp091._codec import restore_value as restore_value  # pickles name it
 
 if TYPE_CHECKING:
-    from wirefmt.amqp091.client import Channel, Client, Message, connect
+    from wirefmt.amqp091.aio_channel import Channel
+    from wirefmt.amqp091.client import Client, connect
     from wirefmt.amqp091.client_channel import ClientChannel
     from wirefmt.amqp091.connection import ClientConnection, ServerConnection
+    from wirefmt.amqp091.consumer import Message
     from wirefmt.amqp091.events import (
         Call,
         ChannelClosed,
@@ -131,7 +133,9 @@ if TYPE_CHECKING:
 #: Modules of the connections. They are loaded when one of their names is first used.
 _MODULES = {
     "wirefmt.connection.aio": ("Backoff",),
-    "wirefmt.amqp091.client": ("Channel", "Client", "Message", "connect"),
+    "wirefmt.amqp091.aio_channel": ("Channel",),
+    "wirefmt.amqp091.client": ("Client", "connect"),
+    "wirefmt.amqp091.consumer": ("Message",),
     "wirefmt.amqp091.server": ("Handler", "Peer", "Server", "serve"),
     "wirefmt.amqp091.connection": ("ClientConnection", "ServerConnection"),
     "wirefmt.amqp091.client_channel": ("ClientChannel",),

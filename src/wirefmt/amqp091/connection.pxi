@@ -370,7 +370,8 @@ cdef class Flows:
         cdef uint8_t* p
         cdef bytes octets
         if header > most + AMQP091_OVERHEAD:
-            raise LocalProtocolError(f"the content header has {header} bytes, a frame has at most {self.frame_max}")
+            text = f"the content header has {header} bytes, a frame has at most {self.frame_max}"
+            raise LocalProtocolError(text) from EncodeError(text)
         if pending and pending + <int64_t>total > self.most_pending:
             raise LocalProtocolError(f"{pending} bytes are queued and not taken", reply=REPLY_RESOURCE)
         if total < KEEP_FROM and size <= most:

@@ -502,13 +502,15 @@ class ServerConnection(Endpoint, ServerFlows):
         """Answer a request with its reply, and these fields of it: `queue`, `message_count` and `consumer_count` of declare-ok,
         `message_count` of purge-ok and delete-ok, `consumer_tag` of consume-ok. With nowait nothing is sent.
 
-        Returns events of bytes that were waiting. Raises LocalProtocolError if the event does not wait for it.
+        Returns events of bytes that were waiting, and the basic.cancel that has come for a consumer before it began. Raises
+        LocalProtocolError if the event does not wait for it.
         """
         self._check_open()
         channel = self._channel_of(event)
+        events: list[Event] = []
         if channel is not None:
-            channel._reply(event, fields)
-        return [] if self._reading else self._go_on()
+            channel._reply(event, fields, events)
+        return events if self._reading else events + self._go_on()
 
     def reject(self, event: amqp091.BasicMessage) -> list[Event]:
         """Tell that a message that was published in confirm mode has not been taken: basic.nack."""

@@ -61,7 +61,11 @@ class Peer(aio.Peer):
 
     def acknowledge(self, event: amqp091.BasicMessage) -> None:
         """Confirm a message."""
-        self.driver.update(self.connection.acknowledge(event))
+        if self.connection.wants_read:
+            self.connection.acknowledge(event)  # which returns no events then
+            self.driver.queued()
+        else:
+            self.driver.update(self.connection.acknowledge(event))
 
     def reject(self, event: amqp091.BasicMessage) -> None:
         """Tell that a message has not been taken."""

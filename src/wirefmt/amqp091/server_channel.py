@@ -45,6 +45,9 @@ class ServerChannel(Channel, ServerChannelFlows):
         self._requests: dict[int, Any] = {}  # by id: events that wait for a reply
         self._in_transaction: list[tuple[list[Delivery], Literal["ack", "requeue", "discard"], Any]] = []
         self._tag_number = 0
+        # by tag: basic.consumes that the host has not decided about, and the basic.cancels that have come for them
+        self._asking: dict[str | bytes, int] = {}
+        self._cancels: dict[str | bytes, list[amqp091.BasicCancel]] = {}
 
     # ---- what the host asks
 
@@ -128,13 +131,18 @@ class ServerChannel(Channel, ServerChannelFlows):
     def _answered(self, event: Any) -> None:
         del self._requests[id(event)]
         self.connection._undecided -= 1
+        if type(event) is amqp091.BasicConsume:
+            tag = event.consumer_tag
+            self._asking[tag] -= 1
+            if not self._asking[tag]:
+                del self._asking[tag]
 
     def _ask(self, event: Any, events: list[Event]) -> None:
         self._requests[id(event)] = event
         self.connection._undecided += 1
         events.append(event)
 
-    def _reply(self, event: Any, fields: dict[str, Any]) -> None:
+    def _reply(self, event: Any, fields: dict[str, Any], events: list[Event]) -> None:
         self._asked(event)
         kind = type(event)
         nowait = getattr(event, "nowait", False)
@@ -158,6 +166,13 @@ class ServerChannel(Channel, ServerChannelFlows):
         self._answered(event)
         if not nowait:
             self._put(reply)
+        if kind is amqp091.BasicConsume:
+            waiting = self._cancels.get(event.consumer_tag)
+            if waiting:
+                cancel = waiting.pop(0)
+                if not waiting:
+                    del self._cancels[event.consumer_tag]
+                self._end_consumer(cancel, events)
 
     def _make_tag(self) -> str:
         while True:
@@ -190,17 +205,26 @@ class ServerChannel(Channel, ServerChannelFlows):
         tag = text_of(message.consumer_tag)
         if not message.queue and not self.queue:
             raise RemoteProtocolError("no previously declared queue", reply=NOT_FOUND)
-        asked = any(
-            type(event) is amqp091.BasicConsume and event.consumer_tag == tag for event in self._requests.values()
-        )
-        if tag and (tag in self.consumers or asked):
+        if tag and (tag in self.consumers or self._asked_for(message.consumer_tag)):
             raise RemoteProtocolError(f"attempt to reuse consumer tag '{tag}'", reply=NOT_ALLOWED)
-        if len(self.consumers) >= self.connection.options.consumers:
+        if len(self.consumers) + len(self._asking) >= self.connection.options.consumers:
             raise RemoteProtocolError("too many consumers on a channel", reply=NOT_ALLOWED)
+        self._asking[message.consumer_tag] = self._asking.get(message.consumer_tag, 0) + 1
         self._ask(message, events)
 
+    def _asked_for(self, tag: str | bytes) -> bool:
+        """Does a consumer with this tag begin once the host agrees, and not end at once by a cancel that has come?"""
+        return self._asking.get(tag, 0) > len(self._cancels.get(tag, ()))
+
     def _on_cancel(self, message: amqp091.BasicCancel, events: list[Event]) -> None:
-        """Answered at once, also for a consumer that is not there (RabbitMQ)."""
+        """Answered at once, also for a consumer that is not there (RabbitMQ). If the host has not decided about the consumer, the
+        cancel takes effect after that: methods of a channel take effect in their order (4.7)."""
+        if self._asked_for(message.consumer_tag):
+            self._cancels.setdefault(message.consumer_tag, []).append(message)
+        else:
+            self._end_consumer(message, events)
+
+    def _end_consumer(self, message: amqp091.BasicCancel, events: list[Event]) -> None:
         known = self.consumers.pop(text_of(message.consumer_tag), None)
         if not message.nowait:
             self._put(amqp091.BasicCancelOk(channel=self.number, consumer_tag=message.consumer_tag))
@@ -285,6 +309,8 @@ class ServerChannel(Channel, ServerChannelFlows):
     def _forget(self) -> None:
         self.connection._undecided -= len(self._requests) + len(self._tags)
         self._requests.clear()
+        self._asking.clear()
+        self._cancels.clear()
         self._deliveries.clear()
         self._in_transaction.clear()
 

@@ -12,6 +12,7 @@ from random import Random, SystemRandom
 from typing import Any, Final
 
 from wirefmt import amqp091
+from wirefmt.amqp091.channel import text_of
 from wirefmt.amqp091.events import (
     ACCESS_REFUSED,
     NOT_ALLOWED,
@@ -29,7 +30,6 @@ from wirefmt.broker.credentials import is_password
 from wirefmt.broker.permissions import Permissions, amqp091_needs
 from wirefmt.broker.routing import LONGEST, PREDECLARED, Exchange, Item, Limits, Published, Queue, Refusal, Router
 from wirefmt.connection.contract import Disconnected
-from wirefmt.convert import Container, Wire
 from wirefmt.errors import ConversionError, LocalProtocolError, RemoteProtocolError
 
 
@@ -51,23 +51,24 @@ class BrokerOptions:
 class Subscriber:
     """A consumer on a channel."""
 
-    def __init__(self, peer: Peer, session: Session, channel: int, tag: str, exclusive: bool, priority: int) -> None:
+    def __init__(
+        self, peer: Peer, session: Session, view: ServerChannel, tag: str, exclusive: bool, priority: int
+    ) -> None:
         self.peer = peer
         self.session = session
-        self.channel = channel
+        self.view = view
         self.tag = tag
         self.exclusive = exclusive
         self.priority = priority
 
     def room(self) -> int:
-        channel = self.peer.connection.channels.get(self.channel)
-        return channel.room(self.tag) if channel is not None and self.peer.ready else 0
+        return self.view.room(self.tag) if self.peer.ready else 0
 
     def deliver(self, queue: Queue, item: Item) -> bool:
         published = item.published
         properties, body = item.for_amqp091(self.peer.connection.frame_max)
         try:
-            self.peer.connection.channels[self.channel].deliver(
+            self.view.deliver(
                 self.tag,
                 published.exchange,
                 published.routing_key,
@@ -80,18 +81,20 @@ class Subscriber:
             _check_fit(error)
             self.peer.driver.want()
             return False
-        self.peer.driver.update()
+        self.peer.driver.queued()
         return True
 
     def cancelled(self, queue: Queue) -> None:
-        self.session.subscriptions.pop((self.channel, self.tag), None)
-        channel = self.peer.connection.channels.get(self.channel)
-        if channel is not None and self.tag in channel.consumers:
+        self.session.subscriptions.pop((self.view.number, self.tag), None)
+        if self.tag in self.view.consumers:
             try:
-                channel.cancel(self.tag)
+                self.view.cancel(self.tag)
                 self.peer.driver.update()
             except LocalProtocolError:
                 pass  # its connection is closing
+
+
+_OF_CHANNELS: Final = (amqp091.BasicMessage, amqp091.Method)
 
 
 def _check_fit(error: LocalProtocolError) -> None:
@@ -144,7 +147,10 @@ class Broker:
         self._sessions: dict[Peer, Session] = {}
 
     def session(self, peer: Peer) -> Session:
-        return self._sessions.setdefault(peer, Session())
+        session = self._sessions.get(peer)
+        if session is None:
+            session = self._sessions[peer] = Session()
+        return session
 
     def close(self) -> None:
         """Forget everything, and stop the timers. Close the servers first, or drop their clients."""
@@ -158,7 +164,7 @@ class Broker:
         action = self._actions.get(type(event))
         if action is None:
             return
-        if isinstance(event, amqp091.Method | amqp091.BasicMessage) and event.channel:
+        if isinstance(event, _OF_CHANNELS) and event.channel:
             view = self.session(peer).views.get(event.channel)
             if view is None or view.state is ChannelState.CLOSING:
                 return  # its channel was closed by the answer to an event before it
@@ -343,7 +349,7 @@ class Broker:
                 auto_delete=event.auto_delete,
                 owner=peer if event.exclusive else None,
             )
-        peer.reply(event, queue=queue.name, message_count=len(queue.messages), consumer_count=len(queue.consumers))
+        peer.reply(event, queue=queue.name, message_count=queue.count, consumer_count=len(queue.consumers))
 
     def _bind_queue(self, peer: Peer, event: amqp091.QueueBind | amqp091.QueueUnbind) -> None:
         host, channel = self._host(peer), self.session(peer).views[event.channel]
@@ -372,9 +378,9 @@ class Broker:
             queue = host.queue(name, peer)
             if event.if_unused and queue.consumers:
                 raise Refusal(PRECONDITION, f"queue '{name}' in vhost '{host.name}' in use")
-            if event.if_empty and queue.messages:
+            if event.if_empty and queue.count:
                 raise Refusal(PRECONDITION, f"queue '{name}' in vhost '{host.name}' not empty")
-            count = len(queue.messages)
+            count = queue.count
             peer.reply(event, message_count=count)  # delete-ok comes before the end of consumers
             host.delete_queue(queue)
             return
@@ -383,11 +389,12 @@ class Broker:
     # ---- messages
 
     def _publish(self, peer: Peer, event: amqp091.BasicMessage) -> None:
-        host, method, properties = self._host(peer), event.method, event.properties
+        session = self.session(peer)
+        host, method, properties = session.host, event.method, event.properties
+        assert host is not None
         exchange = host.exchange(str(method.exchange))
         if exchange.internal:
             raise Refusal(ACCESS_REFUSED, f"cannot publish to internal exchange '{exchange.name}'")
-        session = self.session(peer)
         if properties.user_id is not None and properties.user_id != session.user:
             raise Refusal(
                 PRECONDITION,
@@ -398,12 +405,7 @@ class Broker:
             raise Refusal(PRECONDITION, f"invalid expiration '{expiration}'")
         routing_key = str(method.routing_key)
         published = Published(
-            Container(
-                Wire("amqp091", properties.encode(), event.body_bytes()),
-                exchange=exchange.name,
-                routing_key=routing_key,
-                dialect=host.limits.dialect,
-            ),
+            (properties.encode(), event.body_bytes(), host.limits.dialect),
             exchange.name,
             routing_key,
             None if expiration is None else int(expiration),
@@ -417,16 +419,17 @@ class Broker:
             self._deliver(peer, event, published)
 
     def _deliver(self, peer: Peer, event: amqp091.BasicMessage, published: Published) -> None:
-        host, method = self._host(peer), event.method
-        channel = self.session(peer).views[event.channel]
+        session = self.session(peer)
+        host, channel = session.host, session.views[event.channel]
+        assert host is not None
         exchange = host.exchanges.get(published.exchange)
         destinations = host.route(exchange, published) if exchange is not None else []
         if not destinations:
             host.unroutable += 1
-            if method.mandatory:
+            if event.method.mandatory:
                 peer.return_message(event)  # before its confirm
         refused = host.refuses(destinations, published)
-        if peer.connection.waits(event):
+        if channel.mode == "confirm" and peer.connection.waits(event):
             # the order of the wire is that of acknowledge and deliver: a client may have the message before its confirm
             peer.reject(event) if refused else peer.acknowledge(event)
         self.dropped += refused and channel.mode != "confirm"
@@ -447,18 +450,21 @@ class Broker:
         priority = event.arguments.get("x-priority", 0)
         session = self.session(peer)
         subscriber = Subscriber(
-            peer, session, event.channel, "", event.exclusive, priority if isinstance(priority, int) else 0
+            peer, session, channel, "", event.exclusive, priority if isinstance(priority, int) else 0
         )
         queue.check(subscriber)
         peer.reply(event)
         if channel.state is not ChannelState.OPEN:
             return  # it has been closed meanwhile
-        (subscriber.tag,) = set(channel.consumers) - before
+        if event.consumer_tag:
+            subscriber.tag = text_of(event.consumer_tag)
+        else:
+            (subscriber.tag,) = set(channel.consumers) - before
         session.subscriptions[event.channel, subscriber.tag] = queue, subscriber
         queue.insert(subscriber)
 
     def _cancel(self, peer: Peer, event: amqp091.BasicCancel) -> None:
-        self._leave(self.session(peer), event.channel, str(event.consumer_tag))
+        self._leave(self.session(peer), event.channel, text_of(event.consumer_tag))
 
     def _get(self, peer: Peer, event: amqp091.BasicGet) -> None:
         channel = self.session(peer).views[event.channel]
@@ -472,7 +478,7 @@ class Broker:
                     item.published.routing_key,
                     body,
                     properties,
-                    message_count=len(queue.messages),
+                    message_count=queue.count,
                     redelivered=item.redelivered,
                     context=(queue, item),
                 )

@@ -410,7 +410,7 @@ class Broker:
 
     def _amqp_queue(self, name: str) -> list[Message]:
         queue = self.router.queues.get(name)
-        return [_of_item(item.published) for item in sorted(queue.messages if queue is not None else ())]
+        return [_of_item(item.published) for item in (queue.messages if queue is not None else ())]
 
     def _nsq_queue(self, name: str) -> list[Message]:
         topic_name, _, channel_name = name.partition("/")

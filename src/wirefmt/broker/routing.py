@@ -18,7 +18,7 @@ from typing import Any, Final, Literal, Protocol
 from wirefmt import amqp091
 from wirefmt.amqp091.events import ACCESS_REFUSED, LOCKED, NOT_FOUND, PRECONDITION
 from wirefmt.broker.bindings import HOW_TO_MATCH, TABLES, Binding
-from wirefmt.convert import Container
+from wirefmt.convert import Container, Wire
 from wirefmt.errors import ConversionError
 
 #: Bytes of the longest name and routing key of AMQP 0.9.1 (4.2.5.3).
@@ -93,7 +93,7 @@ class Published:
     """A message on its way to its queues.
 
     Attributes:
-        container: the message.
+        octets, body: the message as it was published: in AMQP 0.9.1 properties and body, else the message and None.
         exchange, routing_key: how it was published.
         size, body_size: bytes of the message, and of its body; of AMQP 1.0 and MQTT both are those of the message.
         ttl: milliseconds until it expires; None: its queues decide.
@@ -103,20 +103,27 @@ class Published:
     """
 
     __slots__ = (
-        "body_size", "container", "copies", "exchange", "priority", "properties", "routing_key", "size", "ttl",
-        "unconvertible",
+        "_container", "_dialect", "body", "body_size", "copies", "exchange", "octets", "priority", "properties",
+        "routing_key", "size", "ttl", "unconvertible",
     )  # fmt: skip
 
     def __init__(
         self,
-        container: Container,
+        container: Container | tuple[bytes, bytes, str],
         exchange: str,
         routing_key: str,
         ttl: int | None,
         priority: int,
         properties: amqp091.BasicProperties | None = None,
     ) -> None:
-        self.container = container
+        """container: the message; or of AMQP 0.9.1 its properties, its body and the dialect in which it is converted."""
+        if isinstance(container, Container):
+            self._container: Container | None = container
+            self._dialect = ""
+            self.octets, self.body = container.octets, container.body
+        else:
+            self._container = None
+            self.octets, self.body, self._dialect = container
         self.exchange = exchange
         self.routing_key = routing_key
         self.ttl = ttl
@@ -124,8 +131,9 @@ class Published:
         self.properties = properties
         self.unconvertible = False
         self.copies = [0]
-        self.body_size = len(container.octets if container.body is None else container.body)
-        self.size = len(container.octets) + len(container.body or b"")
+        size = len(self.octets)
+        self.body_size = size if self.body is None else len(self.body)
+        self.size = size if self.body is None else size + self.body_size
 
     @classmethod
     def of(cls, container: Container) -> Published:
@@ -133,6 +141,19 @@ class Published:
         known = container.annotations
         ttl = known.ttl_ms if known.ttl_ms is not None and known.ttl_ms >= 0 else None
         return cls(container, known.exchange, known.routing_keys[0], ttl, known.priority or 0)
+
+    @property
+    def container(self) -> Container:
+        """The message, for conversions. It is made when it is needed: a message that stays in AMQP 0.9.1 needs none."""
+        if self._container is None:
+            assert self.body is not None
+            self._container = Container(
+                Wire("amqp091", self.octets, self.body),
+                exchange=self.exchange,
+                routing_key=self.routing_key,
+                dialect=self._dialect,
+            )
+        return self._container
 
     @property
     def keys(self) -> tuple[str, ...]:
@@ -173,8 +194,8 @@ class Item:
     @property
     def body(self) -> bytes:
         """The body of AMQP 0.9.1, or the bytes of the message."""
-        container = self.published.container
-        return container.octets if container.body is None else container.body
+        published = self.published
+        return published.octets if published.body is None else published.body
 
     def for_amqp091(self, frame_max: int) -> tuple[amqp091.BasicProperties, bytes]:
         """Properties and body for a consumer of AMQP 0.9.1 (`frame_max`: of its connection).
@@ -185,11 +206,10 @@ class Item:
         for text in (published.exchange, published.routing_key):
             if len(text) > SHORT or (not text.isascii() and len(text.encode("utf-8", "surrogatepass")) > SHORT):
                 raise ConversionError(f"a routing key or exchange of more than {SHORT} bytes", rule="amqp091:shortstr")
-        container = published.container
         if published.properties is not None:
-            properties, body, octets = published.properties, container.body or b"", container.octets
+            properties, body, octets = published.properties, published.body or b"", published.octets
         else:
-            made = container.deliver("amqp091", redelivered=self.redelivered, delivery_count=self.failed)
+            made = published.container.deliver("amqp091", redelivered=self.redelivered, delivery_count=self.failed)
             (properties, body), octets = made.message, made.octets
         if frame_max and len(octets) + HEADER_FRAME > frame_max:
             raise ConversionError(
@@ -281,7 +301,6 @@ class Queue:
     """A queue: messages by priority and place, and its consumers.
 
     Attributes:
-        messages: what waits, a heap.
         consumers: in no order.
         owner: the connection that alone may use it; None: it is not exclusive.
         dropped: messages that were lost: those that died here (rejected, expired, or too many) and went to no other queue, and
@@ -305,7 +324,7 @@ class Queue:
         self.auto_delete = auto_delete
         self.owner = owner
         self.arguments = dict(arguments or {})
-        self.messages: list[Item] = []
+        self._heap: list[tuple[int, int, Item]] = []  # (-priority, place, item): numbers alone are compared
         self.bytes = self.body_bytes = 0
         self.consumers: dict[Consumer, None] = {}
         self._able: dict[int, OrderedDict[Consumer, None]] = {}  # those that may have room, by priority, in turn
@@ -358,15 +377,25 @@ class Queue:
 
     def full_for(self, published: Published) -> bool:
         return (
-            len(self.messages) >= self.most
+            len(self._heap) >= self.most
             or self.bytes + published.size > self.router.limits.queue_bytes
             or self.body_bytes + published.body_size > self.most_bytes
         )
 
     @property
+    def count(self) -> int:
+        """How many messages wait."""
+        return len(self._heap)
+
+    @property
+    def messages(self) -> list[Item]:
+        """What waits, in the order in which it will be delivered."""
+        return [item for _, _, item in sorted(self._heap)]
+
+    @property
     def _exceeds(self) -> bool:
         return (
-            len(self.messages) > self.most
+            len(self._heap) > self.most
             or self.bytes > self.router.limits.queue_bytes
             or self.body_bytes > self.most_bytes
         )
@@ -387,11 +416,12 @@ class Queue:
             ttl = self.ttl if ttl is None else min(ttl, self.ttl)
         item.priority = min(item.published.priority, self.priorities)
         item.where = next(self._places)
-        self._push(item)
-        self.pump()
+        if self._heap or not self._hand_over(item):
+            self._push(item)
+            self.pump()
         if ttl is not None:  # after the pump: what a consumer takes at once has not expired, even with 0
             item.expires = self.router.now() + ttl / 1000
-        while self.messages and self._exceeds:
+        while self._heap and self._exceeds:
             self.router.dead_letter(self, self._pop(), "maxlen")
         self._watch()
 
@@ -406,7 +436,7 @@ class Queue:
     def take(self) -> Item | None:
         """The next message."""
         self.expire()
-        return self._pop() if self.messages else None
+        return self._pop() if self._heap else None
 
     def untake(self, item: Item) -> None:
         """A message that was taken and not delivered: to its place."""
@@ -415,16 +445,16 @@ class Queue:
 
     def expire(self) -> None:
         """Messages at the head whose time is over."""
-        if not self.messages or self.messages[0].expires is None:
+        if not self._heap or self._heap[0][2].expires is None:
             return
         now = self.router.now()
-        while self.messages and (expires := self.messages[0].expires) is not None and expires <= now:
+        while self._heap and (expires := self._heap[0][2].expires) is not None and expires <= now:
             self.router.dead_letter(self, self._pop(), "expired")
 
     def purge(self) -> int:
         """Drop what waits. Returns how many there were."""
-        count = len(self.messages)
-        self.messages.clear()
+        count = len(self._heap)
+        self._heap.clear()
         self.router.bytes -= self.bytes
         self.bytes = self.body_bytes = 0
         return count
@@ -435,7 +465,7 @@ class Queue:
             return
         self._pumping = True
         try:
-            while self.messages and (consumer := self._next()) is not None:
+            while self._heap and (consumer := self._next()) is not None:
                 item = self.take()
                 if item is None:
                     return
@@ -453,6 +483,26 @@ class Queue:
                 else:
                     self._push(item)
                     self._rest(consumer)
+        finally:
+            self._pumping = False
+
+    def _hand_over(self, item: Item) -> bool:
+        """Deliver a message to a consumer at once: nothing waits before it. False: it has to wait."""
+        if self._pumping or not self._ranks:
+            return False
+        self._pumping = True
+        try:
+            consumer = self._next()
+            if consumer is None:
+                return False
+            if not consumer.deliver(self, item):
+                return self.gone  # `pump` sees to it, unless there is no queue any more
+            turns = self._able.get(consumer.priority)
+            if turns is not None and len(turns) > 1 and consumer in turns:
+                turns.move_to_end(consumer)
+            return True
+        except ConversionError:
+            return False  # `pump` sees to it
         finally:
             self._pumping = False
 
@@ -483,7 +533,7 @@ class Queue:
             turns = self._able[consumer.priority] = OrderedDict()
             insort(self._ranks, -consumer.priority)
         turns[consumer] = None  # one that is there already keeps its turn
-        if self.messages:
+        if self._heap:
             self.pump()
 
     def insert(self, consumer: Consumer) -> None:
@@ -509,13 +559,13 @@ class Queue:
             self.used()
 
     def _push(self, item: Item) -> None:
-        heapq.heappush(self.messages, item)
+        heapq.heappush(self._heap, (-item.priority, item.where, item))
         self.body_bytes += item.published.body_size
         self.bytes += item.published.size
         self.router.bytes += item.published.size
 
     def _pop(self) -> Item:
-        item = heapq.heappop(self.messages)
+        _, _, item = heapq.heappop(self._heap)
         self.body_bytes -= item.published.body_size
         self.bytes -= item.published.size
         self.router.bytes -= item.published.size
@@ -526,8 +576,8 @@ class Queue:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        if self.messages and self.messages[0].expires is not None and not self.gone:
-            self._timer = asyncio.get_running_loop().call_at(self.messages[0].expires, self._due)
+        if self._heap and self._heap[0][2].expires is not None and not self.gone:
+            self._timer = asyncio.get_running_loop().call_at(self._heap[0][2].expires, self._due)
 
     def _due(self) -> None:
         self._timer = None
@@ -658,12 +708,17 @@ class Router:
         if self.bytes + published.size > self.limits.bytes:
             destinations.clear()
             return True
-        full = {q: None for q in destinations if isinstance(q, Queue) and q.rejects and q.full_for(published)}
+        full: dict[Queue, None] = {}
+        for queue in destinations:
+            if isinstance(queue, Queue) and queue.rejects and queue.full_for(published):
+                full[queue] = None
+        if not full:
+            return False
         destinations[:] = [destination for destination in destinations if destination not in full]
         for queue in full:
             if queue.dead_letters_refused:
                 self.dead_letter(queue, Item(published), "maxlen")
-        return bool(full)
+        return True
 
     def put(self, destinations: list[Any], published: Published) -> None:
         """Give the message to its queues and sinks."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from random import Random, SystemRandom
@@ -238,6 +239,41 @@ class Client(Generic[_Link]):
             self._ended = True
             self._error = error
             self._finish(error, error or ConnectionLost("the client was closed"))
+
+
+class Turns:
+    """Calls that wait for the next of something, such as a message, one after the other."""
+
+    def __init__(self) -> None:
+        self._waiters: deque[asyncio.Future[None]] = deque()
+
+    def __len__(self) -> int:
+        """How many wait."""
+        return len(self._waiters)
+
+    async def wait(self) -> None:
+        """Wait for `give` or `end`. A call that is cancelled when its turn has come passes it on."""
+        waiter = asyncio.get_running_loop().create_future()
+        self._waiters.append(waiter)
+        try:
+            await waiter
+        except asyncio.CancelledError:
+            if waiter.done() and not waiter.cancelled():
+                self.give()
+            raise
+
+    def give(self) -> None:
+        """There is one more: the call that has waited longest goes on."""
+        while self._waiters:
+            waiter = self._waiters.popleft()
+            if not waiter.done():
+                waiter.set_result(None)
+                return
+
+    def end(self) -> None:
+        """There will be none: all calls go on."""
+        waiters, self._waiters = self._waiters, deque()
+        release(waiters)
 
 
 def fail(future: asyncio.Future[Any], error: Exception) -> None:

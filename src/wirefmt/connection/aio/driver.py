@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
     from wirefmt.connection.aio.server import Server
 
-#: Bytes queued in the connection from which `Driver.ready` is false.
-READY_BYTES: Final = 1 << 16
+#: Bytes queued in the connection from which `Driver.ready` is false. What one read brings can go on to another peer in one turn.
+READY_BYTES: Final = READ_SIZE
 
 # Before these versions writelines() does not call pause_writing().
 _WRITELINES = sys.version_info < (3, 12) or (3, 12, 9) <= sys.version_info < (3, 13) or sys.version_info >= (3, 13, 2)

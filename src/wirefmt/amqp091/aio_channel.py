@@ -1,0 +1,410 @@
+"""Channels of an AMQP 0.9.1 client on asyncio: calls, publishing with confirms, consumers, transactions."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Iterable, Mapping
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+from wirefmt import amqp091
+from wirefmt.amqp091._codec import Publication
+from wirefmt.amqp091.channel import text_of
+from wirefmt.amqp091.client_channel import ClientChannel
+from wirefmt.amqp091.consumer import Consumer, Message
+from wirefmt.amqp091.states import ChannelState
+from wirefmt.connection import client as connecting
+from wirefmt.errors import ConnectionLost, LocalProtocolError
+
+if TYPE_CHECKING:
+    from typing import Self
+
+    from typing_extensions import Buffer
+
+    from wirefmt.amqp091.client import Client, Link
+
+
+class Batch:
+    """Publishes whose confirms one call waits for."""
+
+    def __init__(self, future: asyncio.Future[None]) -> None:
+        self.future = future
+        self.left = 0
+        self.sealed = False
+        self.error: Exception | None = None
+
+    def done(self, error: Exception | None) -> None:
+        self.left -= 1
+        self.error = self.error or error
+        self.check()
+
+    def check(self) -> None:
+        if self.sealed and not self.left and not self.future.done():
+            if self.error is not None:
+                connecting.fail(self.future, self.error)
+            else:
+                self.future.set_result(None)
+
+
+class Entry:
+    """A message that waits to be sent, or for its confirm."""
+
+    __slots__ = ("batch", "fields", "publication", "waiters")
+
+    def __init__(self, fields: tuple[Any, ...], batch: Batch) -> None:
+        self.fields = fields
+        self.batch = batch
+        self.publication: Publication | None = None
+        batch.left += 1
+
+    @property
+    def given_up(self) -> bool:
+        return self.batch.future.cancelled()
+
+
+class Channel:
+    """A channel of a client, made by `Client.channel`.
+
+    Its methods have the names and arguments of AMQP's; `call` sends any other one. A call that is refused by the server closes
+    the channel, as AMQP has it: it raises Refused with the code, and so do all later calls.
+
+    Every coroutine can be cancelled; the channel stays usable. A call that is cancelled after its method has been sent takes
+    nothing back, except `get` and `consume`, whose messages go back to the queue.
+    """
+
+    def __init__(self, client: Client, confirms: bool, prefetch: int) -> None:
+        self._client = client
+        self._confirms = confirms
+        self._prefetch = prefetch
+        self._view: ClientChannel | None = None
+        self._attached: Link | None = None  # the connection of the view
+        self._consumers: dict[str, Consumer] = {}
+        self._queue: deque[Entry] = deque()  # not sent
+        self._error: Exception | None = None
+        self._closed = False
+        self._transactional = False
+
+    def __repr__(self) -> str:
+        return f"<Channel {self._view!r}>"
+
+    @property
+    def _link(self) -> Link | None:
+        return self._attached if self._view is not None else None
+
+    @property
+    def number(self) -> int | None:
+        """Its number on this connection; None: there is no connection."""
+        return self._view.number if self._view is not None else None
+
+    # ---- calls
+
+    async def call(self, cls: type[Any], **fields: Any) -> Any:
+        """Send a method and wait for its reply, which is returned: `await channel.call(amqp091.QueuePurge, queue="q")`.
+
+        With `nowait` it returns None at once. With `reconnect` it waits for the connection.
+
+        Raises:
+            Refused: the server has closed the channel or the connection for it; `code` is the reply code.
+            ConnectionLost: the connection has ended, and it is not known whether the server has done it.
+            LocalProtocolError: it is not legal now. Nothing was sent.
+        """
+        view = await self._ready()
+        link = self._link
+        assert link is not None
+        handle = view.call(cls, **fields)
+        if handle is None:
+            link.driver.update()
+            return None
+        return await self._client._reply(link, handle)
+
+    async def _ready(self) -> ClientChannel:
+        while True:
+            if self._error is not None:
+                raise self._error
+            if self._closed:
+                raise LocalProtocolError("the channel is closed")
+            if self._view is not None and self._client._link is not None:
+                return self._view
+            await self._client._connection()
+
+    async def declare_exchange(self, exchange: str, type: str = "direct", **fields: Any) -> None:
+        """exchange.declare: `durable`, `auto_delete`, `internal`, `passive`, `arguments`. Restored with `reconnect`."""
+        fields = {"exchange": exchange, "type": type, **fields}
+        await self.call(amqp091.ExchangeDeclare, **fields)
+        if not fields.get("passive"):
+            self._client._keep_topology(("exchange", exchange), amqp091.ExchangeDeclare, fields)
+
+    async def delete_exchange(self, exchange: str, *, if_unused: bool = False) -> None:
+        """exchange.delete."""
+        await self.call(amqp091.ExchangeDelete, exchange=exchange, if_unused=if_unused)
+        self._client._drop_topology("exchange", exchange)
+
+    async def bind_exchange(self, destination: str, source: str, routing_key: str = "", **fields: Any) -> None:
+        """exchange.bind (RabbitMQ): messages of `source` go to `destination`."""
+        fields = {"destination": destination, "source": source, "routing_key": routing_key, **fields}
+        await self.call(amqp091.ExchangeBind, **fields)
+        self._client._keep_topology(("bind exchange", *_binding(fields)), amqp091.ExchangeBind, fields)
+
+    async def unbind_exchange(self, destination: str, source: str, routing_key: str = "", **fields: Any) -> None:
+        """exchange.unbind (RabbitMQ)."""
+        fields = {"destination": destination, "source": source, "routing_key": routing_key, **fields}
+        await self.call(amqp091.ExchangeUnbind, **fields)
+        self._client._topology.pop(("bind exchange", *_binding(fields)), None)
+
+    async def declare_queue(self, queue: str = "", **fields: Any) -> amqp091.QueueDeclareOk:
+        """queue.declare: `durable`, `exclusive`, `auto_delete`, `passive`, `arguments`. Restored with `reconnect`.
+
+        Returns declare-ok: `queue` is the name (the server's, if none is given), `message_count`, `consumer_count`. A queue
+        that the server has named gets another name on the next connection; the client goes on to use the first one.
+        """
+        named = self._client._names.get(queue, queue)
+        answer: amqp091.QueueDeclareOk = await self.call(amqp091.QueueDeclare, **{"queue": named, **fields})
+        if not fields.get("passive"):
+            name = text_of(answer.queue)
+            self._client._keep_topology(("queue", queue or name), amqp091.QueueDeclare, {"queue": queue, **fields})
+        return answer
+
+    async def delete_queue(self, queue: str, *, if_unused: bool = False, if_empty: bool = False) -> int:
+        """queue.delete. Returns how many messages it had."""
+        named = self._client._names.get(queue, queue)
+        answer = await self.call(amqp091.QueueDelete, queue=named, if_unused=if_unused, if_empty=if_empty)
+        self._client._drop_topology("queue", queue)
+        count: int = answer.message_count
+        return count
+
+    async def purge_queue(self, queue: str) -> int:
+        """queue.purge. Returns how many messages it had."""
+        answer = await self.call(amqp091.QueuePurge, queue=self._client._names.get(queue, queue))
+        count: int = answer.message_count
+        return count
+
+    async def bind_queue(self, queue: str, exchange: str, routing_key: str = "", **fields: Any) -> None:
+        """queue.bind. Restored with `reconnect`."""
+        fields = {"queue": queue, "exchange": exchange, "routing_key": routing_key, **fields}
+        await self.call(amqp091.QueueBind, **{**fields, "queue": self._client._names.get(queue, queue)})
+        self._client._keep_topology(("bind queue", *_binding(fields)), amqp091.QueueBind, fields)
+
+    async def unbind_queue(self, queue: str, exchange: str, routing_key: str = "", **fields: Any) -> None:
+        """queue.unbind."""
+        fields = {"queue": queue, "exchange": exchange, "routing_key": routing_key, **fields}
+        await self.call(amqp091.QueueUnbind, **{**fields, "queue": self._client._names.get(queue, queue)})
+        self._client._topology.pop(("bind queue", *_binding(fields)), None)
+
+    async def qos(self, prefetch: int) -> None:
+        """basic.qos for consumers started later: how many messages may be unacknowledged; 0: any number."""
+        await self.call(amqp091.BasicQos, prefetch_count=prefetch)
+        self._prefetch = prefetch
+
+    async def recover(self) -> None:
+        """basic.recover: messages that are not acknowledged are delivered again."""
+        await self.call(amqp091.BasicRecover, requeue=True)
+
+    # ---- publishing
+
+    async def publish(
+        self,
+        body: Buffer | str = b"",
+        *,
+        exchange: str = "",
+        routing_key: str = "",
+        properties: amqp091.BasicProperties | None = None,
+        mandatory: bool = False,
+    ) -> None:
+        """Publish a message: basic.publish.
+
+        Returns when the server has confirmed it; on a channel without confirms when it is given to the transport. Waits while
+        the server has blocked the connection or too much is unconfirmed, and, with `reconnect`, for the next connection, on which
+        what is not confirmed is sent again, in order.
+
+        Raises:
+            Refused: the server has not taken it (basic.nack), has returned it (`mandatory`; code 312), or has closed the channel.
+            ConnectionLost: the connection has ended, and it is not known whether the server has it.
+            LocalProtocolError: it cannot be sent.
+        """
+        await self.publish_many([(body, exchange, routing_key, properties, mandatory)])
+
+    async def publish_many(
+        self, messages: Iterable[tuple[Buffer | str, str, str, amqp091.BasicProperties | None, bool]]
+    ) -> None:
+        """Publish messages, and wait once for all of their confirms. Each is (body, exchange, routing_key, properties,
+        mandatory). Raises as `publish` for the first one that fails, after all have been answered."""
+        client = self._client
+        loop = asyncio.get_running_loop()
+        batch = Batch(loop.create_future())
+        try:
+            for body, exchange, routing_key, properties, mandatory in messages:
+                if self._error is not None:
+                    raise self._error
+                if self._closed or client._ended or client._closing:
+                    raise client._error or LocalProtocolError("the channel is closed")
+                data = body.encode() if isinstance(body, str) else body
+                self._queue.append(Entry((exchange, routing_key, data, properties, mandatory), batch))
+                self._pump()
+                while len(self._queue) >= client._options.unconfirmed and not self._closed:
+                    await client._progress()
+            batch.sealed = True
+            batch.check()
+            await batch.future
+        except BaseException:
+            batch.future.cancel()
+            raise
+
+    def _pump(self) -> None:
+        """Send what waits, as far as the windows and the transport allow."""
+        view, link = self._view, self._client._link
+        if view is None or link is None:
+            return
+        queue = self._queue
+        sent = False
+        while queue and link.driver.ready:
+            entry = queue[0]
+            if entry.given_up:
+                queue.popleft()
+                continue
+            if not view.send_quota:
+                view._full = True  # WindowOpened comes
+                break
+            queue.popleft()
+            exchange, routing_key, body, properties, mandatory = entry.fields
+            try:
+                publication = view.publish(exchange, routing_key, body, properties, mandatory=mandatory)
+            except LocalProtocolError as error:
+                entry.batch.done(error)
+                continue
+            sent = True
+            if publication is None:
+                entry.batch.done(None)
+            else:
+                entry.publication = publication
+                self._client._entries[publication] = (self, entry)
+        if sent:
+            link.driver.update()
+        self._client._note_progress()
+
+    # ---- consuming
+
+    async def consume(
+        self,
+        queue: str,
+        *,
+        no_ack: bool = False,
+        exclusive: bool = False,
+        arguments: Mapping[str, Any] | None = None,
+    ) -> Consumer:
+        """Start a consumer: basic.consume. Iterate over what is returned.
+
+        How many messages come before they are acknowledged is the channel's prefetch. Raises as `call`.
+        """
+        fields = {"no_ack": no_ack, "exclusive": exclusive, "arguments": arguments or {}}
+        consumer = Consumer(self, queue, no_ack, fields)
+        client = self._client
+        consumer.tag = f"ctag-{client._random.getrandbits(64):x}"
+        self._consumers[consumer.tag] = consumer
+        try:
+            await self.call(
+                amqp091.BasicConsume, queue=client._names.get(queue, queue), consumer_tag=consumer.tag, **fields
+            )
+        except BaseException as error:
+            self._consumers.pop(consumer.tag, None)
+            consumer._end(error if isinstance(error, Exception) else None)
+            consumer._give_back()
+            view, link = self._view, self._client._link
+            if isinstance(error, asyncio.CancelledError) and view is not None and link is not None:
+                try:
+                    view.cancel(consumer.tag, nowait=True)
+                    link.driver.update()
+                except LocalProtocolError:
+                    pass
+            raise
+        return consumer
+
+    async def get(self, queue: str, *, no_ack: bool = False) -> Message | None:
+        """One message of a queue; None: it is empty. Raises as `call`."""
+        view = await self._ready()
+        link = self._link
+        assert link is not None
+        handle = view.get(self._client._names.get(queue, queue), no_ack=no_ack)
+
+        def too_late(answer: Any) -> None:
+            if isinstance(answer, amqp091.BasicMessage) and not no_ack:
+                Message(self, view, answer, no_ack).nack()
+
+        answer = await self._client._reply(link, handle, too_late)
+        return Message(self, view, answer, no_ack) if isinstance(answer, amqp091.BasicMessage) else None
+
+    # ---- transactions
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncIterator[None]:
+        """`async with channel.transaction()`: messages published and acknowledged in it count at its end (tx.commit), or not at
+        all if its body raises (tx.rollback). The channel has no confirms: `client.channel(confirms=False)`."""
+        if self._confirms:
+            raise LocalProtocolError("a channel with confirms has no transactions")
+        if not self._transactional:
+            await self.call(amqp091.TxSelect)
+            self._transactional = True
+        view = await self._ready()
+        try:
+            yield
+        except BaseException:
+            if self._view is view:
+                await self.call(amqp091.TxRollback)
+            raise
+        if self._view is not view:
+            raise ConnectionLost("the connection was lost in the transaction, which is rolled back")
+        await self.call(amqp091.TxCommit)
+
+    # ---- closing
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Close the channel. Consumers end; publishes that wait raise ConnectionLost."""
+        if self._closed or self._error is not None:
+            return
+        self._closed = True
+        client, view, link = self._client, self._view, self._client._link
+        client._channels.pop(id(self), None)
+        for consumer in self._consumers.values():
+            consumer._end(None)
+        self._fail_queue(ConnectionLost("the channel was closed"))
+        if view is not None and link is not None and view.state is ChannelState.OPEN:
+            closed = asyncio.get_running_loop().create_future()
+            client._closings[view] = closed
+            link.driver.update(view.close())
+            await closed
+
+    def _fail_queue(self, error: Exception) -> None:
+        queue, self._queue = self._queue, deque()
+        for entry in queue:
+            entry.batch.done(error)
+
+    def _fail(self, error: Exception) -> None:
+        """The channel is over by an error."""
+        self._error = error
+        self._view = None
+        self._client._channels.pop(id(self), None)
+        self._fail_queue(error)
+        consumers, self._consumers = self._consumers, {}
+        for consumer in consumers.values():
+            consumer._forget()
+            consumer._end(error)
+        self._client._note_progress()
+
+    def _detach(self) -> None:
+        """The connection is gone; another one comes."""
+        self._view = None
+        for consumer in self._consumers.values():
+            consumer._forget()
+
+
+def _binding(fields: Mapping[str, Any]) -> tuple[str, ...]:
+    names = ("queue", "exchange", "destination", "source", "routing_key")
+    arguments = fields.get("arguments")
+    key = amqp091.FieldTable(arguments).encode().hex() if arguments else ""
+    return (*(str(fields.get(name, "")) for name in names), key)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from random import Random, SystemRandom
@@ -238,6 +239,41 @@ class Client(Generic[_Link]):
             self._ended = True
             self._error = error
             self._finish(error, error or ConnectionLost("the client was closed"))
+
+
+class Receivers:
+    """Coroutines that wait for what comes one by one: each thing wakes up one of them. True: somebody waits."""
+
+    __slots__ = ("_waiters",)
+
+    def __init__(self) -> None:
+        self._waiters: deque[asyncio.Future[None]] = deque()
+
+    def __bool__(self) -> bool:
+        return bool(self._waiters)
+
+    async def wait(self) -> None:
+        """Wait until `wake` is called for this one. Look again then: another one may have been faster."""
+        waiter = asyncio.get_running_loop().create_future()
+        self._waiters.append(waiter)
+        try:
+            await waiter
+        except asyncio.CancelledError:
+            if waiter.done() and not waiter.cancelled():
+                self.wake()  # it was meant for another one
+            raise
+
+    def wake(self, count: int = 1) -> None:
+        """Things have come: wake up as many as there are things."""
+        while count and self._waiters:
+            waiter = self._waiters.popleft()
+            if not waiter.done():
+                waiter.set_result(None)
+                count -= 1
+
+    def wake_all(self) -> None:
+        """Nothing more comes."""
+        self.wake(len(self._waiters))
 
 
 def fail(future: asyncio.Future[Any], error: Exception) -> None:

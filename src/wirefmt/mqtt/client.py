@@ -311,7 +311,7 @@ class Client(connecting.Client[_Link]):
         self._subscriptions: dict[str, tuple[mqtt.Subscription, Properties]] = {}
         self._inbox: deque[_Arrival] = deque()
         self._inbox_bytes = 0
-        self._receivers: deque[asyncio.Future[None]] = deque()
+        self._receivers = connecting.Receivers()
         self._owed: dict[int, _Arrival] = {}  # the host has them and has not acknowledged them; by id of the message
         self._in_hand: dict[int, _Arrival] = {}  # what each iterator has returned; by id of the iterator
         self._left: list[_Arrival] = []  # returned by iterators that are gone
@@ -531,14 +531,7 @@ class Client(connecting.Client[_Link]):
                 if self._error is not None:
                     raise self._error
                 return None
-            waiter = asyncio.get_running_loop().create_future()
-            self._receivers.append(waiter)
-            try:
-                await waiter
-            except asyncio.CancelledError:
-                if waiter.done() and not waiter.cancelled():
-                    self._wake()  # it was meant for another one
-                raise
+            await self._receivers.wait()
         arrival = self._inbox.popleft()
         self._inbox_bytes -= len(arrival.message.payload)
         if arrival.message.qos:
@@ -565,7 +558,7 @@ class Client(connecting.Client[_Link]):
             return
         self._inbox.append(_Arrival(message, link.driver if qos else None))
         self._inbox_bytes += len(message.payload)
-        self._wake()
+        self._receivers.wake()
         self._check_reading()
 
     def _check_reading(self) -> None:
@@ -578,13 +571,6 @@ class Client(connecting.Client[_Link]):
             link.driver.pause()
         elif not stop and link.driver.paused:
             link.driver.resume()
-
-    def _wake(self) -> None:
-        while self._receivers:
-            waiter = self._receivers.popleft()
-            if not waiter.done():
-                waiter.set_result(None)
-                return
 
     # ---- requests, below
 
@@ -726,7 +712,7 @@ class Client(connecting.Client[_Link]):
             self._inbox_bytes += sum(len(arrival.message.payload) for arrival in held)
             for arrival in held:
                 arrival.driver = None
-                self._wake()
+                self._receivers.wake()
             for arrival in self._again.values():
                 if arrival.answer is not None:
                     self._note(arrival)
@@ -853,8 +839,7 @@ class Client(connecting.Client[_Link]):
         self._queue.clear()
         self._inbox.extendleft(reversed(self._held))
         self._held.clear()
-        receivers, self._receivers = self._receivers, deque()
-        connecting.release(receivers)
+        self._receivers.wake_all()
 
 
 def _same(one: mqtt.Publish, other: mqtt.Publish) -> bool:

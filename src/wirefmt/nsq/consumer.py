@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote, urlsplit
@@ -13,6 +12,7 @@ from urllib.request import urlopen
 
 from wirefmt import nsq
 from wirefmt.connection.aio import Backoff
+from wirefmt.connection.client import Receivers
 from wirefmt.connection.contract import Disconnected
 from wirefmt.errors import DecodeError, EncodeError, LocalProtocolError, Refused
 from wirefmt.nsq._codec import Inbox, Taken
@@ -120,7 +120,7 @@ class Consumer(Inbox):
         self._keepers: dict[Any, asyncio.Task[None]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._hand_over(Message)
-        self._receivers: deque[asyncio.Future[None]] = deque()
+        self._receivers = Receivers()
         self._probing = False  # RDY 1 on one connection, while backing off
         self._pause: asyncio.TimerHandle | None = None
         self._turn: asyncio.TimerHandle | None = None
@@ -205,7 +205,7 @@ class Consumer(Inbox):
             raise
         finally:
             self._keepers.clear()
-            self._wake_all()
+            self._receivers.wake_all()
 
     # ---- for the host
 
@@ -226,14 +226,7 @@ class Consumer(Inbox):
                 return message
             if not self._open:
                 raise StopAsyncIteration
-            waiter = asyncio.get_running_loop().create_future()
-            self._receivers.append(waiter)
-            try:
-                await waiter
-            except asyncio.CancelledError:
-                if waiter.done() and not waiter.cancelled():
-                    self._wake()  # it was meant for another one
-                raise
+            await self._receivers.wait()
 
     async def run(self, handler: Callable[[Message], Awaitable[Any]], *, concurrency: int = 1) -> None:
         """Call a coroutine function for each message, as many at a time as `concurrency` says, until cancelled or closed.
@@ -283,8 +276,8 @@ class Consumer(Inbox):
     def _take(self, link: Link, events: list[Any], at: int) -> int:
         """Take messages: see `Host.handle_run`."""
         end = self._put(link, events, at)
-        for _ in range(min(end - at, len(self._receivers))):
-            self._wake()
+        if self._receivers:
+            self._receivers.wake(end - at)
         return end
 
     def _handle(self, link: Link, event: Any) -> None:
@@ -439,17 +432,6 @@ class Consumer(Inbox):
         except (OSError, Refused, DecodeError) as error:
             self.error = error
         await self._keeping(address, link)
-
-    def _wake(self) -> None:
-        while self._receivers:
-            waiter = self._receivers.popleft()
-            if not waiter.done():
-                waiter.set_result(None)
-                return
-
-    def _wake_all(self) -> None:
-        while self._receivers:
-            self._wake()
 
 
 async def lookup(url: str, topic: str) -> list[tuple[str, int]]:

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
     from wirefmt.connection.aio.server import Server
 
-#: Bytes queued in the connection from which `Driver.ready` is false.
-READY_BYTES: Final = 1 << 16
+#: Bytes queued in the connection from which `Driver.ready` is false. What one read brings can go on to another peer in one turn.
+READY_BYTES: Final = READ_SIZE
 
 # Before these versions writelines() does not call pause_writing().
 _WRITELINES = sys.version_info < (3, 12) or (3, 12, 9) <= sys.version_info < (3, 13) or sys.version_info >= (3, 13, 2)
@@ -125,6 +125,11 @@ class Driver(asyncio.BufferedProtocol):
             return True
         self._wanted = True
         return False
+
+    def want(self) -> None:
+        """The connection has refused to queue more: `Host.writable` is called when bytes have been written, also if `ready`
+        has been true all the time."""
+        self._wanted = True
 
     def update(self, events: list[Any] | tuple[Any, ...] = ()) -> None:
         """Hand events to the host, in order, and see to what the connection wants now. Call it after every call of a method

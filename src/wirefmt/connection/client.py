@@ -41,7 +41,7 @@ class Link:
 
     @asynccontextmanager
     async def attempt(self, seconds: float) -> AsyncIterator[None]:
-        """What makes the connection. If it fails or takes too long, nothing of the connection is left."""
+        """The block makes the connection. If it raises or takes too long, the connection is dropped and its transport closed."""
         try:
             async with asyncio.timeout(seconds):
                 yield
@@ -82,7 +82,7 @@ class Link:
 
 
 class Client(Generic[_Link]):
-    """What clients of all protocols do about their connections.
+    """How clients of all protocols open, keep and close their connections.
 
     Args:
         reconnect: connect again when the connection is lost; None: its end ends the client.
@@ -113,11 +113,11 @@ class Client(Generic[_Link]):
         raise NotImplementedError
 
     def _is_final(self, refused: Refused) -> bool:
-        """Would another attempt end alike?"""
+        """True: another attempt would be refused in the same way."""
         return True
 
     def _comes_back(self, link: _Link) -> bool:
-        """Is there going to be another connection after this one?"""
+        """True: another connection is made after this one."""
         return self._reconnect is not None and not self._closing
 
     def _finish(self, error: Exception | None, reason: Exception) -> None:
@@ -234,7 +234,7 @@ class Client(Generic[_Link]):
                     error = failed
 
     def _end(self, error: Exception | None) -> None:
-        """There is no further connection: nobody waits any longer."""
+        """There is no further connection: calls that wait end."""
         if not self._ended:
             self._ended = True
             self._error = error
@@ -277,7 +277,7 @@ class Receivers:
 
 
 def fail(future: asyncio.Future[Any], error: Exception) -> None:
-    """Let a call raise this, unless it has ended. If nobody waits, the event loop reports nothing."""
+    """Let a call raise this error, unless it has ended. If nobody waits, the event loop reports nothing."""
     if not future.done():
         future.set_exception(error)
         future.exception()  # it is seen

@@ -51,12 +51,12 @@ class Message(Taken):
 
     @property
     def in_flight(self) -> bool:
-        """False: it has been answered, or its time is over, and the server delivers it again."""
+        """False: it has been answered, or it has timed out and the server delivers it again."""
         link = self._link
         return link is not None and link.connection.holds(self.frame)
 
     def requeue(self, delay: float | None = None, *, backoff: bool = True) -> bool:
-        """It is to be delivered again.
+        """Answer REQ: the message is to be delivered again.
 
         Args:
             delay: seconds; None: the consumer's `requeue_delay` for each attempt so far.
@@ -68,7 +68,7 @@ class Message(Taken):
         return link is not None and bool(self._consumer._requeue(link, self, delay, backoff))
 
     def touch(self) -> bool:
-        """Ask for more time. Consumers do so by themselves. False: it is not in flight any more."""
+        """Send TOUCH: the timeout starts again. Consumers do so by themselves. False: it is not in flight any more."""
         link = self._link
         if link is None or not link.connection.holds(self.frame):
             return False
@@ -86,9 +86,9 @@ class Consumer(Inbox):
             async for message in messages:
                 ...                             # finished when the next one is asked for, requeued if the loop is left
 
-    `max_in_flight` is shared among the connections. While messages are with the host, TOUCH is sent at half their time. A
-    message that is requeued makes the consumer back off: it takes nothing for a while, then one message, and all again after as
-    many messages are done as had failed. A connection that is lost is made again.
+    `max_in_flight` is shared among the connections. For messages that the host has not answered, TOUCH is sent at half
+    their timeout. A message that is requeued makes the consumer back off: it takes nothing for a while, then one message at a
+    time. It takes all again once as many messages are done as had failed. A lost connection is made again.
 
     Attributes:
         connections: how many connections are up.
@@ -148,8 +148,10 @@ class Consumer(Inbox):
         await self.close()
 
     async def open(self) -> None:
-        """Connect to the servers, or begin to ask for them. Raises Refused if a server refuses, OSError if none is reached and
-        no look-up can find others."""
+        """Connect to the servers, and begin to poll the look-ups.
+
+        Raises Refused if a server refuses, OSError if none is reached and there is no look-up.
+        """
         self._open = True
         try:
             links = await asyncio.gather(
@@ -170,7 +172,7 @@ class Consumer(Inbox):
             raise
 
     async def close(self) -> None:
-        """Say CLS, give back the messages that the host has not taken, wait until the transports are closed."""
+        """Send CLS, requeue the messages that the host has not taken, and wait until the transports are closed."""
         self._open = False
         for timer in (self._pause, self._turn):
             if timer is not None:
@@ -312,7 +314,7 @@ class Consumer(Inbox):
         return True
 
     def _back_off(self) -> None:
-        """Take nothing for a while, then try one message."""
+        """Pause all connections, then try one message."""
         if not self._open:
             return
         wait = self._backoff.delay(self._failures - 1, self._client._random)
@@ -362,7 +364,7 @@ class Consumer(Inbox):
         task.add_done_callback(self._tasks.discard)
 
     async def _touching(self) -> None:
-        """Keep messages that the host works on."""
+        """Send TOUCH for the messages in flight."""
         while True:
             times = [link.connection.negotiated.msg_timeout for link in self._links if link.connection.negotiated]
             await asyncio.sleep(min(times, default=60_000) / 2000)
@@ -384,7 +386,7 @@ class Consumer(Inbox):
             self._keepers[address.key] = task
 
     async def _keeping(self, address: Address, link: Link | None) -> None:
-        """One connection after the other to one server."""
+        """Keep one connection to one server: make the next one when it is lost."""
         attempt = 0
         while True:
             if link is not None:

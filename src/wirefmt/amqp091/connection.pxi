@@ -101,7 +101,7 @@ cdef class Publication:
     cdef Frame method
     cdef BasicProperties properties
     cdef bytes body
-    cdef BasicMessage message_      # once asked for, or given
+    cdef BasicMessage message_      # once requested, or given
     cdef BasicMessage returned_
 
     def __init__(self, number, channel, tag, BasicMessage message not None):

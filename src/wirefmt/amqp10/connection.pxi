@@ -125,7 +125,7 @@ cdef class Incoming:
     cdef public object state
     cdef bint presettled                    # its first transfer says that no answer is wanted
     cdef bytes joined                       # None: the transfer's own payload
-    cdef object decoded                     # the message, once it was asked for
+    cdef object decoded                     # the message, once it was requested
 
     @property
     def message_format(self):

@@ -90,6 +90,9 @@ class Endpoint(endpoint.Endpoint[State], Flows):
         self._securing = state is State.SECURING
 
     _room = Flows._room
+    _receive = endpoint.Endpoint.receive
+    receive = Flows.receive
+    data_to_send = Flows.data_to_send
 
     def _make_decoder(self) -> Decoder:
         return Decoder(limits=Limits(frame_size=self.options.frame_size))
@@ -362,6 +365,21 @@ class Endpoint(endpoint.Endpoint[State], Flows):
         self._secured = True
         self.state = State.SECURED
         self._note_reading()
+
+    def _read_on(self, messages: list[RemotingCommand], fault: DecodeError | None, events: list[Event]) -> None:
+        """Take what `receive` has left: commands that are not plain, a fault behind them, or bytes that had no room."""
+        try:
+            self._handle(messages, events)
+        except (DecodeError, RemoteProtocolError) as error:
+            self._fault(error, events)
+        if self._over:
+            return
+        if fault is not None:
+            self._fault(fault, events)
+        elif self._decoder.unread and self._room():
+            super()._read(b"", events)
+        else:
+            self._check_limits(events)
 
     def _handle(self, messages: list[RemotingCommand], events: list[Event]) -> None:
         at = self._flow(messages, 0, events)

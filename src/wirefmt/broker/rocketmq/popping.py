@@ -17,7 +17,7 @@ from wirefmt.broker.rocketmq.answers import (
     TOPIC_NOT_EXIST,
     Answer,
 )
-from wirefmt.broker.rocketmq.core import Core, Queue, fields_of
+from wirefmt.broker.rocketmq.core import Core, Queue, fields_of, place_of
 from wirefmt.broker.rocketmq.options import MOST_RETRIES
 from wirefmt.broker.rocketmq.selecting import LOOKS_MAX, Wants, wants
 from wirefmt.rocketmq import MessageExt, PopMessageRequestHeader, RemotingCommand
@@ -108,7 +108,7 @@ class Popping(Core):
                 stored = queue.messages[at - queue.base]
                 at += 1
                 if wanted is None or wanted(stored):
-                    found += rocketmq.decode_messages(stored.frame, decompress=False)
+                    found.append(stored.message())
                 else:
                     vain += 1
             self._pop_next[key] = at
@@ -127,7 +127,7 @@ class Popping(Core):
         properties = {**(message.properties or {}), "POP_CK": rocketmq.encode_extra_info(info)}
         key = (group, topic, message.queue_id, message.queue_offset, now)
         self._popped[key] = Popped(message, self._later(invisible / 1000, self._revive, key))
-        return MessageExt(**{**fields_of(message), "properties": properties})
+        return MessageExt(**{**fields_of(message), **place_of(message), "properties": properties})
 
     def _revive(self, key: Key) -> None:
         """The time of a message is over."""
@@ -137,7 +137,7 @@ class Popping(Core):
             if self.topic(f"{DLQ_PREFIX}{key[0]}", 1) is not None:
                 self._store({**fields, "topic": f"{DLQ_PREFIX}{key[0]}", "queue_id": 0})
             return
-        self._revived.setdefault((key[0], key[1]), deque()).append(MessageExt(**fields))
+        self._revived.setdefault((key[0], key[1]), deque()).append(MessageExt(**fields, **place_of(message)))
         self._wake(key[1])
 
     def _take(self, header: Any) -> tuple[Key, Popped] | None:

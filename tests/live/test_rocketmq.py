@@ -457,7 +457,8 @@ async def extras(
 ) -> None:
     topic, group = "Extras", "ExtrasGroup"
     credentials = rocketmq.Credentials(*keys) if keys else None
-    async with rocketmq.connect(address, credentials=credentials, client_id="ours@1", ssl=trusting) as client:
+    names = f"{HOST}:1;{address}"  # nobody listens at the first one
+    async with rocketmq.connect(names, credentials=credentials, client_id="ours@1", ssl=trusting) as client:
         await known(client)
         producer = client.producer("OurExtras")
         await producer.send(topic, b"first", tags="other")
@@ -507,6 +508,43 @@ async def extras(
                     )
                     assert not (await java.ask("reset"))[0].startswith("failed")
                     await until(lambda: got.count(b"first") == 2)
+
+            # a member of Java and one of ours share the queues of a group, and have each message once
+            taken: list[str] = []
+            async with client.push_consumer(
+                "Shared",
+                {topic: "shared"},
+                lambda m: taken.append(f"shared {bytes(m.body or b'').decode()}"),
+                begin="first",
+                rebalance_interval=0.5,
+            ) as member:
+                assert await java.ask("member Shared") == []
+
+                def ours() -> list[int]:
+                    return [queue.queue_id for queue in member.assigned if queue.topic == topic]
+
+                await until(lambda: len(ours()) == 2)
+                for n in range(8):
+                    await producer.send(topic, b"%d" % n, tags="shared", queue=lambda queues, n=n: queues[n % 4])
+                both = {f"shared {n}" for n in range(8)}
+                await until(lambda: {*taken, *java.lines} >= both)
+                assert sorted(taken) == sorted(f"shared {n}" for n in range(8) if n % 4 in ours())
+
+            # what is refused again and again becomes a dead letter
+            async with client.push_consumer(
+                "Dead", {topic: "dead"}, lambda m: False, begin="first", most_attempts=0, rebalance_interval=0.5
+            ):
+                await producer.send(topic, b"dead", tags="dead")
+                pull = client.pull_consumer("DeadPull")
+                dead: list[Any] = []
+                while not dead:
+                    try:
+                        (queue,) = await pull.queues("%DLQ%Dead")
+                    except Refused:
+                        await asyncio.sleep(0.1)
+                        continue
+                    dead += (await pull.pull(queue, 0, wait=1.0)).messages
+                assert [m.body for m in dead] == [b"dead"]
 
             # Java's subscription by an expression, and ours
             expression = "price BETWEEN 5 AND 7 AND colour IS NOT NULL OR name STARTSWITH 'gr'"

@@ -1,4 +1,4 @@
-"""What all parts of the broker use: topics and their messages, time, requests that wait, and requests to clients."""
+"""What all parts of the broker use: topics and messages, timers, waiting requests, and requests to clients."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ class Core:
         self._start()
 
     def _start(self) -> None:
-        """Nothing is stored, and nobody is there."""
+        """Reset to the state without messages and members."""
         self.topics: dict[str, list[Queue]] = {}
         self.stored_bytes = 0
         self.dropped = 0
@@ -105,7 +105,7 @@ class Core:
         self._address = address
 
     def close(self) -> None:
-        """Forget everything, and stop the timers. Close the servers first, or drop their clients."""
+        """Drop all state and stop the timers. Close the servers first, or drop their clients."""
         for timer in self._timers:
             timer.cancel()
         self._timers.clear()
@@ -118,7 +118,7 @@ class Core:
             try:
                 peer.respond(event, answer.code, answer.header, answer.body, remark=answer.remark)
             except LocalProtocolError:
-                pass  # its connection has ended, and `Disconnected` follows
+                pass  # the connection has ended; `Disconnected` follows
 
     def _ask(
         self,
@@ -271,6 +271,6 @@ class Core:
         self._stop(waiting.timer)
 
     def _stop_waiting(self, peer: Peer) -> None:
-        """A client is gone."""
+        """Drop the waiting requests of a client that is gone."""
         for waiting in [w for some in self._waiting.values() for w in some.values() if w.peer is peer]:
             self._forget(waiting)

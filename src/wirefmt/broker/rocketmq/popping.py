@@ -42,7 +42,7 @@ class Popped:
 
 
 class Popping(Core):
-    """The broker keeps where each group goes on."""
+    """The broker keeps the next offset of each group."""
 
     def _start(self) -> None:
         super()._start()
@@ -93,7 +93,7 @@ class Popping(Core):
     def _take_next(
         self, group: str, topic: str, queues: list[Queue], ids: Iterable[int], most: int, wanted: Wants, mode: int
     ) -> tuple[list[MessageExt], bool]:
-        """The next messages of a group: first those that have come back. False: there are some that were not looked at."""
+        """The next messages of a group: first those that are delivered again. False: some messages were not looked at."""
         found: list[MessageExt] = []
         revived = self._revived.get((group, topic))
         while revived and len(found) < most:
@@ -120,7 +120,7 @@ class Popping(Core):
         return self._last_pop_time
 
     def _hide(self, group: str, topic: str, message: MessageExt, now: int, invisible: int) -> MessageExt:
-        """The message with what acknowledges it; it comes back when its time is over."""
+        """Make a message invisible for a time. Returns it with the property that its acknowledgement needs."""
         info = ExtraInfo(
             message.queue_offset, now, invisible, 0, "0", self.options.name, message.queue_id, message.queue_offset
         )
@@ -130,7 +130,7 @@ class Popping(Core):
         return MessageExt(**{**fields_of(message), **place_of(message), "properties": properties})
 
     def _revive(self, key: Key) -> None:
-        """The time of a message is over."""
+        """Deliver a message again whose invisible time is over."""
         message = self._popped.pop(key).message
         fields = {**fields_of(message), "reconsume_times": message.reconsume_times + 1}
         if message.reconsume_times >= MOST_RETRIES:
@@ -141,7 +141,7 @@ class Popping(Core):
         self._wake(key[1])
 
     def _take(self, header: Any) -> tuple[Key, Popped] | None:
-        """The invisible message that a header names; it is not invisible any more."""
+        """Remove the invisible message that a header names, and return it."""
         info = rocketmq.decode_extra_info(header.extra_info)
         key = (header.consumer_group, header.topic, header.queue_id, header.offset, info.pop_time)
         popped = self._popped.pop(key, None)

@@ -22,7 +22,7 @@ def _text(address: tuple[str, int] | None) -> str:
 
 
 class Relaying(Sending):
-    """The answer to the one who asks is given when the client has answered."""
+    """A request is answered when the client to which it was handed on has answered."""
 
     # ---- replies
 

@@ -41,12 +41,13 @@ class Link:
         terminus: what outlives the link, or None.
         incomplete: True: an unsettled map did not fit into a frame. No new messages can be sent; when the deliveries
             that are listed are settled, detach and attach again (2.7.3).
-        available: messages that the sender has ready, as it says; None: it has not said.
+        available: messages that the sender has ready, as it has said, without those that have come since; None: it has not said.
         properties: of the last flow with some.
     """
 
     role: LinkRole
     sends: bool
+    available: int | None
     on_transfer: Callable[[Transfer, list[Event]], None]
 
     def __init__(self, session: Session, name: str) -> None:
@@ -62,7 +63,6 @@ class Link:
         self.terminus: Terminus | None = None
         self.delivery_count = 0
         self.credit = 0
-        self.available: int | None = None
         self.incomplete = False
         self.refused = False  # the peer's attach has no terminus: its detach follows
         self.attaching: Attaching | None = None
@@ -153,8 +153,12 @@ class Link:
         if len(frame) > session.connection.frame_limit:
             raise LocalProtocolError("the attach does not fit into a frame of the peer (2.7.1)")
         self.incomplete |= entries is not mine
+        self.note_incomplete(entries is not mine)
         self.initial_delivery_count = self.delivery_count if self.sends else self.initial_delivery_count
         session.connection.put(frame)
+
+    def note_incomplete(self, incomplete: bool) -> None:
+        """Our attach has an unsettled map; incomplete: it lists a part of the deliveries."""
 
     def _unsettled_map(self) -> dict[bytes, Any]:
         raise NotImplementedError

@@ -36,6 +36,7 @@ RULES: Final[dict[str, tuple[str, str]]] = {
     "settled": (NOT_ALLOWED, "a settled transfer, and the mode of the link is unsettled (2.8.2)"),
     "unsettled": (NOT_ALLOWED, "an unsettled transfer, and the mode is settled (2.8.2)"),
     "rcv-settle-mode": (INVALID_FIELD, "rcv-settle-mode second on a link of mode first (2.7.5)"),
+    "resume": (NOT_ALLOWED, "a new delivery, and our unsettled map was incomplete (2.7.3)"),
     "delivery-tag": (NOT_ALLOWED, "the delivery-tag of an unsettled delivery (2.7.5)"),
     "size": (MESSAGE_SIZE_EXCEEDED, "more bytes than max-message-size (2.7.3)"),
     "unfinished": (RESOURCE_LIMIT_EXCEEDED, "more bytes of unfinished messages than are kept"),
@@ -111,6 +112,9 @@ class Receiver(Link, ReceiverFlows):
         if want - self.credit > self.window // 2 or not self.credit:
             self.credit = want
             self._promised = max(self._promised, want)
+
+    def note_incomplete(self, incomplete: bool) -> None:
+        self._only_resumed = incomplete
 
     def _unsettled_map(self) -> dict[bytes, Any]:
         assert self.terminus is not None

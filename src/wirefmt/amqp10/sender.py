@@ -98,7 +98,9 @@ class Sender(Link, SenderFlows):
         self.check("transfer")
         if self.open is not delivery or session.job is not None or session.remote_incoming_window <= 0:
             raise LocalProtocolError("no part of this delivery is awaited, or the window is closed")
-        frame = Transfer(handle=self.handle, more=False, aborted=True, channel=session.channel).encode()
+        frame = Transfer(
+            handle=self.handle, more=False, aborted=True, state=delivery.local, channel=session.channel
+        ).encode()
         session.connection.put(frame)
         session.next_outgoing_id = (session.next_outgoing_id + 1) & MASK
         session.remote_incoming_window -= 1
@@ -145,6 +147,11 @@ class Sender(Link, SenderFlows):
     def _refuse_mode(self) -> NoReturn:
         mode = "settled" if self.snd_settle_mode == SETTLED else "unsettled"
         raise LocalProtocolError(f"the mode of the link is {mode} (2.8.2)")
+
+    def _refuse_settled(self) -> NoReturn:
+        raise LocalProtocolError(
+            "a message to a coordinator is sent unsettled: its outcome is needed (part 4, 4.2, 4.3)"
+        )
 
     def _refuse_size(self, size: int) -> NoReturn:
         raise LocalProtocolError(

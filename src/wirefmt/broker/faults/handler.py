@@ -33,7 +33,8 @@ class FaultyHandler:
                     active.kept.pop(peer, None)
             elif self._is_stopped(peer, event, publication):
                 return
-        self._published[self._name] += publication
+        if publication:
+            self._published[self._name] += 1
         self.handler.handle(peer, event)
         for active in self._active:
             if active.fault.duplicate and publication:

@@ -802,6 +802,25 @@ def test_nothing_is_remembered_while_messages_are_not_counted(protocol: str) -> 
     run(test())
 
 
+@pytest.mark.parametrize("delay", [None, 0.001])
+def test_finished_messages_reach_the_broker(delay: float | None) -> None:
+    """NSQ: the broker takes them in runs, and one by one while a fault is active."""
+
+    async def test() -> None:
+        async with Broker(ports={"nsq": 0}) as b, nsq.connect(b.url("nsq")) as client:
+            with b.fault("nsq", delay=delay) if delay is not None else contextlib.nullcontext():
+                for n in range(20):
+                    await client.publish("t", b"%d" % n)
+                async with client.consume("t", "c", max_in_flight=10) as messages:
+                    for _ in range(20):
+                        (await anext(messages)).finish()
+                    await until(lambda: b.nsq.counts["finished"] == 20)
+            assert b.nsq.messages == b.nsq.bytes == 0
+            assert b.published["nsq"] == 20
+
+    run(test())
+
+
 def test_a_message_that_waits_for_room_is_forgotten_with_its_client() -> None:
     """AMQP 0.9.1: the client is dropped while its message waits, and nothing of it is left then."""
 

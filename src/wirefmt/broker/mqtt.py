@@ -443,8 +443,9 @@ class Broker:
         return Message(topic, payload, source.qos, bool(source.retain), properties, expires, publisher)
 
     def _on_publish(self, peer: Peer, event: mqtt.Publish) -> None:
-        client = self._by_peer[peer].identifier
-        code = self._authorise(self._by_peer[peer].user, client, "publish", event.topic_name)
+        subscriber = self._by_peer[peer]
+        client = subscriber.identifier
+        code = self._authorise(subscriber.user, client, "publish", event.topic_name)
         if not code:
             plain = not (self.observe or self._bindings or event.retain or event.properties)
             forwarded = self._forward(client, event) if plain else None

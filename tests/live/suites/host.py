@@ -274,6 +274,7 @@ def of_junit(_: str, report: Path) -> dict[str, str]:
 #: Kind of suite -> what reads its outcomes, and what tells it to leave a test out.
 KINDS: dict[str, tuple[Callable[[str, Path], dict[str, str]], Callable[[list[str]], list[str]]]] = {
     "go": (of_go, lambda names: [f"-test.skip=^({'|'.join(names)})$"]),
+    "examples": (of_go, lambda names: names),
     "pytest": (of_junit, lambda names: [f"--deselect={name}" for name in names]),
     "mocha": (of_junit, lambda names: ["--invert", "--grep", "|".join(map(re.escape, names))]),
 }
@@ -282,7 +283,8 @@ KINDS: dict[str, tuple[Callable[[str, Path], dict[str, str]], Callable[[list[str
 def options_of(suite: dict[str, Any], tls: ssl.SSLContext) -> Options:
     """What the broker serves. With `known_users` clients may come without a name, but not with an unknown one."""
     ports = {name: port for protocol in suite.get("serves", []) for name, port in PORTS[protocol].items()}
-    options = Options(ports=ports, tls=tls, users=suite.get("users"), host="")  # any address, for ::1 too
+    host = "127.0.0.1" if "rocketmq" in suite.get("serves", []) else ""  # ::1 too, unless routes name the host
+    options = Options(ports=ports, tls=tls, users=suite.get("users"), host=host)
     if known := suite.get("known_users"):
 
         def authenticate(connect: Any, peer: Any) -> int:
@@ -314,7 +316,12 @@ def main(spec: Path, folder: Path, work: Path) -> int:
     environment["PATH"] = f"{HERE / 'programs'}:{environment['PATH']}"
     environment.pop("PYTHONPATH", None)
     report = work / "report.xml"
-    places = {"report": report, "python": folder.parent / "venv/bin/python"}
+    places = {
+        "report": report,
+        "python": folder.parent / "venv/bin/python",
+        "host_python": sys.executable,
+        "here": HERE,
+    }
     command = [word.format(**places) for word in suite["command"]]
     if "files" in suite:  # of Go: the tests of these files only
         found = [

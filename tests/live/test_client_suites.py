@@ -27,7 +27,8 @@ FETCHED = os.environ.get("WIREFMT_SUITES")
 ASKED = os.environ.get("SUITES", "")
 #: Some of these tests allow a millisecond: what fails is tried again, and has failed if it fails every time.
 TRIES = 3
-UNSHARE = ["unshare", "--map-root-user", "--net", "--mount"]
+#: A network and mounts of its own, and the end of all its processes with the first one.
+UNSHARE = ["unshare", "--map-root-user", "--net", "--mount", "--fork", "--pid", "--kill-child"]
 
 
 def runs(name: str) -> bool:

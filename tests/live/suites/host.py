@@ -210,9 +210,9 @@ class QpidTopic:
         broker.broker.amqp10._resolve = self.resolve_topic  # type: ignore[method-assign]
         self.router.exchange(self.NAME).sinks.append(self)
 
-    def resolve_topic(self, peer: Any, terminus: Any, link: Any) -> Any:
+    def resolve_topic(self, peer: Any, client: Any, terminus: Any, link: Any) -> Any:
         if getattr(terminus, "address", None) != self.NAME:
-            return self.resolve(peer, terminus, link)
+            return self.resolve(peer, client, terminus, link)
         if not link.sends:
             return Address(self.NAME, ""), terminus
         queue = self.router.make_queue(f"{self.NAME} {len(self.queues)}", owner=peer)

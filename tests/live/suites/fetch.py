@@ -43,20 +43,37 @@ def check(name: str, found: str, pinned: str) -> None:
         raise Failed(f"the hash of {name} is {found}, not {pinned}")
 
 
-def of_go(source: dict[str, Any], folder: Path) -> None:
-    """A module, and its tests as a program. The sources are copied, for the module cache is read-only."""
+def module_of(source: dict[str, Any], folder: Path) -> None:
+    """A module of Go. Its sources are copied, for the module cache is read-only."""
     module = f"{source['module']}@{source['version']}"
     said = json.loads(call("go", "mod", "download", "-json", module, cwd=folder))
     check(module, said["Sum"], source["hash"])
     shutil.copytree(said["Dir"], folder, dirs_exist_ok=True)
     for path in (folder, *folder.rglob("*")):
         path.chmod(path.stat().st_mode | 0o200)
+
+
+def of_go(suite: dict[str, Any], folder: Path) -> None:
+    """A module, and its tests as a program."""
+    source = suite["source"]
+    module_of(source, folder)
     tags = ["-tags", source["tags"]] if "tags" in source else []
     call("go", "test", "-c", *tags, "-o", "suite.test", source.get("package", "."), cwd=folder)
 
 
-def of_python(source: dict[str, Any], folder: Path) -> None:
+def of_examples(suite: dict[str, Any], folder: Path) -> None:
+    """A module, and those of its examples that run, as programs."""
+    module_of(suite["source"], folder)
+    for entry in suite["example"]:
+        for role in ("producer", "consumer"):
+            if role in entry:
+                program = f"programs/{role}-{entry[role].replace('/', '-')}"
+                call("go", "build", "-o", program, f"./examples/{role}/{entry[role]}", cwd=folder)
+
+
+def of_python(suite: dict[str, Any], folder: Path) -> None:
     """A source distribution. What it needs goes into an environment that all suites in Python share."""
+    source = suite["source"]
     package, version = source["package"], source["version"]
     call(
         sys.executable,
@@ -84,8 +101,9 @@ def of_python(source: dict[str, Any], folder: Path) -> None:
     call(python, "-m", "pip", "install", "--quiet", f"{package}=={version}", *source["needs"])
 
 
-def of_node(source: dict[str, Any], folder: Path) -> None:
+def of_node(suite: dict[str, Any], folder: Path) -> None:
     """A package that brings its tests along, and what runs them."""
+    source = suite["source"]
     package, version = source["package"], source["version"]
     call("npm", "install", "--no-audit", "--no-fund", "--ignore-scripts", "--prefix", folder, f"{package}@{version}",
          *source["needs"])  # fmt: skip
@@ -93,7 +111,9 @@ def of_node(source: dict[str, Any], folder: Path) -> None:
     check(f"{package}@{version}", lock["packages"][f"node_modules/{package}"]["integrity"], source["hash"])
 
 
-KINDS: dict[str, Callable[[dict[str, Any], Path], None]] = {"go": of_go, "pytest": of_python, "mocha": of_node}
+KINDS: dict[str, Callable[[dict[str, Any], Path], None]] = {
+    "go": of_go, "examples": of_examples, "pytest": of_python, "mocha": of_node,
+}  # fmt: skip
 
 
 def main(target: Path, names: list[str]) -> int:
@@ -106,7 +126,7 @@ def main(target: Path, names: list[str]) -> int:
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
         try:
-            KINDS[suite["kind"]](suite["source"], folder)
+            KINDS[suite["kind"]](suite, folder)
             print(f"{spec.stem}: fetched")
         except (Failed, OSError, KeyError, ValueError) as error:
             shutil.rmtree(folder)

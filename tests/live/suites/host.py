@@ -72,8 +72,8 @@ def certificate(folder: Path, key_name: str = "key.pem", name: str = "certificat
     folder.mkdir(exist_ok=True)
     key, chain = folder / key_name, folder / name
     subprocess.run(
-        ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-keyout", str(key), "-out", str(chain),
-         "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1"],
+        ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2",
+         "-keyout", str(key), "-out", str(chain), "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1"],
         check=True, capture_output=True,
     )  # fmt: skip
     return key, chain
@@ -210,9 +210,9 @@ class QpidTopic:
         broker.broker.amqp10._resolve = self.resolve_topic  # type: ignore[method-assign]
         self.router.exchange(self.NAME).sinks.append(self)
 
-    def resolve_topic(self, peer: Any, terminus: Any, link: Any) -> Any:
+    def resolve_topic(self, peer: Any, client: Any, terminus: Any, link: Any) -> Any:
         if getattr(terminus, "address", None) != self.NAME:
-            return self.resolve(peer, terminus, link)
+            return self.resolve(peer, client, terminus, link)
         if not link.sends:
             return Address(self.NAME, ""), terminus
         queue = self.router.make_queue(f"{self.NAME} {len(self.queues)}", owner=peer)
@@ -274,6 +274,7 @@ def of_junit(_: str, report: Path) -> dict[str, str]:
 #: Kind of suite -> what reads its outcomes, and what tells it to leave a test out.
 KINDS: dict[str, tuple[Callable[[str, Path], dict[str, str]], Callable[[list[str]], list[str]]]] = {
     "go": (of_go, lambda names: [f"-test.skip=^({'|'.join(names)})$"]),
+    "examples": (of_go, lambda names: names),
     "pytest": (of_junit, lambda names: [f"--deselect={name}" for name in names]),
     "mocha": (of_junit, lambda names: ["--invert", "--grep", "|".join(map(re.escape, names))]),
 }
@@ -282,7 +283,8 @@ KINDS: dict[str, tuple[Callable[[str, Path], dict[str, str]], Callable[[list[str
 def options_of(suite: dict[str, Any], tls: ssl.SSLContext) -> Options:
     """What the broker serves. With `known_users` clients may come without a name, but not with an unknown one."""
     ports = {name: port for protocol in suite.get("serves", []) for name, port in PORTS[protocol].items()}
-    options = Options(ports=ports, tls=tls, users=suite.get("users"), host="")  # any address, for ::1 too
+    host = "127.0.0.1" if "rocketmq" in suite.get("serves", []) else ""  # ::1 too, unless routes name the host
+    options = Options(ports=ports, tls=tls, users=suite.get("users"), host=host)
     if known := suite.get("known_users"):
 
         def authenticate(connect: Any, peer: Any) -> int:
@@ -314,7 +316,12 @@ def main(spec: Path, folder: Path, work: Path) -> int:
     environment["PATH"] = f"{HERE / 'programs'}:{environment['PATH']}"
     environment.pop("PYTHONPATH", None)
     report = work / "report.xml"
-    places = {"report": report, "python": folder.parent / "venv/bin/python"}
+    places = {
+        "report": report,
+        "python": folder.parent / "venv/bin/python",
+        "host_python": sys.executable,
+        "here": HERE,
+    }
     command = [word.format(**places) for word in suite["command"]]
     if "files" in suite:  # of Go: the tests of these files only
         found = [

@@ -92,7 +92,9 @@ class Load:
         self.pid = pid
         self.publisher = self.connect(port, "publisher")
         self.packet = mqtt.Publish(topic_name="bench/fan-out", payload=PAYLOAD, version=4).encode()
-        subscribe = mqtt.Subscribe(packet_identifier=1, subscriptions=[mqtt.Subscription("bench/+")], version=4).encode()
+        subscribe = mqtt.Subscribe(
+            packet_identifier=1, subscriptions=[mqtt.Subscription("bench/+")], version=4
+        ).encode()
         self.selector = selectors.DefaultSelector()
         self.received: dict[socket.socket, int] = {}
         for number in range(subscribers):

@@ -447,7 +447,7 @@ class Broker:
         client = subscriber.identifier
         code = self._authorise(subscriber.user, client, "publish", event.topic_name)
         if not code:
-            plain = not (self.observe or self._bindings or event.retain or event.properties)
+            plain = not (self._bindings or event.retain or event.properties)
             forwarded = self._forward(client, event) if plain else None
             code = self._take(peer, event, client) if forwarded is None else forwarded
         if event.qos:
@@ -473,6 +473,9 @@ class Broker:
         if len(targets) > 1 and len({found.subscriber for found in targets}) < len(targets):  # type: ignore[union-attr]
             return None
         message: Message | None = None
+        if self.observe is not None:
+            message = self._message(event, event.topic_name, client)
+            self.observe(message)
         for found in targets:
             assert isinstance(found, Subscription)
             subscriber = found.subscriber

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from lib import amqp_wire
 from lib.loopback import HOST, run, until
 from wirefmt import amqp091
 from wirefmt.broker.amqp091 import Broker
@@ -322,5 +323,49 @@ def test_queues_are_bounded() -> None:
                     await plain.publish(b"x", routing_key="q")
                 await plain.declare_queue("q")
                 assert broker.dropped == (2 if overflow == "reject" else 0)
+
+    run(test())
+
+
+@pytest.mark.parametrize(
+    "last",
+    [
+        amqp091.QueueDeclare(channel=1, queue="q", passive=True),
+        amqp091.QueueDeclare(channel=1, queue="q"),
+        amqp091.QueueDelete(channel=1, queue="q"),
+        amqp091.BasicGet(channel=1, queue="q"),
+        amqp091.BasicConsume(channel=1, queue="amq.none"),
+        amqp091.BasicConsume(channel=1, queue="there"),
+    ],
+)
+def test_what_a_client_sends_right_before_it_closes_the_connection_needs_no_answer(last: Any) -> None:
+    """4.2.2: pipelined with connection.close, so that the connection is over when the broker handles it."""
+
+    async def test() -> None:
+        broker = Broker()
+        broker.hosts["/"].make_queue("there")
+        reports: list[Any] = []
+        asyncio.get_running_loop().set_exception_handler(lambda loop, context: reports.append(context))
+        async with await amqp091.serve(broker, HOST, 0) as server:
+            reader, writer = await asyncio.open_connection(HOST, server.port)
+            opening = amqp091.ConnectionOpen(virtual_host="/").encode() + amqp091.ChannelOpen(channel=1).encode()
+            for octets in (
+                amqp_wire.HEADER_091,
+                amqp091.ConnectionStartOk(client_properties={}, response=b"\0guest\0guest").encode(),
+                amqp091.ConnectionTuneOk(channel_max=10, frame_max=131072, heartbeat=0).encode() + opening,
+            ):
+                writer.write(octets)
+                await reader.read(65536)  # the answer
+            lost = amqp_wire.publish(1, "gone", "k") + amqp_wire.header(1, 1) + amqp_wire.body(1, b"x")
+            kept = amqp_wire.publish(1, "", "there") + amqp_wire.header(1, 1) + amqp_wire.body(1, b"y")
+            close = amqp091.ConnectionClose(reply_code=200, class_id=0, method_id=0)
+            writer.write(kept + last.encode() + lost + close.encode())
+            said = await reader.read()  # until the broker closes
+            writer.close()
+            assert said.endswith(amqp091.ConnectionCloseOk().encode())
+        assert not reports
+        (item,) = broker.hosts["/"].queues["there"].messages
+        assert item.published.container.to("amqp091").message[1] == b"y"
+        broker.close()
 
     run(test())

@@ -9,17 +9,22 @@ import socket
 import threading
 import time
 from collections.abc import Iterator
+from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from lib.loopback import HOST, PATIENCE, run, until
-from wirefmt import amqp091, broker, mqtt, nsq, phpmq, rocketmq
+from wirefmt import amqp091, amqp10, broker, mqtt, nsq, phpmq, rocketmq
 from wirefmt.broker import Broker
 from wirefmt.broker import mqtt as mqtt_broker
 from wirefmt.broker.embedded import Running
 from wirefmt.broker.faults import FAULTS, Fault, Script, Step, play, read_script
+from wirefmt.broker.faults.frames import HELD_BYTES, FrameSplitter
+from wirefmt.broker.faults.protocols import PROTOCOLS
 from wirefmt.connection import aio
 from wirefmt.errors import ConnectionLost
 
@@ -631,6 +636,59 @@ def mqtt_publish(payload: bytes) -> bytes:
     return mqtt.Publish(topic_name="t", payload=payload, version=4).encode()
 
 
+#: Whole frames of a client, of each protocol.
+FRAMES = {
+    "mqtt": [mqtt.Pingreq().encode(), mqtt_publish(b""), mqtt_publish(MISLEADING[:300])],
+    "amqp": [b"AMQP\0\0\x09\x01", amqp091.ConnectionOpen(virtual_host="/").encode(), amqp091.Heartbeat().encode()],
+    "amqp10": [b"AMQP\0\1\0\0", amqp10.Open(container_id="c").encode(), amqp10.End().encode()],
+    "nsq": [nsq.Nop().encode(), nsq.Publish(topic="t", body=MISLEADING[:300]).encode()],
+    "rocketmq": [rocketmq.RemotingCommand(code=105, opaque=1, ext_fields={"topic": "T"}, body=b"x").encode()],
+    "phpmq": [phpmq.MessageClientToServer(queue_name="list", content=MISLEADING[:300], ttl=0).encode()],
+}
+
+
+@pytest.mark.parametrize("protocol", FRAMES)
+@given(data=st.data())
+def test_a_stream_is_split_where_frames_end(protocol: str, data: st.DataObject) -> None:
+    """However it is cut: no byte is lost, and each frame ends a piece. An incomplete frame is passed on without its end."""
+    frames = data.draw(st.lists(st.sampled_from(FRAMES[protocol]), max_size=8))
+    stream = b"".join(frames)
+    end = data.draw(st.integers(0, len(stream)))
+    cuts = sorted(data.draw(st.lists(st.integers(0, end), max_size=12)))
+    splitter = FrameSplitter(lambda buffer: PROTOCOLS[protocol].size(buffer, "client"))
+    pieces: list[bytes] = []
+    for at, after in pairwise([0, *cuts, end]):
+        pieces += splitter.split(stream[at:after])
+    rest = splitter.rest()
+    assert b"".join(pieces) + rest == stream[:end]
+    assert b"" not in pieces
+    ends = set(accumulate(map(len, pieces)))
+    assert {at for at in accumulate(map(len, frames)) if at <= end} <= ends
+    assert not splitter.lost
+    if protocol != "phpmq":  # its frames have their sizes in parts
+        assert len(rest) < 12  # a header
+
+
+@pytest.mark.parametrize("protocol", FRAMES)
+@given(chunks=st.lists(st.binary(max_size=64), max_size=12))
+def test_a_stream_of_anything_loses_no_byte(protocol: str, chunks: list[bytes]) -> None:
+    splitter = FrameSplitter(lambda buffer: PROTOCOLS[protocol].size(buffer, "client"))
+    pieces = [piece for chunk in chunks for piece in splitter.split(chunk)]
+    assert b"".join(pieces) + splitter.rest() == b"".join(chunks)
+
+
+def test_a_frame_that_is_too_long_to_hold_is_passed_on() -> None:
+    """The content of a PHPMQ message hides where the message ends."""
+    whole = phpmq.MessageClientToServer(queue_name="list", content=bytes(HELD_BYTES), ttl=0).encode()
+    splitter = FrameSplitter(lambda buffer: PROTOCOLS["phpmq"].size(buffer, "client"))
+    begin = whole.index(bytes(100))
+    assert splitter.split(whole[:begin]) == []
+    pieces = [splitter.split(whole[at : at + 4096]) for at in range(begin, begin + HELD_BYTES - 1, 4096)]
+    assert pieces[-1] == [whole[: begin + HELD_BYTES]]
+    assert not any(pieces[:-1])
+    assert splitter.lost
+
+
 @pytest.mark.parametrize("chunk", [1, 7, 1000, 16_383, 60_000])
 def test_a_frame_that_comes_in_chunks_is_one_message(chunk: int) -> None:
     """The first message ends the connection, however it is cut; none of those in the same chunk after it passes."""
@@ -740,6 +798,25 @@ def test_nothing_is_remembered_while_messages_are_not_counted(protocol: str) -> 
                     connection: Any = the_driver(b, protocol).connection
                     assert not connection.asked
                     assert not connection.requests
+
+    run(test())
+
+
+@pytest.mark.parametrize("delay", [None, 0.001])
+def test_finished_messages_reach_the_broker(delay: float | None) -> None:
+    """NSQ: the broker takes them in runs, and one by one while a fault is active."""
+
+    async def test() -> None:
+        async with Broker(ports={"nsq": 0}) as b, nsq.connect(b.url("nsq")) as client:
+            with b.fault("nsq", delay=delay) if delay is not None else contextlib.nullcontext():
+                for n in range(20):
+                    await client.publish("t", b"%d" % n)
+                async with client.consume("t", "c", max_in_flight=10) as messages:
+                    for _ in range(20):
+                        (await anext(messages)).finish()
+                    await until(lambda: b.nsq.counts["finished"] == 20)
+            assert b.nsq.messages == b.nsq.bytes == 0
+            assert b.published["nsq"] == 20
 
     run(test())
 

@@ -20,7 +20,7 @@ import pika
 import pytest
 
 
-@pytest.mark.parametrize("number", range(4))
+@pytest.mark.parametrize("number", range(8))
 def test_every_test_begins_with_nothing(wirefmt_broker, number):
     assert not wirefmt_broker.topic("#") and not wirefmt_broker.queue("orders") and not wirefmt_broker.clients
     connection = pika.BlockingConnection(pika.URLParameters(wirefmt_broker.url("amqp")))
@@ -51,13 +51,13 @@ def test_what_a_failure_says(wirefmt_broker):
 """
 
 
-@pytest.mark.parametrize("workers", ["0", "2"])
+@pytest.mark.parametrize("workers", ["0", "4"])
 def test_tests_with_other_client_libraries(pytester: pytest.Pytester, workers: str) -> None:
     for name in ("paho.mqtt", "pika", "xdist"):
         pytest.importorskip(name, reason=f"needs {name} (pip install paho-mqtt pika pytest-xdist)")
     pytester.makepyfile(TESTS)
     result = pytester.runpytest_subprocess("-p", PLUGIN, "-n", workers, "-p", "no:cacheprovider")
-    result.assert_outcomes(passed=4)
+    result.assert_outcomes(passed=8)
 
 
 def test_options_and_failures(pytester: pytest.Pytester) -> None:

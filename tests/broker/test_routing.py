@@ -714,6 +714,26 @@ def test_exclusive_queues_go_with_their_owner() -> None:
 def test_passwords(user: str, given: str | bytes | None, right: bool) -> None:
     users = {"ann": "secret", "zoe": "", "émile": "é\udcff"}
     assert is_password(users, user, given) is right
-    assert user_of({"ann": "secret"}, b"secret") == "ann"
+    assert user_of({"ann": "secret", "b": "secret"}, b"secret") == "ann"
     assert user_of({"ann": "secret", "b": "t"}, b"other") is None
     assert user_of({}, b"") is None
+
+
+def test_a_message_that_one_queue_refuses_goes_to_the_others() -> None:
+    """RabbitMQ: the publisher receives a refusal, and the other queues get it."""
+
+    async def test() -> None:
+        async with broker() as (b, channel), amqp10.connect(b.url("amqp10")) as new:
+            await channel.declare_queue("small", arguments={"x-max-length": 1, "x-overflow": "reject-publish"})
+            await channel.declare_queue("large")
+            for name in ("small", "large"):
+                await channel.bind_queue(name, "amq.fanout")
+            await channel.publish(b"1", exchange="amq.fanout")
+            with pytest.raises(ClientRefused):
+                await channel.publish(b"2", exchange="amq.fanout")
+            sender = await new.sender("/exchanges/amq.fanout")
+            with pytest.raises(ClientRefused, match="limit"):
+                await sender.send(message("3"))
+            assert [len(b.queue(name)) for name in ("small", "large")] == [1, 3]
+
+    run(test())

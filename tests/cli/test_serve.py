@@ -8,22 +8,32 @@ import json
 import os
 import pty
 import queue
+import re
 import select
+import shlex
+import shutil
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from lib.loopback import HOST, OPENSSL, PATIENCE, certificate
+from lib.paths import ROOT
 from wirefmt import amqp091, amqp10, capture, mqtt, nsq, phpmq, rocketmq
+from wirefmt.broker import Broker
+from wirefmt.broker.faults import FAULTS, Fault, Script, Step
 from wirefmt.cli.app import run
+from wirefmt.cli.watch import Counted, Watch
 from wirefmt.connection.sasl import Scram
+from wirefmt.errors import ConnectionLost, Refused
 
 COMMAND = [sys.executable, "-m", "wirefmt.cli", "serve"]
 
@@ -168,10 +178,258 @@ def test_users_tls_and_websocket(tmp_path: Path) -> None:
             await ten.sender("/queues/q")
         async with nsq.connect(b.urls["nsq"], secret="secret") as one:
             await one.publish("orders", b"x")
+        with pytest.raises(Refused, match="E_AUTH_FAILED"):
+            await nsq.connect(b.urls["nsq"], secret="wrong").open()
+        with pytest.raises(Refused, match="AUTH"):
+            async with nsq.connect(b.urls["nsq"]) as one:
+                await one.publish("orders", b"x")
+        address = f"{HOST}:{b.port('rocketmq')}"
+        async with rocketmq.connect(address, credentials=rocketmq.Credentials("alice", "secret")) as rocket:
+            await rocket.producer("group").send("Topic", b"x")
+        for credentials in (None, rocketmq.Credentials("alice", "wrong"), rocketmq.Credentials("bob", "secret")):
+            async with rocketmq.connect(address, credentials=credentials) as rocket:
+                with pytest.raises(Refused) as refused:
+                    await rocket.producer("group").send("Topic", b"x")
+                assert refused.value.code == 16  # NO_PERMISSION
 
     with served(*arguments) as b:
         asyncio.run(main(b))
         b.stop()
+
+
+def test_the_secret_of_nsq_as_ansq_sends_it() -> None:
+    ansq = pytest.importorskip("ansq", reason="needs ansq (pip install ansq)")
+
+    async def main(b: Served) -> None:
+        options = ansq.ConnectionOptions(auto_reconnect=False)
+        client = await ansq.open_connection(HOST, b.port("nsq"), connection_options=options)
+        assert client.is_auth_required
+        assert "permission_count" in str(await client.auth("secret"))
+        client._is_authorized = True  # ansq 0.3.0 never sets it
+        assert (await client.pub("orders", "x")).body == b"OK"
+        await client.close()
+        client = await ansq.open_connection(HOST, b.port("nsq"), connection_options=options)
+        assert "E_AUTH_FAILED" in repr(await client.auth("wrong"))
+        await client.close()
+
+    with served("--nsq", "0", "--user", "alice:secret") as b:
+        asyncio.run(main(b))
+        b.stop()
+
+
+#: Run in a network namespace of its own: loopback comes up, and each usual port takes a connection.
+ON_USUAL_PORTS = """
+import fcntl, json, signal, socket, struct, subprocess, sys
+with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
+    fcntl.ioctl(s, 0x8914, struct.pack("16sh14x", b"lo", 0x41))  # SIOCSIFFLAGS: IFF_UP, IFF_RUNNING
+with subprocess.Popen(sys.argv[1:], stdout=subprocess.PIPE, text=True) as process:
+    urls = {}
+    while len(urls) < 7:
+        line = json.loads(process.stdout.readline())
+        assert line["event"] == "listening", line
+        urls[line["listener"]] = line["url"]
+    for url in urls.values():
+        socket.create_connection(("127.0.0.1", int(url.rpartition(":")[2]))).close()
+    print(json.dumps(urls))
+    process.send_signal(signal.SIGTERM)
+    process.stdout.read()
+    sys.exit(process.wait())
+"""
+
+USUAL = {
+    "mqtt": "mqtt://127.0.0.1:1883", "amqp": "amqp://127.0.0.1:5672", "amqp10": "amqp://127.0.0.1:5672",
+    "nsq": "nsq://127.0.0.1:4150", "nsqlookupd": "http://127.0.0.1:4161", "rocketmq": "rocketmq://127.0.0.1:9876",
+    "phpmq": "phpmq://127.0.0.1:9100",
+}  # fmt: skip
+
+
+def test_the_usual_ports() -> None:
+    """1883 (MQTT) and 5672 (AMQP) are registered; 4150 and 4161 are nsqd's and nsqlookupd's, 9876 the name server's."""
+    namespace = ["unshare", "-rn"]
+    if (
+        shutil.which("unshare") is None
+        or subprocess.run([*namespace, "true"], capture_output=True, check=False).returncode
+    ):
+        pytest.skip("needs unshare -rn (apt-get install util-linux, and user namespaces)")
+    found = subprocess.run(
+        [*namespace, sys.executable, "-c", ON_USUAL_PORTS, *COMMAND], capture_output=True, text=True, check=False
+    )
+    assert found.returncode == 0, found.stderr
+    assert json.loads(found.stdout) == USUAL
+
+
+#: WebSocket's closing frame with code 1000 (RFC 6455, 5.5.1 and 7.4.1); the client answers by closing.
+CLOSE = bytes.fromhex("880203e8")
+
+
+def test_clients_of_every_protocol_see_the_end(tmp_path: Path) -> None:
+    """SIGTERM while a client of each protocol is connected and idle: a closing message if there is one, then the end of the
+    stream. The recording is whole, and each connection in it has its end."""
+    path = tmp_path / "session.pcapng"
+    hello = {
+        "mqtt": mqtt.Connect(client_identifier="c", version=4).encode(),
+        "mqtt+ws": b"GET /mqtt HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+        b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Protocol: mqtt\r\n\r\n",
+        "nsq": b"  V2" + nsq.Publish(topic="orders", body=b"x").encode(),
+        "rocketmq": rocketmq.RemotingCommand(code=105, opaque=1, ext_fields={"topic": "TBW102"}).encode(),
+        "phpmq": phpmq.MessageClientToServer(queue_name="list", content=b"x", ttl=0).encode(),
+    }
+    with served(*ALL, "--listen", "mqtt+ws=0", "--record", str(path)) as b, contextlib.ExitStack() as stack:
+        clients = {}
+        for name, data in hello.items():
+            clients[name] = stack.enter_context(socket.create_connection((HOST, b.port(name)), PATIENCE))
+            clients[name].sendall(data)
+            if name != "phpmq":  # a publisher gets no answer
+                assert clients[name].recv(1)
+        b.process.send_signal(signal.SIGTERM)
+        ends = {}
+        for name, client in clients.items():
+            ends[name] = b""
+            while not ends[name].endswith(CLOSE) and (data := client.recv(65536)):  # no reset
+                ends[name] += data
+            client.close()
+        b.read("stopped")
+        assert b.process.wait(PATIENCE) == 0
+    assert ends["mqtt"] == bytes.fromhex("020000")  # the rest of CONNACK: 3.1.1 has no DISCONNECT for servers (3.14)
+    assert ends["mqtt+ws"].endswith(b"\r\n\r\n" + CLOSE)
+    assert ends["nsq"] == bytes.fromhex("000006 00000000") + b"OK"
+    pa = pytest.importorskip("pyarrow", reason="needs pyarrow (pip install pyarrow)")
+    gone = [line for line in b.lines if line["event"] == "disconnected"]
+    assert len(gone) == len(hello)
+    assert not any("error" in line for line in gone)
+    with capture.read(path, strictness="strict", decode_as=f"tcp.port=={b.port('phpmq')},phpmq") as reader:
+        rows = pa.table(reader).to_pylist()
+    assert {row["protocol"] for row in rows if row["status"] == "ok"} == {"mqtt", "nsq", "rocketmq", "phpmq"}
+    assert [row for row in rows if row["status"] != "ok"] == []
+    data = path.read_bytes()
+    assert data.endswith(struct.pack("<I", int.from_bytes(data[-4:], "little")))  # the last block is whole
+    assert data.count(b"\x50\x11\xff\xff") >= 2 * len(
+        hello
+    )  # header of 20 bytes, FIN and ACK: both sides of each connection
+
+
+# ---- --fault
+
+
+@pytest.fixture
+def plans(monkeypatch: pytest.MonkeyPatch) -> list[Script]:
+    """The scripts with which `serve` would run."""
+    found: list[Script] = []
+
+    async def caught(options: Any, record: str | None, script: Script) -> int:
+        found.append(script)
+        return 0
+
+    monkeypatch.setattr("wirefmt.cli.serve._serve", caught)
+    return found
+
+
+VALUES = {"refuse": "true", "delay": "0.25", "reorder": "2", "full": "disk"}
+
+
+@pytest.mark.parametrize("protocol", ["", "mqtt:", "*:"])
+@pytest.mark.parametrize("name", [kind.name for kind in FAULTS])
+def test_every_fault_on_the_command_line(plans: list[Script], name: str, protocol: str) -> None:
+    value = VALUES.get(name, "3")
+    assert run(["serve", "--fault", f"{protocol}{name}={value}"]) == 0
+    number: Any = {"true": True, "0.25": 0.25, "disk": "disk"}.get(value) or int(value)
+    wanted = Fault(protocol=protocol.rstrip(":") or "*", **{name: number})
+    assert plans == [Script(None, (Step(0.0, None, wanted, None),))]
+
+
+def test_the_examples_of_the_page(plans: list[Script], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The commands and the script of docs/broker-faults.md."""
+    page = (ROOT / "docs" / "broker-faults.md").read_text()
+    (toml,) = re.findall(r"```toml\n(.*?)```", page, re.DOTALL)
+    (tmp_path / "script.toml").write_text(toml)
+    monkeypatch.chdir(tmp_path)
+    (commands,) = re.findall(r"```sh\n(.*?)```", page, re.DOTALL)
+    for line in commands.splitlines():
+        assert run(shlex.split(line)[1:]) == 0
+    first, second = (Fault(protocol="mqtt", cut_after=10), Fault(protocol="amqp", delay=0.2, lose_acknowledgements=1))
+    assert plans == [
+        Script(None, (Step(0.0, None, first, None), Step(0.0, None, second, None))),
+        Script(7, (Step(10, 2.5, Fault(protocol="mqtt", stall_after=0), None), Step(20, None, None, "with state"))),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("fault", "why"),
+    [
+        ("", "unknown fault ''; there are cut_after, cut_after_bytes"),
+        ("mqtt:", "unknown fault ''; there are"),
+        ("mqtt", "unknown fault 'mqtt'; there are"),
+        ("mqtt:cut=1", "unknown fault 'cut'; did you mean corrupt or cut_after?"),
+        ("mqqt:refuse", "unknown protocol 'mqqt'; did you mean mqtt"),
+        ("cut_after", "cut_after must be an integer, not True"),
+        ("cut_after=", "cut_after must be an integer, not ''"),
+        ("cut_after=1.5", "cut_after must be an integer, not 1.5"),
+        ("cut_after=ten", "cut_after must be an integer, not 'ten'"),
+        ("cut_after_bytes=-1", "cut_after_bytes must be at least 0 and finite, not -1"),
+        ("delay=nan", "delay must be at least 0 and finite, not nan"),
+        ("delay=inf", "delay must be at least 0 and finite, not inf"),
+        ("delay=2 s", "delay must be a number, not '2 s'"),
+        ("reorder=1", "reorder must be at least 2 and finite, not 1"),
+        ("corrupt=0", "corrupt must be at least 1 and finite, not 0"),
+        ("duplicate=0", "duplicate must be at least 1 and finite, not 0"),
+        ("lose_acknowledgements=0", "lose_acknowledgements must be at least 1 and finite, not 0"),
+        ("refuse=no", "refuse must be true, not 'no'"),
+        ("full=cpu", 'full must be "memory" or "disk", not \'cpu\''),
+        ("mqtt:delay=1,delay=2", "'delay' is given twice"),
+        ("mqtt:protocol=nsq", "'protocol' is given twice"),
+    ],
+)
+def test_errors_of_faults(plans: list[Script], fault: str, why: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["serve", "--fault", fault]) == 2
+    text = " ".join(capsys.readouterr().err.split())
+    assert f"wirefmt serve: {why}" in text
+    assert text.endswith("(see wirefmt serve --help)")
+    assert plans == []
+
+
+# ---- log lines
+
+
+def test_each_event_is_a_line_of_json(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The fields are those of docs/cli.md. Text with line ends and bytes that are no text stay in their line."""
+    monkeypatch.setattr("wirefmt.cli.watch.REPORT", 0.01)
+    page = (ROOT / "docs" / "cli.md").read_text()
+
+    async def main() -> None:
+        watch = Watch()
+        stop = asyncio.Event()
+        async with Broker(ports={"mqtt": 0}, tap=watch.tap) as b:
+            running = asyncio.ensure_future(watch.run(b, stop))
+            async with mqtt.connect(b.url("mqtt")) as client:
+                await client.publish("t", b"", qos=1)
+                while "rates" not in (seen := capsys.readouterr().out):
+                    written.append(seen)
+                    await asyncio.sleep(0.01)
+                written.append(seen)
+            with contextlib.suppress(ConnectionLost):
+                async with mqtt.connect(b.url("mqtt")):
+                    transport = next(iter(b.servers["mqtt"].drivers)).transport
+                    assert isinstance(transport, Counted)
+                    transport.lost(OSError("one\ntwo \udcff"))
+            stop.set()
+            await running
+        watch.say("stopping", clients=0)
+        watch.say("stopped")
+
+    written: list[str] = []
+    asyncio.run(main())
+    written.append(capsys.readouterr().out)
+    lines = [json.loads(line) for line in "".join(written).splitlines()]
+    assert {line["event"] for line in lines} == {
+        "listening", "connected", "disconnected", "rates", "stopping", "stopped",
+    }  # fmt: skip
+    assert "one\ntwo \udcff" in [line.get("error") for line in lines]
+    for line in lines:
+        assert datetime.fromisoformat(line.pop("time")).utcoffset() == timedelta(0)
+        (documented,) = [
+            row for row in page.splitlines() if row.startswith("| `") and f"`{line['event']}`" in row.split("|")[1]
+        ]
+        assert set(line) - {"event"} <= set(re.findall(r"`(\w+)`", documented)), line
 
 
 def test_a_config_file_with_limits_and_faults(tmp_path: Path) -> None:
@@ -267,6 +525,18 @@ def test_wrong_usage(arguments: list[str], why: str, capsys: pytest.CaptureFixtu
     ("text", "why"),
     [
         ("hots = 1", "unknown setting 'hots'"),
+        ("users = 1", "users must be a table, not 1"),
+        ("[users]\nann = 1", "the password of 'ann' must be a string"),
+        ("[ports]\nmqtt = true", "the port of mqtt must be an integer from 0 to 65535, not True"),
+        ("[tls]\nkey = 'key.pem'", "tls needs a certificate"),
+        ("[tls]\ncertificate = 'a'\nkye = 'b'", "tls has certificate and key, not kye"),
+        ("[mqtt]\nqueue_messages = 'x'", "mqtt.queue_messages must be of type int, not 'x'"),
+        ("[mqtt]\noverflow = 'x'", "mqtt.overflow must be 'drop_oldest' or 'refuse' or 'disconnect', not 'x'"),
+        ("[mqtt]\nauthorise = 'x'", "unknown option 'authorise' in mqtt"),
+        ("[amqp]\nvirtual_hosts = '/'", "amqp.virtual_hosts must be a list of strings, not '/'"),
+        ("[permissions.ann]\nmqtt = {}", "permissions need users"),
+        ("[users]\nbob = ''\n[permissions.ann]\nmqtt = {}", "permissions for an unknown user 'ann'"),
+        ("[users]\nann = ''\n[permissions.ann]\nmqt = {}", "unknown protocol 'mqt' in permissions"),
         ("[mqtt]\noverflw = 1", "unknown option 'overflw' in mqtt"),
         ("x = [", "broker.toml"),
     ],

@@ -296,6 +296,14 @@ def test_2_7_1_frames_keep_to_the_peers_limit() -> None:
     assert delivery.message == message(bytes(5000))
 
 
+def test_2_7_1_a_frame_that_is_too_large() -> None:
+    pair = Pair(server=ConnectionOptions(frame_size=600, idle_timeout=None))
+    (gone,) = pair.server.receive((601).to_bytes(4) + b"\x02\x00\x00\x00", 0.0)
+    assert gone.code == "amqp:connection:framing-error"
+    (close,) = frames(pair.server.data_to_send())
+    assert close.error.condition == "amqp:connection:framing-error"
+
+
 def test_2_7_1_channel_max() -> None:
     pair = Pair(server=ConnectionOptions(sessions=2, idle_timeout=None))
     assert pair.client.negotiated is not None
@@ -835,6 +843,33 @@ def test_2_7_4_echo_available_and_properties() -> None:
     assert event.view is sender
 
 
+def test_2_6_7_available_counts_down_to_zero_with_the_messages_that_come() -> None:
+    pair = Pair()
+    ours, _ = pair.session()
+    receiver, sender = pair.receiver(ours, window=10)
+    assert receiver.available is None
+    sender.offer(2)
+    pair.carry()
+    seen = []
+    for _ in range(4):
+        sender.send(message(), settled=True)
+        pair.carry()
+        seen.append(receiver.available)
+    assert seen == [1, 0, 0, 0]
+
+
+def test_2_7_4_a_flow_of_a_session_says_nothing_of_links() -> None:
+    pair = Pair()
+    ours, _ = pair.session()
+    receiver, _ = pair.receiver(ours, window=10)
+    receiver.drain()
+    pair.carry()
+    ours.ask()
+    (flow,) = frames(pair.client.data_to_send())
+    assert flow.handle is None
+    assert [flow.delivery_count, flow.link_credit, flow.available, flow.drain] == [None] * 4
+
+
 # ---- transfers
 
 
@@ -954,6 +989,36 @@ def test_2_7_5_settled_on_any_transfer_counts() -> None:
     assert delivery.settled
     pair.server.accept(delivery)
     assert pair.server.data_to_send() == b""
+
+
+def test_2_7_5_no_part_of_a_delivery_settles_it_and_the_mode_is_settled() -> None:
+    """With snd-settle-mode settled, at least one transfer of each delivery is settled."""
+    pair = Pair()
+    ours, _ = pair.session()
+    pair.sender(ours, snd_settle_mode=1)
+    first = amqp10.Transfer(handle=0, delivery_id=0, delivery_tag=b"x", more=True, payload=b"\0Su")
+    assert pair.tell(first) == []
+    (gone,) = pair.tell(amqp10.Transfer(handle=0, payload=b"\xa0\x00"))
+    assert isinstance(gone, LinkDetached)
+    assert gone.error is not None
+    assert gone.error.condition == "amqp:not-allowed"
+
+
+def test_2_7_5_a_resumed_delivery_that_is_not_known_is_ignored_with_all_its_parts() -> None:
+    pair = Pair()
+    ours, _ = pair.session()
+    _, receiver = pair.sender(ours)
+    parts = [
+        amqp10.Transfer(handle=0, delivery_id=0, delivery_tag=b"x", resume=True, more=True, payload=b"\0Su"),
+        amqp10.Transfer(handle=0, more=True, payload=b"\xa0"),
+        amqp10.Transfer(handle=0, payload=b"\x00"),
+    ]
+    assert pair.tell(*parts) == []
+    assert (receiver.unsettled, receiver.credit, pair.server.unfinished) == ({}, 99, 0)
+    (delivery,) = pair.tell(
+        amqp10.Transfer(handle=0, delivery_id=1, delivery_tag=b"y", payload=message().encode()),
+    )
+    assert delivery.message == message()
 
 
 def test_2_7_3_max_message_size() -> None:
@@ -1363,6 +1428,28 @@ def test_2_7_3_an_unsettled_map_that_does_not_fit() -> None:
     small.tell(attach)
 
 
+def test_2_7_3_after_an_incomplete_map_only_resumed_deliveries_may_come() -> None:
+    """The receiver that has sent the map detaches with an error."""
+    incoming = Terminus("l", "receiver", established=True)
+    for n in range(40):
+        incoming.incoming[b"%032d" % n] = None
+    pair = Pair(ConnectionOptions(frame_size=512, idle_timeout=None), accept=False)
+    pair.session()
+    source, target = amqp10.Source(address="q"), amqp10.Target(address="q")
+    attach = amqp10.Attach(
+        name="l", handle=0, role=False, initial_delivery_count=0, unsettled={}, source=source, target=target
+    )
+    (attaching,) = pair.tell(attach)
+    pair.server.accept(attaching, terminus=incoming)
+    attaching.link.grant(5)
+    answer = frames(pair.server.data_to_send())[0]
+    assert answer.incomplete_unsettled is True
+    (gone,) = pair.tell(amqp10.Transfer(handle=0, delivery_id=0, delivery_tag=b"new", payload=message().encode()))
+    assert isinstance(gone, LinkDetached)
+    assert gone.error is not None
+    assert gone.error.condition == "amqp:not-allowed"
+
+
 # ---- transactions
 
 
@@ -1408,6 +1495,38 @@ def test_4_4_2_a_delivery_retired_in_a_transaction() -> None:
     assert said[0] == amqp10.Disposition(role=True, first=0, settled=False, state=state)
     (event,) = pair.tell(said[0])
     assert event.handle is handle
+
+
+def test_4_2_and_4_3_a_coordinator_hears_nothing_that_is_settled() -> None:
+    pair = Pair()
+    ours, _ = pair.session()
+    controller = ours.sender("txn", amqp10.Coordinator())
+    _, events = pair.carry()
+    of(events, Attaching)[0].link.grant(10)
+    pair.carry()
+    with pytest.raises(LocalProtocolError, match="unsettled"):
+        controller.send(amqp10.Message(body=amqp10.AmqpValue(amqp10.Declare())), settled=True)
+    assert pair.client.data_to_send() == b""
+    assert controller.credit == 10
+
+
+def test_4_4_1_all_transfers_of_a_delivery_name_its_transaction() -> None:
+    pair = Pair(server=ConnectionOptions(frame_size=512, idle_timeout=None))
+    ours, _ = pair.session()
+    sender, _ = pair.sender(ours)
+    state = amqp10.TransactionalState(txn_id=b"t1")
+    sender.send(message(bytes(2000)), state=state)
+    said = frames(pair.client.data_to_send())
+    assert len(said) > 3
+    assert [transfer.state for transfer in said] == [state] * len(said)
+    handle = sender.send(b"\0Su\xa0", state=state, more=True)
+    sender.send_more(handle, b"\x01", more=True)
+    sender.abort(handle)
+    said = frames(pair.client.data_to_send())
+    assert [transfer.state for transfer in said] == [state] * 3
+    sender.send(message(bytes(2000)), batchable=True)
+    said = frames(pair.client.data_to_send())
+    assert [transfer.batchable for transfer in said] == [True, *[None] * (len(said) - 1)]
 
 
 # ---- the host and limits

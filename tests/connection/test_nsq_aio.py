@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ssl
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -119,6 +120,132 @@ def test_several_servers_share_max_in_flight_and_are_found_by_look_up() -> None:
             await server.close()
             broker.close()
             await listener.close()
+
+    run(main())
+
+
+@contextlib.asynccontextmanager
+async def several_servers(count: int) -> AsyncIterator[tuple[list[Broker], nsq.Client]]:
+    """Brokers, and a client with all of them."""
+    brokers = [Broker() for _ in range(count)]
+    servers = [await nsq.serve(broker, port=0) for broker in brokers]
+    async with nsq.connect(*(f"nsq://127.0.0.1:{server.port}" for server in servers)) as client:
+        yield brokers, client
+    for server, broker in zip(servers, brokers, strict=True):
+        await server.close()
+        broker.close()
+
+
+def ready_counts(messages: nsq.Consumer) -> list[int]:
+    """RDY of each connection, as the client has said it."""
+    return sorted(link.connection.ready_count for link in messages._links)
+
+
+def test_a_failure_stops_all_connections_then_one_message_is_tried() -> None:
+    """Back-off: RDY 0 everywhere, then RDY 1 on one connection, and all again once as many are done as had failed."""
+
+    async def main() -> None:
+        async with (
+            several_servers(3) as (brokers, client),
+            client.consume("t", "c", max_in_flight=9, backoff=nsq.Backoff(first=1000.0)) as messages,
+        ):
+            await until(lambda: messages.connections == 3)
+            assert ready_counts(messages) == [3, 3, 3]
+            for broker in brokers:
+                broker.publish("t", b"x")
+            failed = [await messages.get(), await messages.get()]
+            good = await messages.get()
+            assert failed[0].requeue(1000.0)
+            assert failed[1].requeue(1000.0)  # it was in flight before: both count once
+            assert ready_counts(messages) == [0, 0, 0]
+            assert good.finish()  # a message that was in flight before makes up for nothing
+            assert ready_counts(messages) == [0, 0, 0]
+            assert messages._pause is not None
+            messages._pause.cancel()
+            messages._probe()  # the time is over
+            assert ready_counts(messages) == [0, 0, 1]
+            for broker in brokers:
+                broker.publish("t", b"probe")
+            assert (await messages.get()).finish()
+            assert ready_counts(messages) == [3, 3, 3]
+            for _ in range(2):
+                assert (await messages.get()).finish()
+
+    run(main())
+
+
+def test_fewer_messages_than_connections_take_turns() -> None:
+    async def main() -> None:
+        async with several_servers(2) as (brokers, client), client.consume("t", "c", max_in_flight=1) as messages:
+            await until(lambda: messages.connections == 2)
+            assert ready_counts(messages) == [0, 1]
+            for number, broker in enumerate(brokers):
+                broker.publish("t", b"%d" % number)
+            seen = set()
+            async for message in messages:
+                seen.add(message.body)
+                assert sum(link.connection.undecided for link in messages._links) == 1
+                if len(seen) == 2:
+                    break
+            assert seen == {b"0", b"1"}
+
+    run(main())
+
+
+def test_a_topic_that_comes_later_is_found() -> None:
+    """The look-up knows nothing of the topic first; it is asked again."""
+
+    async def main() -> None:
+        broker = Broker()
+        async with await nsq.serve(broker, port=0) as server:
+            lookup = await broker.serve_lookup(server.port)
+            url = f"http://127.0.0.1:{lookup.sockets[0].getsockname()[1]}"
+            client = nsq.connect(
+                lookup=[url, "http://127.0.0.1:1"], lookup_interval=0.05
+            )  # nobody is at the second one
+            async with client, client.consume("late", "c") as messages:
+                assert messages.connections == 0
+                broker.publish("late", b"x")
+                assert (await anext(messages)).body == b"x"
+                assert messages.connections == 1
+            lookup.close()
+        broker.close()
+
+    run(main())
+
+
+def test_what_comes_together_is_handed_over_one_by_one() -> None:
+    """Each of several receivers gets one; what was answered or whose time is over is skipped; what nobody took goes back."""
+
+    async def main() -> None:
+        broker = Broker()
+        async with await nsq.serve(broker, port=0) as server, nsq.connect(f"nsq://127.0.0.1:{server.port}") as client:
+            async with client.consume("t", "c") as messages:
+                receivers = [asyncio.create_task(messages.get()) for _ in range(3)]
+                await asyncio.sleep(0)
+                broker.publish("t", *(b"%d" % n for n in range(200)))
+                got = await asyncio.gather(*receivers)
+                assert [message.body for message in got] == [b"0", b"1", b"2"]
+                assert all(message.in_flight for message in got)
+                connection = messages._links[0].connection
+                await until(lambda: connection.undecided == 100)
+                connection.finish(connection.messages()[3])  # behind the consumer's back
+                following = await messages.get()
+                assert following.body == b"4"
+                assert following.finish()
+                assert not following.finish()
+                assert not following.requeue()
+                assert not following.touch()
+                assert not following.in_flight
+                assert following.frame.body_bytes() == b"4"
+                for message in got:
+                    assert message.touch()
+                    assert message.finish()
+            await until(lambda: not broker.topics["t"].channels["c"].clients)
+            left = [message.body for message in broker.topics["t"].channels["c"].queue]
+            assert sorted(left, key=int) == [b"%d" % n for n in range(5, 200)]
+            assert broker.counts["finished"] == 5
+        broker.close()
 
     run(main())
 

@@ -592,3 +592,32 @@ def test_a_stream_that_grows_when_it_is_unpacked_is_read_in_pieces() -> None:
         count += event.body_bytes() == body
         events += server.acknowledge(event)
     assert count == len(handles)
+
+
+#: What nsqd says, and whether it then closes the connection (nsqd 1.3.0).
+CODES = {
+    **dict.fromkeys(("E_FIN_FAILED", "E_REQ_FAILED", "E_TOUCH_FAILED"), False),
+    **dict.fromkeys(
+        (
+            *("E_INVALID", "E_BAD_PROTOCOL", "E_BAD_TOPIC", "E_BAD_CHANNEL", "E_BAD_BODY", "E_BAD_MESSAGE"),
+            *("E_IDENTIFY_FAILED", "E_SUB_FAILED", "E_PUB_FAILED", "E_MPUB_FAILED", "E_DPUB_FAILED"),
+            *("E_AUTH_DISABLED", "E_AUTH_FAILED", "E_UNAUTHORIZED", "E_AUTH_FIRST", "E_AUTH_ERROR"),
+        ),
+        True,
+    ),
+}
+
+
+@pytest.mark.parametrize("code", CODES)
+def test_which_errors_end_a_client(code: str) -> None:
+    client, server = pair(ready=2)
+    server.deliver(message_id(1), b"x")
+    ((message,), _) = flow(client, server)
+    events = client.receive(nsq.Error(b"%b FIN %b failed" % (code.encode(), message_id(9))).encode(), 0.0)
+    if CODES[code]:
+        assert [type(event) for event in events] == [Disconnected]
+        assert (events[0].by, events[0].code) == ("peer", code)
+    else:
+        assert [type(event) for event in events] == [nsq.Error]
+        assert client.failures == 1
+        client.finish(message)

@@ -51,7 +51,7 @@ def driven(stream: bytes, pieces: int) -> list[str]:
     return names
 
 
-@pytest.mark.parametrize("pieces", (1, 7, 10_000))
+@pytest.mark.parametrize("pieces", [1, 7, 10_000])
 def test_fault_after_commands_that_wait_is_reported_once(pieces: int) -> None:
     """Commands after an undecided IDENTIFY wait, and so does the fault after them. Each command is an event once."""
     identify = nsq.Identify(members={"feature_negotiation": True}).encode()

@@ -10,13 +10,13 @@ runs one again.
 from __future__ import annotations
 
 import hashlib
-import os
 import random
 from collections import Counter, deque
 from typing import Any
 
 import pytest
 
+from lib.simulated import PARTS, RUN, run_part
 from wirefmt import nsq
 from wirefmt.connection import Acknowledged, Change, Connected, Disconnected, StartTls, WindowOpened
 from wirefmt.errors import LocalProtocolError
@@ -24,9 +24,6 @@ from wirefmt.nsq import ClientConnection, ServerConnection
 from wirefmt.nsq.spec import ServerOptions
 from wirefmt.nsq.states import State
 
-STEPS = int(os.environ.get("SIMULATE_STEPS", "21000"))
-SEED = int(os.environ.get("SIMULATE_SEED", "0"))
-RUN = 700  # steps with disturbances in one world, before it is left to settle
 SETTLE = 6000  # steps in which a world must come to rest
 OPTIONS = nsq.ConnectionOptions(
     unanswered=8,
@@ -351,15 +348,9 @@ def run(seed: int) -> World:
     return world
 
 
-@pytest.mark.parametrize("part", range(10))
+@pytest.mark.parametrize("part", PARTS)
 def test_simulation(part: int) -> None:
-    for number in range(max(STEPS // RUN // 10, 1)):
-        seed = SEED + part + 10 * number
-        try:
-            run(seed)
-        except Exception as error:
-            error.add_note(f"SIMULATE_SEED={seed}")
-            raise
+    run_part(run, part)
 
 
 def test_a_seed_gives_the_same_run() -> None:

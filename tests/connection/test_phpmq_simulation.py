@@ -6,22 +6,19 @@ Connections die at any moment and are made again; hosts decide at random, late a
 
 from __future__ import annotations
 
-import os
 import random
 from collections import Counter, deque
 from typing import Any, Literal
 
 import pytest
 
+from lib.simulated import PARTS, RUN, run_part
 from wirefmt import phpmq
 from wirefmt.connection import Acknowledged, Disconnected, WindowOpened
 from wirefmt.errors import LocalProtocolError
 from wirefmt.phpmq import ClientConnection, ConnectionOptions, ServerConnection
 from wirefmt.phpmq.events import Returned
 
-STEPS = int(os.environ.get("SIMULATE_STEPS", "21000"))
-SEED = int(os.environ.get("SIMULATE_SEED", "0"))
-RUN = 700  # steps with disturbances in one world, before it is left to settle
 SETTLE = 5000  # steps in which a world must come to rest
 
 
@@ -192,15 +189,9 @@ def run(seed: int) -> World:
     return world
 
 
-@pytest.mark.parametrize("part", range(10))
+@pytest.mark.parametrize("part", PARTS)
 def test_simulation(part: int) -> None:
-    for number in range(max(STEPS // RUN // 10, 1)):
-        seed = SEED + part + 10 * number
-        try:
-            run(seed)
-        except Exception as error:
-            error.add_note(f"SIMULATE_SEED={seed}")
-            raise
+    run_part(run, part)
 
 
 def test_the_simulation_meets_every_end() -> None:

@@ -275,6 +275,29 @@ def test_orderly_consumers_keep_the_order_and_try_in_place() -> None:
     run(main())
 
 
+def test_an_orderly_consumer_gives_up_after_as_many_retries_as_another_one() -> None:
+    """Three deliveries with two retries; then the message is a dead letter, and the next one of its queue follows."""
+
+    async def main() -> None:
+        seen: list[bytes] = []
+
+        def listen(message: MessageExt) -> bool:
+            seen.append(bytes(message.body or b""))
+            return message.body != b"bad"
+
+        async with served() as (broker, _, address), rocketmq.connect(address) as client:
+            for body in (b"bad", b"good"):
+                await client.producer("P").send(T, body, queue=Queue(T, "broker-a", 0))
+            async with client.push_consumer(
+                "G", {T: "*"}, listen, begin="first", orderly=True, most_attempts=2, **FAST
+            ):
+                await until(lambda: b"good" in seen)
+            assert seen == [b"bad", b"bad", b"bad", b"good"]
+            assert [q.end for q in broker.topics["%DLQ%G"]] == [1]
+
+    run(main())
+
+
 def test_members_of_a_group_share_the_queues() -> None:
     """One joins: no queue has two members, in the end all are consumed. One leaves: the other has them all."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import importlib.util
 import shutil
+import ssl
 import subprocess
 import threading
 from http.server import ThreadingHTTPServer
@@ -99,6 +100,29 @@ def test_heartbeats_keep_a_connection_with_nsqd() -> None:
 
 
 @needs_nsqd
+def test_nsqd_waits_for_a_message_that_is_touched() -> None:
+    """The host works for more than twice the time of a message: nsqd does not deliver it again, and takes FIN."""
+
+    async def main(port: int) -> None:
+        client = nsq.connect(f"nsq://{HOST}:{port}", identify={"msg_timeout": 1000})
+        async with client, client.consume("t", "c") as messages:
+            await client.publish("t", b"long")
+            message = await messages.get()
+            await asyncio.sleep(2.2)
+            assert message.attempts == 1
+            assert message.finish()
+            await client.publish("t", b"next")
+            following = await messages.get()
+            assert (following.body, following.attempts) == (b"next", 1)
+            assert following.finish()
+            (link,) = messages._links
+            assert link.connection.failures == 0
+
+    with running_nsqd() as port:
+        run(main(port))
+
+
+@needs_nsqd
 def test_a_message_that_nsqd_refuses() -> None:
     async def main(port: int) -> None:
         async with nsq.connect(f"nsq://{HOST}:{port}") as client:
@@ -135,9 +159,11 @@ def test_nsqlookupd() -> None:
 # ---- real clients, our server
 
 
-async def with_broker(talk: Any, options: nsq.ConnectionOptions | None = None) -> None:
+async def with_broker(
+    talk: Any, options: nsq.ConnectionOptions | None = None, context: ssl.SSLContext | None = None
+) -> None:
     broker = Broker(BrokerOptions())
-    async with await nsq.serve(broker, HOST, 0, options=options) as server:
+    async with await nsq.serve(broker, HOST, 0, options=options, ssl=context) as server:
         await talk(server.port, broker)
     broker.close()
 
@@ -171,8 +197,10 @@ PROGRAM = """
 package main
 
 import (
+	"crypto/tls"
 	"fmt"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/nsqio/go-nsq"
@@ -193,8 +221,12 @@ func main() {
 	config.DefaultRequeueDelay = 0
 	config.MaxBackoffDuration = 0
 	config.LookupdPollInterval = 100 * time.Millisecond
-	config.Snappy = os.Args[2] == "snappy"
-	config.Deflate = os.Args[2] == "deflate"
+	config.Snappy = strings.Contains(os.Args[2], "snappy")
+	config.Deflate = strings.Contains(os.Args[2], "deflate")
+	if strings.Contains(os.Args[2], "tls") {
+		config.TlsV1 = true
+		config.TlsConfig = &tls.Config{InsecureSkipVerify: true}
+	}
 	producer, err := nsq.NewProducer(os.Args[1], config)
 	if err != nil {
 		panic(err)
@@ -253,14 +285,19 @@ def go_nsq(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "talk"
 
 
-@pytest.mark.parametrize("compression", ["plain", "deflate", "snappy"])
-def test_go_nsq_and_our_server(go_nsq: Path, compression: str) -> None:
-    if compression == "snappy" and importlib.util.find_spec("cramjam") is None:
+@pytest.mark.parametrize("features", ["plain", "deflate", "snappy", "tls", "tls deflate", "tls snappy"])
+def test_go_nsq_and_our_server(go_nsq: Path, features: str, tmp_path: Path) -> None:
+    options, context = None, None
+    if "tls" in features:
+        if OPENSSL is None:
+            pytest.skip("needs openssl (apt install openssl)")
+        options, context = nsq.ConnectionOptions(tls="required"), certificate(tmp_path)[0]
+    if "snappy" in features and importlib.util.find_spec("cramjam") is None:
         pytest.skip("needs cramjam (pip install cramjam)")
 
     async def talk(port: int, broker: Broker) -> None:
         process = await asyncio.create_subprocess_exec(
-            str(go_nsq), f"{HOST}:{port}", compression, stdout=asyncio.subprocess.PIPE
+            str(go_nsq), f"{HOST}:{port}", features, stdout=asyncio.subprocess.PIPE
         )
         out, _ = await process.communicate()
         assert process.returncode == 0
@@ -268,7 +305,7 @@ def test_go_nsq_and_our_server(go_nsq: Path, compression: str) -> None:
         assert broker.counts["finished"] == 4
         assert broker.counts["requeued"] >= 1
 
-    asyncio.run(asyncio.wait_for(with_broker(talk), 90))
+    asyncio.run(asyncio.wait_for(with_broker(talk, options, context), 90))
 
 
 def test_go_nsq_finds_our_server_by_lookup(go_nsq: Path) -> None:

@@ -12,16 +12,17 @@ import base64
 import os
 import shutil
 import socket
+import ssl
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
 
 import pytest
 
-from lib.loopback import run, until
+from lib.loopback import OPENSSL, certificate, run, until
 from lib.paths import ROOT
 from lib.rocketmq_sql import example
 from wirefmt import rocketmq
@@ -38,9 +39,12 @@ OPEN = ["--add-exports=java.base/jdk.internal.ref=ALL-UNNAMED", "--add-opens=jav
 
 
 class Servers(NamedTuple):
+    """Ports, the class path, and what trusts them: they take TLS on the same ports, if there is openssl."""
+
     names: int
     broker: int
     classes: str
+    tls: ssl.SSLContext | None
 
 
 def free_port() -> int:
@@ -55,11 +59,12 @@ def free_port() -> int:
             continue
 
 
-def start(classes: str, folder: Path, *args: str) -> subprocess.Popen[bytes]:
-    """Server.java; it ends when its standard input does."""
+def start(classes: str, folder: Path, *args: str, java: Sequence[str] = ()) -> subprocess.Popen[bytes]:
+    """Server.java, with options of Java; it ends when its standard input does."""
     folder.mkdir()
     log = folder / "log"
-    command = ["java", "-Xmx300m", "-XX:MaxDirectMemorySize=512m", *OPEN, "-cp", classes, "Server", str(folder), *args]
+    options = ["-Xmx300m", "-XX:MaxDirectMemorySize=512m", *OPEN, *java]
+    command = ["java", *options, "-cp", classes, "Server", str(folder), *args]
     with open(log, "wb") as out:
         process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=out, stderr=out)
     end = time.monotonic() + PATIENCE
@@ -100,11 +105,16 @@ def classes(tmp_path_factory: pytest.TempPathFactory) -> str:
 def servers(classes: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
     folder = tmp_path_factory.mktemp("rocketmq")
     names, broker = free_port(), free_port()
-    running = []
+    running, tls = [], None
+    java: list[str] = []
+    if OPENSSL is not None:
+        _, tls = certificate(folder)
+        java = [f"-Dtls.server.certPath={folder}/certificate.pem", f"-Dtls.server.keyPath={folder}/key.pem",
+                "-Dtls.test.mode.enable=false"]  # fmt: skip
     try:
-        running.append(start(classes, folder / "names", str(names)))
-        running.append(start(classes, folder / "broker", str(names), str(broker)))
-        yield Servers(names, broker, classes)
+        running.append(start(classes, folder / "names", str(names), java=java))
+        running.append(start(classes, folder / "broker", str(names), str(broker), java=java))
+        yield Servers(names, broker, classes, tls)
     finally:
         for process in reversed(running):
             stop(process)
@@ -442,15 +452,19 @@ class Java:
         await self.reading
 
 
-async def extras(place: str, classes: str, address: str, keys: list[str], home: Path) -> None:
+async def extras(
+    place: str, classes: str, address: str, keys: list[str], home: Path, trusting: ssl.SSLContext | None
+) -> None:
     topic, group = "Extras", "ExtrasGroup"
     credentials = rocketmq.Credentials(*keys) if keys else None
-    async with rocketmq.connect(address, credentials=credentials, client_id="ours@1") as client:
+    names = f"{HOST}:1;{address}"  # nobody listens at the first one
+    async with rocketmq.connect(names, credentials=credentials, client_id="ours@1", ssl=trusting) as client:
         await known(client)
         producer = client.producer("OurExtras")
         await producer.send(topic, b"first", tags="other")
         process = await asyncio.create_subprocess_exec(
-            "java", "-Xmx128m", f"-Duser.home={home}", "-cp", classes, "Extras", address, topic, group, "ours@1", *keys,
+            "java", "-Xmx128m", f"-Duser.home={home}", f"-Dtls.enable={str(trusting is not None).lower()}",
+            "-cp", classes, "Extras", address, topic, group, "ours@1", *keys,
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
         )  # fmt: skip
         java = Java(process)
@@ -465,7 +479,13 @@ async def extras(place: str, classes: str, address: str, keys: list[str], home: 
                     await producer.reply(message, b"ours " + body)
 
             consumer = client.push_consumer(
-                group, {topic: "other || request"}, listen, begin="first", rebalance_interval=0.5, store_interval=0.2
+                group,
+                {topic: "other || request"},
+                listen,
+                begin="first",
+                rebalance_interval=0.5,
+                store_interval=0.2,
+                poll_time=1.0,  # the real broker resets an offset with the answer to the next pull
             )
             async with consumer:
                 await until(lambda: b"first" in got)
@@ -494,6 +514,41 @@ async def extras(place: str, classes: str, address: str, keys: list[str], home: 
                     )
                     assert not (await java.ask("reset"))[0].startswith("failed")
                     await until(lambda: got.count(b"first") == 2)
+
+            # a member of Java and one of ours share the queues of a group, and have each message once
+            taken: list[str] = []
+            async with client.push_consumer(
+                "Shared",
+                {topic: "shared"},
+                lambda m: taken.append(f"shared {bytes(m.body or b'').decode()}"),
+                begin="first",
+                rebalance_interval=0.5,
+            ) as member:
+                assert await java.ask("member Shared") == []
+
+                def ours() -> list[int]:
+                    return [queue.queue_id for queue in member.assigned if queue.topic == topic]
+
+                await until(lambda: len(ours()) == 2)
+                for n in range(8):
+                    await producer.send(topic, b"%d" % n, tags="shared", queue=lambda queues, n=n: queues[n % 4])
+                both = {f"shared {n}" for n in range(8)}
+                await until(lambda: {*taken, *java.lines} >= both)
+                assert sorted(taken) == sorted(f"shared {n}" for n in range(8) if n % 4 in ours())
+
+            # what is refused again and again becomes a dead letter
+            async with client.push_consumer(
+                "Dead", {topic: "dead"}, lambda m: False, begin="first", most_attempts=0, rebalance_interval=0.5
+            ):
+                await producer.send(topic, b"dead", tags="dead")
+                pull = client.pull_consumer("DeadPull")
+                dead: list[Any] = []
+                while not dead:
+                    try:  # a name server hears of the topic up to 30 seconds later
+                        dead += (await pull.pull(rocketmq.Queue("%DLQ%Dead", "broker-a", 0), 0, wait=1.0)).messages
+                    except Refused:
+                        await asyncio.sleep(0.1)
+                assert [m.body for m in dead] == [b"dead"]
 
             # Java's subscription by an expression, and ours
             expression = "price BETWEEN 5 AND 7 AND colour IS NOT NULL OR name STARTSWITH 'gr'"
@@ -536,16 +591,19 @@ async def extras(place: str, classes: str, address: str, keys: list[str], home: 
 def test_requests_filters_and_questions(
     place: str, classes: str, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
-    """The Java client and ours ask each other, subscribe by expressions, and Java's administration asks our consumer."""
+    """The Java client and ours ask each other, subscribe by expressions, and Java's administration asks our consumer. All of it
+    over TLS, at our broker also signed."""
 
     async def main() -> None:
         if place == "the real broker":
-            await extras(place, classes, f"{HOST}:{request.getfixturevalue('servers').names}", [], tmp_path)
+            servers = request.getfixturevalue("servers")
+            await extras(place, classes, f"{HOST}:{servers.names}", [], tmp_path, servers.tls)
             return
+        own, trusting = certificate(tmp_path) if OPENSSL is not None else (None, None)
         broker = Broker(BrokerOptions(accounts={"access": "secret"}))
-        async with await rocketmq.serve(broker, HOST, 0) as server:
+        async with await rocketmq.serve(broker, HOST, 0, ssl=own) as server:
             broker.address = f"{HOST}:{server.port}"
-            await extras(place, classes, broker.address, ["access", "secret"], tmp_path)
+            await extras(place, classes, broker.address, ["access", "secret"], tmp_path, trusting)
         broker.close()
 
     if place == "the real broker":

@@ -10,7 +10,7 @@ from wirefmt import amqp091
 from wirefmt.amqp091.channel import text_of
 from wirefmt.amqp091.client_channel import ClientChannel
 from wirefmt.amqp091.states import ChannelState
-from wirefmt.connection.client import Turns
+from wirefmt.connection.client import Receivers
 from wirefmt.errors import ConnectionLost, LocalProtocolError
 
 if TYPE_CHECKING:
@@ -113,7 +113,7 @@ class Consumer:
         self.dropped = 0
         self._fields = fields
         self._inbox: deque[Message] = deque()
-        self._turns = Turns()
+        self._receivers = Receivers()
         self._ended = False
         self._error: Exception | None = None
 
@@ -126,7 +126,7 @@ class Consumer:
                 if self._error is not None:
                     raise self._error
                 raise StopAsyncIteration
-            await self._turns.wait()
+            await self._receivers.wait()
         message = self._inbox.popleft()
         client = self.channel._client
         client._waiting_messages -= 1
@@ -154,7 +154,7 @@ class Consumer:
             return
         self._inbox.append(message)
         client._waiting_messages += 1
-        self._turns.give()
+        self._receivers.wake()
         client._check_reading()
 
     def _give_back(self) -> None:
@@ -174,4 +174,4 @@ class Consumer:
     def _end(self, error: Exception | None) -> None:
         self._ended = True
         self._error = error
-        self._turns.end()
+        self._receivers.wake_all()

@@ -409,6 +409,8 @@ class LinkFlows:
     delivery_count: int
     credit: int
     max_message_size: int
+    available: int | None
+    _available: int
     def __init__(self, *args: Any, **kwargs: Any) -> None: ...
     @property
     def unsettled(self) -> dict[bytes, Any]: ...
@@ -441,6 +443,7 @@ class SenderFlows(LinkFlows):
 class ReceiverFlows(LinkFlows):
     _half: int
     _promised: int
+    _only_resumed: bool
     streamed: bool
     _resumed: dict[bytes, Any]
     def __init__(self, *args: Any, **kwargs: Any) -> None: ...

@@ -59,6 +59,7 @@ cdef class Outgoing:
     cdef public object payload              # bytes kept if it can be resumed, or None
     cdef public uint32_t message_format
     cdef public int64_t size                # bytes of its payload given so far
+    cdef bytes tail                         # fields of its transfers from rcv-settle-mode on; empty: absent
     cdef object given                       # the peer's state, except for one told of a range that the session still knows
     cdef int64_t id                         # -1: none
 
@@ -67,6 +68,7 @@ cdef class Outgoing:
         self.number = number
         self.delivery_tag = delivery_tag
         self.settled = settled
+        self.tail = NO_OCTETS
         self.id = -1
 
     @property
@@ -123,7 +125,7 @@ cdef class Incoming:
     cdef public object state
     cdef bint presettled                    # its first transfer says that no answer is wanted
     cdef bytes joined                       # None: the transfer's own payload
-    cdef object decoded                     # the message, once it was asked for
+    cdef object decoded                     # the message, once it was requested
 
     @property
     def message_format(self):
@@ -165,7 +167,6 @@ cdef class Job:
     cdef readonly bytes payload
     cdef readonly size_t at
     cdef public bint more
-    cdef bytes tail
     cdef bint first
 
 
@@ -479,19 +480,18 @@ cdef class SessionFlows:
 
     # ---- out
 
-    cdef int write(self, SenderFlows link, Outgoing delivery, bytes payload, bytes tail, bint first, bint more) except -1:
+    cdef int write(self, SenderFlows link, Outgoing delivery, bytes payload, bint first, bint more) except -1:
         """Transfers with this payload, as many as the window lets through now."""
-        cdef size_t head = head_size(link, delivery, tail, first)
+        cdef size_t head = head_size(link, delivery, first)
         cdef size_t size = <size_t>PyBytes_GET_SIZE(payload)
         cdef Job job
         if self.job is None and self.remote_incoming_window > 0 and head + size <= self.connection.frame_limit:
-            self.put_frame(link, delivery, tail, first, more, head, payload, 0, size)
+            self.put_frame(link, delivery, first, more, head, payload, 0, size)
             return 0
         job = Job.__new__(Job)
         job.link = link
         job.delivery = delivery
         job.payload = payload
-        job.tail = tail
         job.first = first
         job.more = more
         self.go_on(job)
@@ -509,21 +509,20 @@ cdef class SessionFlows:
             if self.remote_incoming_window <= 0:
                 self.job = job
                 return 0
-            head = head_size(job.link, job.delivery, job.tail, job.first)
+            head = head_size(job.link, job.delivery, job.first)
             n = <size_t>PyBytes_GET_SIZE(job.payload) - job.at
             over = head + n <= limit
             if not over:
                 if head >= limit:
                     raise ValueError("a transfer without its payload is larger than a frame")
                 n = limit - head
-            self.put_frame(job.link, job.delivery, job.tail, job.first, job.more or not over, head, job.payload, job.at, n)
+            self.put_frame(job.link, job.delivery, job.first, job.more or not over, head, job.payload, job.at, n)
             job.at += n
             job.first = False
-            job.tail = NO_OCTETS
         return 0
 
-    cdef int put_frame(self, SenderFlows link, Outgoing delivery, bytes tail, bint first, bint more, size_t head, bytes payload,
-                       size_t at, size_t n) except -1:
+    cdef int put_frame(self, SenderFlows link, Outgoing delivery, bint first, bint more, size_t head, bytes payload, size_t at,
+                       size_t n) except -1:
         """One transfer frame with `n` octets of the payload from `at` on."""
         cdef Outbox outbox = self.connection.outbox
         cdef uint8_t* p = outbox.grow(head + n if n < KEEP_FROM else head)
@@ -531,7 +530,7 @@ cdef class SessionFlows:
         p[4] = 2
         p[5] = 0
         store_u16(p + 6, self.channel)
-        put_head(p + 8, link, delivery, tail, first, more)
+        put_head(p + 8, link, delivery, first, more)
         if n < KEEP_FROM:
             memcpy(p + head, PyBytes_AS_STRING(payload) + at, n)
         elif n == <size_t>PyBytes_GET_SIZE(payload):
@@ -540,6 +539,8 @@ cdef class SessionFlows:
             outbox.put(PyMemoryView_FromObject(payload)[at:at + n])
         self.next_outgoing_id += 1
         self.remote_incoming_window -= 1
+        if delivery.local is None:
+            delivery.tail = NO_OCTETS       # part 4, 4.4.1: all transfers of a delivery name its transaction
         return 0
 
     def _put_answers(self):
@@ -588,10 +589,23 @@ cdef class LinkFlows:
     cdef public uint32_t delivery_count
     cdef public int64_t credit
     cdef public uint64_t max_message_size
+    cdef public int64_t _available          # messages that the sender has ready; -1: it has not said
     cdef dict pending                       # deliveries that are not settled, by delivery-tag
 
     def __init__(self, *_, **__):
         self.pending = {}
+        self._available = -1
+
+    @property
+    def available(self):
+        """Messages that the sender has ready, as it has said, without those that have come since (2.6.7); None: it has not
+        said."""
+        return None if self._available < 0 else self._available
+
+    @available.setter
+    def available(self, value):
+        cdef uint32_t available = 0 if value is None else value
+        self._available = -1 if value is None else available
 
     @property
     def unsettled(self):
@@ -655,6 +669,8 @@ cdef class SenderFlows(LinkFlows):
         cdef int64_t number
         if not self.quota():
             self._refuse_send()
+        if done and type(self.target) is Coordinator:
+            self._refuse_settled()          # part 4, 4.2 and 4.3
         if done != (self.snd_settle_mode == MODE_SETTLED) and self.snd_settle_mode <= MODE_SETTLED:
             self._refuse_mode()
         if self.max_message_size and <uint64_t>size > self.max_message_size:
@@ -687,6 +703,7 @@ cdef class SenderFlows(LinkFlows):
         delivery.message_format = format_
         delivery.local = state
         delivery.size = size
+        delivery.tail = tail
         delivery.id = -1
         if not done:
             self.pending[tag] = delivery
@@ -694,14 +711,15 @@ cdef class SenderFlows(LinkFlows):
                 self._keep(delivery, payload, goes_on)
         if type(self.target) is Coordinator:
             session.flush()                 # a discharge comes after the dispositions of its transaction (4.3)
-        self.start(delivery, tail, payload, goes_on)
+        self.start(delivery, payload, goes_on)
         return delivery
 
     def _start(self, Outgoing delivery not None, bytes tail not None, bytes payload not None, bint more):
         """The first frames of a delivery. `tail`: fields of transfer from rcv-settle-mode on."""
-        self.start(delivery, tail, payload, more)
+        delivery.tail = tail
+        self.start(delivery, payload, more)
 
-    cdef int start(self, Outgoing delivery, bytes tail, bytes payload, bint more) except -1:
+    cdef int start(self, Outgoing delivery, bytes payload, bint more) except -1:
         """The first frames of a delivery. It takes its delivery-id and its credit now."""
         cdef SessionFlows session = self.session
         delivery.id = session.next_delivery_id
@@ -711,7 +729,7 @@ cdef class SenderFlows(LinkFlows):
         self.delivery_count += 1
         self.credit -= 1
         self.open = delivery if more else None
-        session.write(self, delivery, payload, tail, True, more)
+        session.write(self, delivery, payload, True, more)
         if more or self.credit <= 0 or session.remote_incoming_window <= 0 or session.job is not None:
             self.waiting = True
         return 0
@@ -720,7 +738,7 @@ cdef class SenderFlows(LinkFlows):
         """The next part of a delivery that has begun."""
         if not more:
             self.open = None
-        self.session.write(self, delivery, payload, NO_OCTETS, False, more)
+        self.session.write(self, delivery, payload, False, more)
 
     cdef int end(self, Outgoing delivery, bint settled, object state, list events) except -1:
         """The receiver has decided about a delivery, or settles it."""
@@ -753,6 +771,7 @@ cdef class ReceiverFlows(LinkFlows):
     cdef public int64_t _half               # credit at which the window is renewed; -1: it is not
     cdef public int64_t _promised           # messages that may still come: credit that was taken back may be used already
     cdef public bint streamed
+    cdef public bint _only_resumed          # our unsettled map was incomplete
     cdef public dict _resumed               # deliveries of the terminus that the sender has to resume
     cdef Incoming partial
     cdef list parts
@@ -761,6 +780,7 @@ cdef class ReceiverFlows(LinkFlows):
 
     def __init__(self, *_, **__):
         self.pending = {}
+        self._available = -1
         self._half = -1
         self._resumed = {}
         self.parts = []
@@ -846,6 +866,8 @@ cdef class ReceiverFlows(LinkFlows):
             if self.credit <= self._half:
                 session.dirty[self] = None
         self.delivery_count += 1
+        if self._available > 0:
+            self._available -= 1
         if aborted:
             return None                     # all of it
         amqp10_field_boolean(v, AMQP10_TRANSFER_SETTLED, &settled)
@@ -868,6 +890,8 @@ cdef class ReceiverFlows(LinkFlows):
                 return None
             if self._resume_one(delivery, events):
                 return None
+        elif self._only_resumed:
+            raise self._broken("resume")
         elif more and delivery.delivery_tag in self.pending:
             raise self._broken("delivery-tag")
         return delivery
@@ -1035,25 +1059,25 @@ cdef inline uint8_t* put_list(uint8_t* p, uint8_t descriptor, size_t fields, uin
     return p + 12
 
 
-cdef size_t fields_size(SenderFlows link, Outgoing delivery, bytes tail, bint first) noexcept:
-    """Octets of a transfer's fields. `tail`: those from rcv-settle-mode on; empty: absent."""
-    cdef size_t size = uint_size(link.handle_) + 2 + <size_t>PyBytes_GET_SIZE(tail)
+cdef size_t fields_size(SenderFlows link, Outgoing delivery, bint first) noexcept:
+    """Octets of a transfer's fields."""
+    cdef size_t size = uint_size(link.handle_) + 2 + <size_t>PyBytes_GET_SIZE(delivery.tail)
     if not first:
         return size + 3
     return size + uint_size(<uint32_t>delivery.id) + 2 + <size_t>PyBytes_GET_SIZE(delivery.delivery_tag) + \
         uint_size(delivery.message_format)
 
 
-cdef size_t head_size(SenderFlows link, Outgoing delivery, bytes tail, bint first) noexcept:
+cdef size_t head_size(SenderFlows link, Outgoing delivery, bint first) noexcept:
     """Octets of a transfer before its payload."""
-    cdef size_t fields = fields_size(link, delivery, tail, first)
+    cdef size_t fields = fields_size(link, delivery, first)
     return 8 + list_size(fields) + fields
 
 
-cdef void put_head(uint8_t* p, SenderFlows link, Outgoing delivery, bytes tail, bint first, bint more) noexcept:
+cdef void put_head(uint8_t* p, SenderFlows link, Outgoing delivery, bint first, bint more) noexcept:
     """The performative of a transfer: of the first one of a delivery, or of a later one, which names only its link."""
     cdef size_t n
-    p = put_list(p, 0x14, fields_size(link, delivery, tail, first), 6 if PyBytes_GET_SIZE(tail) == 0 else 11)
+    p = put_list(p, 0x14, fields_size(link, delivery, first), 6 if PyBytes_GET_SIZE(delivery.tail) == 0 else 11)
     p = put_uint(p, link.handle_)
     if first:
         p = put_uint(p, <uint32_t>delivery.id)
@@ -1067,4 +1091,4 @@ cdef void put_head(uint8_t* p, SenderFlows link, Outgoing delivery, bytes tail, 
         memset(p, AMQP10_CODE_NULL, 4)
         p += 3
     p[1] = AMQP10_CODE_TRUE if more else AMQP10_CODE_FALSE
-    memcpy(p + 2, PyBytes_AS_STRING(tail), <size_t>PyBytes_GET_SIZE(tail))
+    memcpy(p + 2, PyBytes_AS_STRING(delivery.tail), <size_t>PyBytes_GET_SIZE(delivery.tail))

@@ -36,6 +36,7 @@ RULES: Final[dict[str, tuple[str, str]]] = {
     "settled": (NOT_ALLOWED, "a settled transfer, and the mode of the link is unsettled (2.8.2)"),
     "unsettled": (NOT_ALLOWED, "an unsettled transfer, and the mode is settled (2.8.2)"),
     "rcv-settle-mode": (INVALID_FIELD, "rcv-settle-mode second on a link of mode first (2.7.5)"),
+    "resume": (NOT_ALLOWED, "a new delivery, and our unsettled map was incomplete (2.7.3)"),
     "delivery-tag": (NOT_ALLOWED, "the delivery-tag of an unsettled delivery (2.7.5)"),
     "size": (MESSAGE_SIZE_EXCEEDED, "more bytes than max-message-size (2.7.3)"),
     "unfinished": (RESOURCE_LIMIT_EXCEEDED, "more bytes of unfinished messages than are kept"),
@@ -68,7 +69,7 @@ class Receiver(Link, ReceiverFlows):
     # ---- for the host
 
     def grant(self, credit: int) -> None:
-        """Want so many messages from now on, in place of what was wanted before (2.6.7).
+        """Set the credit: the number of messages that may arrive from now on (2.6.7).
 
         Raises LocalProtocolError if the link is not attached or is being drained.
         """
@@ -80,7 +81,7 @@ class Receiver(Link, ReceiverFlows):
         self._grant(credit)
 
     def keep(self, window: int) -> None:
-        """Give credit for so many messages, and renew it by itself as they are settled. 0: no more by itself."""
+        """Set the credit to `window` and renew it automatically as deliveries are settled. 0: stop renewing."""
         self.check("flow")
         self.window = window
         self._half = window // 2 if window else -1
@@ -88,7 +89,7 @@ class Receiver(Link, ReceiverFlows):
             self.session.dirty[self] = None
 
     def drain(self) -> None:
-        """Ask for what there is now; `Drained` follows, and the credit is 0. Until then no credit can be given.
+        """Ask the sender to use or return all credit; `Drained` follows, and the credit is 0. Until then no credit can be given.
 
         Raises LocalProtocolError if the link is not attached.
         """
@@ -104,13 +105,16 @@ class Receiver(Link, ReceiverFlows):
         self.session.dirty[self] = None
 
     def renew(self) -> None:
-        """Give credit again, if enough of the window is free."""
+        """Renew the credit if enough of the window is free."""
         want = self.window - len(self.unsettled)
         if self.draining or want <= self.credit or self.credit > self._half:
             return
         if want - self.credit > self.window // 2 or not self.credit:
             self.credit = want
             self._promised = max(self._promised, want)
+
+    def note_incomplete(self, incomplete: bool) -> None:
+        self._only_resumed = incomplete
 
     def _unsettled_map(self) -> dict[bytes, Any]:
         assert self.terminus is not None
@@ -119,7 +123,7 @@ class Receiver(Link, ReceiverFlows):
     # ---- in
 
     def _broken(self, rule: str) -> Fault:
-        """A transfer breaks a rule."""
+        """The Fault for a transfer that violates a rule."""
         if rule in RULES:
             return Fault(*RULES[rule], self)
         return Fault(*RULES_OF_SESSIONS[rule])
@@ -168,13 +172,13 @@ class Receiver(Link, ReceiverFlows):
         raise LocalProtocolError("the delivery has been answered, or wants no answer")
 
     def _check_state(self, state: State) -> None:
-        """Raises LocalProtocolError if this is no delivery-state, or does not fit into a frame of the peer."""
+        """Raise LocalProtocolError if this is not a delivery-state, or is too large for a frame of the peer."""
         made = build(Disposition, role=True, first=MASK, last=MASK, settled=True, state=state)
         if len(made.encode()) > self.session.connection.frame_limit:
             raise LocalProtocolError("the state does not fit into a frame of the peer (2.7.1)")
 
     def _note_state(self, delivery: Incoming) -> None:
-        """The host has answered, the sender has not settled, and the link has a Terminus."""
+        """Keep the host's answer in the Terminus until the sender settles."""
         terminus = self.terminus
         assert terminus is not None
         terminus.incoming[delivery.delivery_tag] = delivery.state
@@ -182,7 +186,7 @@ class Receiver(Link, ReceiverFlows):
         self.session.connection.note(terminus, delivery.delivery_tag)
 
     def _forget_kept(self, delivery: Incoming) -> None:
-        """A delivery is settled, and the link has a Terminus."""
+        """Remove a settled delivery from the Terminus."""
         terminus = self.terminus
         assert terminus is not None
         terminus.incoming.pop(delivery.delivery_tag, None)
@@ -190,7 +194,7 @@ class Receiver(Link, ReceiverFlows):
         self.session.connection.unnote(terminus, delivery.delivery_tag)
 
     def settled_by_peer(self, delivery: Incoming, state: State, events: list[Event]) -> None:
-        """The sender settles a delivery, in the state that it tells or in ours."""
+        """The sender settles a delivery, with the state that it sends or else with ours."""
         self.forget(delivery)
         events.append(Settled(delivery, self, delivery.delivery_tag, delivery.state if state is None else state))
 
@@ -210,7 +214,7 @@ class Receiver(Link, ReceiverFlows):
                 events.append(Settled(delivery, self, tag, state))
 
     def _resume_one(self, delivery: Incoming, events: list[Event]) -> bool:
-        """The sender resumes a delivery. True: it is no event of its own."""
+        """Handle a resumed delivery. True: it makes no `Incoming` event."""
         terminus, session = self.terminus, self.session
         assert terminus is not None
         tag = delivery.delivery_tag

@@ -118,7 +118,7 @@ class Broker:
     Attributes:
         options: what it allows.
         hosts: the routers of the virtual hosts, by their names.
-        dropped: messages that were dropped since a queue was full and no one could be told.
+        dropped: messages that a full queue has refused, where the publisher could not be told.
 
     Args:
         options: what it allows.
@@ -434,15 +434,14 @@ class Broker:
         if channel.mode == "confirm" and peer.connection.waits(event):
             # the order of the wire is that of acknowledge and deliver: a client may have the message before its confirm
             peer.reject(event) if refused else peer.acknowledge(event)
-        if refused:
-            self.dropped += channel.mode != "confirm"
-            return
+        self.dropped += refused and channel.mode != "confirm"
         host.put(destinations, published)
 
     def _commit(self, peer: Peer, event: amqp091.TxCommit) -> None:
-        session = self.session(peer)
+        session, host = self.session(peer), self._host(peer)
+        channel = session.views[event.channel]
         for message, published in session.transactions.pop(event.channel, []):
-            self._deliver(peer, message, published, self._host(peer), session.views[event.channel])
+            self._deliver(peer, message, published, host, channel)
         peer.reply(event)
 
     def _rollback(self, peer: Peer, event: amqp091.TxRollback) -> None:

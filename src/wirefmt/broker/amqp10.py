@@ -339,11 +339,15 @@ class Broker:
                 )
             )
             destinations = self.router.route(self.router.exchange(address.exchange), published)
+            routed = bool(destinations)
+            full: Refused | None = None
             if self.router.refuses(destinations, published):
                 what = f"the queue {address.routing_key!r}" if not address.exchange else "a queue"
-                raise Refused(RESOURCE_LIMIT_EXCEEDED, f"{what} is full")
+                full = Refused(RESOURCE_LIMIT_EXCEEDED, f"{what} is full")
             state = delivery.remote_state
             if isinstance(state, amqp10.TransactionalState):
+                if full is not None:
+                    raise full
                 transaction = client.transactions.get(bytes(state.txn_id or b""))
                 if transaction is None:
                     raise Refused(UNKNOWN_ID, "no such transaction")
@@ -355,12 +359,14 @@ class Broker:
             if not delivery.settled:
                 peer.reject(delivery, _error_of(error))
             return
-        if not destinations:
-            self.router.unroutable += 1
-        if not delivery.settled and destinations:
-            peer.accept(delivery)
-        elif not delivery.settled:
-            peer.release(delivery)  # as RabbitMQ answers a message that no queue is bound for
+        self.router.unroutable += not routed
+        if not delivery.settled:
+            if full is not None:
+                peer.reject(delivery, _error_of(full))
+            elif routed:
+                peer.accept(delivery)
+            else:
+                peer.release(delivery)  # as RabbitMQ answers a message that no queue is bound for
         self.router.put(destinations, published)
 
     def _coordinate(self, peer: Peer, client: _Client, delivery: Incoming) -> None:

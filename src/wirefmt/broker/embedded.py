@@ -87,9 +87,11 @@ class Options:
             raise ValueError("listeners with TLS need `tls`")
         if self.permissions is not None:
             Permissions(self.permissions)
+            if not self.users:
+                raise ValueError("permissions need users")
             for user in self.permissions:
-                if user not in (self.users or {}):
-                    raise ValueError(f"permissions for an unknown user {user!r}; {suggest(user, self.users or {})}")
+                if user not in self.users:
+                    raise ValueError(f"permissions for an unknown user {user!r}; {suggest(user, self.users)}")
 
 
 class Broker:

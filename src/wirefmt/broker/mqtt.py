@@ -443,10 +443,11 @@ class Broker:
         return Message(topic, payload, source.qos, bool(source.retain), properties, expires, publisher)
 
     def _on_publish(self, peer: Peer, event: mqtt.Publish) -> None:
-        client = self._by_peer[peer].identifier
-        code = self._authorise(self._by_peer[peer].user, client, "publish", event.topic_name)
+        subscriber = self._by_peer[peer]
+        client = subscriber.identifier
+        code = self._authorise(subscriber.user, client, "publish", event.topic_name)
         if not code:
-            plain = not (self.observe or self._bindings or event.retain or event.properties)
+            plain = not (self._bindings or event.retain or event.properties)
             forwarded = self._forward(client, event) if plain else None
             code = self._take(peer, event, client) if forwarded is None else forwarded
         if event.qos:
@@ -472,6 +473,9 @@ class Broker:
         if len(targets) > 1 and len({found.subscriber for found in targets}) < len(targets):  # type: ignore[union-attr]
             return None
         message: Message | None = None
+        if self.observe is not None:
+            message = self._message(event, event.topic_name, client)
+            self.observe(message)
         for found in targets:
             assert isinstance(found, Subscription)
             subscriber = found.subscriber
@@ -721,7 +725,8 @@ class Broker:
             if error.reply == QUOTA_EXCEEDED:  # too many bytes are queued
                 peer.driver.want()
                 return False
-            self.counts["too_large"] += 1  # larger than the client accepts [MQTT-3.1.2-25]; or it has gone
+            # AMQP's message has no form in MQTT; or it is larger than the client accepts [MQTT-3.1.2-25], or that has gone
+            self.counts["unconvertible" if error.__cause__ is not None else "too_large"] += 1
         return True
 
     def _drain(self, subscriber: Subscriber) -> None:

@@ -700,14 +700,25 @@ class Router:
         return list(found)
 
     def refuses(self, destinations: list[Any], published: Published) -> bool:
-        """True: one of the queues is full and does not drop older messages. Nobody gets the message then."""
-        full = False
+        """Take those out of the destinations that refuse the message: queues that are full and do not drop older messages, or
+        all if the bytes of all queues are too many.
+
+        Returns True if there are any: the publisher receives a refusal, and the other destinations the message (RabbitMQ).
+        """
+        if self.bytes + published.size > self.limits.bytes:
+            destinations.clear()
+            return True
+        full: dict[Queue, None] = {}
         for queue in destinations:
             if isinstance(queue, Queue) and queue.rejects and queue.full_for(published):
-                full = True
-                if queue.dead_letters_refused:
-                    self.dead_letter(queue, Item(published), "maxlen")
-        return full or self.bytes + published.size > self.limits.bytes
+                full[queue] = None
+        if not full:
+            return False
+        destinations[:] = [destination for destination in destinations if destination not in full]
+        for queue in full:
+            if queue.dead_letters_refused:
+                self.dead_letter(queue, Item(published), "maxlen")
+        return True
 
     def put(self, destinations: list[Any], published: Published) -> None:
         """Give the message to its queues and sinks."""

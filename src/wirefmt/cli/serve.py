@@ -7,13 +7,15 @@ import signal
 import sys
 from collections.abc import Mapping
 from dataclasses import fields, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal, get_args, get_origin, get_type_hints
 
 import rich_click as click
 
 if TYPE_CHECKING:
-    from wirefmt.broker import Options
+    from wirefmt.broker import Broker, Options
     from wirefmt.broker.faults import Script
+
+    from .watch import Watch
 
 #: The usual ports. AMQP 0.9.1 and AMQP 1.0 share one.
 PORTS: Final = {
@@ -179,11 +181,19 @@ def _options(settings: Mapping[str, Any]) -> Options:
     for name in settings:
         if name not in known:
             raise ValueError(f"unknown setting {name!r}; {suggest(name, known)}")
+    for name in ("ports", "users", "permissions", "tls", "limits", *NAMES):
+        if not isinstance(settings.get(name, {}), dict):
+            raise ValueError(f"{name} must be a table, not {settings[name]!r}")
     tls = _context(settings["tls"]) if "tls" in settings else None
     ports = dict(settings.get("ports") or {**PORTS, **(TLS_PORTS if tls is not None else {})})
-    for name in ports:
+    for name, port in ports.items():
         if name not in SCHEMES:
             raise ValueError(f"unknown listener {name!r}; {suggest(name, list(SCHEMES))}")
+        if type(port) is not int or not 0 <= port <= 65535:
+            raise ValueError(f"the port of {name} must be an integer from 0 to 65535, not {port!r}")
+    for name, password in settings.get("users", {}).items():
+        if not isinstance(password, str):
+            raise ValueError(f"the password of {name!r} must be a string")
     options = Options(
         ports=ports,
         tls=tls,
@@ -203,6 +213,7 @@ def _options(settings: Mapping[str, Any]) -> Options:
         for key in given:
             if key not in names:
                 raise ValueError(f"unknown option {key!r} in {section}; {suggest(key, names)}")
+            given[key] = _checked(f"{section}.{key}", given[key], get_type_hints(type(have))[key])
         for value, table in zip(most, (MOST_MESSAGES, MOST_BYTES), strict=True):
             if value is not None and section in table:
                 given.setdefault(table[section], value)
@@ -210,9 +221,34 @@ def _options(settings: Mapping[str, Any]) -> Options:
     return replace(options, **changes)
 
 
+def _checked(name: str, value: Any, hint: Any) -> Any:
+    """The value of an option. Raises ValueError if it has the wrong type."""
+    import types
+
+    allowed = get_args(hint)
+    if get_origin(hint) is Literal:
+        if value not in allowed:
+            raise ValueError(f"{name} must be {' or '.join(map(repr, allowed))}, not {value!r}")
+        return value
+    if get_origin(hint) is frozenset:
+        if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
+            raise ValueError(f"{name} must be a list of strings, not {value!r}")
+        return frozenset(value)
+    wanted = [kind for kind in (allowed if isinstance(hint, types.UnionType) else (hint,)) if isinstance(kind, type)]
+    found = [kind for kind in wanted if type(value) is kind or (kind is float and type(value) is int)]
+    if not found:
+        kinds = " or ".join(kind.__name__ for kind in wanted if kind is not type(None))
+        raise ValueError(f"{name} must be of type {kinds}, not {value!r}")
+    return value
+
+
 def _context(tls: Mapping[str, Any]) -> Any:
     import ssl
 
+    if unknown := set(tls) - {"certificate", "key"}:
+        raise ValueError(f"tls has certificate and key, not {', '.join(sorted(unknown))}")
+    if not isinstance(tls.get("certificate"), str):
+        raise ValueError("tls needs a certificate: the name of a file")
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(tls["certificate"], tls.get("key"))
     return context
@@ -221,9 +257,18 @@ def _context(tls: Mapping[str, Any]) -> Any:
 # ---- running
 
 
+async def _play(broker: Broker, script: Script, watch: Watch) -> None:
+    """Run the script of faults; an error of it is reported, and the broker goes on."""
+    from wirefmt.broker.faults import play
+
+    try:
+        await play(broker, script)
+    except OSError as error:  # a restart could not get its ports again
+        watch.say("script_failed", error=str(error))
+
+
 async def _serve(options: Options, record: str | None, script: Script) -> int:
     from wirefmt.broker import Broker
-    from wirefmt.broker.faults import play
     from wirefmt.broker.recording import Recorder
 
     from .watch import Watch
@@ -239,7 +284,7 @@ async def _serve(options: Options, record: str | None, script: Script) -> int:
     try:
         async with Broker(replace(options, tap=watch.tap, grace=GRACE)) as broker:
             if script.steps:
-                task = loop.create_task(play(broker, script))
+                task = loop.create_task(_play(broker, script, watch))
             await watch.run(broker, stop)
             watch.say("stopping", clients=len(broker.clients))
             for number in signals:  # a second one ends the process immediately

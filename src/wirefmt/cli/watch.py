@@ -79,7 +79,8 @@ class Watch:
         if not self._live:
             now = f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%S.%f}"[:-3] + "Z"
             told = {name: value for name, value in fields.items() if value is not None}
-            print(compact_json({"time": now, "event": event, **told}), flush=True)
+            line = compact_json({"time": now, "event": event, **told})
+            print(line.encode(errors="backslashreplace").decode(), flush=True)  # \udcff is an escape of JSON, too
 
     async def run(self, broker: Broker, stop: asyncio.Event) -> None:
         """Report until `stop` is set."""

@@ -34,7 +34,7 @@ class Carrier(Protocol):
 
 
 class Compression(Carrier, Protocol):
-    """A carrier whose bytes can grow: they are also given in pieces, so that a reader can stop between two of them."""
+    """A carrier whose output can be larger than its input. It can be read in pieces, so that a reader can stop between two."""
 
     def feed(self, data: bytes) -> None:
         """Keep bytes of the transport."""
@@ -90,7 +90,7 @@ class CarriedDecoder:
         return self._back + rest
 
     def put_back(self, data: bytes) -> None:
-        """What `rest` has handed over is read next."""
+        """Read these bytes next: what `rest` has returned."""
         self._back = data
 
 
@@ -105,7 +105,7 @@ class Plain:
 
 
 class _Pieces:
-    """What both compressions do with `feed` and `read`."""
+    """`feed` and `read` of both compressions."""
 
     def __init__(self, protocol: str, limit: int) -> None:
         self._protocol = protocol

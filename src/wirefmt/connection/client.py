@@ -41,7 +41,7 @@ class Link:
 
     @asynccontextmanager
     async def attempt(self, seconds: float) -> AsyncIterator[None]:
-        """What makes the connection. If it fails or takes too long, nothing of the connection is left."""
+        """The block makes the connection. If it raises or takes too long, the connection is dropped and its transport closed."""
         try:
             async with asyncio.timeout(seconds):
                 yield
@@ -82,7 +82,7 @@ class Link:
 
 
 class Client(Generic[_Link]):
-    """What clients of all protocols do about their connections.
+    """How clients of all protocols open, keep and close their connections.
 
     Args:
         reconnect: connect again when the connection is lost; None: its end ends the client.
@@ -113,11 +113,11 @@ class Client(Generic[_Link]):
         raise NotImplementedError
 
     def _is_final(self, refused: Refused) -> bool:
-        """Would another attempt end alike?"""
+        """True: another attempt would be refused in the same way."""
         return True
 
     def _comes_back(self, link: _Link) -> bool:
-        """Is there going to be another connection after this one?"""
+        """True: another connection is made after this one."""
         return self._reconnect is not None and not self._closing
 
     def _finish(self, error: Exception | None, reason: Exception) -> None:
@@ -234,50 +234,50 @@ class Client(Generic[_Link]):
                     error = failed
 
     def _end(self, error: Exception | None) -> None:
-        """There is no further connection: nobody waits any longer."""
+        """There is no further connection: calls that wait end."""
         if not self._ended:
             self._ended = True
             self._error = error
             self._finish(error, error or ConnectionLost("the client was closed"))
 
 
-class Turns:
-    """Calls that wait for the next of something, such as a message, one after the other."""
+class Receivers:
+    """Coroutines that wait for what comes one by one: each thing wakes up one of them. True: somebody waits."""
+
+    __slots__ = ("_waiters",)
 
     def __init__(self) -> None:
         self._waiters: deque[asyncio.Future[None]] = deque()
 
-    def __len__(self) -> int:
-        """How many wait."""
-        return len(self._waiters)
+    def __bool__(self) -> bool:
+        return bool(self._waiters)
 
     async def wait(self) -> None:
-        """Wait for `give` or `end`. A call that is cancelled when its turn has come passes it on."""
+        """Wait until `wake` is called for this one. Look again then: another one may have been faster."""
         waiter = asyncio.get_running_loop().create_future()
         self._waiters.append(waiter)
         try:
             await waiter
         except asyncio.CancelledError:
             if waiter.done() and not waiter.cancelled():
-                self.give()
+                self.wake()  # it was meant for another one
             raise
 
-    def give(self) -> None:
-        """There is one more: the call that has waited longest goes on."""
-        while self._waiters:
+    def wake(self, count: int = 1) -> None:
+        """Things have come: wake up as many as there are things."""
+        while count and self._waiters:
             waiter = self._waiters.popleft()
             if not waiter.done():
                 waiter.set_result(None)
-                return
+                count -= 1
 
-    def end(self) -> None:
-        """There will be none: all calls go on."""
-        waiters, self._waiters = self._waiters, deque()
-        release(waiters)
+    def wake_all(self) -> None:
+        """Nothing more comes."""
+        self.wake(len(self._waiters))
 
 
 def fail(future: asyncio.Future[Any], error: Exception) -> None:
-    """Let a call raise this, unless it has ended. If nobody waits, the event loop reports nothing."""
+    """Let a call raise this error, unless it has ended. If nobody waits, the event loop reports nothing."""
     if not future.done():
         future.set_exception(error)
         future.exception()  # it is seen

@@ -75,7 +75,7 @@ class Acknowledged:
 class WindowOpened:
     """A closed window is open again: `send` accepts messages that it refused before.
 
-    available: messages (or bytes, if the protocol counts bytes) that may be sent now.
+    Attributes:
         available: messages (or bytes, where the protocol counts bytes) that may be sent now.
         view: the channel or link with the window; None: the window is the connection's.
     """

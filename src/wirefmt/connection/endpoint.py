@@ -1,4 +1,4 @@
-"""What both roles of a connection do, whatever the protocol: reading, writing, timers, faults and the end.
+"""The parts of a connection that are the same for both roles and all protocols: reading, writing, timers, faults and the end.
 
 A protocol derives its two connections from `Endpoint` and adds what it knows: how many messages may be read now, what
 to do with each, what its timers mean, what to answer to a fault, and which handles are left at the end.
@@ -29,7 +29,7 @@ _State = TypeVar("_State")
 
 
 class FrameDecoder(Protocol):
-    """What is needed of a protocol's Decoder."""
+    """The methods of a protocol's Decoder that a connection needs."""
 
     @property
     def pending(self) -> int: ...
@@ -40,7 +40,7 @@ class FrameDecoder(Protocol):
 
 
 class Options(Protocol):
-    """What is needed of a protocol's ConnectionOptions.
+    """The members of a protocol's ConnectionOptions that every connection needs.
 
     Attributes:
         unread_bytes: bytes kept while we do not read.
@@ -118,7 +118,7 @@ class Endpoint(Generic[_State]):
         raise NotImplementedError
 
     def _advance(self, now: float) -> None:
-        """The host has told the time."""
+        """A call of the host has brought the time."""
         self._deadlines.advance(now)
 
     def _heard(self) -> None:
@@ -277,7 +277,7 @@ class Endpoint(Generic[_State]):
         self._check_limits(events)
 
     def _check_limits(self, events: list[Any]) -> None:
-        """What could be read has been read: does the peer cost more memory than it may?"""
+        """All that can be read has been read. Ends the connection if the peer costs more memory than it may."""
         options, outbox = self.options, self._outbox
         reading = self._room() > 0
         if outbox.position - outbox.taken > options.pending_bytes + ANSWER_ROOM:
@@ -336,7 +336,7 @@ class Endpoint(Generic[_State]):
             raise LocalProtocolError("the connection is over")
 
     def _drop(self) -> list[Any]:
-        """The host ends the connection without a word. What is queued is dropped."""
+        """The host ends the connection at once. What is queued is dropped."""
         self._outbox.clear()
         events: list[Any] = []
         self._end("local", None, "dropped by the host", events)

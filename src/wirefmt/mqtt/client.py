@@ -311,7 +311,7 @@ class Client(connecting.Client[_Link]):
         self._subscriptions: dict[str, tuple[mqtt.Subscription, Properties]] = {}
         self._inbox: deque[_Arrival] = deque()
         self._inbox_bytes = 0
-        self._receivers = connecting.Turns()
+        self._receivers = connecting.Receivers()
         self._owed: dict[int, _Arrival] = {}  # the host has them and has not acknowledged them; by id of the message
         self._in_hand: dict[int, _Arrival] = {}  # what each iterator has returned; by id of the iterator
         self._left: list[_Arrival] = []  # returned by iterators that are gone
@@ -558,7 +558,7 @@ class Client(connecting.Client[_Link]):
             return
         self._inbox.append(_Arrival(message, link.driver if qos else None))
         self._inbox_bytes += len(message.payload)
-        self._receivers.give()
+        self._receivers.wake()
         self._check_reading()
 
     def _check_reading(self) -> None:
@@ -712,7 +712,7 @@ class Client(connecting.Client[_Link]):
             self._inbox_bytes += sum(len(arrival.message.payload) for arrival in held)
             for arrival in held:
                 arrival.driver = None
-                self._receivers.give()
+                self._receivers.wake()
             for arrival in self._again.values():
                 if arrival.answer is not None:
                     self._note(arrival)
@@ -839,7 +839,7 @@ class Client(connecting.Client[_Link]):
         self._queue.clear()
         self._inbox.extendleft(reversed(self._held))
         self._held.clear()
-        self._receivers.end()
+        self._receivers.wake_all()
 
 
 def _same(one: mqtt.Publish, other: mqtt.Publish) -> bool:

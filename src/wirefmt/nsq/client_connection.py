@@ -81,7 +81,6 @@ class ClientConnection(Endpoint, ClientFlows):
         self.ready_count = 0
         #: Errors that are not fatal: FIN, REQ or TOUCH came too late.
         self.failures = 0
-        self._handshaking = False
         self._identify: nsq.Identify | None = None
         self._agreed: Negotiated | None = None  # by the answer to IDENTIFY, while upgrades run
         self._answer: Any = None
@@ -170,11 +169,7 @@ class ClientConnection(Endpoint, ClientFlows):
 
     def secured(self, now: float) -> list[Event]:
         """TLS is up: from now on `receive` is given what TLS has decrypted, and `data_to_send` is what it encrypts."""
-        self._check_over()
-        if not self._handshaking:
-            raise LocalProtocolError("no TLS handshake runs")
-        self._advance(now)
-        self._handshaking = False
+        self._handshake_done(now)
         self._trailing = b""
         self._decoder = self._make_decoder()
         return self._go_on()

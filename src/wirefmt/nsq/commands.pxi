@@ -292,7 +292,7 @@ cdef class MultiPublish(Command):
             if not PyBytes_CheckExact(block):
                 blocks = [take_block(body) for body in blocks]
                 break
-        # from here on no code of others runs that could change the list
+        # after this no code of others runs that could change the list
         for block in blocks:
             size += 4 + <size_t>PyBytes_GET_SIZE(block)
         nsq_bound_size(size, "bodies")

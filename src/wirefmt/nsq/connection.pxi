@@ -243,7 +243,7 @@ cdef class Taken:
     cdef readonly Inbox _consumer
 
     def finish(self):
-        """It is done. False: it is not in flight any more."""
+        """Answer FIN: the message is done. False: it is not in flight any more."""
         cdef ClientFlows flows = self.flows
         cdef Inbox consumer = self._consumer
         cdef bint idle

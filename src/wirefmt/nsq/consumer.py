@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote, urlsplit
@@ -13,6 +12,7 @@ from urllib.request import urlopen
 
 from wirefmt import nsq
 from wirefmt.connection.aio import Backoff
+from wirefmt.connection.client import Receivers
 from wirefmt.connection.contract import Disconnected
 from wirefmt.errors import DecodeError, EncodeError, LocalProtocolError, Refused
 from wirefmt.nsq._codec import Inbox, Taken
@@ -51,12 +51,12 @@ class Message(Taken):
 
     @property
     def in_flight(self) -> bool:
-        """False: it has been answered, or its time is over, and the server delivers it again."""
+        """False: it has been answered, or it has timed out and the server delivers it again."""
         link = self._link
         return link is not None and link.connection.holds(self.frame)
 
     def requeue(self, delay: float | None = None, *, backoff: bool = True) -> bool:
-        """It is to be delivered again.
+        """Answer REQ: the message is to be delivered again.
 
         Args:
             delay: seconds; None: the consumer's `requeue_delay` for each attempt so far.
@@ -68,7 +68,7 @@ class Message(Taken):
         return link is not None and bool(self._consumer._requeue(link, self, delay, backoff))
 
     def touch(self) -> bool:
-        """Ask for more time. Consumers do so by themselves. False: it is not in flight any more."""
+        """Send TOUCH: the timeout starts again. Consumers do so by themselves. False: it is not in flight any more."""
         link = self._link
         if link is None or not link.connection.holds(self.frame):
             return False
@@ -86,9 +86,9 @@ class Consumer(Inbox):
             async for message in messages:
                 ...                             # finished when the next one is asked for, requeued if the loop is left
 
-    `max_in_flight` is shared among the connections. While messages are with the host, TOUCH is sent at half their time. A
-    message that is requeued makes the consumer back off: it takes nothing for a while, then one message, and all again after as
-    many messages are done as had failed. A connection that is lost is made again.
+    `max_in_flight` is shared among the connections. For messages that the host has not answered, TOUCH is sent at half
+    their timeout. A message that is requeued makes the consumer back off: it takes nothing for a while, then one message at a
+    time. It takes all again once as many messages are done as had failed. A lost connection is made again.
 
     Attributes:
         connections: how many connections are up.
@@ -120,7 +120,7 @@ class Consumer(Inbox):
         self._keepers: dict[Any, asyncio.Task[None]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._hand_over(Message)
-        self._receivers: deque[asyncio.Future[None]] = deque()
+        self._receivers = Receivers()
         self._probing = False  # RDY 1 on one connection, while backing off
         self._pause: asyncio.TimerHandle | None = None
         self._turn: asyncio.TimerHandle | None = None
@@ -148,8 +148,10 @@ class Consumer(Inbox):
         await self.close()
 
     async def open(self) -> None:
-        """Connect to the servers, or begin to ask for them. Raises Refused if a server refuses, OSError if none is reached and
-        no look-up can find others."""
+        """Connect to the servers, and begin to poll the look-ups.
+
+        Raises Refused if a server refuses, OSError if none is reached and there is no look-up.
+        """
         self._open = True
         try:
             links = await asyncio.gather(
@@ -170,7 +172,7 @@ class Consumer(Inbox):
             raise
 
     async def close(self) -> None:
-        """Say CLS, give back the messages that the host has not taken, wait until the transports are closed."""
+        """Send CLS, requeue the messages that the host has not taken, and wait until the transports are closed."""
         self._open = False
         for timer in (self._pause, self._turn):
             if timer is not None:
@@ -205,7 +207,7 @@ class Consumer(Inbox):
             raise
         finally:
             self._keepers.clear()
-            self._wake_all()
+            self._receivers.wake_all()
 
     # ---- for the host
 
@@ -226,14 +228,7 @@ class Consumer(Inbox):
                 return message
             if not self._open:
                 raise StopAsyncIteration
-            waiter = asyncio.get_running_loop().create_future()
-            self._receivers.append(waiter)
-            try:
-                await waiter
-            except asyncio.CancelledError:
-                if waiter.done() and not waiter.cancelled():
-                    self._wake()  # it was meant for another one
-                raise
+            await self._receivers.wait()
 
     async def run(self, handler: Callable[[Message], Awaitable[Any]], *, concurrency: int = 1) -> None:
         """Call a coroutine function for each message, as many at a time as `concurrency` says, until cancelled or closed.
@@ -283,8 +278,8 @@ class Consumer(Inbox):
     def _take(self, link: Link, events: list[Any], at: int) -> int:
         """Take messages: see `Host.handle_run`."""
         end = self._put(link, events, at)
-        for _ in range(min(end - at, len(self._receivers))):
-            self._wake()
+        if self._receivers:
+            self._receivers.wake(end - at)
         return end
 
     def _handle(self, link: Link, event: Any) -> None:
@@ -319,7 +314,7 @@ class Consumer(Inbox):
         return True
 
     def _back_off(self) -> None:
-        """Take nothing for a while, then try one message."""
+        """Pause all connections, then try one message."""
         if not self._open:
             return
         wait = self._backoff.delay(self._failures - 1, self._client._random)
@@ -369,7 +364,7 @@ class Consumer(Inbox):
         task.add_done_callback(self._tasks.discard)
 
     async def _touching(self) -> None:
-        """Keep messages that the host works on."""
+        """Send TOUCH for the messages in flight."""
         while True:
             times = [link.connection.negotiated.msg_timeout for link in self._links if link.connection.negotiated]
             await asyncio.sleep(min(times, default=60_000) / 2000)
@@ -391,7 +386,7 @@ class Consumer(Inbox):
             self._keepers[address.key] = task
 
     async def _keeping(self, address: Address, link: Link | None) -> None:
-        """One connection after the other to one server."""
+        """Keep one connection to one server: make the next one when it is lost."""
         attempt = 0
         while True:
             if link is not None:
@@ -439,17 +434,6 @@ class Consumer(Inbox):
         except (OSError, Refused, DecodeError) as error:
             self.error = error
         await self._keeping(address, link)
-
-    def _wake(self) -> None:
-        while self._receivers:
-            waiter = self._receivers.popleft()
-            if not waiter.done():
-                waiter.set_result(None)
-                return
-
-    def _wake_all(self) -> None:
-        while self._receivers:
-            self._wake()
 
 
 async def lookup(url: str, topic: str) -> list[tuple[str, int]]:

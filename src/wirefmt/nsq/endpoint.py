@@ -111,6 +111,7 @@ class Endpoint(endpoint.Endpoint[State]):
         self.negotiated: Negotiated | None = None
         self._restricted = False  # commands need a further look
         self._next_number = 1
+        self._handshaking = False  # TLS has been announced, and `secured` has not been called
         self._carrier: Compression | None = None
         self._before: list[Buffer] = []  # bytes for the transport that were queued before the carrier changed
         self._before_bytes = 0
@@ -127,6 +128,14 @@ class Endpoint(endpoint.Endpoint[State]):
         number = self._next_number
         self._next_number += 1
         return number
+
+    def _handshake_done(self, now: float) -> None:
+        """What `secured` does in both roles."""
+        self._check_over()
+        if not self._handshaking:
+            raise LocalProtocolError("no TLS handshake runs")
+        self._advance(now)
+        self._handshaking = False
 
     # ---- compression
 

@@ -76,7 +76,7 @@ class Negotiated:
     Attributes:
         heartbeat_interval: milliseconds; 0: none.
         msg_timeout: milliseconds that a message may be in flight.
-        max_msg_timeout: milliseconds that TOUCH can make of it.
+        max_msg_timeout: the longest time in flight in milliseconds, TOUCH included.
         max_rdy_count: the largest count of RDY.
         tls, deflate, snappy: what the connection uses from here on.
         deflate_level: of the stream.
@@ -100,8 +100,8 @@ class Negotiated:
 
 @dataclass(frozen=True, slots=True)
 class TimedOut:
-    """The time of a message in flight is over. A server's host puts it into its channel again; at a client it cannot be
-    finished any more.
+    """A message in flight has timed out. The host of a server puts it into its channel again; a client cannot finish it any
+    more.
 
     Attributes:
         handle: server: the Delivery; client: the MessageFrame.

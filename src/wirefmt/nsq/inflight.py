@@ -1,7 +1,7 @@
-"""Messages in flight on one connection, and when their time is over.
+"""Messages in flight on one connection, and when they time out.
 
-All messages of a connection have the same time, so the order in which they were sent is the order in which they end. TOUCH
-moves a message to the end of that order; only one that TOUCH cannot give its whole time has to be kept apart.
+All messages of a connection have the same timeout, so they time out in the order in which they were sent. TOUCH moves a message
+to the end of that order. A message that reaches the limit of TOUCH times out earlier: those are in a heap of their own.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Generic, Protocol, TypeVar
 
 
 class Moment:
-    """A time that several messages share. It is not known until the next call brings the time."""
+    """A time that several messages share. It is None until `InFlight.advance` sets it."""
 
     __slots__ = ("at",)
 
@@ -24,7 +24,7 @@ class Timed(Protocol):
 
     Attributes:
         moment: when it was sent.
-        until: None, or what TOUCH has made of its end: seconds of the clock.
+        until: None, or the time at which it times out after TOUCH, in seconds of the clock.
     """
 
     @property
@@ -37,11 +37,11 @@ _Timed = TypeVar("_Timed", bound=Timed)
 
 
 class InFlight(Generic[_Timed]):
-    """Messages by their id, in the order in which their time ends.
+    """Messages by their id, in the order in which they time out.
 
     Args:
-        seconds: the time of a message.
-        most: the time of a message that is touched again and again.
+        seconds: the timeout of a message.
+        most: the longest time in flight, whatever TOUCH asks for.
     """
 
     __slots__ = ("_capped", "_counter", "_open", "by_id", "most", "seconds")
@@ -58,7 +58,7 @@ class InFlight(Generic[_Timed]):
         return len(self.by_id)
 
     def moment(self) -> Moment:
-        """The time of what is sent now: the next call brings it."""
+        """The shared time of the messages that are sent now. The next call of `advance` sets it."""
         if self._open is None:
             self._open = Moment()
         return self._open
@@ -69,13 +69,13 @@ class InFlight(Generic[_Timed]):
         return self._open is not None
 
     def advance(self, now: float) -> None:
-        """Bring the time."""
+        """Set the time of the messages that were sent since the last call."""
         if self._open is not None:
             self._open.at = now
             self._open = None
 
     def touch(self, message_id: bytes, now: float) -> bool:
-        """Give a message its time again, within its limit. False: it is not in flight."""
+        """Start the timeout of a message again, within the limit. False: it is not in flight."""
         record = self.by_id.pop(message_id, None)
         if record is None:
             return False
@@ -94,7 +94,7 @@ class InFlight(Generic[_Timed]):
         return True
 
     def next(self) -> float | None:
-        """When to look again; None: nothing is in flight, or its time is not known."""
+        """When the next message times out; None: nothing is in flight, or its time is not known."""
         for record in self.by_id.values():
             if record.moment.at is None:
                 return None
@@ -103,7 +103,7 @@ class InFlight(Generic[_Timed]):
         return None
 
     def expire(self, now: float) -> list[_Timed]:
-        """Take out the messages whose time is over."""
+        """Remove and return the messages that have timed out."""
         over: list[_Timed] = []
         while self._capped and self._capped[0][0] <= now:
             _, _, message_id, record = heapq.heappop(self._capped)
@@ -119,7 +119,7 @@ class InFlight(Generic[_Timed]):
         return over
 
     def clear(self) -> tuple[_Timed, ...]:
-        """Take out all, in order."""
+        """Remove and return all messages, in order."""
         left = tuple(self.by_id.values())
         self.by_id.clear()
         self._capped.clear()

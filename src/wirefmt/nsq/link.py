@@ -1,4 +1,4 @@
-"""One connection of an NSQ client: its address, and its way to IDENTIFY, TLS, AUTH and SUB."""
+"""One connection of an NSQ client: its address, then IDENTIFY, TLS, AUTH and SUB."""
 
 from __future__ import annotations
 

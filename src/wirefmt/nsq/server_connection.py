@@ -106,7 +106,6 @@ class ServerConnection(Endpoint, ServerFlows):
         self.authenticated = False
         self._asked: _Reply | None = None  # the request that the host decides about
         self._agreed: Negotiated | None = None
-        self._handshaking = False
         self._failing = False  # the end waits for earlier answers
         self._replies: deque[_Reply] = deque()
         self._waiting: dict[int, _Reply] = {}  # by id of the event
@@ -247,11 +246,7 @@ class ServerConnection(Endpoint, ServerFlows):
 
     def secured(self, now: float) -> list[Event]:
         """TLS is up: from now on `receive` is given what TLS has decrypted, and `data_to_send` is what it encrypts."""
-        self._check_over()
-        if not self._handshaking:
-            raise LocalProtocolError("no TLS handshake runs")
-        self._advance(now)
-        self._handshaking = False
+        self._handshake_done(now)
         self._drop_unread()
         self.secure = True
         self._outbox.put(_OK)

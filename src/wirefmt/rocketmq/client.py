@@ -79,20 +79,20 @@ class Client:
 
     Args:
         names: addresses of name servers: "host:port", several separated by semicolons, or an iterable.
-        client_id: unique among the members of a group. None: made of host name, process and a random number.
+        client_id: unique among the members of a group; None: made of host name, process and a random number.
         credentials: requests are signed with them.
         ssl: TLS with this context, to name servers and brokers.
         route_interval, heartbeat_interval: seconds. The real client: 30.
         timeout: seconds that a request may take.
-        options: limits and habits of each connection.
-        random: None: the system's.
+        options: limits and defaults of each connection.
+        random: the source of random numbers; None: the system's.
 
     Every coroutine can be cancelled; the client stays usable.
 
     Attributes:
         ignored: requests of brokers that this client does not serve. They were answered with code 3.
-        strays: replies to requests that nobody waits for any more.
-        replies: who waits for a reply, by the request's CORRELATION_ID.
+        strays: replies to requests that have timed out.
+        replies: futures of requests that wait for a reply, by CORRELATION_ID.
         version: the release that our commands name.
     """
 
@@ -127,7 +127,7 @@ class Client:
         self._remotes: dict[str, Remote] = {}
         self._current = 0  # which name server answers
         self._routes: dict[str, Route] = {}
-        self._greeted: dict[str, int] = {}  # address -> how often we had connected when it heard of our groups
+        self._greeted: dict[str, int] = {}  # address -> number of its connection that has had our heartbeat
         self._producers: dict[str, Producer] = {}
         self._consumers: dict[str, PushConsumer] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -142,7 +142,7 @@ class Client:
         await self.close()
 
     def open(self) -> None:
-        """Begin to poll routes and to send heartbeats. Connections are made when they are needed."""
+        """Start polling routes and sending heartbeats. Connections are made when they are needed."""
         if not self._open:
             self._open = True
             self._closed = False
@@ -150,8 +150,10 @@ class Client:
             self.spawn(self._every(self._heartbeat_interval, self.heartbeat))
 
     async def close(self) -> None:
-        """Close consumers, take leave of brokers, and end the connections. If that fails or is cancelled, the connections are
-        dropped. Calls that still wait raise ConnectionLost, and so do calls that come later."""
+        """Close consumers, unregister at the brokers, and end the connections.
+
+        If that fails or is cancelled, the connections are dropped. Pending and later calls raise ConnectionLost.
+        """
         self._open = False
         journals = [p.journal for p in self._producers.values() if p.journal is not None]
         try:
@@ -238,11 +240,11 @@ class Client:
         raise error
 
     async def route(self, topic: str) -> Route:
-        """Where a topic is, from the cache or the name server. Raises Refused with code 17 if there is no such topic."""
+        """The route of a topic, from the cache or the name server. Raises Refused with code 17 if the topic does not exist."""
         return self._routes.get(topic) or await self._find_route(topic)
 
     async def write_route(self, topic: str) -> Route:
-        """The same; for a topic that does not exist, the route that brokers will make for it."""
+        """The route of a topic; if it does not exist, the route that it will have when a broker creates it."""
         try:
             return await self.route(topic)
         except Refused as refused:
@@ -263,14 +265,14 @@ class Client:
             try:
                 await self._find_route(topic)
             except (ConnectionLost, TimeoutError, DecodeError):
-                continue  # the route as it was
+                continue  # keep the old route
             except Refused:
                 self._routes.pop(topic, None)
         for consumer in list(self._consumers.values()):
             consumer.rebalance_soon()
 
     def forget_route(self, topic: str) -> None:
-        """Ask for the route when it is needed next."""
+        """Remove a route from the cache."""
         self._routes.pop(topic, None)
 
     def remote(self, address: str) -> Remote:
@@ -285,7 +287,7 @@ class Client:
     async def broker(self, name: str, topic: str, *, any_of: bool = False) -> Remote:
         """The master of a broker of a topic's route; with `any_of` one of its others if there is no master.
 
-        It is connected, knows our groups, and takes bytes: a request made now is sent before anything else happens.
+        It is connected, has had our heartbeat, and takes bytes: a request made now is sent before anything else happens.
         """
         route = self._routes.get(topic) or await self.write_route(topic)
         addresses = route.brokers.get(name, {})
@@ -305,7 +307,7 @@ class Client:
     # ---- heartbeats
 
     async def heartbeat(self) -> None:
-        """Tell all brokers in use of our groups."""
+        """Send a heartbeat with our groups to all brokers in use."""
         for address in list(self._greeted):
             try:
                 await self._greet(self.remote(address))
@@ -322,7 +324,7 @@ class Client:
         self._greeted[remote.address] = remote.connections
 
     async def leave(self, *, producer: str | None = None, consumer: str | None = None) -> None:
-        """Take leave of all brokers that know this group."""
+        """Unregister a group at all brokers that know it."""
         header = UnregisterClientRequestHeader(
             client_id=self.client_id, producer_group=producer, consumer_group=consumer
         )
@@ -333,7 +335,7 @@ class Client:
                 continue
 
     async def greet_all(self, topics: Iterable[str]) -> None:
-        """Tell the brokers of these topics of our groups, and those that we use already, at once."""
+        """Send a heartbeat with our groups to the brokers of these topics and to those in use, now."""
         addresses = dict.fromkeys(self._greeted)
         for topic in topics:
             try:
@@ -348,7 +350,7 @@ class Client:
 
     def _asked(self, link: Link, request: RemotingCommand) -> None:
         if link.connection.state is State.CLOSED:
-            return  # a fault came right behind the request
+            return  # a fault followed the request
         match request.code:
             case 39:  # CHECK_TRANSACTION_STATE
                 self.spawn(self._check_transaction(link, request))

@@ -84,8 +84,10 @@ cdef class Flows:
     cdef public double _latest              # the largest deadline there has been
     cdef public int64_t _sent, _opaque, late, strays
     cdef public bint _open, _securing       # the state is OPEN, SECURING
-    cdef public bint _paused, _over
-    cdef public object _deadlines, _serialize_type
+    cdef public bint _paused, _over, _reading, _eof
+    cdef public bytes _trailing             # what was received and not given to the decoder
+    cdef public Decoder _decoder
+    cdef public object _deadlines, _keepalive, _serialize_type
     cdef bint server, signs
     cdef object language, version, timeout
     cdef int64_t most_pending, most_bytes, most_undecided
@@ -116,6 +118,32 @@ cdef class Flows:
         self.acknowledged = acknowledged
 
     # ---- in
+
+    def receive(self, data, now):
+        """Take bytes from the peer; return the events they complete, in order."""
+        cdef Py_ssize_t room = self.most_undecided - PyDict_Size(self._undecided), at
+        cdef Outbox outbox = self.outbox
+        cdef list events = []
+        if not self._open or self._paused or not self._reading or self._eof or room <= 0 or PyBytes_GET_SIZE(self._trailing):
+            return self._receive(data, now)
+        if PyList_GET_SIZE(self._waiting) or now != self._deadlines.clock:
+            self._advance(now)
+        if (PyBytes_GET_SIZE(data) if PyBytes_CheckExact(data) else memoryview(data).nbytes):
+            self._keepalive.received()
+        try:
+            messages = self._decoder.feed(data, room)
+        except DecodeError as error:
+            self._read_on(list(error.messages), error, events)
+            return events
+        at = self._flow(messages, 0, events)
+        if at < PyList_GET_SIZE(messages) or self._decoder.unread_block is not None or \
+                PyDict_Size(self._undecided) >= self.most_undecided or outbox.position - outbox.taken > self.most_bytes:
+            self._read_on(messages[at:], None, events)
+        return events
+
+    def data_to_send(self):
+        """Take everything queued, as one bytes object."""
+        return self.outbox.take()
 
     def _room(self):
         """How many commands may be read now."""

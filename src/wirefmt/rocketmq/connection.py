@@ -90,6 +90,9 @@ class Endpoint(endpoint.Endpoint[State], Flows):
         self._securing = state is State.SECURING
 
     _room = Flows._room
+    _receive = endpoint.Endpoint.receive
+    receive = Flows.receive
+    data_to_send = Flows.data_to_send
 
     def _make_decoder(self) -> Decoder:
         return Decoder(limits=Limits(frame_size=self.options.frame_size))
@@ -116,7 +119,7 @@ class Endpoint(endpoint.Endpoint[State], Flows):
         timeout: float | None,
         now: float | None,
     ) -> Request | None:
-        """`request` where something is not plain, or not legal."""
+        """`request` for the cases that the compiled part leaves: options, limits, violations."""
         if self._state is not State.OPEN:
             self._check_send("one-way request" if oneway else "request")
         options = self.options
@@ -169,8 +172,7 @@ class Endpoint(endpoint.Endpoint[State], Flows):
         return self._queue(numbered(message, opaque, message.flag), message.code, opaque, oneway, timeout, now)
 
     def cancel(self, handle: Request) -> None:
-        """Give up a request. It has no outcome; a response that still comes is counted (`late`). A request that is finished
-        stays so."""
+        """Cancel a request. It has no outcome; a later response is counted in `late`. A finished request stays finished."""
         self._check_over()
         if self._pending.get(handle.opaque) is handle:
             del self._pending[handle.opaque]
@@ -185,7 +187,7 @@ class Endpoint(endpoint.Endpoint[State], Flows):
         ext_fields: Mapping[str, str | None] | None,
         remark: str | None,
     ) -> list[Event]:
-        """`respond` where something is not plain, or not legal."""
+        """`respond` for the cases that the compiled part leaves."""
         if id(event) not in self._undecided:
             self._check_undecided(event)
         options = self.options
@@ -293,7 +295,7 @@ class Endpoint(endpoint.Endpoint[State], Flows):
             super()._due(name, events)
 
     def _advance(self, now: float) -> None:
-        """Time begins for requests that were sent without."""
+        """Start the time of requests that were sent without one."""
         if now != self._deadlines.clock:
             super()._advance(now)
         if self._waiting:
@@ -316,7 +318,7 @@ class Endpoint(endpoint.Endpoint[State], Flows):
         super()._read(data, events)
 
     def _preface(self, events: list[Event]) -> bool:
-        """See what a client begins with. True: `_trailing` begins with a frame, or is empty."""
+        """Read prefaces at the start of `_trailing`. True: it begins with a frame, or is empty."""
         state = self._state
         while self._trailing:
             first = self._trailing[0]
@@ -353,7 +355,7 @@ class Endpoint(endpoint.Endpoint[State], Flows):
         return True
 
     def secured(self) -> None:
-        """The handshake of TLS has been made, and began with `trailing_data`. What is received from now on is inside TLS."""
+        """The TLS handshake, which began with `trailing_data`, is complete. Bytes received from now on are plaintext of TLS."""
         self._check_over()
         if self._state is not State.SECURING:
             raise LocalProtocolError("no client has begun with TLS")
@@ -362,6 +364,21 @@ class Endpoint(endpoint.Endpoint[State], Flows):
         self._secured = True
         self.state = State.SECURED
         self._note_reading()
+
+    def _read_on(self, messages: list[RemotingCommand], fault: DecodeError | None, events: list[Event]) -> None:
+        """Handle what `receive` leaves: commands that need the table, a fault after them, bytes that had no room."""
+        try:
+            self._handle(messages, events)
+        except (DecodeError, RemoteProtocolError) as error:
+            self._fault(error, events)
+        if self._over:
+            return
+        if fault is not None:
+            self._fault(fault, events)
+        elif self._decoder.unread and self._room():
+            super()._read(b"", events)
+        else:
+            self._check_limits(events)
 
     def _handle(self, messages: list[RemotingCommand], events: list[Event]) -> None:
         at = self._flow(messages, 0, events)
@@ -406,7 +423,7 @@ class Endpoint(endpoint.Endpoint[State], Flows):
                 self._finish_draining(events)
 
     def _turn_away(self, message: RemotingCommand) -> None:
-        """A request has come while we drain."""
+        """Answer a request that arrives while we drain."""
         aware = message.version > VERSION_5_3_1
         self._outbox.put(
             RemotingCommand(
@@ -468,7 +485,7 @@ class Endpoint(endpoint.Endpoint[State], Flows):
         return request
 
     def _begin(self, request: Request) -> None:
-        """The time of a request runs."""
+        """Start the time of a request."""
         assert request.deadline is not None
         begun, pending = self._begun, self._pending
         heappush(begun, (request.deadline, request.number, request))
@@ -529,7 +546,7 @@ class ClientConnection(Endpoint):
 
     Args:
         now: the time.
-        options: limits, times and habits.
+        options: limits, times and defaults.
     """
 
     role = Role.CLIENT
@@ -542,7 +559,7 @@ class ServerConnection(Endpoint):
 
     Args:
         now: the time.
-        options: limits, times and habits.
+        options: limits, times and defaults.
     """
 
     role = Role.SERVER

@@ -1,4 +1,4 @@
-"""Options of RocketMQ connections, what they learn of the peer, their events that are no commands, and codes."""
+"""Options of RocketMQ connections, negotiated values, events that are not commands, and response codes."""
 
 from __future__ import annotations
 
@@ -64,19 +64,19 @@ def is_signed(command: RemotingCommand, find: Callable[[str], str | None]) -> bo
 
 @dataclass(frozen=True, slots=True)
 class ConnectionOptions:
-    """Limits, times and habits of one connection. What a peer can make us remember is bounded by them.
+    """Limits, times and defaults of one connection. They bound what a peer can make us remember.
 
     Attributes:
         serialize_type: the headers of our requests. Codes above 32767 (POP) always have JSON. A response has the form of its
             request. A server's requests have the form of the client's last request.
-        language, version: what our commands say.
+        language, version: of our commands.
         credentials: our requests are signed with them; None: not signed.
         timeout: seconds that a request may take, if `send` says nothing else.
         pending: requests of ours that may wait for their responses. `send` refuses above it.
         pending_bytes: bytes queued for the peer. `send` refuses above it; a peer that does not take its responses is given up.
         undecided: requests of the peer that may wait for an answer of the host before reading stops. A broker holds pulls for
             some seconds, one for each queue and consumer.
-        unread_bytes: bytes kept while we do not read. A driver that reads on although `wants_read` is False meets it.
+        unread_bytes: bytes kept while we do not read. Only a driver that ignores `wants_read` reaches it.
         frame_size: bytes of a frame of the peer.
         remembered: requests that have timed out or were cancelled and whose late responses are counted as such.
         idle_timeout: seconds without bytes of the peer after which a server ends the connection; None: none. Real servers:
@@ -123,10 +123,10 @@ class ConnectionOptions:
 
 @dataclass(frozen=True, slots=True)
 class Negotiated:
-    """What the peer's first command says. RocketMQ has no handshake.
+    """What is known from the peer's first command. RocketMQ has no handshake.
 
     Attributes:
-        language: "JAVA"; None: one that is not known.
+        language: as "JAVA"; None: an unknown one.
         version: the ordinal of the release: 479 is 5.3.3. Name servers say 0.
         serialize_type: of its headers.
         tls: True: the connection runs over TLS that began with a preface.
@@ -142,6 +142,6 @@ class Negotiated:
 
 @dataclass(frozen=True, slots=True)
 class TimedOut:
-    """No response has come in time. The handle is finished; a response that still comes is counted (`late`)."""
+    """No response has come in time. The handle is finished; a later response is counted in `late`."""
 
     handle: Request

@@ -1,4 +1,4 @@
-"""Messages of a producer on disk, in SQLite, until it is known what has become of them."""
+"""Messages of a producer in SQLite until their outcome is known."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class Journal:
         await self._call(delete)
 
     async def left(self) -> list[Entry]:
-        """What an earlier process has left, in order."""
+        """Messages that an earlier process has left, in order."""
 
         def select(database: sqlite3.Connection) -> list[Entry]:
             rows = database.execute(

@@ -35,12 +35,12 @@ NOT_FOUND, POLLING_FULL, POLLING_TIMEOUT = 19, 209, 210
 
 @dataclass(frozen=True, slots=True)
 class Popped:
-    """A message that has been popped: it comes again after its invisible time, unless it is acknowledged.
+    """A popped message. It is delivered again after its invisible time, unless it is acknowledged.
 
     Attributes:
         message: the message.
-        extra_info: what the broker wants back with the acknowledgement.
-        topic: where it was popped; a retry topic, if it has come again.
+        extra_info: a text that the acknowledgement returns to the broker.
+        topic: where it was popped; a retry topic, if it is delivered again.
     """
 
     message: MessageExt
@@ -72,12 +72,12 @@ class PopConsumer:
         Args:
             topic: the topic.
             count: how many at most.
-            invisible: seconds until they come again.
+            invisible: seconds until they are delivered again.
             wait: seconds that the broker may wait for a message.
             expression: tags, as "a || b"; "*": all; or `Sql`.
             broker: its name; None: one of the route.
             queue_id: -1: all queues of the broker.
-            earliest: where a new group begins: at the first message, or behind the last one.
+            earliest: where a new group begins: at the first message, or after the last one.
 
         Raises Refused with code 23 if the broker cannot parse the expression.
         """
@@ -124,7 +124,7 @@ class PopConsumer:
         check(await remote.call(ACK_MESSAGE, header))
 
     async def change_invisible(self, popped: Popped, seconds: float) -> Popped:
-        """Set the invisible time anew, from now on. Returns what is acknowledged in place of `popped`."""
+        """Set the invisible time, counted from now. Returns what replaces `popped` in the acknowledgement."""
         info = decode_extra_info(popped.extra_info)
         offset = _offset(info, popped.message)
         header = ChangeInvisibleTimeRequestHeader(

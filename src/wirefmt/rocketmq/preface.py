@@ -19,8 +19,8 @@ _V2_MOST: Final = 1024  # bytes of addresses and TLVs
 def proxy_preface(data: bytes) -> tuple[int, tuple[str, int] | None] | None:
     """Read a PROXY preface at the start of `data`.
 
-    Returns its size in bytes and the source it names (None: it names none); None: more bytes are needed, or (if `data` begins
-    in no way like it) size 0. Raises Malformed.
+    Returns its size in bytes and its source address (None: it has none). Returns None if more bytes are needed, and size 0
+    if `data` begins with no preface. Raises Malformed.
     """
     if _V1.startswith(data[: len(_V1)]):
         end = data.find(b"\r\n", 0, _V1_MOST)

@@ -1,4 +1,4 @@
-"""A producer of RocketMQ on asyncio: sending in all forms, with retries on another broker as the real client does."""
+"""A producer of RocketMQ on asyncio: all ways to send, with retries on another broker as the real client does."""
 
 from __future__ import annotations
 
@@ -62,13 +62,13 @@ def reply_topic(cluster: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class SendResult:
-    """What has become of a message.
+    """The result of sending a message.
 
     Attributes:
-        status: "SEND_OK"; others tell that it has been stored but not yet flushed, or not copied to a slave.
+        status: "SEND_OK"; the others mean that it is stored but not yet flushed, or not copied to a slave.
         message_id: the client's id (property UNIQ_KEY); of a batch: those of its messages, separated by commas.
         offset_message_id: the broker's id.
-        queue: where it is, and `queue_offset` in it.
+        queue, queue_offset: where it is stored.
         transaction_id: of a transactional message.
     """
 
@@ -91,8 +91,8 @@ class Producer:
         retries: further attempts after one that has failed, each on another broker if there is one. A message may then be
             stored twice.
         compress_from: bytes of a body from which it is compressed.
-        journal: path of a SQLite database. `send` keeps a message there before it is sent, and forgets it when the call ends,
-            whatever its end. What a process has left that died meanwhile is sent by `resend`.
+        journal: path of a SQLite database. `send` stores a message there before it is sent, and removes it when the call ends
+            or fails. `resend` sends what a process has left that was killed.
     """
 
     def __init__(
@@ -133,7 +133,7 @@ class Producer:
         Args:
             topic, body: of the message.
             tags: its tag; consumers filter by it.
-            keys: by which it can be looked up, without blanks.
+            keys: by which it can be found, without blanks.
             properties: further ones, of the application.
             flag: the application's.
             delay_level: 1 to 18: the broker delivers it later (1 second, 5, 10, 30, 1 minute ...). 0: at once.
@@ -181,7 +181,7 @@ class Producer:
         flag: int = 0,
         queue: Select = None,
     ) -> None:
-        """Send a message and do not ask what becomes of it."""
+        """Send a message without waiting for a response."""
         named = self._properties(tags, keys, properties, 0)
         target = await self._queue(topic, queue, None)
         header, data = self._request(target, bytes(body), named, flag, 0, SEND_MESSAGE_V2)
@@ -222,7 +222,7 @@ class Producer:
         queue: Select = None,
         timeout: float = 3.0,
     ) -> MessageExt:
-        """Send a message and wait for the reply of a consumer, which it gives by `reply`.
+        """Send a message and wait for the reply that a consumer sends by `reply`.
 
         Args:
             topic, body, tags, keys, properties, flag, queue: as of `send`.
@@ -266,7 +266,7 @@ class Producer:
             timeout: seconds that one attempt may take.
 
         Raises:
-            LocalProtocolError: the message is no request, or its broker has not said its cluster.
+            LocalProtocolError: the message is no request, or lacks the cluster of its broker.
             Refused: with code 1: the sender of the request is gone.
             ConnectionLost, TimeoutError: not known whether the reply has been handed on.
         """
@@ -299,7 +299,7 @@ class Producer:
     ) -> SendResult:
         """Send a half message, call `execute` with its id, and tell the broker the decision.
 
-        Consumers see the message after "commit" alone. With "unknown", or if `execute` raises, the broker asks `check` later.
+        Consumers see the message only after "commit". With "unknown", or if `execute` raises, the broker asks `check` later.
         """
         named = self._properties(tags, keys, properties, 0)
         named |= {"TRAN_MSG": "true", "PGROUP": self.group}

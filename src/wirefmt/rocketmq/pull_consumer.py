@@ -1,4 +1,4 @@
-"""The pull consumer of RocketMQ on asyncio: it asks for messages of a queue, and its offsets are the caller's."""
+"""The pull consumer of RocketMQ on asyncio: it asks for messages of a queue; the caller manages the offsets."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ _STATUS: Final[dict[int, PullStatus]] = {0: "FOUND", 19: "NO_NEW_MSG", 20: "NO_M
 
 @dataclass(frozen=True, slots=True)
 class PullResult:
-    """What a broker has answered to a pull.
+    """A broker's answer to a pull.
 
     Attributes:
         status: "FOUND"; "NO_NEW_MSG"; "NO_MATCHED_MSG": go on at `next_offset`; "OFFSET_ILLEGAL": there is no such offset, go
@@ -67,7 +67,7 @@ class PullResult:
 
 
 class PullConsumer:
-    """Asks for messages of queues. `Client.pull_consumer` makes it. Offsets are the caller's until `commit`."""
+    """Asks for messages of queues. `Client.pull_consumer` makes it. The caller keeps the offsets, and stores them by `commit`."""
 
     def __init__(self, client: Client, group: str) -> None:
         self.client = client
@@ -96,7 +96,7 @@ class PullConsumer:
             count: how many at most; the broker may give fewer.
             expression: tags, as "a || b"; "*": all; or `Sql`.
             wait: seconds that the broker may wait for a message.
-            commit: an offset to store with it; 0: none.
+            commit: an offset to store for the group; 0: none.
             version: of the subscription.
             subscribed: True: the broker knows the subscription by our heartbeats.
 

@@ -45,7 +45,7 @@ Listener = Callable[[MessageExt], Awaitable[bool | None] | bool | None]
 
 
 class _Work:
-    """A queue of ours: what has been pulled, and what of it is not consumed yet. Times are seconds since 1970."""
+    """A queue of ours: what was pulled and is not consumed yet. Times are seconds since 1970."""
 
     def __init__(self, queue: Queue, offset: int) -> None:
         self.queue = queue
@@ -54,8 +54,8 @@ class _Work:
             int, tuple[int, int]
         ] = {}  # number of arrival -> offset, octets: what is not consumed, in order
         self.arrivals = 0
-        self.committed = offset  # the offset up to which all is consumed
-        self.stored = offset  # what the broker has been told
+        self.committed = offset  # all offsets below it are consumed
+        self.stored = offset  # the offset that was reported
         self.dropped = False
         self.locked = False
         self.locked_at = self.pulled_at = self.consumed_at = 0.0
@@ -64,13 +64,13 @@ class _Work:
         self.task: asyncio.Task[None] | None = None
 
     def came(self, message: MessageExt) -> int:
-        """A message has been pulled; the number by which it is known."""
+        """Add a pulled message. Returns its number of arrival."""
         self.arrivals += 1
         self.open[self.arrivals] = (message.queue_offset, len(message.body or b""))
         return self.arrivals
 
     def done(self, number: int) -> None:
-        """A message has been consumed."""
+        """Remove a consumed message."""
         self.open.pop(number, None)
         self.advance()
 
@@ -103,10 +103,10 @@ class _Work:
 class PushConsumer:
     """Calls a listener with each message. `Client.push_consumer` makes it; `async with` starts and closes it.
 
-    It shares the queues of its topics with the other members of its group, as the real client does, polls its queues, and
-    stores offsets behind what is consumed. A message that the listener refuses (returns False or raises) comes again later by
-    way of the group's retry topic, after `most_attempts` it goes to the dead letters; in an orderly consumer it comes again at
-    once, before the others of its queue; a broadcasting one drops it.
+    It shares the queues of its topics with the other members of its group, as the real client does. It polls its queues, and
+    stores the offset up to which all messages are consumed. A message that the listener refuses (returns False or raises) is
+    delivered again later by the group's retry topic; after `most_attempts` retries it goes to the dead letters. An orderly
+    consumer retries it before the other messages of its queue. A broadcasting consumer drops it.
 
     Args:
         client: the client.
@@ -115,21 +115,21 @@ class PushConsumer:
         listener: called with each message; it may be a coroutine function.
         model: "clustering": the members share the queues. "broadcasting": each has them all, and keeps its own offsets.
         orderly: True: the messages of a queue one after the other, under a lock of the broker.
-        begin: where a queue begins for which no offset is stored: "last" (behind its last message), "first", or seconds since
-            1970. Retry topics begin at their first message.
+        begin: where to start in a queue without a stored offset: "last" (after its last message), "first", or seconds since
+            1970. Retry topics start at their first message.
         workers: messages that are consumed at the same time; orderly: one of each queue.
         batch: messages of one pull.
         cached: messages of one queue that are pulled and not consumed; above it pulling stops.
-        most_attempts: deliveries of one message before it goes to the dead letters.
+        most_attempts: retries of one message before it goes to the dead letters, as maxReconsumeTimes of the real client.
         poll_time: seconds of a long poll.
-        rebalance_interval, store_interval, lock_interval, pause: seconds between rebalances, between two times that offsets are
-            stored, between renewals of locks, and after a failure.
+        rebalance_interval, store_interval, lock_interval, pause: seconds between rebalances, between stores of offsets, between
+            renewals of locks, and after a failure.
         offsets: of a broadcasting consumer: offsets by queue, read at the start and written as messages are consumed.
 
     Attributes:
         assigned: the queues that are ours now.
         failed: messages that were refused by the listener.
-        dropped: messages of a broadcasting consumer that were refused, and so dropped.
+        dropped: messages of a broadcasting consumer that were refused and dropped.
     """
 
     def __init__(
@@ -248,8 +248,7 @@ class PushConsumer:
             check(await remote.call(CHECK_CLIENT_CONFIG, None, body))
 
     async def close(self) -> None:
-        """Stop, store offsets, unlock, and leave the group. What the listener has not finished comes again, to another
-        member."""
+        """Stop, store offsets, unlock, and leave the group. Messages that the listener has not finished are delivered again."""
         if self._closed:
             return
         self._closed = True
@@ -264,7 +263,7 @@ class PushConsumer:
         await self.client.leave(consumer=self.group)
 
     def rebalance_soon(self) -> None:
-        """See who has which queue, now."""
+        """Rebalance now."""
         self._again.set()
 
     # ---- which queues
@@ -289,7 +288,7 @@ class PushConsumer:
         except Refused as refused:
             if refused.code != TOPIC_NOT_EXIST:
                 raise
-            queues = ()  # there is no such topic: a retry topic begins with the first message that comes again
+            queues = ()  # the topic does not exist; a retry topic is created with its first message
         if self._clustering and queues:
             queues = allocate(queues, await self._members(topic, queues), self.client.client_id)
         for queue, work in list(self._works.items()):
@@ -324,7 +323,7 @@ class PushConsumer:
         return await self._pull.search(queue, float(self._begin))
 
     async def _drop(self, work: _Work) -> None:
-        """Give a queue up: nothing more of it is begun; its offset is stored, its lock given back."""
+        """Release a queue: stop polling it, store its offset, unlock it."""
         work.dropped = True
         if work.task is not None and work.task is not asyncio.current_task():
             work.task.cancel()
@@ -341,7 +340,7 @@ class PushConsumer:
             pass  # another member begins at the offset stored last
 
     async def _lock(self, queues: Sequence[Queue]) -> list[Queue]:
-        """Those of the queues whose lock we get."""
+        """Lock queues. Returns those that we have."""
         locked: list[Queue] = []
         for broker in sorted({queue.broker for queue in queues}):
             asked = [queue for queue in queues if queue.broker == broker]
@@ -371,7 +370,7 @@ class PushConsumer:
     # ---- messages
 
     async def _poll(self, work: _Work) -> None:
-        """Pull messages of a queue, for as long as it is ours."""
+        """Pull messages of a queue while it is ours."""
         queue = work.queue
         expression = self._subscriptions[queue.topic]
         while not work.dropped:
@@ -397,13 +396,13 @@ class PushConsumer:
             except (ConnectionLost, TimeoutError, Refused, DecodeError):
                 await asyncio.sleep(self._pause)
                 continue
-            if committed > 0:  # else the pull does not say it
+            if committed > 0:  # otherwise the pull does not carry it
                 work.stored = max(work.stored, committed)
             if result.status == "OFFSET_ILLEGAL":
                 work.next = result.next_offset
                 work.open.clear()
                 work.committed = work.next
-                work.stored = -1  # the broker receives it, even if this goes back
+                work.stored = -1  # report it, even if it is lower
                 continue
             work.pulled_at = time.time()
             work.next = max(work.next, result.next_offset)
@@ -426,7 +425,7 @@ class PushConsumer:
             self._finish(work, number)
 
     async def _again_later(self, work: _Work, number: int, message: MessageExt) -> None:
-        """It could neither be consumed nor sent back: it is tried again here."""
+        """Try a message again that could neither be consumed nor sent back."""
         await asyncio.sleep(self._pause * 5)
         self._inbox.put_nowait((work, number, message))
 
@@ -438,9 +437,9 @@ class PushConsumer:
                 continue
             if await self._listen(message):
                 break
-            attempts += 1
             if attempts >= self._most_attempts and await self._send_back(work, message, attempts):
                 break
+            attempts += 1
             await asyncio.sleep(self._pause)
         else:
             return
@@ -514,7 +513,7 @@ class PushConsumer:
     # ---- what brokers ask
 
     def reset(self, body: bytes) -> None:
-        """RESET_CONSUMER_CLIENT_OFFSET (220): go on at other offsets. They are stored even if nothing comes."""
+        """RESET_CONSUMER_CLIENT_OFFSET (220): go on at other offsets. They are reported even if no message comes."""
         for queue, offset in reset_offsets(body).items():
             work = self._works.pop(queue, None)
             if work is not None:
@@ -564,7 +563,7 @@ class PushConsumer:
 
 
 def _as_sent(message: MessageExt) -> MessageExt:
-    """A message that has come again by a retry topic, with the topic it was sent to."""
+    """The message with the topic to which it was sent, if it was delivered by a retry topic."""
     origin = (message.properties or {}).get("RETRY_TOPIC")
     if origin is None or not message.topic.startswith(RETRY_PREFIX):
         return message

@@ -77,7 +77,7 @@ class Remote:
 
     Args:
         address: "host:port".
-        asked: called with each request of the server, and the link it came by.
+        asked: called with each request of the server and its link.
         options: of each connection.
         ssl: TLS with this context.
         connect_timeout: seconds that an attempt to connect may take.
@@ -129,7 +129,7 @@ class Remote:
                 handle = link.connection.request(code, header, body, timeout=timeout, now=loop.time())
             except LocalProtocolError:
                 if not link.usable and not attempt:
-                    continue  # it has ended meanwhile
+                    continue  # the connection has ended
                 raise
             assert handle is not None
             future: asyncio.Future[RemotingCommand] = loop.create_future()

@@ -1,4 +1,4 @@
-"""Where the queues of a topic are, as name servers say it."""
+"""Routes of topics, as name servers give them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Queue(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """Where a topic is.
+    """The route of a topic.
 
     Attributes:
         brokers: name -> broker id -> "host:port". Id 0 is the master.

@@ -1,4 +1,4 @@
-"""What may be said when: the states of a RocketMQ connection, and the table of their transitions.
+"""The states of a RocketMQ connection, and the table of their transitions.
 
 The table has every role, state of the role and kind of input, for what comes from the peer (RECEIVES) and for what we send
 (SENDS). The diagrams of docs/rocketmq-connection.md are drawn from it. Sections are those of docs/rocketmq.md.
@@ -50,7 +50,7 @@ MEANINGS: Final[dict[tuple[Role, State], str]] = {
 
 
 class Outcome(enum.Enum):
-    """What becomes of an input that changes no state and breaks no rule."""
+    """What happens to an input that changes no state and breaks no rule."""
 
     UNREAD = "stays unread until TLS runs"
     DROPPED = "is dropped"
@@ -157,7 +157,7 @@ SENDS: Final[Table] = {
     **_rows(SERVER, CLOSED, {}, _OVER),
 }
 
-#: What calls of the host, and the end of what was awaited, do to the state: (role, state, what, state after).
+#: Transitions by calls of the host, and by the end of draining: (role, state, what, state after).
 CALLS: Final[tuple[tuple[Role, State, str, State], ...]] = (
     (SERVER, SECURING, "secured()", SECURED),
     *((role, state, "close(wait)", DRAINING) for role, state in ((CLIENT, IDLE), (CLIENT, OPEN), (SERVER, OPEN))),

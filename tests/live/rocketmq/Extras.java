@@ -72,6 +72,15 @@ public class Extras {
                     });
                     replier.start();
                     consumers.add(replier);
+                } else if (command.equals("member")) {
+                    DefaultMQPushConsumer member = consumer(names, rest, hook);
+                    member.subscribe(topic, "shared");
+                    member.registerMessageListener((MessageListenerConcurrently) (messages, context) -> {
+                        for (MessageExt m : messages) say("shared " + text(m.getBody()));
+                        return ConsumeConcurrentlyStatus.CONSUME_SUCCESS;
+                    });
+                    member.start();
+                    consumers.add(member);
                 } else if (command.equals("sql")) {
                     DefaultMQPushConsumer sql = consumer(names, "ExtrasSql" + consumers.size(), hook);
                     sql.subscribe(topic, MessageSelector.bySql(rest));
@@ -109,9 +118,6 @@ public class Extras {
             }
             say("done " + command);
         }
-        for (DefaultMQPushConsumer consumer : consumers) consumer.shutdown();
-        producer.shutdown();
-        admin.shutdown();
-        System.exit(0);
+        Runtime.getRuntime().halt(0);           // an orderly end waits for long polls
     }
 }

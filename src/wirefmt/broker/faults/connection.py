@@ -115,14 +115,16 @@ class FaultyConnection:
     def _split(self, data: bytes) -> list[bytes]:
         """The client's bytes, split at the ends of frames if messages are counted.
 
-        Splitting begins where a frame begins. If messages are counted from the middle of a frame on, this is after the first
-        chunk that ends with a frame.
+        Splitting begins where a frame begins: in the middle of a stream, after a chunk that ends with a frame.
         """
         if self._splitter is None:
             if not self._reads_messages() or self._unread or self.connection._decoder.pending:
                 return [data] if data else []
             self._splitter = FrameSplitter(lambda buffer: self._rules.size(buffer, "client"))
-        return self._splitter.split(data)
+        pieces = self._splitter.split(data)
+        if self._splitter.lost:
+            self._splitter = None
+        return pieces
 
     def _stop_splitting(self) -> None:
         if self._splitter is not None:

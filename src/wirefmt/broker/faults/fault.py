@@ -85,7 +85,7 @@ class Fault:
                 if isinstance(value, bool) or not isinstance(value, int if whole else int | float):
                     raise TypeError(f"{kind.name} must be {'an integer' if whole else 'a number'}, not {value!r}")
                 if not kind.least <= value < math.inf:
-                    raise ValueError(f"{kind.name} must be a finite number of at least {kind.least}, not {value}")
+                    raise ValueError(f"{kind.name} must be at least {kind.least} and finite, not {value}")
         if not given:
             raise ValueError(f"no fault given; {suggest('', [kind.name for kind in FAULTS])}")
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from wirefmt.broker.faults.control import Active, Faults, block
@@ -24,6 +26,13 @@ class FaultyHandler:
         self._rules = PROTOCOLS[name]
         self._active = faults.active[name]
         self._published = published
+        handle_run = getattr(handler, "handle_run", None)
+        if handle_run is not None:
+            self.handle_run = partial(self._run, handle_run)
+
+    def _run(self, handle_run: Callable[[Any, list[Any], int], int], peer: Any, events: list[Any], at: int) -> int:
+        """Several events at once (`wirefmt.connection.aio.Host`): not while a fault is active, and never publications."""
+        return at if self._active else handle_run(peer, events, at)
 
     def handle(self, peer: Any, event: Any) -> None:
         publication = self._rules.is_publication(event)
@@ -33,7 +42,8 @@ class FaultyHandler:
                     active.kept.pop(peer, None)
             elif self._is_stopped(peer, event, publication):
                 return
-        self._published[self._name] += publication
+        if publication:
+            self._published[self._name] += 1
         self.handler.handle(peer, event)
         for active in self._active:
             if active.fault.duplicate and publication:

@@ -132,8 +132,8 @@ def _amqp10_again(broker: amqp10_broker.Broker, peer: Any, event: Incoming) -> N
         destinations = router.route(router.exchange(address.exchange), published)
     except (ConversionError, DecodeError, Refusal):
         return  # the broker has rejected it
-    if not router.refuses(destinations, published):
-        router.put(destinations, published)
+    router.refuses(destinations, published)  # it takes those that refuse out
+    router.put(destinations, published)
 
 
 # ---- NSQ

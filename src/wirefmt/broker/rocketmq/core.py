@@ -1,4 +1,4 @@
-"""What all parts of the broker use: topics and their messages, time, requests that wait, and requests to clients."""
+"""What all parts of the broker use: topics and messages, timers, waiting requests, and requests to clients."""
 
 from __future__ import annotations
 
@@ -18,21 +18,32 @@ from wirefmt.rocketmq.server import Peer
 #: The longest time that a request waits, in seconds.
 LONGEST_WAIT: Final = 60.0
 
-_FIELDS: Final = tuple(name for name in MessageExt.__match_args__ if name != "version")
+#: What a message is made of, but for its place in the log.
+_PLACE: Final = ("queue_offset", "physical_offset", "store_timestamp", "store_host")
+_FIELDS: Final = tuple(name for name in MessageExt.__match_args__ if name not in ("version", *_PLACE))
 
 
 def fields_of(message: MessageExt) -> dict[str, Any]:
-    """What a message like this one is made of."""
+    """What a message like this one is made of, but for its place in the log."""
     return {name: getattr(message, name) for name in _FIELDS}
+
+
+def place_of(message: MessageExt) -> dict[str, Any]:
+    """Where the message lies in the log."""
+    return {name: getattr(message, name) for name in _PLACE}
 
 
 class Stored(NamedTuple):
     """A message in a queue: as it is on the wire, and where it lies in the log. `time`: seconds since 1970."""
 
     frame: bytes
-    tags: str | None
     physical: int
     time: float
+
+    def message(self) -> MessageExt:
+        """It, with its body as it was stored."""
+        (message,) = rocketmq.decode_messages(self.frame, decompress=False)
+        return message
 
 
 class Queue:
@@ -72,7 +83,7 @@ class Core:
         self._start()
 
     def _start(self) -> None:
-        """Nothing is stored, and nobody is there."""
+        """Reset to the state without messages and members."""
         self.topics: dict[str, list[Queue]] = {}
         self.stored_bytes = 0
         self.dropped = 0
@@ -90,10 +101,11 @@ class Core:
     def address(self, address: str) -> None:
         host, _, port = address.rpartition(":")
         self._host = (host, int(port))
+        self._id_of_place = rocketmq.encode_message_id(host, int(port), 0)[:-16]
         self._address = address
 
     def close(self) -> None:
-        """Forget everything, and stop the timers. Close the servers first, or drop their clients."""
+        """Drop all state and stop the timers. Close the servers first, or drop their clients."""
         for timer in self._timers:
             timer.cancel()
         self._timers.clear()
@@ -106,7 +118,7 @@ class Core:
             try:
                 peer.respond(event, answer.code, answer.header, answer.body, remark=answer.remark)
             except LocalProtocolError:
-                pass  # its connection has ended, and `Disconnected` follows
+                pass  # the connection has ended; `Disconnected` follows
 
     def _ask(
         self,
@@ -164,27 +176,29 @@ class Core:
             raise ValueError(f"topic {header.topic} has no queue {header.queue_id}")
         return queues[int(header.queue_id)]
 
-    def _place(self, offset: int) -> dict[str, Any]:
-        """Where the next message lies in the log."""
-        return {
-            "queue_offset": offset,
-            "physical_offset": self._position,
-            "store_timestamp": int(time.time() * 1000),
-            "store_host": self._host,
-        }
+    def _placed(self, fields: dict[str, Any], offset: int) -> MessageExt:
+        """A message with the next place in the log, which is not taken."""
+        return MessageExt(
+            **fields,
+            queue_offset=offset,
+            physical_offset=self._position,
+            store_timestamp=int(time.time() * 1000),
+            store_host=self._host,
+        )
 
-    def _placed(self, message: MessageExt, offset: int) -> MessageExt:
-        """The message with the next place in the log, which is not taken."""
-        return MessageExt(**{**fields_of(message), **self._place(offset)})
+    def _id_of(self, message: MessageExt) -> str:
+        """The id of a message: where it lies (section 8)."""
+        return f"{self._id_of_place}{message.physical_offset:016X}"
 
     def _store(self, fields: dict[str, Any]) -> MessageExt:
         """Store a message, and serve those who wait for one."""
         topic, queue_id = fields["topic"], fields["queue_id"]
         queue = self.topics[topic][queue_id]
-        message = MessageExt(**{**fields, **self._place(queue.end)})
+        end = queue.end
+        message = self._placed(fields, end)
         frame = message.encode()
-        self._places[self._position] = (topic, queue_id, queue.end)
-        queue.messages.append(Stored(frame, message.tags, self._position, time.time()))
+        self._places[self._position] = (topic, queue_id, end)
+        queue.messages.append(Stored(frame, self._position, message.store_timestamp / 1000))
         self._position += len(frame)
         self.stored_bytes += len(frame)
         if len(queue.messages) > self.options.queue_messages:
@@ -215,8 +229,7 @@ class Core:
             return None
         topic, queue_id, offset = place
         queue = self.topics[topic][queue_id]
-        (message,) = rocketmq.decode_messages(queue.messages[offset - queue.base].frame, decompress=False)
-        return message
+        return queue.messages[offset - queue.base].message()
 
     # ---- requests that wait for messages
 
@@ -258,6 +271,6 @@ class Core:
         self._stop(waiting.timer)
 
     def _stop_waiting(self, peer: Peer) -> None:
-        """A client is gone."""
+        """Drop the waiting requests of a client that is gone."""
         for waiting in [w for some in self._waiting.values() for w in some.values() if w.peer is peer]:
             self._forget(waiting)

@@ -52,7 +52,7 @@ Members = dict[str, dict[str, Member]]  # group -> client id -> member
 
 
 class Groups(Core):
-    """Members come with heartbeats, and go with their connection."""
+    """Heartbeats add members; the end of their connection removes them."""
 
     def _start(self) -> None:
         super()._start()
@@ -110,20 +110,20 @@ class Groups(Core):
             del self.producers[group]
 
     def _gone(self, peer: Peer) -> None:
-        """A client is gone, and with it what it was a member of."""
+        """Remove a client that is gone from its groups."""
         for groups, leave in ((self.consumers, self._leave), (self.producers, self._leave_producers)):
             for group, client in [(g, c) for g, some in groups.items() for c, m in some.items() if m.peer is peer]:
                 leave(group, client)
 
     def _notify(self, group: str) -> None:
-        """Tell the members that they have to share the queues anew."""
+        """Tell the members of a group to rebalance."""
         for member in self.consumers.get(group, {}).values():
             try:
                 member.peer.request(
                     40, rocketmq.NotifyConsumerIdsChangedRequestHeader(consumer_group=group), oneway=True
                 )
             except LocalProtocolError:
-                continue  # it is ending
+                continue  # its connection is ending
 
     def _members(self, peer: Peer, event: RemotingCommand) -> Answer:
         group = event.decode_header(rocketmq.GetConsumerListByGroupRequestHeader).consumer_group
@@ -135,7 +135,7 @@ class Groups(Core):
     # ---- subscriptions
 
     def _subscription(self, group: str, topic: str) -> Subscription | None:
-        """What a group wants of a topic: the latest that one of its members has said."""
+        """The latest subscription of a group to a topic."""
         found = [m.topics[topic] for m in self.consumers.get(group, {}).values() if topic in m.topics]
         return max(found, key=lambda each: each.version) if found else None
 

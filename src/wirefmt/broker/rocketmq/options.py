@@ -20,7 +20,7 @@ FIRST_RETRY_LEVEL: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class BrokerOptions:
-    """Policies and limits of a broker. What clients can make it remember is bounded by them.
+    """Policies and limits of a broker. They bound what clients can make it remember.
 
     Attributes:
         name, cluster: of the broker, as routes say them.

@@ -17,7 +17,7 @@ from wirefmt.broker.rocketmq.answers import (
     TOPIC_NOT_EXIST,
     Answer,
 )
-from wirefmt.broker.rocketmq.core import Core, Queue, fields_of
+from wirefmt.broker.rocketmq.core import Core, Queue, fields_of, place_of
 from wirefmt.broker.rocketmq.options import MOST_RETRIES
 from wirefmt.broker.rocketmq.selecting import LOOKS_MAX, Wants, wants
 from wirefmt.rocketmq import MessageExt, PopMessageRequestHeader, RemotingCommand
@@ -42,7 +42,7 @@ class Popped:
 
 
 class Popping(Core):
-    """The broker keeps where each group goes on."""
+    """The broker keeps the next offset of each group."""
 
     def _start(self) -> None:
         super()._start()
@@ -93,7 +93,7 @@ class Popping(Core):
     def _take_next(
         self, group: str, topic: str, queues: list[Queue], ids: Iterable[int], most: int, wanted: Wants, mode: int
     ) -> tuple[list[MessageExt], bool]:
-        """The next messages of a group: first those that have come back. False: there are some that were not looked at."""
+        """The next messages of a group: first those that are delivered again. False: some messages were not looked at."""
         found: list[MessageExt] = []
         revived = self._revived.get((group, topic))
         while revived and len(found) < most:
@@ -108,7 +108,7 @@ class Popping(Core):
                 stored = queue.messages[at - queue.base]
                 at += 1
                 if wanted is None or wanted(stored):
-                    found += rocketmq.decode_messages(stored.frame, decompress=False)
+                    found.append(stored.message())
                 else:
                     vain += 1
             self._pop_next[key] = at
@@ -120,28 +120,28 @@ class Popping(Core):
         return self._last_pop_time
 
     def _hide(self, group: str, topic: str, message: MessageExt, now: int, invisible: int) -> MessageExt:
-        """The message with what acknowledges it; it comes back when its time is over."""
+        """Make a message invisible for a time. Returns it with the property that its acknowledgement needs."""
         info = ExtraInfo(
             message.queue_offset, now, invisible, 0, "0", self.options.name, message.queue_id, message.queue_offset
         )
         properties = {**(message.properties or {}), "POP_CK": rocketmq.encode_extra_info(info)}
         key = (group, topic, message.queue_id, message.queue_offset, now)
         self._popped[key] = Popped(message, self._later(invisible / 1000, self._revive, key))
-        return MessageExt(**{**fields_of(message), "properties": properties})
+        return MessageExt(**{**fields_of(message), **place_of(message), "properties": properties})
 
     def _revive(self, key: Key) -> None:
-        """The time of a message is over."""
+        """Deliver a message again whose invisible time is over."""
         message = self._popped.pop(key).message
         fields = {**fields_of(message), "reconsume_times": message.reconsume_times + 1}
         if message.reconsume_times >= MOST_RETRIES:
             if self.topic(f"{DLQ_PREFIX}{key[0]}", 1) is not None:
                 self._store({**fields, "topic": f"{DLQ_PREFIX}{key[0]}", "queue_id": 0})
             return
-        self._revived.setdefault((key[0], key[1]), deque()).append(MessageExt(**fields))
+        self._revived.setdefault((key[0], key[1]), deque()).append(MessageExt(**fields, **place_of(message)))
         self._wake(key[1])
 
     def _take(self, header: Any) -> tuple[Key, Popped] | None:
-        """The invisible message that a header names; it is not invisible any more."""
+        """Remove the invisible message that a header names, and return it."""
         info = rocketmq.decode_extra_info(header.extra_info)
         key = (header.consumer_group, header.topic, header.queue_id, header.offset, info.pop_time)
         popped = self._popped.pop(key, None)

@@ -22,7 +22,7 @@ def _text(address: tuple[str, int] | None) -> str:
 
 
 class Relaying(Sending):
-    """The answer to the one who asks is given when the client has answered."""
+    """A request is answered when the client to which it was handed on has answered."""
 
     # ---- replies
 
@@ -94,7 +94,8 @@ class Relaying(Sending):
             "born_host": (address[0], address[1]) if address else ("127.0.0.1", 0),
             "reconsume_times": header.reconsume_times or 0,
         }
-        return self._sent([self._store(fields)])
+        message = self._store(fields)
+        return self._sent(message, self._id_of(message), properties.get("UNIQ_KEY"))
 
     # ---- questions to consumers
 

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Final
 
-from wirefmt import rocketmq
 from wirefmt.broker.rocketmq.core import Stored
 from wirefmt.rocketmq.sql import SqlFilter
 from wirefmt.rocketmq.subscriptions import SQL92, TAG, tags_of
@@ -27,13 +26,8 @@ def wants(expression: str | None, kind: str | None) -> Wants:
     """What an expression of a type ("TAG", "SQL92") selects. Raises ValueError if it cannot be parsed."""
     if kind in (None, "", TAG):
         tags = frozenset(tags_of(expression or "*"))
-        return (lambda stored: stored.tags in tags) if tags else None
+        return (lambda stored: stored.message().tags in tags) if tags else None
     if kind != SQL92 or not expression:
         raise ValueError(f"there is no filter of type {kind}, or no expression")
     matches = _parsed(expression).matches
-
-    def selected(stored: Stored) -> bool:
-        (message,) = rocketmq.decode_messages(stored.frame, decompress=False)
-        return matches(message.properties or {})
-
-    return selected
+    return lambda stored: matches(stored.message().properties or {})

@@ -54,6 +54,11 @@ SEND_LONG: Final = SendFields(
 SEND_SHORT: Final = SendFields("b", "d", "e", "f", "g", "h", "i", "j", "m")
 
 
+def _count(asked: str | None) -> int:
+    """How many queues a topic gets."""
+    return max(1, min(int(asked or ""), QUEUES_MAX))
+
+
 class Sending(Transactions):
     """What is stored has the property CLUSTER, as the real broker adds it: replies are sent by it."""
 
@@ -62,7 +67,7 @@ class Sending(Transactions):
         field = SEND_LONG if event.code == SEND_MESSAGE else SEND_SHORT
         topic, properties = given[field.topic] or "", given.get(field.properties) or ""
         body = event.body_bytes() or b""
-        if not NAME.match(topic):
+        if topic not in self.topics and not NAME.match(topic):
             return Answer(SYSTEM_ERROR, remark="the topic has characters that are not of ^[%|a-zA-Z0-9_-]+$")
         if properties and properties[-1] != PROPERTY_SEPARATOR:
             properties += PROPERTY_SEPARATOR
@@ -72,8 +77,7 @@ class Sending(Transactions):
         if self.stored_bytes + len(body) + len(properties) > self.options.stored_bytes:
             return Answer(SYSTEM_BUSY, remark="the memory for messages is full")
         queue_id, sys_flag = int(given[field.queue_id] or ""), int(given[field.sys_flag] or "")
-        wanted = int(given[field.default_topic_queue_nums] or "")
-        queues = self.topic(topic, max(1, min(wanted, QUEUES_MAX)))
+        queues = self.topics.get(topic) or self.topic(topic, _count(given[field.default_topic_queue_nums]))
         if queues is None:
             return Answer(SYSTEM_BUSY, remark="too many topics")
         if queue_id < 0:
@@ -97,35 +101,34 @@ class Sending(Transactions):
             "flag": int(given[field.flag] or ""),
             "sys_flag": sys_flag,
         }
+        named = rocketmq.decode_properties(properties)
         if sys_flag & SYS_FLAG_TRANSACTION == PREPARED:
-            return self._sent([self._hold(MessageExt(**fields))])
-        level = rocketmq.decode_properties(properties).get("DELAY") if "DELAY" in properties else None
-        if level is not None and level.isascii() and level.isdigit() and int(level):
-            placed = self._placed(MessageExt(**fields), 0)
+            message = self._hold(fields)
+        elif (level := named.get("DELAY")) is not None and level.isascii() and level.isdigit() and int(level):
+            message = self._placed(fields, 0)
             self._store_later(DELAYS[min(int(level), len(DELAYS)) - 1] * self.options.delay, fields)
-            return self._sent([placed])
-        return self._sent([self._store(fields)])
+        else:
+            message = self._store(fields)
+        return self._sent(message, self._id_of(message), named.get("UNIQ_KEY"))
 
     def _send_batch(self, base: dict[str, Any], body: bytes) -> Answer:
         messages = rocketmq.decode_batch_messages(body)
         if not messages:
             return Answer(MESSAGE_ILLEGAL, remark="a batch without messages")
         cluster = {"CLUSTER": self.options.cluster}
-        return self._sent(
-            [
-                self._store({**base, "body": m.body, "properties": {**m.properties, **cluster}, "flag": m.flag})
-                for m in messages
-            ]
-        )
+        stored = [
+            self._store({**base, "body": m.body, "properties": {**m.properties, **cluster}, "flag": m.flag})
+            for m in messages
+        ]
+        return self._sent(stored[0], ",".join(map(self._id_of, stored)), messages[0].properties.get("UNIQ_KEY"))
 
-    def _sent(self, messages: list[MessageExt]) -> Answer:
-        """The answer to a message, or to a batch of them."""
-        first = messages[0]
+    def _sent(self, message: MessageExt, identifiers: str, transaction_id: str | None) -> Answer:
+        """The answer to a message, or to a batch of them of which this is the first."""
         header = rocketmq.SendMessageResponseHeader(
-            msg_id=",".join(m.offset_msg_id for m in messages),
-            queue_id=first.queue_id,
-            queue_offset=first.queue_offset,
-            transaction_id=(first.properties or {}).get("UNIQ_KEY"),
+            msg_id=identifiers,
+            queue_id=message.queue_id,
+            queue_offset=message.queue_offset,
+            transaction_id=transaction_id,
         )
         return Answer(header=header)
 

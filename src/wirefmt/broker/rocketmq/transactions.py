@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Final
+from typing import Any, Final
 
 from wirefmt import rocketmq
 from wirefmt.broker.rocketmq.answers import Answer
@@ -39,9 +39,9 @@ class Transactions(Groups):
         super()._start()
         self._halves: dict[int, Half] = {}
 
-    def _hold(self, message: MessageExt) -> MessageExt:
+    def _hold(self, fields: dict[str, Any]) -> MessageExt:
         """Keep a half message. Returns it with its place in the log."""
-        placed = self._placed(message, len(self._halves))
+        placed = self._placed(fields, len(self._halves))
         size = len(placed.encode())
         self._position += size
         self.stored_bytes += size

@@ -35,7 +35,7 @@ class Closable(Connection, Protocol):
 
 
 class Host(Protocol):
-    """What decides about the events of one connection. Its methods are called in the event loop and do not wait."""
+    """The code that handles the events of one connection. Its methods are called in the event loop and do not wait."""
 
     def handle(self, event: Any) -> None:
         """An event, in order. An exception drops the connection."""
@@ -62,7 +62,7 @@ class Driver(asyncio.BufferedProtocol):
 
     Args:
         connection: the connection.
-        host: what decides about its events.
+        host: handles its events.
         buffer: where reads go. Drivers of one event loop can share it, if the loop reads and hands over in one step, as
             asyncio's selector loops and uvloop do. None: one of its own.
         opening: a WebSocket handshake that comes first.
@@ -132,8 +132,8 @@ class Driver(asyncio.BufferedProtocol):
         self._wanted = True
 
     def update(self, events: list[Any] | tuple[Any, ...] = ()) -> None:
-        """Hand events to the host, in order, and see to what the connection wants now. Call it after every call of a method
-        of the connection, with what that returned."""
+        """Pass events to the host, in order, then set writing, timer and reading. Call it after every call of a method of the
+        connection, with the events that the method returned."""
         if self._dispatching:
             if events:
                 self._events += events
@@ -153,7 +153,7 @@ class Driver(asyncio.BufferedProtocol):
         self._set_reading()
 
     def _dispatch(self, events: list[Any]) -> None:
-        """Hand events to the host, and those that come meanwhile."""
+        """Pass events to the host, and those that its calls bring."""
         if self._events:
             events = self._events + events
             self._events = []
@@ -203,7 +203,7 @@ class Driver(asyncio.BufferedProtocol):
             self._schedule()
 
     def start_tls(self, context: SSLContext, server_hostname: str | None = None) -> None:
-        """Go over to TLS: the answer to `StartTls`. What is queued is written first; after the handshake the connection's
+        """Switch to TLS: the answer to `StartTls`. What is queued is written first; after the handshake the connection's
         `secured(now)` is called. A handshake that fails drops the connection.
 
         Args:
@@ -245,7 +245,7 @@ class Driver(asyncio.BufferedProtocol):
                 self.update(self.connection.resume(self._loop.time()))
 
     def report(self, error: Exception) -> None:
-        """Give an exception of the host to the event loop's exception handler."""
+        """Pass an exception of the host to the event loop's exception handler."""
         self._loop.call_exception_handler(
             {"message": "a host raised", "exception": error, "protocol": self, "transport": self.transport}
         )

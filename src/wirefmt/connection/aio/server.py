@@ -14,7 +14,7 @@ from wirefmt.connection.aio.transports import LINGER, READ_SIZE, TapFactory
 
 
 class Handler(Protocol):
-    """What decides for all peers of a server. Its methods are called in the event loop and do not wait.
+    """The code that handles the events of all peers of a server. Its methods are called in the event loop and do not wait.
 
     It may also have `handle_run(peer, events, at)`, which takes several events of a peer: see `Host`.
     """

@@ -148,7 +148,7 @@ def hand_over(protocol: asyncio.BaseProtocol, data: bytes) -> None:
 async def start_tls(
     transport: asyncio.BaseTransport, protocol: asyncio.BaseProtocol, context: SSLContext, name: str | None
 ) -> asyncio.Transport:
-    """Go over to TLS below all taps; `name` as in `Driver.start_tls`. Returns the transport that the protocol uses then."""
+    """Switch to TLS below all taps; `name` as in `Driver.start_tls`. Returns the transport that the protocol uses then."""
     if isinstance(transport, Tap):
         transport.transport = await start_tls(transport._below, transport, context, name)
         return transport

@@ -1,0 +1,116 @@
+"""Clients' own test suites, unchanged, against the broker in memory.
+
+`suites/*.toml` says of each suite what runs, and which tests do not pass and why; `suites/fetch.py` fetches the suites.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.live
+SUITES = Path(__file__).resolve().parent / "suites"
+SPECS = {path.stem: tomllib.loads(path.read_text()) for path in sorted(SUITES.glob("*.toml"))}
+FETCHED = os.environ.get("WIREFMT_SUITES")
+#: Which suites run, separated by commas, and their slow tests with them. "all": all.
+ASKED = os.environ.get("SUITES", "")
+#: Some of these tests allow a millisecond: what fails is tried again, and has failed if it fails every time.
+TRIES = 3
+#: A network and mounts of its own, and the end of all its processes with the first one.
+UNSHARE = ["unshare", "--map-root-user", "--net", "--mount", "--fork", "--pid", "--kill-child"]
+
+
+def runs(name: str) -> bool:
+    if ASKED:
+        return ASKED == "all" or name in ASKED.split(",")
+    return "on_demand" not in SPECS[name]
+
+
+def run(name: str, work: Path) -> tuple[dict[str, str], str, str]:
+    """The outcome of each test; what the suite printed; what the broker printed."""
+    assert FETCHED is not None
+    work.mkdir(exist_ok=True)
+    command = [
+        *UNSHARE,
+        sys.executable,
+        str(SUITES / "host.py"),
+        str(SUITES / f"{name}.toml"),
+        f"{FETCHED}/{name}",
+        str(work),
+    ]
+    host = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=1200)
+    result, output = work / "result.json", work / "output.txt"
+    return (
+        json.loads(result.read_text()) if result.exists() else {},
+        output.read_text(errors="replace") if output.exists() else "",
+        host.stdout + host.stderr,
+    )
+
+
+@pytest.fixture(scope="module")
+def running(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[dict[str, Future[tuple[dict[str, str], str, str]]]]:
+    """All suites that run and can be had. Each has a network of its own, so two run at a time: they wait more than they work."""
+    if shutil.which(UNSHARE[0]) is None or subprocess.run([*UNSHARE, "true"], capture_output=True).returncode:
+        pytest.skip("needs unshare (apt install util-linux, and the right to make a network namespace)")
+    if shutil.which("openssl") is None:
+        pytest.skip("needs openssl (apt install openssl)")
+    with ThreadPoolExecutor(2) as pool:
+        yield {
+            name: pool.submit(run, name, tmp_path_factory.mktemp(name))
+            for name in SPECS
+            if runs(name) and FETCHED and Path(FETCHED, name).exists()
+        }
+
+
+@pytest.mark.parametrize("name", [name for name in SPECS if runs(name)])
+def test_suite(name: str, running: dict[str, Future[tuple[dict[str, str], str, str]]], tmp_path: Path) -> None:
+    if name not in running:
+        pytest.skip("needs clients' suites (python tests/live/suites/fetch.py DIR; WIREFMT_SUITES=DIR)")
+    spec = SPECS[name]
+    expected: dict[str, str] = spec.get("skipped", {})
+    outcomes, output, said = running[name].result()
+    for tried in range(TRIES):
+        if tried:
+            again, output, said = run(name, tmp_path / str(tried))
+            outcomes |= {test: outcome for test, outcome in again.items() if outcomes.get(test) != "passed"}
+        told = f"\n{said}\n{output[-8000:]}"
+        assert said == "", told  # no host of the broker raised
+        assert outcomes, told
+        failed = {test for test, outcome in outcomes.items() if outcome != "passed"}
+        unexpected = sorted(f"{outcomes[test]} {test}" for test in failed if not listed(test, expected))
+        if not unexpected:
+            break
+    assert not unexpected, told
+    better = {pattern for pattern in expected if not any(listed(test, [pattern]) for test in failed)}
+    assert not better, f"these pass now, or are gone: {sorted(better)}"
+    assert len(outcomes) - len(failed) >= spec["passes"], told
+
+
+def listed(test: str, patterns: Any) -> bool:
+    """Is there an entry for this test? An entry is its name; a star in it is any part."""
+    return any(re.fullmatch(re.escape(pattern).replace(r"\*", ".*"), test, re.DOTALL) for pattern in patterns)
+
+
+def test_tables_say_what_runs_and_why() -> None:
+    """Of each protocol two suites run unasked, but one of RocketMQ, whose other clients test themselves against no broker."""
+    unasked: dict[str, int] = {}
+    for name, spec in SPECS.items():
+        assert spec["source"]["hash"], name
+        for table in ("skipped", "slow"):
+            assert all(reason for reason in spec.get(table, {}).values()), name
+        unasked[spec["protocol"]] = unasked.get(spec["protocol"], 0) + ("on_demand" not in spec)
+    assert set(unasked) == {"MQTT", "AMQP 0.9.1", "AMQP 1.0", "NSQ", "RocketMQ"}
+    assert all(number >= (1 if protocol == "RocketMQ" else 2) for protocol, number in unasked.items()), unasked

@@ -43,7 +43,9 @@ def main() -> None:
         done = subprocess.run([sys.executable, "-c", PROGRAM], check=True, capture_output=True, text=True)
         rounds.append(json.loads(done.stdout))
     start = [each["start"] * 1e3 for each in rounds]
-    print(f"start-up to the first connections: median {statistics.median(start):.0f} ms, {min(start):.0f} to {max(start):.0f}")
+    print(
+        f"start-up to the first connections: median {statistics.median(start):.0f} ms, {min(start):.0f} to {max(start):.0f}"
+    )
     for name, what in (("rss", "resident"), ("pss", "proportional")):
         print(f"idle, {what}: {statistics.median(each[name] for each in rounds) / 1e6:.1f} MB")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -179,6 +180,43 @@ def test_one_write_for_all_that_is_queued_in_an_iteration() -> None:
             writer.transport.abort()
 
     run(test())
+
+
+@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
+def test_a_host_that_raises_when_it_may_write_stops_no_other_driver(error: type[BaseException]) -> None:
+    """All drivers of a loop write in one callback."""
+    loop = asyncio.new_event_loop()
+    reported: list[dict[str, Any]] = []
+    loop.set_exception_handler(lambda _, context: reported.append(context))
+    flushed: list[int] = []
+
+    class Raising(Driver):
+        def __init__(self, number: int) -> None:
+            super().__init__(mqtt.ServerConnection(0.0), SimpleNamespace(handle=None))  # type: ignore[arg-type]
+            self.number = number
+
+        def _flush(self) -> None:
+            self._scheduled = False
+            flushed.append(self.number)
+            if self.number == 1:
+                raise error
+
+    async def queue() -> None:
+        for driver in [Raising(number) for number in range(4)]:
+            driver.queued()
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+
+    try:
+        task = loop.create_task(queue())
+        if error is KeyboardInterrupt:
+            with pytest.raises(KeyboardInterrupt):
+                loop.run_until_complete(task)
+        loop.run_until_complete(task)
+    finally:
+        loop.close()
+    assert flushed == [0, 1, 2, 3]
+    assert len(reported) == (error is ValueError)
 
 
 def test_the_reason_reaches_a_peer_that_was_still_sending() -> None:

@@ -484,10 +484,10 @@ class Broker:
             if (
                 peer is not None
                 and not subscriber.queue
-                and peer.ready
+                and (driver := peer.driver).ready
                 and peer.connection.forward(event, granted) is not NotImplemented
             ):
-                peer.driver.queued()
+                driver.queued()
                 continue
             if message is None:
                 message = self._message(event, event.topic_name, client)

@@ -457,8 +457,9 @@ class ServerConnection(Sending, Receiving):
         return super().data_to_send()
 
     def buffers_to_send(self) -> list[Buffer]:
-        self._put_pongs()
-        return super().buffers_to_send()
+        if self._pongs:
+            self._put_pongs()
+        return self._outbox.take_buffers()
 
     @property
     def pending_bytes(self) -> int:

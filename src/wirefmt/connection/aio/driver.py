@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from ssl import SSLContext
 from typing import TYPE_CHECKING, Any, Final, Protocol
+from weakref import WeakKeyDictionary
 
 from wirefmt.connection.aio.transports import LINGER, READ_SIZE, start_tls
 from wirefmt.connection.carriers import Carrier, WebSocket
@@ -54,6 +55,31 @@ class Host(Protocol):
         ...
 
 
+class _Turn:
+    """The drivers of one event loop that write at the end of its iteration: one callback for all of them."""
+
+    __slots__ = ("drivers",)
+
+    def __init__(self) -> None:
+        self.drivers: list[Driver] = []
+
+    def flush(self) -> None:
+        drivers, self.drivers = self.drivers, []
+        for number, driver in enumerate(drivers, 1):
+            try:
+                driver._flush()
+            except Exception as error:
+                driver.report(error)
+            except BaseException:  # the loop is interrupted, and may go on
+                if not self.drivers:
+                    driver._loop.call_soon(self.flush)
+                self.drivers[:0] = drivers[number:]
+                raise
+
+
+_TURNS: Final[WeakKeyDictionary[asyncio.AbstractEventLoop, _Turn]] = WeakKeyDictionary()
+
+
 class Driver(asyncio.BufferedProtocol):
     """Input, output and timers of one connection.
 
@@ -85,7 +111,9 @@ class Driver(asyncio.BufferedProtocol):
         self.host = host
         self.transport: asyncio.Transport | None = None
         self.error: Exception | None = None
-        self._loop = asyncio.get_running_loop()
+        self._loop = loop = asyncio.get_running_loop()
+        turn = _TURNS.get(loop)
+        self._turn = _TURNS.setdefault(loop, _Turn()) if turn is None else turn
         # a view: TLS writes into slices of it
         self._buffer = memoryview(buffer if buffer is not None else bytearray(READ_SIZE))
         self._opening = opening
@@ -327,7 +355,10 @@ class Driver(asyncio.BufferedProtocol):
     def _schedule(self) -> None:
         if not self._scheduled:
             self._scheduled = True
-            self._loop.call_soon(self._flush)
+            drivers = self._turn.drivers
+            if not drivers:
+                self._loop.call_soon(self._turn.flush)
+            drivers.append(self)
 
     def _flush(self) -> None:
         self._scheduled = False
@@ -342,7 +373,13 @@ class Driver(asyncio.BufferedProtocol):
         if self._securing is not None:
             return
         connection = self.connection
-        buffers = list(connection.buffers_to_send())
+        buffers: Sequence[Any] = connection.buffers_to_send()
+        if self._store is None and self._carrier is None and self._tls is None and not self._over and len(buffers) == 1:
+            self.transport.write(buffers[0])  # as `_write` does, with fewer questions
+            if self._wanted and self.ready:
+                self._wanted = False
+                self.host.writable()
+            return
         stored = self._store(connection.changes()) if self._store is not None else None
         if stored is None:
             self._write(buffers)
@@ -353,7 +390,7 @@ class Driver(asyncio.BufferedProtocol):
             self._wanted = False
             self.host.writable()
 
-    def _stored(self, future: asyncio.Future[None], buffers: list[Any]) -> None:
+    def _stored(self, future: asyncio.Future[None], buffers: Sequence[Any]) -> None:
         self._storing = False
         if self._lost:
             return
@@ -364,7 +401,7 @@ class Driver(asyncio.BufferedProtocol):
         self._write(buffers)
         self._schedule()
 
-    def _write(self, buffers: list[Any]) -> None:
+    def _write(self, buffers: Sequence[Any]) -> None:
         transport = self.transport
         assert transport is not None
         if self._carrier is not None:

@@ -226,7 +226,7 @@ class ServerConnection(Endpoint):
         return super().refuse(event, error)
 
     def challenge(self, event: Login, data: bytes) -> list[Event]:
-        """Go on with the exchange of a mechanism that the host knows. Another `Login` comes with the response."""
+        """Send a challenge of a mechanism that the host implements. Another `Login` follows with the response."""
         self._take_undecided(event)
         self.put(SaslChallenge(challenge=data).encode())
         self.sasl_state = SaslState.INIT

@@ -60,7 +60,7 @@ from wirefmt.framing import Limits
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
-#: Seconds: a peer that wants to hear of us more often is refused (2.4.5).
+#: Seconds: the shortest idle time-out of a peer that we accept (2.4.5).
 SHORTEST_IDLE: Final = 0.1
 #: Codes of sasl-outcome (5.3.3.6).
 SASL_OK: Final = 0
@@ -86,7 +86,7 @@ _KINDS: dict[type[Any], str] = {
     SaslChallenge: "sasl-challenge",
     SaslResponse: "sasl-response",
 }
-#: What sends a performative that `send` does not.
+#: The methods that send a performative, which `send` does not.
 _SENT_BY: dict[str, str] = {
     "AMQP header": "open()",
     "SASL header": "open()",
@@ -149,7 +149,7 @@ class Endpoint(endpoint.Endpoint[ConnectionState], ConnectionFlows):
         self._changes: dict[tuple[str, bytes], Terminus] = {}
         self._undecided: Login | Open | None = None
         self._error: Error | None = None  # of our close
-        self._spoken = False  # something that can be read has come
+        self._spoken = False  # a valid frame or header has arrived
         super().__init__(now, options or ConnectionOptions(), ConnectionState.START)
         self._configure(self.options, Acknowledged)
         self._channel_max = self.options.sessions - 1
@@ -226,21 +226,21 @@ class Endpoint(endpoint.Endpoint[ConnectionState], ConnectionFlows):
         return []
 
     def _waits(self, event: Attaching) -> bool:
-        """Does the peer still wait for the answer? Raises LocalProtocolError if it has been given."""
+        """True if the peer still waits for the answer. Raises LocalProtocolError if it was given before."""
         if event.answered:
             raise LocalProtocolError("this attach has been answered")
         return event.link.attaching is event and event.link.session.mapped
 
     def reject(self, delivery: Incoming, error: Error | None = None) -> None:
-        """The message is wrong, and no one can use it (3.4.3)."""
+        """Answer `rejected`: the message is invalid (3.4.3)."""
         delivery.link.settle(delivery, Rejected(error=error), None)
 
     def release(self, delivery: Incoming) -> None:
-        """The message was not used and can go elsewhere (3.4.4)."""
+        """Answer `released`: the message was not processed and can be delivered again (3.4.4)."""
         delivery.link.settle(delivery, _RELEASED, None)
 
     def modify(self, delivery: Incoming, **fields: Any) -> None:
-        """The message was not used and is changed: `delivery_failed`, `undeliverable_here`, `message_annotations` (3.4.5)."""
+        """Answer `modified`, with the fields `delivery_failed`, `undeliverable_here`, `message_annotations` (3.4.5)."""
         delivery.link.settle(delivery, build(Modified, **fields), None)
 
     def settle(self, delivery: Incoming, state: State, *, settled: bool | None = None) -> None:
@@ -308,18 +308,18 @@ class Endpoint(endpoint.Endpoint[ConnectionState], ConnectionFlows):
             self.put(_EMPTY)
 
     def check(self, kind: str) -> None:
-        """Raises LocalProtocolError if this may not be sent now."""
+        """Raise LocalProtocolError if this performative is not legal now."""
         if not self._opened:
             transition = SENDS[self.role, self._state, kind]
             if isinstance(transition, Violation):
                 raise LocalProtocolError(transition.rule, reply=transition.condition)
 
     def check_pending(self, size: int) -> None:
-        """Raises LocalProtocolError if the peer does not take what is queued."""
+        """Raise LocalProtocolError if too many bytes are queued."""
         self._check_pending(size)
 
     def note(self, terminus: Terminus, tag: bytes) -> None:
-        """What a terminus knows of a delivery has changed."""
+        """Note a change of a delivery in a Terminus, for `changes`."""
         if self.options.journaled:
             self._changes[terminus.table, tag] = terminus
 
@@ -359,7 +359,7 @@ class Endpoint(endpoint.Endpoint[ConnectionState], ConnectionFlows):
             at += 1
 
     def _take(self, message: Any, events: list[Event]) -> None:
-        """A message in any state."""
+        """Handle a frame in any state."""
         kind = kind_of(message)
         if self.sasl_state not in (None, SaslState.DONE) or kind.lower().startswith("sasl"):
             self._take_sasl(kind, message, events)
@@ -447,7 +447,7 @@ class Endpoint(endpoint.Endpoint[ConnectionState], ConnectionFlows):
         raise NotImplementedError
 
     def _learn(self, message: Open) -> None:
-        """What the peer's open says. Raises RemoteProtocolError if we cannot keep to it."""
+        """Take the limits of the peer's open. Raises RemoteProtocolError if we cannot meet them."""
         size = UNLIMITED if message.max_frame_size is None else message.max_frame_size
         if size < SMALLEST_FRAME:
             raise RemoteProtocolError(f"max-frame-size {size} is below 512 (2.7.1)", reply="amqp:invalid-field")
@@ -477,7 +477,7 @@ class Endpoint(endpoint.Endpoint[ConnectionState], ConnectionFlows):
         events.append(Connected(self.negotiated, remote))
 
     def _make_open(self, **fields: Any) -> Open:
-        """Our open: what the host gives, and our limits."""
+        """Build our open from the host's fields and our limits."""
         idle = self.options.idle_timeout
         limits = {
             "max_frame_size": self.options.frame_size,
@@ -535,10 +535,10 @@ class Endpoint(endpoint.Endpoint[ConnectionState], ConnectionFlows):
         return self._tell(str(code), str(error)) if code else None
 
     def _answer_header(self) -> None:
-        """Say which protocol is spoken here."""
+        """Send the header of the protocol that is supported here."""
 
     def _tell(self, code: str, reason: str) -> str | None:
-        """The connection cannot go on: close it with an error (2.4.3)."""
+        """Send close with an error (2.4.3)."""
         if self.sasl_state not in (None, SaslState.DONE) or self._closing:
             return None
         transition = SENDS[self.role, self._state, "close"]

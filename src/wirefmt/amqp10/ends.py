@@ -83,7 +83,7 @@ class End:
             self.ready.set_result(None)
 
     def lost(self, error: Exception, *, final: bool) -> None:
-        """The link is gone; final: and does not come back."""
+        """The link is gone. `final`: it will not be attached again."""
         self.link = None
         if final:
             self.error = error
@@ -126,7 +126,7 @@ class End:
             await self.close()
 
     def finish(self) -> None:
-        """The host is done in good order: what it has in hand counts as accepted."""
+        """The `async with` block ended without an exception: the last delivery counts as accepted."""
 
     def check(self) -> None:
         if self.error is not None:
@@ -270,7 +270,7 @@ class Sender(End):
 
     @property
     def _held(self) -> bool:
-        """Messages of an earlier process go to the same target, and come first."""
+        """True while messages of an earlier process for the same target have to be sent first."""
         earlier = self.client._earlier
         return bool(earlier) and earlier.get(encode_value(self._target), self) is not self
 
@@ -337,7 +337,7 @@ class Sender(End):
 
 
 class Earlier(Sender):
-    """Sends what an earlier process has left in the journal for a target. Other senders of the target wait for its end."""
+    """Sends the messages of an earlier process in the journal for one target. Other senders of the target wait until it ends."""
 
     def __init__(self, client: Client, name: str, target: Any) -> None:
         super().__init__(client, name, target, None, False, {})
@@ -443,15 +443,15 @@ class Receiver(End):
         return self._answer(delivery, lambda c: c.accept(delivery))
 
     def reject(self, delivery: Incoming, error: Error | None = None) -> bool:
-        """The message is wrong, and no one can use it."""
+        """Answer `rejected`: the message is invalid."""
         return self._answer(delivery, lambda c: c.reject(delivery, error))
 
     def release(self, delivery: Incoming) -> bool:
-        """The message was not used, and can go elsewhere."""
+        """Answer `released`: the message was not processed and can be delivered again."""
         return self._answer(delivery, lambda c: c.release(delivery))
 
     def modify(self, delivery: Incoming, **fields: Any) -> bool:
-        """The message was not used, and is changed: `delivery_failed`, `undeliverable_here`, `message_annotations`."""
+        """Answer `modified`, with the fields `delivery_failed`, `undeliverable_here`, `message_annotations`."""
         return self._answer(delivery, lambda c: c.modify(delivery, **fields))
 
     def settle(self, delivery: Incoming, state: State, *, settled: bool | None = None) -> bool:
@@ -465,7 +465,7 @@ class Receiver(End):
         return there
 
     def grant(self, credit: int) -> None:
-        """Want so many messages from now on; for receivers made with credit 0."""
+        """Set the credit: the number of messages that may arrive from now on. For receivers made with credit 0."""
         self.check()
         if self.link is None:
             raise ConnectionLost("there is no connection")

@@ -14,12 +14,12 @@ from wirefmt.errors import LocalProtocolError
 if TYPE_CHECKING:
     from wirefmt.amqp10.sessions import Session
 
-#: Bytes that the other fields of an attach, and its unsettled map's frame, take at most: what remains is for the map.
+#: The most bytes of an attach without its unsettled map.
 ATTACH_ROOM: Final = 4096
 
 
 class Fault(Exception):
-    """The peer has broken a rule of a session or a link. The rest of the connection works on."""
+    """A violation by the peer that ends a session or a link. The rest of the connection continues."""
 
     def __init__(self, condition: str, description: str, link: Link | None = None) -> None:
         super().__init__(description)
@@ -76,7 +76,7 @@ class Link:
         return f"<{type(self).__name__} {self.name!r}: {self.state.value}>"
 
     def freeze(self) -> None:
-        """Nothing more can be sent: the session or the connection is being ended."""
+        """Stop sending: the session or the connection is ending."""
         self.attached = False
 
     @property
@@ -103,14 +103,14 @@ class Link:
         self.put_detach(error, closed)
 
     def check(self, kind: str) -> None:
-        """Raises LocalProtocolError if this may not be sent now."""
+        """Raise LocalProtocolError if this performative is not legal now."""
         self.session.check(kind)
         transition = LINK_SENDS[self.role, self._state, kind]
         if isinstance(transition, Violation):
             raise LocalProtocolError(transition.rule, reply=transition.condition)
 
     def ask(self) -> None:
-        """Ask the peer for its state of the link: a flow with echo."""
+        """Request the peer's state of the link with a flow that has `echo`."""
         self.check("flow")
         self.echo = True
         self.session.dirty[self] = None
@@ -119,14 +119,14 @@ class Link:
         self.handle = handle
 
     def wait(self, attaching: Attaching | None) -> None:
-        """The host has to decide about an attach, or has decided."""
+        """Store the event that waits for the host's decision; None: the host has decided."""
         self.session.connection.attaching += (attaching is not None) - (self.attaching is not None)
         self.attaching = attaching
 
     # ---- out
 
     def put_attach(self, fields: dict[str, Any], unsettled: Attach | None) -> None:
-        """Attach, with the unsettled deliveries. `unsettled`: the peer's attach, if it has come."""
+        """Send attach with the unsettled deliveries. `unsettled`: the peer's attach if it was received."""
         session = self.session
         mine: dict[bytes, Any] | None = None
         if self.terminus is not None and (self.terminus.established or unsettled is not None):
@@ -158,7 +158,7 @@ class Link:
         session.connection.put(frame)
 
     def note_incomplete(self, incomplete: bool) -> None:
-        """Our attach has an unsettled map; incomplete: it lists a part of the deliveries."""
+        """Our attach was sent. `incomplete`: its unsettled map lists only some of the deliveries."""
 
     def _unsettled_map(self) -> dict[bytes, Any]:
         raise NotImplementedError
@@ -183,7 +183,7 @@ class Link:
     # ---- in
 
     def receive(self, kind: str, message: Any, events: list[Event]) -> None:
-        """A performative for this link, in any state."""
+        """Handle a performative for this link in any state."""
         transition = LINK_RECEIVES[self.role, self._state, kind]
         if isinstance(transition, Violation):
             of_link = transition.condition.startswith("amqp:link:")
@@ -201,12 +201,12 @@ class Link:
                 self.on_detach(message, events)
 
     def count_dropped(self, message: Transfer) -> None:
-        """A transfer for a link that we have detached: its delivery-id is used up in any case."""
+        """Count a transfer for a link that we have detached: its delivery-id is used."""
         if message.delivery_id is not None:
             self.session.last_remote_id = message.delivery_id
 
     def on_attach(self, message: Attach, events: list[Event]) -> None:
-        """The peer's attach, ours has been sent."""
+        """Handle the peer's attach after ours was sent."""
         self.remote = message
         self.remote_handle = message.handle
         if self._state is not LinkState.ATTACH_SENT:  # it has crossed our detach
@@ -229,7 +229,7 @@ class Link:
             self.snd_settle_mode = MIXED if message.snd_settle_mode is None else message.snd_settle_mode
 
     def learn(self, message: Attach) -> None:
-        """What the peer's attach says of counting."""
+        """Take the initial values of counters and limits from the peer's attach."""
 
     def resume(self, message: Attach, events: list[Event]) -> None:
         """Compare the unsettled maps (2.6.13)."""
@@ -261,7 +261,7 @@ class Link:
             )
 
     def fail(self, error: Error, events: list[Event]) -> None:
-        """The peer has broken a rule of the link: detach it (2.6.5)."""
+        """Detach the link because of a violation by the peer (2.6.5)."""
         if self._state is LinkState.ATTACH_RCVD:
             self.session.answer(self)
         self.put_detach(error, True)
@@ -272,5 +272,5 @@ class Link:
     def leave(
         self, closed: bool, error: Error | None
     ) -> tuple[tuple[Outgoing, ...], tuple[Outgoing, ...], tuple[Incoming, ...]]:
-        """Take the link's deliveries out of the session: what is resumable, what is lost, what the host gets back."""
+        """Remove the link's deliveries from the session. Returns those that are resumable, lost, and returned to the host."""
         raise NotImplementedError

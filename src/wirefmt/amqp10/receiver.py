@@ -69,7 +69,7 @@ class Receiver(Link, ReceiverFlows):
     # ---- for the host
 
     def grant(self, credit: int) -> None:
-        """Want so many messages from now on, in place of what was wanted before (2.6.7).
+        """Set the credit: the number of messages that may arrive from now on (2.6.7).
 
         Raises LocalProtocolError if the link is not attached or is being drained.
         """
@@ -81,7 +81,7 @@ class Receiver(Link, ReceiverFlows):
         self._grant(credit)
 
     def keep(self, window: int) -> None:
-        """Give credit for so many messages, and renew it by itself as they are settled. 0: no more by itself."""
+        """Set the credit to `window` and renew it automatically as deliveries are settled. 0: stop renewing."""
         self.check("flow")
         self.window = window
         self._half = window // 2 if window else -1
@@ -89,7 +89,7 @@ class Receiver(Link, ReceiverFlows):
             self.session.dirty[self] = None
 
     def drain(self) -> None:
-        """Ask for what there is now; `Drained` follows, and the credit is 0. Until then no credit can be given.
+        """Ask the sender to use or return all credit; `Drained` follows, and the credit is 0. Until then no credit can be given.
 
         Raises LocalProtocolError if the link is not attached.
         """
@@ -105,7 +105,7 @@ class Receiver(Link, ReceiverFlows):
         self.session.dirty[self] = None
 
     def renew(self) -> None:
-        """Give credit again, if enough of the window is free."""
+        """Renew the credit if enough of the window is free."""
         want = self.window - len(self.unsettled)
         if self.draining or want <= self.credit or self.credit > self._half:
             return
@@ -123,7 +123,7 @@ class Receiver(Link, ReceiverFlows):
     # ---- in
 
     def _broken(self, rule: str) -> Fault:
-        """A transfer breaks a rule."""
+        """The Fault for a transfer that violates a rule."""
         if rule in RULES:
             return Fault(*RULES[rule], self)
         return Fault(*RULES_OF_SESSIONS[rule])
@@ -172,13 +172,13 @@ class Receiver(Link, ReceiverFlows):
         raise LocalProtocolError("the delivery has been answered, or wants no answer")
 
     def _check_state(self, state: State) -> None:
-        """Raises LocalProtocolError if this is no delivery-state, or does not fit into a frame of the peer."""
+        """Raise LocalProtocolError if this is not a delivery-state, or is too large for a frame of the peer."""
         made = build(Disposition, role=True, first=MASK, last=MASK, settled=True, state=state)
         if len(made.encode()) > self.session.connection.frame_limit:
             raise LocalProtocolError("the state does not fit into a frame of the peer (2.7.1)")
 
     def _note_state(self, delivery: Incoming) -> None:
-        """The host has answered, the sender has not settled, and the link has a Terminus."""
+        """Keep the host's answer in the Terminus until the sender settles."""
         terminus = self.terminus
         assert terminus is not None
         terminus.incoming[delivery.delivery_tag] = delivery.state
@@ -186,7 +186,7 @@ class Receiver(Link, ReceiverFlows):
         self.session.connection.note(terminus, delivery.delivery_tag)
 
     def _forget_kept(self, delivery: Incoming) -> None:
-        """A delivery is settled, and the link has a Terminus."""
+        """Remove a settled delivery from the Terminus."""
         terminus = self.terminus
         assert terminus is not None
         terminus.incoming.pop(delivery.delivery_tag, None)
@@ -194,7 +194,7 @@ class Receiver(Link, ReceiverFlows):
         self.session.connection.unnote(terminus, delivery.delivery_tag)
 
     def settled_by_peer(self, delivery: Incoming, state: State, events: list[Event]) -> None:
-        """The sender settles a delivery, in the state that it tells or in ours."""
+        """The sender settles a delivery, with the state that it sends or else with ours."""
         self.forget(delivery)
         events.append(Settled(delivery, self, delivery.delivery_tag, delivery.state if state is None else state))
 
@@ -214,7 +214,7 @@ class Receiver(Link, ReceiverFlows):
                 events.append(Settled(delivery, self, tag, state))
 
     def _resume_one(self, delivery: Incoming, events: list[Event]) -> bool:
-        """The sender resumes a delivery. True: it is no event of its own."""
+        """Handle a resumed delivery. True: it makes no `Incoming` event."""
         terminus, session = self.terminus, self.session
         assert terminus is not None
         tag = delivery.delivery_tag

@@ -90,7 +90,7 @@ class Sender(Link, SenderFlows):
             session.connection.note(self.terminus, delivery.delivery_tag)
 
     def abort(self, delivery: Outgoing) -> None:
-        """Give up a message that was begun with `more`. Nothing is heard of it (2.7.5).
+        """Abort a message that was begun with `more`. It has no outcome (2.7.5).
 
         Raises LocalProtocolError if it is not the open one, or a part still waits for the window.
         """
@@ -176,7 +176,7 @@ class Sender(Link, SenderFlows):
         return tail
 
     def _keep(self, delivery: Outgoing, payload: bytes, more: bool) -> None:
-        """A delivery begins, and the link has a Terminus."""
+        """Keep a new delivery in the Terminus."""
         terminus = self.terminus
         assert terminus is not None
         delivery.payload = payload
@@ -185,14 +185,14 @@ class Sender(Link, SenderFlows):
             self.session.connection.note(terminus, delivery.delivery_tag)
 
     def _forget_kept(self, delivery: Outgoing) -> None:
-        """A delivery is settled, and the link has a Terminus."""
+        """Remove a settled delivery from the Terminus."""
         terminus = self.terminus
         assert terminus is not None
         if terminus.outgoing.pop(delivery.delivery_tag, None) is not None:
             self.session.connection.unnote(terminus, delivery.delivery_tag)
 
     def _cut_short(self, delivery: Outgoing) -> None:
-        """The receiver knows enough of a message whose parts are being sent: the rest need not be sent."""
+        """End a message whose parts are being sent: the receiver has settled it."""
         job = self.session.job
         if job is not None and job.delivery is delivery:
             self.open = None
@@ -217,7 +217,7 @@ class Sender(Link, SenderFlows):
         return {tag: delivery.state for tag, delivery in self.terminus.outgoing.items()}
 
     def reopened(self, events: list[Event]) -> None:
-        """Something that closes the window may have gone."""
+        """Report `WindowOpened` if the host waits for it and messages can be sent again."""
         if self._resuming:
             self._resume_some()
         if self._drained and self.session.job is None and not self._resuming:
@@ -233,7 +233,7 @@ class Sender(Link, SenderFlows):
     # ---- in
 
     def tell(self, events: list[Event]) -> None:
-        """The host learns what the receiver wants. Its flow may have come before the attach was answered."""
+        """Report what the receiver asks for. Its flow may have arrived before the attach was answered."""
         self.reopened(events)
         if self.draining:
             events.append(DrainRequested(self, max(self.credit, 0)))
@@ -309,7 +309,9 @@ class Sender(Link, SenderFlows):
             if known:
                 try:
                     tail = self._checked_tail(delivery.local, True, False)
-                except LocalProtocolError:  # a large state: the receiver has told it, and need not hear it again
+                except (
+                    LocalProtocolError
+                ):  # the state is too large; the receiver has sent it to us, so it can be left out
                     tail = self._checked_tail(None, True, False)
             self._start(delivery, tail, delivery.payload[max(start, 0) :] if start >= 0 else b"", False)
             if start < 0:
@@ -325,7 +327,7 @@ class Sender(Link, SenderFlows):
         for delivery in mine:
             if delivery.delivery_id is not None:
                 session.outgoing.settle(delivery.delivery_id)
-                delivery.state = delivery.state  # the session may know it for a range
+                delivery.state = delivery.state  # the session may hold it as a range
                 delivery.delivery_id = None
         self.unsettled.clear()
         self._resuming.clear()

@@ -39,7 +39,7 @@ class Peer(aio.Peer):
     connection: ServerConnection
 
     def update(self) -> None:
-        """A session or link of the connection has been called."""
+        """Write what calls of a session or link have queued."""
         self.driver.update()
 
     def accept(self, event: Any, **answer: Any) -> None:
@@ -51,17 +51,17 @@ class Peer(aio.Peer):
         self.driver.update(self.connection.refuse(event, error))
 
     def reject(self, delivery: Incoming, error: Error | None = None) -> None:
-        """The message is wrong."""
+        """Answer `rejected`: the message is invalid."""
         self.connection.reject(delivery, error)
         self.driver.update()
 
     def release(self, delivery: Incoming) -> None:
-        """The message was not used."""
+        """Answer `released`: the message was not processed."""
         self.connection.release(delivery)
         self.driver.update()
 
     def modify(self, delivery: Incoming, **fields: Any) -> None:
-        """The message was not used and is changed."""
+        """Answer `modified`."""
         self.connection.modify(delivery, **fields)
         self.driver.update()
 

@@ -176,17 +176,17 @@ class Session(SessionFlows):
         self._put_end(error)
 
     def ask(self) -> None:
-        """Ask the peer for its state of the session: a flow with echo."""
+        """Request the peer's state of the session with a flow that has `echo`."""
         self.check("flow")
         self.connection.put(self._flow(echo=True))
 
     @property
     def undecided(self) -> int:
-        """Attaches and deliveries that wait for the host, or whose settlement is awaited."""
+        """The number of attaches and deliveries that wait for the host or for settlement."""
         return sum(link.attaching is not None for link in self._remote_links.values()) + len(self.incoming)
 
     def check(self, kind: str) -> None:
-        """Raises LocalProtocolError if this may not be sent now."""
+        """Raise LocalProtocolError if this performative is not legal now."""
         self.connection.check(kind)
         transition = SESSION_SENDS[self.connection.role, self._state, kind]
         if isinstance(transition, Violation):
@@ -261,7 +261,7 @@ class Session(SessionFlows):
         return self._names.get((name, sends))
 
     def accept(self, event: Attaching, fields: dict[str, Any], terminus: Terminus | None, events: list[Event]) -> None:
-        """The host takes a link of the peer."""
+        """Accept a link of the peer."""
         link, message = event.link, event.message
         self.check("attach")
         self._hold(link, terminus)
@@ -316,7 +316,7 @@ class Session(SessionFlows):
     # ---- in
 
     def receive(self, kind: str, message: Any, events: list[Event]) -> None:
-        """A performative for this session."""
+        """Handle a performative for this session."""
         transition = SESSION_RECEIVES[self.connection.role, self._state, kind]
         if isinstance(transition, Violation):
             raise RemoteProtocolError(transition.rule, reply=transition.condition)
@@ -362,7 +362,7 @@ class Session(SessionFlows):
             self.handle_max = min(self.handle_max, message.handle_max)
 
     def _on_begin(self, message: Begin, events: list[Event]) -> None:
-        """The answer to ours."""
+        """Handle the answer to our begin."""
         self._learn(message)
         if self._state is SessionState.BEGIN_SENT:
             self.state = SessionState.MAPPED
@@ -370,7 +370,7 @@ class Session(SessionFlows):
             self.flow_due = bool(self.links)  # flows before it had no next-incoming-id
 
     def freeze(self) -> None:
-        """Nothing more can be sent: the session or the connection is being ended."""
+        """Stop sending: the session or the connection is ending."""
         self.mapped = False
         self.job = None
         for link in self.links.values():
@@ -390,7 +390,7 @@ class Session(SessionFlows):
             events.append(SessionEnded(self, by, error, *self.leave(error)))
 
     def fail(self, error: Error, events: list[Event]) -> None:
-        """The peer has broken a rule of the session: end it (2.5.4)."""
+        """End the session because of a violation by the peer (2.5.4)."""
         self._put_end(error)
         self.gone = True
         events.append(SessionEnded(self, "local", error, *self.leave(error)))
@@ -403,7 +403,7 @@ class Session(SessionFlows):
         self.freeze()
 
     def leave(self, error: Error | None) -> tuple[tuple[Outgoing, ...], tuple[Outgoing, ...], tuple[Incoming, ...]]:
-        """All links are gone: what is resumable, lost and returned."""
+        """Remove all links. Returns the deliveries that are resumable, lost, and returned to the host."""
         found: tuple[list[Any], list[Any], list[Any]] = ([], [], [])
         links = {id(link): link for link in (*self.links.values(), *self._remote_links.values())}
         for link in links.values():
@@ -423,7 +423,7 @@ class Session(SessionFlows):
         return tuple(resumable), tuple(lost), tuple(returned)
 
     def _broken(self, rule: str) -> Fault:
-        """A transfer or a disposition breaks a rule."""
+        """The Fault for a transfer or disposition that violates a rule."""
         return Fault(*RULES[rule])
 
     def on_attach(self, message: Attach, events: list[Event]) -> None:
@@ -504,7 +504,7 @@ class Session(SessionFlows):
                 link.reopened(events)
 
     def _tell(self, first: int, last: int, state: State, events: list[Event]) -> None:
-        """The receiver tells a state that is no outcome (3.4.1)."""
+        """Store a state that is not an outcome (3.4.1)."""
         span = self.outgoing.span(first, last)
         if span is None:
             return
@@ -522,7 +522,7 @@ class Session(SessionFlows):
     # ---- out
 
     def flush(self) -> None:
-        """Answers and flows of this turn, merged."""
+        """Write the merged dispositions and flows of this turn."""
         self._put_answers()
         if self.told is not None and not self.told.renew():
             self.told = None

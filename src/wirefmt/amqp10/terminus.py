@@ -1,4 +1,4 @@
-"""What outlives a link: deliveries that are not settled (2.6.13)."""
+"""The unsettled deliveries of a link, which outlive it (2.6.13)."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Terminus:
                 return number, tag
 
     def put(self, tag: bytes) -> Change:
-        """The record of what is known of a delivery now."""
+        """The record of a delivery's current state."""
         return Change("put", self.table, tag, self._value(tag))
 
     def delete(self, tag: bytes) -> Change:
@@ -65,7 +65,7 @@ class Terminus:
         return encode_value(List(items))
 
     def snapshot(self) -> bytes:
-        """All of it, for `restore`."""
+        """All deliveries as bytes, for `restore`."""
         tags = self.outgoing if self.role == "sender" else self.incoming
         records = [[tag, self._value(tag)] for tag in tags]
         return encode_value(

@@ -1,4 +1,4 @@
-"""States that are no outcomes, told of ranges of deliveries (2.7.6)."""
+"""States that are not outcomes, stored as ranges of deliveries (2.7.6)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FAR: Final = 1 << 20
 
 
 class Told:
-    """The states that the receiver has told, as ranges of delivery-ids that do not overlap.
+    """The states that the receiver has sent, as ranges of delivery-ids that do not overlap.
 
     A disposition costs the ranges that it replaces, and adds two at most: not the deliveries that it names. Memory is
     bounded by the deliveries that are not settled.
@@ -44,12 +44,12 @@ class Told:
         return serial_distance(self._origin, number)
 
     def find(self, number: int) -> State:
-        """The state told of a delivery-id, or None."""
+        """The state of a delivery-id, or None."""
         at = bisect_right(self._starts, self._position(number)) - 1
         return self._states[at] if at >= 0 and self._position(number) <= self._ends[at] else None
 
     def tell(self, first: int, last: int, state: State) -> bool:
-        """A disposition names these deliveries. False: all of them had this state."""
+        """Store the state of the deliveries that a disposition names. False: all of them had this state."""
         starts, ends, states = self._starts, self._ends, self._states
         start, end = self._position(first), self._position(last)
         low = bisect_left(ends, start)
@@ -70,13 +70,13 @@ class Told:
         return True
 
     def renew(self) -> bool:
-        """Now and then, since delivery-ids wrap. False: no range is left."""
+        """Call this regularly, because delivery-ids wrap. False: no range is left."""
         if self._position(self._session.next_delivery_id) > FAR:
             self._drop_empty()
         return bool(self._starts)
 
     def _drop_empty(self) -> None:
-        """Forget ranges without a delivery, and count from now on."""
+        """Drop ranges without a delivery, and move the origin to the next delivery-id."""
         session = self._session
         moved = self._position(session.next_delivery_id)
         held = set()

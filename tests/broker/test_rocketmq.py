@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
-from lib.loopback import run, until
+from lib.loopback import HOST, run, until
 from lib.rocketmq_served import served
 from wirefmt import rocketmq
 from wirefmt.broker.rocketmq import MOST_RETRIES
@@ -61,5 +63,42 @@ def test_delayed_messages_count() -> None:
             await client.producer("P").send(TOPIC, bytes(1000), delay_level=1)
             await until(lambda: any(queue.messages for queue in broker.topics[TOPIC]))
             assert 1000 < broker.stored_bytes < 1500
+
+    run(test())
+
+
+def test_a_new_group_starts_with_the_first_message_as_long_as_it_is_there() -> None:
+    """As the real broker's ConsumerManageProcessor: a consumer that would begin with the last message, which is what most do,
+    does not miss what was sent right before it came."""
+
+    async def test() -> None:
+        async with served(queue_messages=2) as (broker, server, address), rocketmq.connect(address) as client:
+
+            async def asked(queue_id: int, zero: bool | None = None, topic: str = TOPIC) -> tuple[int, int | None]:
+                header = rocketmq.QueryConsumerOffsetRequestHeader(
+                    consumer_group="G", topic=topic, queue_id=queue_id, set_zero_if_not_found=zero
+                )
+                raw = rocketmq.RemotingCommand(code=14, header=header, opaque=77).encode()
+                reader, writer = await asyncio.open_connection(HOST, server.port)
+                writer.write(raw)
+                size = await reader.readexactly(4)
+                answer = rocketmq.decode(size + await reader.readexactly(int.from_bytes(size, "big")))
+                writer.close()
+                offset = dict(answer.ext_fields or {}).get("offset")
+                return answer.code, None if offset is None else int(offset)
+
+            producer = client.producer("P")
+            assert await asked(0, topic="None") == (22, None)
+            await producer.send(TOPIC, b"0")
+            queues = broker.topics[TOPIC]
+            (first,) = (number for number, queue in enumerate(queues) if queue.messages)
+            assert await asked(first) == (0, 0)
+            assert await asked(first, zero=True) == (0, 0)
+            assert await asked(first, zero=False) == (22, None)  # QUERY_NOT_FOUND
+            assert await asked(len(queues)) == (22, None)
+            for n in range(3 * len(queues)):  # the first ones are dropped
+                await producer.send(TOPIC, b"%d" % n)
+            assert queues[first].base
+            assert await asked(first) == (22, None)
 
     run(test())

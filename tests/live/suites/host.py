@@ -73,7 +73,8 @@ def certificate(folder: Path, key_name: str = "key.pem", name: str = "certificat
     key, chain = folder / key_name, folder / name
     subprocess.run(
         ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2",
-         "-keyout", str(key), "-out", str(chain), "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1"],
+         "-keyout", str(key), "-out", str(chain), "-subj", "/CN=localhost",
+         "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1"],
         check=True, capture_output=True,
     )  # fmt: skip
     return key, chain

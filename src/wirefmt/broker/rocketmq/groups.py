@@ -178,7 +178,12 @@ class Groups(Core):
         header = event.decode_header(rocketmq.QueryConsumerOffsetRequestHeader)
         offset = self.offsets.get((header.consumer_group, header.topic, header.queue_id))
         if offset is None:
-            return Answer(QUERY_NOT_FOUND, remark="Not found, maybe this group consumer boot first")
+            # a new group starts with the first message as long as that is there, whatever the consumer would choose
+            queues = self.topics.get(header.topic, ())
+            queue = queues[header.queue_id] if 0 <= header.queue_id < len(queues) else None
+            if header.set_zero_if_not_found is False or queue is None or queue.base or not queue.messages:
+                return Answer(QUERY_NOT_FOUND, remark="Not found, maybe this group consumer boot first")
+            offset = 0
         return Answer(header=rocketmq.QueryConsumerOffsetResponseHeader(offset=offset))
 
     def _update_offset(self, peer: Peer, event: RemotingCommand) -> Answer:

@@ -199,7 +199,7 @@ def test_a_topic_that_comes_later_is_found() -> None:
         broker = Broker()
         async with await nsq.serve(broker, port=0) as server:
             lookup = await broker.serve_lookup(server.port)
-            url = f"http://127.0.0.1:{lookup.sockets[0].getsockname()[1]}"
+            url = f"http://127.0.0.1:{lookup.port}"
             client = nsq.connect(
                 lookup=[url, "http://127.0.0.1:1"], lookup_interval=0.05
             )  # nobody is at the second one
@@ -208,7 +208,7 @@ def test_a_topic_that_comes_later_is_found() -> None:
                 broker.publish("late", b"x")
                 assert (await anext(messages)).body == b"x"
                 assert messages.connections == 1
-            lookup.close()
+            await lookup.close()
         broker.close()
 
     run(main())

@@ -322,13 +322,13 @@ def test_go_nsq_finds_our_server_by_lookup(go_nsq: Path) -> None:
         broker._look_up = noted  # type: ignore[method-assign]
         lookup = await broker.serve_lookup(port)
         try:
-            address = f"{HOST}:{lookup.sockets[0].getsockname()[1]}"
+            address = f"{HOST}:{lookup.port}"
             process = await asyncio.create_subprocess_exec(
                 str(go_nsq), f"{HOST}:{port}", "plain", address, stdout=asyncio.subprocess.PIPE
             )
             out, _ = await process.communicate()
         finally:
-            lookup.close()
+            await lookup.close()
         assert process.returncode == 0
         assert sorted(map(int, out.split())) == [1, 1, 5, 100_000]
         assert broker.counts["finished"] == 4

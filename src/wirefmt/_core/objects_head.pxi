@@ -92,17 +92,16 @@ cdef enum:
 
 @cython.final
 cdef class Writer:
-    cdef uint8_t* p
-    cdef size_t size, room
+    cdef Octets out
     cdef uint8_t start[WRITER_START]
     cdef int enlarge(self, size_t n) except -1
 
     cdef inline uint8_t* grow(self, size_t n) except NULL:
         """Append `n` octets. Returns where to write them."""
-        if n > self.room - self.size:
+        if n > self.out.room - self.out.size:
             self.enlarge(n)
-        self.size += n
-        return self.p + self.size - n
+        self.out.size += n
+        return self.out.at + self.out.size - n
 
     cdef inline int put_u8(self, uint8_t v) except -1:
         self.grow(1)[0] = v

@@ -164,34 +164,6 @@ cdef inline int source_needed_number(Problem* x, const SourceCol* s, int64_t row
     return source_number(x, s, row, low, high, v)
 
 
-cdef inline bint add_json_string(Octets* o, const Span* text) noexcept nogil:
-    """A string of JSON (RFC 8259, 7). False: ill-formed UTF-8."""
-    cdef uint32_t i, begin = 0
-    cdef size_t bad = 0
-    cdef uint8_t c
-    if not is_utf8(text.at, text.size, &bad):
-        return False
-    add_u8(o, c"\"")
-    for i in range(text.size):
-        c = text.at[i]
-        if c >= 0x20 and c != c"\"" and c != c"\\":
-            continue
-        add_octets(o, text.at + begin, i - begin)
-        begin = i + 1
-        add_u8(o, c"\\")
-        if c >= 0x20:
-            add_u8(o, c)
-        elif c == 0x08 or c == 0x09 or c == 0x0A or c == 0x0C or c == 0x0D:
-            add_u8(o, c"b" if c == 0x08 else c"t" if c == 0x09 else c"n" if c == 0x0A else c"f" if c == 0x0C else c"r")
-        else:
-            add_octets(o, b"u00", 3)
-            add_u8(o, c"0" + (c >> 4))
-            add_u8(o, b"0123456789abcdef"[c & 15])
-    add_octets(o, text.at + begin, text.size - begin)
-    add_u8(o, c"\"")
-    return True
-
-
 cdef inline int source_name(Problem* x, const SourceCol* s, int64_t row, const Text* names, int count, int* which) noexcept nogil:
     """Find a required string among the names. `which` is the index for the previous row, which is tried first, and gets the
     index for this one. -1: refused."""

@@ -39,20 +39,28 @@ cdef inline void add_hex(Octets* o, const uint8_t* p, size_t size) noexcept nogi
             to[2 * i + 1] = digits[p[i] & 15]
 
 
-cdef inline void add_json_string(Octets* o, const uint8_t* p, size_t size) noexcept nogil:
-    """UTF-8 as a string of JSON (RFC 8259, 7)."""
+cdef inline char json_letter(uint8_t c) noexcept nogil:
+    """The letter of the short escape of a control character; 0: it has none."""
+    return (c"b" if c == 0x08 else c"t" if c == 0x09 else c"n" if c == 0x0A else c"f" if c == 0x0C else
+            c"r" if c == 0x0D else 0)
+
+
+cdef inline void add_json_string(Octets* o, const uint8_t* p, size_t size, bint letters) noexcept nogil:
+    """UTF-8 as a string of JSON (RFC 8259, 7). letters: escape control characters by letters (\\n), if they have one."""
     cdef size_t i, begin = 0
+    cdef uint8_t escaped
     add_u8(o, c'"')
     for i in range(size):
         if p[i] >= 0x20 and p[i] != c'"' and p[i] != c"\\":
             continue
         add_octets(o, p + begin, i - begin)
         begin = i + 1
-        if p[i] < 0x20:
+        escaped = p[i] if p[i] >= 0x20 else <uint8_t>json_letter(p[i]) if letters else 0
+        if escaped:
+            add_u8(o, c"\\")
+            add_u8(o, escaped)
+        else:
             add_octets(o, <const uint8_t*>b"\\u00", 4)
             add_hex(o, p + i, 1)
-        else:
-            add_u8(o, c"\\")
-            add_u8(o, p[i])
     add_octets(o, p + begin, size - begin)
     add_u8(o, c'"')

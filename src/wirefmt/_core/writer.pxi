@@ -30,26 +30,19 @@ cdef int refuse_size16(Py_ssize_t size, str field) except -1:
 @cython.freelist(8)
 @cython.no_gc
 cdef class Writer:
-    """A buffer for output. The first WRITER_START octets need no allocation."""
+    """Octets with an interface for constructors: methods raise. The first WRITER_START octets need no allocation."""
 
     def __cinit__(self):
-        self.p = self.start
-        self.room = WRITER_START
+        self.out = octets_over(self.start, WRITER_START)
 
     def __dealloc__(self):
-        if self.p != self.start:
-            free(self.p)
+        free_octets(&self.out)
 
     cdef int enlarge(self, size_t n) except -1:
         """Make room for `n` more octets by allocating."""
-        cdef size_t room = max(self.room * 2, self.size + n)
-        cdef uint8_t* p = <uint8_t*>realloc(NULL if self.p == self.start else self.p, room)
-        if p == NULL:
+        if extend_octets(&self.out, n) == NULL:
             raise MemoryError
-        if self.p == self.start:
-            memcpy(p, self.start, self.size)
-        self.p = p
-        self.room = room
+        self.out.size -= n
         return 0
 
     cdef int put_buffer(self, object data, bint sized, str field) except -1:
@@ -77,14 +70,14 @@ cdef class Writer:
 
     cdef int insert_varint(self, size_t at) except -1:
         """Insert the number of octets from `at` on before them."""
-        cdef size_t n = self.size - at
+        cdef size_t n = self.out.size - at
         cdef size_t used
         if n > VARINT_MAX:
             raise EncodeError(f"{n} bytes, the limit is {VARINT_MAX}")
         used = <size_t>varint_size(<uint32_t>n)
         self.grow(used)
-        memmove(self.p + at + used, self.p + at, n)
-        store_varint(self.p + at, <uint32_t>n)
+        memmove(self.out.at + at + used, self.out.at + at, n)
+        store_varint(self.out.at + at, <uint32_t>n)
         return 0
 
 

@@ -66,16 +66,9 @@ cdef void amqp091_learn_client(Amqp091Flow* flow, const Amqp091FrameView* m) noe
     if not amqp091_find_entry(m.frame + m.value[a.slot], "connection_name", 15, &e) or e.letter != c"S" or e.size == 0:
         return
     amqp091_add_plain(&o, e.at, e.size)
-    extend_octets(&o, TEXT_PAD)
-    if o.failed:
-        free_octets(&o)
-        return
-    memset(o.at + o.size - <size_t>TEXT_PAD, 0, TEXT_PAD)
-    free(<void*>flow.client_id.at)
-    flow.held -= text_octets(&flow.client_id)
-    flow.client_id.at = o.at
-    flow.client_id.size = <int64_t>o.size - TEXT_PAD
-    flow.held += text_octets(&flow.client_id)
+    if not o.failed:
+        keep_text(&flow.client_id, o.at, o.size, &flow.held)
+    free_octets(&o)
 
 
 # ------------------------------------------------------------------------------------------------ methods

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from ssl import SSLContext
-from typing import Any, Protocol
+from typing import Any
 
 from wirefmt import amqp091
 from wirefmt.amqp091.connection import ServerConnection
@@ -81,20 +81,8 @@ class Peer(aio.Peer):
         self.driver.update(self.connection.close(code, reason))
 
 
-class Handler(Protocol):
-    """The host of all connections of a server, without tasks. Its methods do not wait."""
-
-    def handle(self, peer: Peer, event: Event) -> None:
-        """An event of `ServerConnection`, in order. An exception drops the client."""
-        ...
-
-    def writable(self, peer: Peer) -> None:
-        """The client takes bytes again: `peer.ready` is true."""
-        ...
-
-    def closed(self, peer: Peer) -> None:
-        """The transport is gone; `Disconnected` came before."""
-        ...
+#: The host of all connections of a server, without tasks: an object with these methods, which do not wait.
+Handler = aio.Handler[Peer, Event]
 
 
 async def serve(

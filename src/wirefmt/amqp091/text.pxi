@@ -148,7 +148,7 @@ cdef void amqp091_add_string(Octets* o, const uint8_t* p, uint32_t size) noexcep
     octets.at = p
     octets.size = size
     text_or_hex(&octets, room, &s)
-    add_json_string(o, s.at, s.size)
+    add_json_string(o, s.at, s.size, False)
 
 
 cdef void amqp091_add_integer(Octets* o, const Amqp091Entry* e) noexcept nogil:

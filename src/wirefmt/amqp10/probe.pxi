@@ -243,16 +243,9 @@ cdef void amqp10_learn_open(Amqp10Connection* c, int direction, const Amqp10Fram
         return
     memset(&o, 0, sizeof(o))
     amqp10_add_text(&o, &v)
-    extend_octets(&o, TEXT_PAD)
-    if o.failed:
-        free_octets(&o)
-        return
-    memset(o.at + o.size - <size_t>TEXT_PAD, 0, TEXT_PAD)
-    free(<void*>c.client_id.at)
-    c.held -= text_octets(&c.client_id)
-    c.client_id.at = o.at
-    c.client_id.size = <int64_t>o.size - TEXT_PAD
-    c.held += text_octets(&c.client_id)
+    if not o.failed:
+        keep_text(&c.client_id, o.at, o.size, &c.held)
+    free_octets(&o)
 
 
 # ------------------------------------------------------------------------------------------------ rows

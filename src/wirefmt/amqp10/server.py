@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
 from ssl import SSLContext
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from wirefmt.amqp10._codec import Error, Incoming
 from wirefmt.amqp10.connection import ServerConnection
@@ -75,20 +75,8 @@ class Peer(aio.Peer):
         self.driver.update(self.connection.close(error))
 
 
-class Handler(Protocol):
-    """The host of all connections of a server, without tasks. Its methods do not wait."""
-
-    def handle(self, peer: Peer, event: Event) -> None:
-        """An event of `ServerConnection`, in order. An exception drops the client."""
-        ...
-
-    def writable(self, peer: Peer) -> None:
-        """The client takes bytes again: `peer.ready` is true."""
-        ...
-
-    def closed(self, peer: Peer) -> None:
-        """The transport is gone; `Disconnected` came before."""
-        ...
+#: The host of all connections of a server, without tasks: an object with these methods, which do not wait.
+Handler = aio.Handler[Peer, Event]
 
 
 async def serve(

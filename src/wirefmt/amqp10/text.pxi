@@ -290,7 +290,7 @@ cdef void amqp10_add_json_string(Octets* o, const Octets* text) noexcept nogil:
     if text.failed:
         o.failed = True
     else:
-        add_json_string(o, text.at, text.size)
+        add_json_string(o, text.at, text.size, False)
 
 
 cdef void amqp10_add_octets_text(Octets* o, const uint8_t* p, size_t n, bint nul) noexcept nogil:

@@ -17,6 +17,7 @@ from wirefmt._core cimport (
 )
 from wirefmt._core.be cimport load_u16, load_u32, load_u64, store_u16, store_u32
 from wirefmt._core.cursor cimport Span
+from wirefmt._core.octets cimport BLOCK_OCTETS
 from wirefmt._core.status cimport Fault, NEED_DATA, OK, fault
 
 # pcap and pcapng blocks -> packet records

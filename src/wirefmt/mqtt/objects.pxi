@@ -489,8 +489,8 @@ cdef class Publish(Packet):
             if count < 0:
                 w = new_writer()
                 write_properties(w, properties, v, False)
-                area = w.p
-                area_size = w.size
+                area = w.out.at
+                area_size = w.out.size
             elif v == 5:
                 area_size = o.size - LENGTH_ROOM
                 length_size = <size_t>varint_size(<uint32_t>area_size)

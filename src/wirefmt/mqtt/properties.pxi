@@ -117,7 +117,7 @@ cdef tuple filters_of(const MqttPacketView* m):
 
 cdef int write_properties(Writer w, object properties, int version, bint of_will) except -1:
     """Property Length and properties; nothing before 5.0."""
-    cdef size_t at = w.size
+    cdef size_t at = w.out.size
     cdef list paths = WILL_PROPERTY_PATHS if of_will else PROPERTY_PATHS
     cdef PyObject* found
     cdef int identifier, type
@@ -307,6 +307,6 @@ cdef bytes new_packet(int first, size_t remaining, uint8_t** at):
 cdef bytes close_packet(Writer w, int type, int flags):
     """The packet of the octets written after its fixed header."""
     cdef uint8_t* at = NULL
-    cdef bytes octets = new_packet(type << 4 | flags, w.size, &at)
-    memcpy(at, w.p, w.size)
+    cdef bytes octets = new_packet(type << 4 | flags, w.out.size, &at)
+    memcpy(at, w.out.at, w.out.size)
     return octets

@@ -47,21 +47,6 @@ cdef void mqtt_flow_clear(MqttFlow* flow) noexcept nogil:
     flow.held = held
 
 
-cdef void learn_client_id(MqttFlow* flow, const Span* id) noexcept nogil:
-    cdef uint8_t* copy
-    if id.at == NULL or id.size == 0:
-        return
-    copy = <uint8_t*>calloc(1, id.size + TEXT_PAD)
-    if copy == NULL:
-        return
-    memcpy(copy, id.at, id.size)
-    free(<void*>flow.client_id.at)
-    flow.held -= text_octets(&flow.client_id)
-    flow.client_id.at = copy
-    flow.client_id.size = id.size
-    flow.held += text_octets(&flow.client_id)
-
-
 cdef MqttAlias* place_of(MqttAlias* rows, uint32_t room, uint32_t alias) noexcept nogil:
     """The alias' row, or the free row for it. There is always a free row."""
     cdef uint32_t at = keyed_place(alias, room)
@@ -363,9 +348,9 @@ cdef void learn_from(MqttFlow* flow, const MqttPacketView* p) noexcept nogil:
     if p.type == MQTT_CONNECT:
         mqtt_flow_clear(flow)
         flow.version = p.version
-        learn_client_id(flow, &p.client_identifier)
+        keep_text(&flow.client_id, p.client_identifier.at, p.client_identifier.size, &flow.held)
     elif p.type == MQTT_CONNACK and mqtt_find_property(&p.properties, MQTT_PROPERTY_ASSIGNED_CLIENT_IDENTIFIER, &v):
-        learn_client_id(flow, &v.value)
+        keep_text(&flow.client_id, v.value.at, v.value.size, &flow.held)
 
 
 cdef void mqtt_put_row(MessageTable t, int64_t row, const MqttPacketView* p, MqttFlow* flow, int direction) noexcept nogil:

@@ -8,7 +8,7 @@ from cpython.object cimport PyObject, PyTypeObject
 from cpython.unicode cimport PyUnicode_AsUTF8AndSize, PyUnicode_DecodeUTF8
 from libc.stdint cimport INT64_MAX, INT64_MIN, int32_t, int64_t, int8_t, uint16_t, uint32_t, uint64_t, uint8_t
 from libc.stdio cimport snprintf
-from libc.stdlib cimport calloc, free
+from libc.stdlib cimport free
 from libc.string cimport memchr, memcmp, memcpy, memset, strlen
 
 from wirefmt._core cimport (
@@ -16,10 +16,10 @@ from wirefmt._core cimport (
     DetailForm, DetailLine, Factory, FrameBatch, FrameDecoder, HEX_ROOM, Input, KEEP_FROM, MORE, MessageContext,
     MessageOps, MessageTable, NO, NO_TEXT, Outbox, Problem, Protocol, ProtocolTables, PyDescr_NewMember, PyMemberDef,
     READONLY, REFUSED_FAULT, REFUSED_MEMORY, REFUSED_NULL, ROW_MALFORMED, ROW_PARTIAL, SECRET_SHOWN_OCTETS,
-    SECRET_SHOWN_TEXT, STRICT_MODE, SourceCol, TEXT_PAD, T_ATTEMPTS, T_CLIENT_ID, T_CONSUMER_GROUP, T_DESTINATION,
-    T_KIND, T_MESSAGE_ID, T_OBJECT_EX, T_OPERATION, T_PAYLOAD_SIZE, T_PROTOCOL, T_REDELIVERED, T_VERSION, Text, Writer,
-    YES, add_json_string, ascii_octets, bare_object, close_list, copy_octets, detail_form, encode_error, factory_of,
-    fault_text, fill_view, hidden, holds_secret_member, is_secret_text, line_begin, line_binary, line_flag, line_number,
+    SECRET_SHOWN_TEXT, STRICT_MODE, SourceCol, T_ATTEMPTS, T_CLIENT_ID, T_CONSUMER_GROUP, T_DESTINATION, T_KIND,
+    T_MESSAGE_ID, T_OBJECT_EX, T_OPERATION, T_PAYLOAD_SIZE, T_PROTOCOL, T_REDELIVERED, T_VERSION, Text, Writer, YES,
+    ascii_octets, bare_object, close_list, copy_octets, detail_form, encode_error, factory_of, fault_text, fill_view,
+    hidden, holds_secret_member, is_secret_text, keep_text, line_begin, line_binary, line_flag, line_number,
     line_prose, line_signed, line_text, message_notes, message_octets, new_octets, new_writer, octets_of, open_list,
     pad_text, protocol_capsule, put_bool, put_i32, put_i64, put_line, put_octets, put_secret, put_span, put_struct,
     put_text, raise_fault, read_message, refuse, refuse_size, refuse_text, seal, secret_fields, set_factories,
@@ -31,6 +31,7 @@ from wirefmt._core.be cimport load_u16, load_u32, load_u64, store_u16, store_u32
 from wirefmt._core.cursor cimport Span
 from wirefmt._core.octets cimport Octets, add_octets, add_u32, add_u8
 from wirefmt._core.status cimport CommonOptions, Fault, NEED_DATA, Notes, OK, fault
+from wirefmt._core.text cimport add_json_string
 from wirefmt._core.utf8 cimport UTF8_ILL_FORMED, check_utf8, is_utf8
 
 from wirefmt.errors import EncodeError

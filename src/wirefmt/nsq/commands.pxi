@@ -77,7 +77,7 @@ cdef class Identify(Members):
                 raise TypeError(f"{name!r} is not a member that nsqd knows: pass it in `members`")
             pairs.append((name, known[name]))
         w.put_u8(0x0A)
-        at = w.size
+        at = w.out.size
         w.grow(4)
         nsq_write_json_members(w, pairs, 0)
         nsq_close_size(w, at, "body")

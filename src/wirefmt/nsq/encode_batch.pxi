@@ -210,6 +210,7 @@ cdef class RowEncoder(BatchEncoder):
         cdef char[24] digits
         cdef bint first = True
         cdef int64_t number = 0
+        cdef size_t bad = 0
         cdef Span v
         cdef int i
         add_u8(o, c"{")
@@ -225,8 +226,9 @@ cdef class RowEncoder(BatchEncoder):
             if NSQ_JSON_KIND[i] == NSQ_TYPE_STRING:
                 if source_span(&self.problem, f + i, row, 0x7FFFFFFF, &v):
                     return -1
-                if not add_json_string(o, &v):
+                if not is_utf8(v.at, v.size, &bad):
                     return refuse_text(&self.problem, f + i, "ill-formed UTF-8")
+                add_json_string(o, v.at, v.size, True)
             elif NSQ_JSON_KIND[i] == NSQ_TYPE_BOOLEAN:
                 if source_bit(f + i, row):
                     add_octets(o, b"true", 4)

@@ -33,19 +33,9 @@ cdef void nsq_keep_text(NsqFlow* flow, Text* kept, const Span* text) noexcept no
     """Keep a copy of a column's text; null if memory runs out."""
     cdef uint8_t[HEX_ROOM] hex
     cdef Span shown
-    cdef uint8_t* copy
-    if text.at == NULL or text.size == 0:
-        return
-    text_or_hex(text, hex, &shown)
-    copy = <uint8_t*>calloc(1, shown.size + TEXT_PAD)
-    if copy == NULL:
-        return
-    memcpy(copy, shown.at, shown.size)
-    free(<void*>kept.at)
-    flow.held -= text_octets(kept)
-    kept.at = copy
-    kept.size = shown.size
-    flow.held += text_octets(kept)
+    if text.size:
+        text_or_hex(text, hex, &shown)
+        keep_text(kept, shown.at, shown.size, &flow.held)
 
 
 # ------------------------------------------------------------------------------------------------ static tables

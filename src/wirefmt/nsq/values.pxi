@@ -26,7 +26,7 @@ cdef str nsq_json_text(const Span* raw):
             c = nsq_json_escape(&p, end)
             octets = chr(c).encode()
             w.put_octets(<const uint8_t*>PyBytes_AS_STRING(octets), <size_t>PyBytes_GET_SIZE(octets))
-    return PyUnicode_DecodeUTF8(<const char*>w.p, <Py_ssize_t>w.size, "replace")
+    return PyUnicode_DecodeUTF8(<const char*>w.out.at, <Py_ssize_t>w.out.size, "replace")
 
 
 cdef uint32_t nsq_json_escape(const uint8_t** at, const uint8_t* end) noexcept nogil:
@@ -215,7 +215,7 @@ cdef int nsq_write_number(Writer w, object value, str field) except -1:
 
 cdef int nsq_write_sized(Writer w, object data, str field) except -1:
     """Write the size of a buffer and its octets."""
-    cdef size_t at = w.size
+    cdef size_t at = w.out.size
     w.grow(4)
     w.put_buffer(data, False, field)
     return nsq_close_size(w, at, field)
@@ -223,8 +223,8 @@ cdef int nsq_write_sized(Writer w, object data, str field) except -1:
 
 cdef int nsq_close_size(Writer w, size_t at, str field) except -1:
     """Store the number of octets that follow the four at `at`."""
-    nsq_bound_size(w.size - at - 4, field)
-    store_u32(w.p + at, <uint32_t>(w.size - at - 4))
+    nsq_bound_size(w.out.size - at - 4, field)
+    store_u32(w.out.at + at, <uint32_t>(w.out.size - at - 4))
     return 0
 
 
@@ -235,4 +235,4 @@ cdef inline int nsq_bound_size(size_t size, str field) except -1:
 
 
 cdef bytes nsq_close(Writer w):
-    return PyBytes_FromStringAndSize(<const char*>w.p, <Py_ssize_t>w.size)
+    return PyBytes_FromStringAndSize(<const char*>w.out.at, <Py_ssize_t>w.out.size)

@@ -13,17 +13,17 @@ cdef tuple PHPMQ_PROFILES = ("present", "early")
 
 cdef int phpmq_write_packet(Writer w, int type, object content, str field) except -1:
     """A packet's header, and the octets of a buffer."""
-    cdef size_t at = w.size
+    cdef size_t at = w.out.size
     cdef size_t n
     cdef int i
     w.grow(PHPMQ_PACKET_HEADER)
     w.put_buffer(content, False, field)
-    n = w.size - at - PHPMQ_PACKET_HEADER
-    w.p[at] = c"P"
-    w.p[at + 1] = <uint8_t>(48 + type // 10)
-    w.p[at + 2] = <uint8_t>(48 + type % 10)
+    n = w.out.size - at - PHPMQ_PACKET_HEADER
+    w.out.at[at] = c"P"
+    w.out.at[at + 1] = <uint8_t>(48 + type // 10)
+    w.out.at[at + 2] = <uint8_t>(48 + type % 10)
     for i in range(PHPMQ_PACKET_HEADER - 1, 2, -1):
-        w.p[at + <size_t>i] = <uint8_t>(48 + n % 10)
+        w.out.at[at + <size_t>i] = <uint8_t>(48 + n % 10)
         n //= 10
     return 0
 
@@ -59,8 +59,8 @@ cdef bytes phpmq_octets(int type, object packets):
     if count > 99:
         raise EncodeError(f"packets: {count}, the limit is 99")
     header = b"H01%03d%02d" % (type, count)
-    memcpy(w.p, PyBytes_AS_STRING(header), PHPMQ_MESSAGE_HEADER)
-    return PyBytes_FromStringAndSize(<const char*>w.p, <Py_ssize_t>w.size)
+    memcpy(w.out.at, PyBytes_AS_STRING(header), PHPMQ_MESSAGE_HEADER)
+    return PyBytes_FromStringAndSize(<const char*>w.out.at, <Py_ssize_t>w.out.size)
 
 
 # ------------------------------------------------------------------------------------------------ messages

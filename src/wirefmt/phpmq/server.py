@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine
 from ssl import SSLContext
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from wirefmt.connection import aio
 from wirefmt.phpmq.connection import ServerConnection
@@ -45,20 +45,8 @@ class Peer(aio.Peer):
         self.driver.close()
 
 
-class Handler(Protocol):
-    """The host of all connections of a server, without tasks. Its methods do not wait."""
-
-    def handle(self, peer: Peer, event: Event) -> None:
-        """An event of `ServerConnection`, in order. An exception drops the client."""
-        ...
-
-    def writable(self, peer: Peer) -> None:
-        """The client takes bytes again: `peer.ready` is true."""
-        ...
-
-    def closed(self, peer: Peer) -> None:
-        """The transport is gone; `Disconnected` came before."""
-        ...
+#: The host of all connections of a server, without tasks: an object with these methods, which do not wait.
+Handler = aio.Handler[Peer, Event]
 
 
 async def serve(

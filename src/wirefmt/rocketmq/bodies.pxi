@@ -359,8 +359,8 @@ cdef class MessageExt:
         w.put_octets(<const uint8_t*>PyBytes_AS_STRING(text), <size_t>PyBytes_GET_SIZE(text))
         w.put_u16(<uint16_t>whole_number(len(props), 0x7FFF, "properties"))
         w.put_octets(<const uint8_t*>PyBytes_AS_STRING(props), <size_t>PyBytes_GET_SIZE(props))
-        store_u32(w.p, <uint32_t>w.size)
-        self.settle(PyBytes_FromStringAndSize(<const char*>w.p, <Py_ssize_t>w.size))
+        store_u32(w.out.at, <uint32_t>w.out.size)
+        self.settle(PyBytes_FromStringAndSize(<const char*>w.out.at, <Py_ssize_t>w.out.size))
 
     cdef int settle(self, bytes octets) except -1:
         cdef Fault f
@@ -703,7 +703,7 @@ cdef class Message:
         w.put_octets(<const uint8_t*>PyBytes_AS_STRING(self.body), <size_t>PyBytes_GET_SIZE(self.body))
         w.put_u16(<uint16_t>len(props))
         w.put_octets(<const uint8_t*>PyBytes_AS_STRING(props), <size_t>PyBytes_GET_SIZE(props))
-        return PyBytes_FromStringAndSize(<const char*>w.p, <Py_ssize_t>w.size)
+        return PyBytes_FromStringAndSize(<const char*>w.out.at, <Py_ssize_t>w.out.size)
 
     cdef tuple values(self):
         return self.body, self.properties_string, self.flag

@@ -241,7 +241,7 @@ cdef int write_binary_command(Writer w, object code, object language, object ver
     text = utf8_behind("" if remark is None else remark, &size, "remark")
     w.put_u32(<uint32_t>size)
     w.put_octets(text, <size_t>size)
-    at = w.size
+    at = w.out.size
     w.put_u32(0)
     for i in range(fields.count):
         field = &fields.at[fields.order[i]]
@@ -250,7 +250,7 @@ cdef int write_binary_command(Writer w, object code, object language, object ver
         text = field_text(field.value, digits, &size)
         w.put_u32(<uint32_t>size)
         w.put_octets(text, <size_t>size)
-    store_u32(w.p + at, <uint32_t>(w.size - at - 4))
+    store_u32(w.out.at + at, <uint32_t>(w.out.size - at - 4))
     return 0
 
 
@@ -312,19 +312,19 @@ cdef bytes command_octets(object code, object flag, object opaque, object remark
     finally:
         if fields.at != start:
             free(fields.at)
-    if w.size > 0xFFFFFF:
-        raise EncodeError(f"a header of {w.size} bytes, the limit is {0xFFFFFF}")
+    if w.out.size > 0xFFFFFF:
+        raise EncodeError(f"a header of {w.out.size} bytes, the limit is {0xFFFFFF}")
     block = b"" if body is None else take_block(body)
-    size = 8 + w.size + <size_t>PyBytes_GET_SIZE(block)
+    size = 8 + w.out.size + <size_t>PyBytes_GET_SIZE(block)
     if size > ROCKETMQ_FRAME_MAX:
         raise EncodeError(f"a frame of {size} bytes, the limit is {ROCKETMQ_FRAME_MAX}")
     octets = new_octets(size)
     p = <uint8_t*>PyBytes_AS_STRING(octets)
     store_u32(p, <uint32_t>(size - 4))
-    store_u32(p + 4, <uint32_t>w.size)
+    store_u32(p + 4, <uint32_t>w.out.size)
     p[4] = ROCKETMQ_BINARY if binary else ROCKETMQ_JSON
-    memcpy(p + 8, w.p, w.size)
-    memcpy(p + 8 + w.size, PyBytes_AS_STRING(block), <size_t>PyBytes_GET_SIZE(block))
+    memcpy(p + 8, w.out.at, w.out.size)
+    memcpy(p + 8 + w.out.size, PyBytes_AS_STRING(block), <size_t>PyBytes_GET_SIZE(block))
     return octets
 
 

@@ -274,18 +274,8 @@ cdef void rocketmq_remember(RocketmqConnection* c, int direction, const Rocketmq
 
 
 cdef void rocketmq_learn_client(RocketmqConnection* c, const Span* id) noexcept nogil:
-    cdef uint8_t* copy
-    if id.size == 0 or (c.client_id.size == id.size and memcmp(c.client_id.at, id.at, id.size) == 0):
-        return
-    copy = <uint8_t*>calloc(1, id.size + TEXT_PAD)
-    if copy == NULL:
-        return
-    memcpy(copy, id.at, id.size)
-    free(<void*>c.client_id.at)
-    c.held -= text_octets(&c.client_id)
-    c.client_id.at = copy
-    c.client_id.size = id.size
-    c.held += text_octets(&c.client_id)
+    if id.size and (c.client_id.size != id.size or memcmp(c.client_id.at, id.at, id.size) != 0):
+        keep_text(&c.client_id, id.at, id.size, &c.held)
 
 
 cdef void rocketmq_learn_from(RocketmqConnection* c, const RocketmqFrameView* m, const RocketmqText* slots) noexcept nogil:

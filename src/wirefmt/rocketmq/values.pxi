@@ -237,12 +237,12 @@ cdef int write_java_octets(Writer w, const uint8_t* p, size_t size) except -1:
     w.put_u8(c'"')
     while p < end:
         if limit - out < JAVA_STEP:
-            w.size -= <size_t>(limit - out)
+            w.out.size -= <size_t>(limit - out)
             room = min(6 * <size_t>(end - p), <size_t>JAVA_ROOM) + JAVA_STEP
             out = w.grow(room)
             limit = out + room
         write_java_step(&p, end, &out)
-    w.size -= <size_t>(limit - out)
+    w.out.size -= <size_t>(limit - out)
     return w.put_u8(c'"')
 
 
@@ -379,7 +379,7 @@ cdef str java_text(object value):
         return value
     w = new_writer()
     write_java(w, value, 0, 0)
-    return PyUnicode_DecodeUTF8(<const char*>w.p, <Py_ssize_t>w.size, NULL)
+    return PyUnicode_DecodeUTF8(<const char*>w.out.at, <Py_ssize_t>w.out.size, NULL)
 
 
 def encode_json(value, /, *, bint loose=False):
@@ -391,4 +391,4 @@ def encode_json(value, /, *, bint loose=False):
     """
     cdef Writer w = new_writer()
     write_java(w, value, JAVA_SORTED | (JAVA_LOOSE if loose else 0), 0)
-    return PyBytes_FromStringAndSize(<const char*>w.p, <Py_ssize_t>w.size)
+    return PyBytes_FromStringAndSize(<const char*>w.out.at, <Py_ssize_t>w.out.size)

@@ -7,27 +7,30 @@ from collections import deque
 from collections.abc import Callable, Coroutine
 from functools import partial
 from ssl import SSLContext
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, TypeVar
 
 from wirefmt.connection.aio.driver import Driver
 from wirefmt.connection.aio.transports import LINGER, READ_SIZE, TapFactory
 
+PeerT = TypeVar("PeerT", contravariant=True)
+EventT = TypeVar("EventT", contravariant=True)
 
-class Handler(Protocol):
+
+class Handler(Protocol[PeerT, EventT]):
     """The code that handles the events of all peers of a server. Its methods are called in the event loop and do not wait.
 
     It may also have `handle_run(peer, events, at)`, which takes several events of a peer: see `Host`.
     """
 
-    def handle(self, peer: Any, event: Any) -> None:
+    def handle(self, peer: PeerT, event: EventT) -> None:
         """An event of a peer, in order. An exception drops the peer."""
         ...
 
-    def writable(self, peer: Any) -> None:
+    def writable(self, peer: PeerT) -> None:
         """The peer takes bytes again."""
         ...
 
-    def closed(self, peer: Any) -> None:
+    def closed(self, peer: PeerT) -> None:
         """The peer's transport is gone. `Disconnected` has been handled before."""
         ...
 
@@ -41,11 +44,11 @@ class Peer:
 
     EVENTS: Final = 1000
 
-    def __init__(self, handler: Handler | Callable[[Any], Coroutine[Any, Any, None]], server: Server) -> None:
+    def __init__(self, handler: Handler[Any, Any] | Callable[[Any], Coroutine[Any, Any, None]], server: Server) -> None:
         self.driver: Driver
         self.server = server
         self.error: Exception | None = None
-        self._handler: Handler | None = None
+        self._handler: Handler[Any, Any] | None = None
         self.handle_run: Callable[[list[Any], int], int] | None = None
         self._run: Callable[[Any], Coroutine[Any, Any, None]] | None = None
         if callable(handler):

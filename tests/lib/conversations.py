@@ -14,7 +14,8 @@ def segments(pcap: bytes, server: int) -> Iterator[tuple[int, int, bytes]]:
     """Port of the client, speaker, bytes as its TCP hands them out: in order and once, though they come late or twice.
     No bytes: the speaker has closed.
 
-    The capture is a pcap file of whole packets over IPv4, from the first segment of each connection to the last.
+    The capture is a pcap file of whole packets over IPv4, from the first segment of each connection, or a later one, to
+    the last.
     `server`: the port of the server.
     """
     order = "<" if pcap[:1] in (b"\xd4", b"\x4d") else ">"
@@ -33,8 +34,8 @@ def segments(pcap: bytes, server: int) -> Iterator[tuple[int, int, bytes]]:
         tcp = ip[(ip[0] & 15) * 4 : int.from_bytes(ip[2:4])]
         source, target, number = struct.unpack_from(">HHI", tcp)
         way = source, target
-        if tcp[13] & 2:  # SYN takes a number
-            expected[way] = number + 1 & 0xFFFFFFFF
+        if tcp[13] & 2 or way not in early:  # SYN takes a number
+            expected[way] = number + (tcp[13] >> 1 & 1) & 0xFFFFFFFF
             early[way] = {}
         payload = tcp[(tcp[12] >> 4) * 4 :]
         held = early[way]

@@ -115,6 +115,19 @@ def test_acks_of_a_turn_name_what_was_acknowledged_and_nothing_else(seed: int) -
         assert channel.unacknowledged == len(outstanding)
 
 
+@pytest.mark.parametrize("tag", [1, 1 << 32, (1 << 33) + 5, (1 << 64) - 1])
+def test_a_large_delivery_tag_is_written_whole(tag: int) -> None:
+    """1.1: a delivery tag has 64 bits."""
+    client, channel = client_channel()
+    channel.consume("q", "c")
+    client.receive(octets("basic.consume-ok", consumer_tag="c"), 0.0)
+    client.data_to_send()
+    deliver = amqp091.BasicDeliver(channel=1, consumer_tag="c", delivery_tag=tag, exchange="", routing_key="q")
+    client.receive(amqp091.BasicMessage(deliver).encode(), 0.0)
+    channel.ack(tag)
+    assert client.data_to_send() == amqp091.BasicAck(channel=1, delivery_tag=tag).encode()
+
+
 def test_what_is_published_and_delivered_is_what_was_given() -> None:
     """Methods are kept from one message to the next: a change of any argument shows."""
     random_ = random.Random(1)

@@ -1697,3 +1697,16 @@ def test_2_8_7_a_delivery_tag_may_be_empty() -> None:
     transfer = amqp10.Transfer(handle=0, delivery_id=0, delivery_tag=b"", settled=True, payload=message().encode())
     (event,) = pair.tell(transfer)
     assert isinstance(event, Incoming)
+
+
+@pytest.mark.parametrize("size", [*range(440, 520), *range(900, 1020)])
+def test_a_message_takes_no_more_frames_than_it_needs(size: int) -> None:
+    """2.7.5: `more` says that the message continues; a transfer that fits into a frame exactly is the last one."""
+    pair = Pair(server=ConnectionOptions(idle_timeout=None, frame_size=512))
+    session, _ = pair.session()
+    link, _ = pair.sender(session)
+    link.send(message(bytes(size)))
+    sent = frames(pair.client.data_to_send())
+    assert all(isinstance(frame, amqp10.Transfer) and frame.payload for frame in sent)
+    assert [bool(frame.more) for frame in sent] == [True] * (len(sent) - 1) + [False]
+    assert [len(frame.encode()) for frame in sent[:-1]] == [512] * (len(sent) - 1)

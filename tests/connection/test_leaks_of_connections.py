@@ -84,6 +84,29 @@ def channels(by: str) -> Callable[[], None]:
     return call
 
 
+def many_acknowledged() -> Callable[[], None]:
+    """Acknowledges, from the last to the first, so many deliveries that the memory of their numbers is not kept."""
+    deliveries = 3000
+
+    def call() -> None:
+        pair = Pair(amqp091.ConnectionOptions(channel_max=8))
+        ours, theirs = pair.channel()
+        ours.qos(prefetch_count=deliveries)
+        ours.consume("q", "c")
+        _, requests = pair.run()
+        pair.server.reply(requests[-1])
+        pair.run()
+        for _ in range(deliveries):
+            theirs.deliver("c", "", "q", b"")
+        events, _ = pair.run()
+        for event in reversed(events[1:]):  # the first one stays, so that each of the others has an ack of its own
+            ours.ack(event.method.delivery_tag)
+        pair.run()
+        assert (ours.unacknowledged, theirs.unacknowledged) == (1, 1)
+
+    return call
+
+
 def links(by: str) -> Callable[[], None]:
     """Attaches ten links in a connection of AMQP 1.0 that goes on, leaves credit and deliveries open on them, and has them
     closed by one side, or by both, or with their session."""
@@ -119,6 +142,7 @@ def links(by: str) -> Callable[[], None]:
 
 CASES: dict[str, Callable[[], Callable[[], None]]] = {
     "outbox": lambda: queued,
+    "many acknowledged": many_acknowledged,
     **{
         f"qos {q}, {n} answered": lambda q=q, n=n: lambda: arrived(q, n)  # type: ignore[misc]
         for q in (1, 2)

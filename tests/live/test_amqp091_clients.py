@@ -279,8 +279,13 @@ def test_aio_pika(running: Running) -> None:
             running.do(lambda: [driver.abort() for driver in connections])
             while not [driver for driver in running.server.drivers if driver not in connections]:
                 await asyncio.sleep(0.01)
-            await connection.ready()
-            await channel.default_exchange.publish(aio_pika.Message(b"after"), "robust")
+            while True:
+                try:
+                    await connection.ready()
+                    await channel.default_exchange.publish(aio_pika.Message(b"after"), "robust")
+                    break
+                except (aiormq.exceptions.ChannelInvalidStateError, aiormq.exceptions.AMQPError):
+                    await asyncio.sleep(0.01)  # a channel is restored later than its connection
             while (body := await arrived.get()) == b"before":
                 pass  # its ack may not have arrived
             assert body == b"after"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import pickle
 import re
+import tracemalloc
 from collections import Counter
 from typing import Any
 
@@ -363,4 +364,20 @@ def test_elements_that_take_no_octets_are_limited() -> None:
     assert hash(read_back) == hash(array)
     assert len(read_back) == 2**32 - 1
     assert read_back[-1] is None
+    assert read_back[:3] == read_back[-3:] == (None, None, None)
+    assert read_back[2**32 :] == ()
     assert repr(read_back) == "amqp10.Array.repeat(None, 4294967295)"
+
+
+def test_elements_that_take_no_octets_are_one_object() -> None:
+    """Ten octets of a peer say a million empty lists: they take the memory of a tuple, not of a million lists."""
+    array = amqp10.decode_value(bytes.fromhex("f0 00000005 000f4240 45"))
+    tracemalloc.start()
+    try:
+        assert array == [amqp10.List()] * 1_000_000
+        assert hash(array) == hash(amqp10.Array.repeat(amqp10.List(), 1_000_000))
+        assert len({id(element) for element in array}) == 1
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert most < 60_000_000

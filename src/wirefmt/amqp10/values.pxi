@@ -279,6 +279,9 @@ cdef class BaseSequence(Value):
             out = []
             while amqp10_next(&items, &v):
                 out.append(amqp10_value_of(self.block, &v, False))
+                if self.v.type == AMQP10_ARRAY and self.v.size == 0:
+                    out *= self.v.count         # elements without octets: one object stands for all
+                    break
             self.cached = tuple(out)
         return <tuple>self.cached
 
@@ -414,8 +417,10 @@ cdef class Array(BaseSequence):
         return iter(self.items()) if self.v.count <= 1_000_000 else self.walk()
 
     def __getitem__(self, index):
-        if self.v.size or not PyIndex_Check(index):
+        if self.v.size or self.v.count == 0:
             return self.items()[index]
+        if isinstance(index, slice):            # elements without octets are not made to choose among them
+            return (next(self.walk()),) * len(range(self.v.count)[index])
         number = PyNumber_Index(index)
         if not -<int64_t>self.v.count <= number < <int64_t>self.v.count:
             raise IndexError("array index out of range")

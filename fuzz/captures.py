@@ -52,7 +52,7 @@ def packets_of(octets: bytes) -> list[Packet]:
 
 
 def connections(packets: list[Packet]) -> list[list[Packet]]:
-    """The packets of each TCP connection; all that are none are one of their own."""
+    """The packets of each TCP connection; the other packets together are one more."""
     found: dict[object, list[Packet]] = {}
     for packet in packets:
         _, said = PacketTrace(tunnels=True).parse(packet.link_type, packet.octets, original_size=packet.original)

@@ -49,7 +49,7 @@ def test_all_six_are_served_and_seen() -> None:
             async with nsq.connect(b.url("nsq")) as client:
                 await client.publish("topic", b"three")
                 assert [m.body for m in b.queue("topic", "nsq")] == [b"three"]
-            async with rocketmq.connect(f"{HOST}:{b.port('rocketmq')}") as client:
+            async with rocketmq.connect(b.url("rocketmq")) as client:
                 await client.producer("group").send("Topic", b"four")
                 assert b.topic("Topic", "rocketmq").last.body == b"four"
             async with phpmq.connect(b.url("phpmq")) as client:
@@ -126,7 +126,7 @@ def test_reset_drops_the_state_of_every_protocol() -> None:
                 await (await client.sender("/queues/ten")).send(message("x"))
             async with nsq.connect(b.url("nsq")) as client:
                 await client.publish("topic", b"x")
-            async with rocketmq.connect(f"{HOST}:{b.port('rocketmq')}") as client:
+            async with rocketmq.connect(b.url("rocketmq")) as client:
                 await client.producer("group").send("Topic", b"x")
             async with phpmq.connect(b.url("phpmq")) as client:
                 await client.publish("list", b"x")
@@ -350,6 +350,9 @@ def test_tls_and_websockets(tmp_path: Path) -> None:
                     async with package.connect(b.url(name), ssl=context):
                         await b.clients.wait(1)
                     await until(lambda: not b.clients)
+            async with rocketmq.connect(b.url("rocketmq+tls"), ssl=client) as java:
+                await java.producer("group").send("Topic", b"x")
+                assert b.topic("Topic", "rocketmq").last.body == b"x"
             _, writer = await asyncio.open_connection(
                 HOST, b.port("phpmq+tls"), ssl=client, server_hostname="localhost"
             )
@@ -463,7 +466,7 @@ def test_nothing_is_left_of_clients_that_are_gone() -> None:
             await until(lambda: b.nsq.topics)
             list_ = await stack.enter_async_context(phpmq.connect(b.url("phpmq")))
             await list_.publish("list", b"x")
-            remote = await stack.enter_async_context(rocketmq.connect(f"{HOST}:{b.port('rocketmq')}"))
+            remote = await stack.enter_async_context(rocketmq.connect(b.url("rocketmq")))
             await remote.producer("P").send("Topic", b"x")
             assert {c.protocol for c in await b.clients.wait(6)} == set(ALL)
             cut.append(len(b.clients))

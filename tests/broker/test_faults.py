@@ -8,7 +8,7 @@ import queue
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Any
@@ -483,7 +483,7 @@ def test_rocketmq() -> None:
     async def test() -> None:
         async with Broker(ports={"rocketmq": 0}) as b:
             stored = b.topic("Topic", "rocketmq")
-            async with rocketmq.connect(f"{HOST}:{b.port('rocketmq')}") as client:
+            async with rocketmq.connect(b.url("rocketmq")) as client:
                 producer = client.producer("group")
                 await producer.send("Topic", b"0")
                 with b.fault("rocketmq", duplicate=1):
@@ -628,6 +628,18 @@ def the_driver(b: Broker, protocol: str) -> aio.Driver:
 #: 3.1.1, client identifier "c"; and its answer.
 CONNECT, CONNACK = bytes.fromhex("100d00044d51545404020000000163"), bytes.fromhex("20020000")
 
+
+@contextlib.asynccontextmanager
+async def connected() -> AsyncIterator[tuple[Broker, aio.Driver]]:
+    """A broker of MQTT with one client, and the driver of its connection, which takes chunks of any size."""
+    async with Broker(ports={"mqtt": 0}) as b:
+        reader, writer = await asyncio.open_connection(HOST, b.port("mqtt"))
+        writer.write(CONNECT)
+        assert await reader.readexactly(4) == CONNACK
+        yield b, the_driver(b, "mqtt")
+        writer.close()
+
+
 #: A payload that looks like the beginnings of PUBLISH packets with 16,383 bytes.
 MISLEADING = b"\x30\xff\x7f" * 20_000
 
@@ -694,11 +706,7 @@ def test_a_frame_that_comes_in_chunks_is_one_message(chunk: int) -> None:
     """The first message ends the connection, however it is cut; none of those in the same chunk after it passes."""
 
     async def test() -> None:
-        async with Broker(ports={"mqtt": 0}) as b:
-            reader, writer = await asyncio.open_connection(HOST, b.port("mqtt"))
-            writer.write(CONNECT)
-            assert await reader.readexactly(4) == CONNACK
-            driver = the_driver(b, "mqtt")
+        async with connected() as (b, driver):
             with b.fault("mqtt", cut_after=1) as fault:
                 data = mqtt_publish(MISLEADING)
                 data = data + data[:-1]  # the second one is never complete, so nothing but the first may be counted
@@ -710,7 +718,6 @@ def test_a_frame_that_comes_in_chunks_is_one_message(chunk: int) -> None:
                 assert fault.happened == 1
                 assert [len(m.body) for m in b.topic("t")] == [len(MISLEADING)]
                 assert at - chunk < len(mqtt_publish(MISLEADING)) <= at
-            writer.close()
 
     run(test())
 
@@ -719,17 +726,12 @@ def test_a_chunk_in_the_middle_of_a_message_hides_no_other_message() -> None:
     """The rest of the first message comes in one chunk with two more: cut_after=2 lets the second one in, and not the third."""
 
     async def test() -> None:
-        async with Broker(ports={"mqtt": 0}) as b:
-            reader, writer = await asyncio.open_connection(HOST, b.port("mqtt"))
-            writer.write(CONNECT)
-            assert await reader.readexactly(4) == CONNACK
-            driver = the_driver(b, "mqtt")
+        async with connected() as (b, driver):
             with b.fault("mqtt", cut_after=2):
                 data = mqtt_publish(MISLEADING) + mqtt_publish(b"second") + mqtt_publish(b"third")
                 for piece in (data[:30_000], data[30_000:]):
                     aio.hand_over(driver, piece)
                 assert [m.body[:6] for m in b.topic("t")] == [MISLEADING[:6], b"second"]
-            writer.close()
 
     run(test())
 
@@ -738,11 +740,7 @@ def test_bytes_that_are_held_keep_their_order() -> None:
     """The connection stalls after the first of three messages, which came in one chunk with the beginning of a fourth."""
 
     async def test() -> None:
-        async with Broker(ports={"mqtt": 0}) as b:
-            reader, writer = await asyncio.open_connection(HOST, b.port("mqtt"))
-            writer.write(CONNECT)
-            assert await reader.readexactly(4) == CONNACK
-            driver = the_driver(b, "mqtt")
+        async with connected() as (b, driver):
             data = b"".join(mqtt_publish(b"%d" % n) for n in range(4))
             with b.fault("mqtt", stall_after=1):
                 aio.hand_over(driver, data[:-4])
@@ -750,7 +748,6 @@ def test_bytes_that_are_held_keep_their_order() -> None:
             assert [m.body for m in b.topic("t")] == [b"0", b"1", b"2"]
             aio.hand_over(driver, data[-4:])
             assert [m.body for m in b.topic("t")] == [b"0", b"1", b"2", b"3"]
-            writer.close()
 
     run(test())
 
@@ -789,7 +786,7 @@ def test_nothing_is_remembered_while_messages_are_not_counted(protocol: str) -> 
                 client: Any = await stack.enter_async_context(nsq.connect(b.url("nsq")))
                 publish = client.publish
             else:
-                address = f"{HOST}:{b.port('rocketmq')}"
+                address = b.url("rocketmq")
                 publish = (await stack.enter_async_context(rocketmq.connect(address))).producer("group").send
             await publish("topic", b"0")
             for values in ({"delay": 0.001}, {"stall_after": 100}):

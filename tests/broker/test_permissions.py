@@ -252,7 +252,7 @@ def test_rocketmq() -> None:
     async def test() -> None:
         async with broker("rocketmq") as b:
             credentials = rocketmq.Credentials("ann", "secret")
-            async with rocketmq.connect(f"{HOST}:{b.port('rocketmq')}", credentials=credentials) as client:
+            async with rocketmq.connect(b.url("rocketmq"), credentials=credentials) as client:
                 producer = client.producer("group")
                 await producer.send("Orders", b"one")
                 with pytest.raises(Refused) as refused:

@@ -113,7 +113,7 @@ def test_all_six_are_served_recorded_and_ended(tmp_path: Path) -> None:
         async def others() -> None:
             async with nsq.connect(b.urls["nsq"]) as one:
                 await one.publish("orders", b"two")
-            async with rocketmq.connect(f"{HOST}:{b.port('rocketmq')}") as one:
+            async with rocketmq.connect(b.urls["rocketmq"]) as one:
                 await one.producer("group").send("Topic", b"three")
             async with phpmq.connect(b.urls["phpmq"]) as one:
                 await one.publish("list", b"four")
@@ -183,8 +183,8 @@ def test_users_tls_and_websocket(tmp_path: Path) -> None:
         with pytest.raises(Refused, match="AUTH"):
             async with nsq.connect(b.urls["nsq"]) as one:
                 await one.publish("orders", b"x")
-        address = f"{HOST}:{b.port('rocketmq')}"
-        async with rocketmq.connect(address, credentials=rocketmq.Credentials("alice", "secret")) as rocket:
+        address = b.urls["rocketmq"]
+        async with rocketmq.connect(address.replace("//", "//alice:secret@")) as rocket:
             await rocket.producer("group").send("Topic", b"x")
         for credentials in (None, rocketmq.Credentials("alice", "wrong"), rocketmq.Credentials("bob", "secret")):
             async with rocketmq.connect(address, credentials=credentials) as rocket:

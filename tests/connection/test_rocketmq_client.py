@@ -69,9 +69,21 @@ def test_offsets_of_a_reset() -> None:
 
 
 def test_names_are_checked() -> None:
-    for wrong in ("", "host", ()):
+    for wrong in (
+        "",
+        "host",
+        (),
+        "rocketmq://",
+        "rocketmq://host",
+        "rocketmq://a:1;rocketmq://b:1",
+        "rocketmq://a:1/topic",
+    ):
         with pytest.raises(ValueError, match="host:port"):
             rocketmq.connect(wrong)
+    with pytest.raises(ValueError, match=r"the scheme of 'http:' is not one of rocketmq, rocketmqs"):
+        rocketmq.connect("http://host:9876")
+    for right in ("a:1;b:2", ("a:1", "b:2"), "rocketmq://a:1;b:2", "rocketmqs://alice:se%2Fcret@a:1;b:2/"):
+        assert rocketmq.connect(right).names == ("a:1", "b:2")
     with pytest.raises(ValueError, match="tls"):
         asyncio.run(rocketmq.serve(None, options=rocketmq.ConnectionOptions(tls="permissive")))  # type: ignore[arg-type]
 

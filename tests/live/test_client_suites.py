@@ -62,7 +62,7 @@ def run(name: str, work: Path) -> tuple[dict[str, str], str, str]:
 def running(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[dict[str, Future[tuple[dict[str, str], str, str]]]]:
-    """All suites that run and can be had. Each has a network of its own, so two run at a time: they wait more than they work."""
+    """All suites that were fetched and run. Each has its own network, so two run at a time: they wait more than they work."""
     if shutil.which(UNSHARE[0]) is None or subprocess.run([*UNSHARE, "true"], capture_output=True).returncode:
         pytest.skip("needs unshare (apt install util-linux, and the right to make a network namespace)")
     if shutil.which("openssl") is None:

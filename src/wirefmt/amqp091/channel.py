@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from wirefmt import amqp091
 from wirefmt.amqp091 import spec
@@ -55,7 +55,7 @@ class Channel(ChannelFlows):
     """
 
     role: Role
-    _handlers: dict[type[Any], Callable[[Any, Any, list[Event]], None]]
+    _handlers: ClassVar[dict[type[Any], Callable[[Any, Any, list[Event]], None]]]
     _receives: dict[ChannelState, dict[str, ChannelTransition]]
     _sends: dict[ChannelState, dict[str, ChannelTransition]]
     _steady: dict[type[Any], Callable[[Any, Any, list[Event]], None]]

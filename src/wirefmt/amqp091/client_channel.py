@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from wirefmt import amqp091
 from wirefmt.amqp091._codec import ClientChannelFlows, Consumer, Publication
@@ -410,7 +410,7 @@ class ClientChannel(Channel, ClientChannelFlows):
         self._mandatory.clear()
         self._calls.clear()
 
-    _special = {  # noqa: RUF012
+    _special: ClassVar = {
         amqp091.ChannelOpen: _send_open,
         amqp091.ChannelClose: _send_close,
         amqp091.ChannelCloseOk: _send_by_itself,
@@ -424,7 +424,7 @@ class ClientChannel(Channel, ClientChannelFlows):
         amqp091.BasicCancelOk: _send_by_itself,
         amqp091.BasicPublish: _send_by_itself,
     }
-    _handlers = {  # noqa: RUF012
+    _handlers: ClassVar = {
         amqp091.ChannelOpenOk: _on_open_ok,
         amqp091.ChannelClose: Channel._on_close,
         amqp091.ChannelCloseOk: Channel._on_close_ok,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from wirefmt import amqp091
 from wirefmt.amqp091._codec import Publication, ServerFlows
@@ -330,7 +330,7 @@ class ClientConnection(Endpoint):
             raise RemoteProtocolError("update-secret-ok without update-secret", reply=COMMAND_INVALID)
         events.append(Acknowledged(self._secrets.pop(0), message))
 
-    _handlers = {  # noqa: RUF012
+    _handlers: ClassVar = {
         amqp091.ProtocolHeader: _on_header,
         amqp091.ConnectionStart: _on_start,
         amqp091.ConnectionSecure: _on_secure,
@@ -662,7 +662,7 @@ class ServerConnection(Endpoint, ServerFlows):
         self._say_close(code, reason, ids)
         return code
 
-    _handlers = {  # noqa: RUF012
+    _handlers: ClassVar = {
         amqp091.ProtocolHeader: _on_header,
         amqp091.ConnectionStartOk: _on_start_ok,
         amqp091.ConnectionSecureOk: _on_secure_ok,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from wirefmt import amqp091
 from wirefmt.amqp091._codec import Flows
@@ -54,7 +54,7 @@ class Endpoint(endpoint.Endpoint[State], Flows):
     options: ConnectionOptions
     _final_state = State.CLOSED
     _exhausted = RESOURCE
-    _late = {  # noqa: RUF012
+    _late: ClassVar = {
         # no close method: the peer would not read it (RabbitMQ)
         Keepalive.EXPECT: ("nothing has come within two heartbeats (4.2.7)", None),
         "handshake": ("the handshake has not been completed in time", None),
@@ -64,7 +64,7 @@ class Endpoint(endpoint.Endpoint[State], Flows):
     _sender: Literal["server"] | None
     _channel: type[Channel]
     _free_state: ChannelState
-    _handlers: dict[type[Any], Callable[[Any, Any, list[Event]], None]]
+    _handlers: ClassVar[dict[type[Any], Callable[[Any, Any, list[Event]], None]]]
 
     def __init__(self, now: float, options: ConnectionOptions | None) -> None:
         super().__init__(now, options or ConnectionOptions(), State.IDLE)

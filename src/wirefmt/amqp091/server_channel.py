@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from wirefmt import amqp091
 from wirefmt.amqp091._codec import Consumer, Delivery, ServerChannelFlows
@@ -31,7 +31,7 @@ class ServerChannel(Channel, ServerChannelFlows):
     """A channel that a client has opened.
 
     Attributes:
-        queue: the queue declared last on this channel; "" if there is none. See `named`.
+        queue: the queue declared last on this channel; "" before the first. See `named`.
         prefetch: basic.qos for consumers started later; 0: no limit.
         shared_prefetch: basic.qos with global: deliveries of all consumers together; 0: no limit.
     """
@@ -75,7 +75,7 @@ class ServerChannel(Channel, ServerChannelFlows):
         redelivered: bool = False,
         context: Any = None,
     ) -> tuple[Delivery | None, list[Event]]:
-        """Answer a basic.get with a message. `connection.reply` answers that there is none.
+        """Answer a basic.get with a message. `connection.reply` answers get-empty.
 
         Returns the handle of the delivery, as `deliver` does, and events of bytes that were waiting. Raises
         LocalProtocolError if the event does not wait for it, or too many deliveries are unacknowledged.
@@ -322,7 +322,7 @@ class ServerChannel(Channel, ServerChannelFlows):
         self._deliveries.clear()
         self._in_transaction.clear()
 
-    _handlers = {  # noqa: RUF012
+    _handlers: ClassVar = {
         amqp091.ChannelOpen: _on_open,
         amqp091.ChannelClose: Channel._on_close,
         amqp091.ChannelCloseOk: Channel._on_close_ok,

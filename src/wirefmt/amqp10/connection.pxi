@@ -143,7 +143,7 @@ cdef class Incoming:
 
     @property
     def message(self):
-        """The message. Raises DecodeError if the payload is none: `reject` it then."""
+        """The message. Raises DecodeError if the payload is not a message: `reject` it then."""
         if self.decoded is None:
             self.decoded = self.transfer.message if self.joined is None else decode_message(self.joined)
         return self.decoded

@@ -207,7 +207,7 @@ class ServerConnection(Endpoint):
         return super()._accept(event, answer)
 
     def refuse(self, event: Any, error: Any = None) -> list[Event]:
-        """Answer an `Attaching`, `Open` (with an Error) or `Login` (with a code of sasl-outcome, 1 if there is none) with no.
+        """Answer an `Attaching`, `Open` (with an Error) or `Login` (with a code of sasl-outcome, by default 1) with no.
 
         Raises LocalProtocolError if the event does not wait for an answer.
         """

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from wirefmt.amqp10._codec import (
     Attach,
@@ -122,7 +122,7 @@ class Endpoint(endpoint.Endpoint[ConnectionState], ConnectionFlows):
         container_id: ours.
         sessions: the sessions by our channel number.
         state: the state (`State`), without the SASL layer.
-        sasl_state: the state of the SASL layer; None: there is none.
+        sasl_state: the state of the SASL layer; None: the connection has no SASL layer.
         negotiated: what both opens say; None before that.
         remote: the peer's open, or None.
     """
@@ -131,7 +131,7 @@ class Endpoint(endpoint.Endpoint[ConnectionState], ConnectionFlows):
     options: ConnectionOptions
     _final_state = ConnectionState.END
     _exhausted = RESOURCE_LIMIT_EXCEEDED
-    _late = {  # noqa: RUF012
+    _late: ClassVar = {
         Keepalive.EXPECT: ("nothing has come within the idle time-out (2.4.5)", RESOURCE_LIMIT_EXCEEDED),
         "open": ("no open has come in time", None),
         "close": ("no close has come in time", None),

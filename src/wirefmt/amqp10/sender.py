@@ -165,7 +165,7 @@ class Sender(Link, SenderFlows):
     def _checked_tail(self, state: State, resume: bool, batchable: bool) -> bytes:
         """The fields of a first transfer from rcv-settle-mode on (2.7.5).
 
-        Raises LocalProtocolError if the state is none, or does not fit into a frame of the peer.
+        Raises LocalProtocolError if the value is not a delivery state, or does not fit into a frame of the peer.
         """
         made = build(Transfer, handle=0, state=state, resume=resume or None, batchable=batchable or None)
         flags = [encode_value(flag or None) for flag in (resume, False, batchable)]

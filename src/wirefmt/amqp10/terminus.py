@@ -115,7 +115,7 @@ class Terminus:
 
 
 def section_end(payload: bytes, section_number: int) -> int:
-    """Where the section with this number begins in the bytes of a message; len(payload) if there is none."""
+    """Where the section with this number begins in the bytes of a message; len(payload) if the message has no such section."""
     at = 0
     for _ in range(section_number):
         if at >= len(payload):

@@ -280,7 +280,7 @@ cdef class BaseSequence(Value):
             while amqp10_next(&items, &v):
                 out.append(amqp10_value_of(self.block, &v, False))
                 if self.v.type == AMQP10_ARRAY and self.v.size == 0:
-                    out *= self.v.count         # elements without octets: one object stands for all
+                    out *= self.v.count         # elements without octets: all are one object
                     break
             self.cached = tuple(out)
         return <tuple>self.cached

@@ -209,7 +209,7 @@ class Broker:
         self._pumps: set[Channel] = set()
 
     def topic(self, name: str) -> Topic:
-        """The topic, which is made if there is none."""
+        """The topic, which is made at first use."""
         topic = self.topics.get(name)
         if topic is None:
             topic = self.topics[name] = Topic(name)

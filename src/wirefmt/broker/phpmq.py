@@ -95,7 +95,7 @@ class Broker:
         self._by_peer: dict[Peer, Queue] = {}
 
     def queue(self, name: str) -> Queue:
-        """The queue, which is made if there is none."""
+        """The queue, which is made at first use."""
         queue = self.queues.get(name)
         if queue is None:
             queue = self.queues[name] = Queue(name)

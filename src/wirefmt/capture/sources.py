@@ -41,7 +41,7 @@ class Source:
 
 
 def find(source: Any) -> list[Source]:
-    """The captures that the argument names, in order. Raises CaptureError if there is none."""
+    """The captures that the argument names, in order. Raises CaptureError if it names no capture."""
     if isinstance(source, (str, os.PathLike)):
         return _by_name(os.fspath(source))
     if hasattr(source, "read"):

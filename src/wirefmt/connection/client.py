@@ -208,7 +208,7 @@ class Client(Generic[_Link]):
             self._end(error)
 
     async def _keeping(self, link: _Link) -> Exception | None:
-        """Wait for the end of each connection, and make the next one. Returns why there is none; None: the client closes."""
+        """Wait for the end of each connection, and make the next one. Returns why it cannot be made; None: the client closes."""
         while True:
             await link.gone
             if self._closing:

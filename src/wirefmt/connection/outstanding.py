@@ -77,7 +77,7 @@ class Outstanding(Generic[_Key, _Record]):
         return within
 
     def span(self, first: _Key, last: _Key) -> tuple[_Key, _Key] | None:
-        """The first and the last number of the records from `first` to `last`; None: there is none. Its cost does not depend on
+        """The first and the last number of the records from `first` to `last`; None: no such record. Its cost does not depend on
         how many there are."""
         records, order = self.records, self._order
         low, high = self._find(first, last)

@@ -88,7 +88,7 @@ BATCH: Final[tuple[Column, ...]] = (
     Column("reason_code", "int16", "reason or return code"),
     Column("client_identifier", "string", "CONNECT"),
     Column("content_type", "string", "property 3"),
-    Column("user_properties", "map<string,string>", "in order, with repeated names; null if there is none"),
+    Column("user_properties", "map<string,string>", "in order, with repeated names; null without user properties"),
     Column("mqtt", struct(FIELDS), "all other fields, as in the message table"),
     Column("error", "string", "why the packet is malformed; then all fields except offset and size are null"),
 )

@@ -373,7 +373,7 @@ class ClientConnection(Sending, Receiving):
         resumable, lost = super()._forget()
         return resumable, requests + lost
 
-    _handlers = {  # noqa: RUF012
+    _handlers: ClassVar = {
         mqtt.Connack: _on_connack,
         mqtt.Publish: Receiving._on_publish,
         mqtt.Puback: Sending._on_puback,
@@ -386,7 +386,7 @@ class ClientConnection(Sending, Receiving):
         mqtt.Disconnect: _on_disconnect,
         mqtt.Auth: _on_auth,
     }
-    _senders = {  # noqa: RUF012
+    _senders: ClassVar = {
         mqtt.Connect: _send_connect,
         mqtt.Publish: Sending._send_publish,
         mqtt.Subscribe: _send_request,
@@ -853,7 +853,7 @@ class ServerConnection(Sending, Receiving):
         self._put_pongs()
         super()._end(*args, **kwargs)
 
-    _handlers = {  # noqa: RUF012
+    _handlers: ClassVar = {
         mqtt.Connect: _on_connect,
         mqtt.Publish: Receiving._on_publish,
         mqtt.Puback: Sending._on_puback,
@@ -866,4 +866,4 @@ class ServerConnection(Sending, Receiving):
         mqtt.Disconnect: _on_disconnect,
         mqtt.Auth: _on_auth,
     }
-    _senders = {mqtt.Publish: Sending._send_publish}  # noqa: RUF012
+    _senders: ClassVar = {mqtt.Publish: Sending._send_publish}

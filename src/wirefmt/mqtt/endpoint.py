@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from wirefmt import mqtt
 from wirefmt.connection import endpoint
@@ -115,8 +115,8 @@ class Endpoint(Flows, endpoint.Endpoint[State]):
     _unit = "packet"
     _decoder: mqtt.Decoder
     _session: Session | None
-    _handlers: dict[type[mqtt.Packet], Callable[[Any, Any, list[Event]], None]]
-    _senders: dict[type[mqtt.Packet], Callable[[Any, Any], Any]]
+    _handlers: ClassVar[dict[type[mqtt.Packet], Callable[[Any, Any, list[Event]], None]]]
+    _senders: ClassVar[dict[type[mqtt.Packet], Callable[[Any, Any], Any]]]
 
     #: For each state the handlers of packets that are legal and leave it as it is.
     _steady_in: dict[State, dict[type[mqtt.Packet], Callable[[Any, Any, list[Event]], None]]]

@@ -138,7 +138,7 @@ class Session(SessionFlows):
 
     @classmethod
     def restore(cls, snapshot: bytes, *, journaled: bool = False) -> Session:
-        """A session from `snapshot`. Raises DecodeError if the bytes are none."""
+        """A session from `snapshot`. Raises DecodeError if the bytes are not a snapshot."""
         changes: list[Change] = []
         tables = ("session", "outgoing", "incoming")
         at = len(_SNAPSHOT)

@@ -199,7 +199,7 @@ class Client(connecting.Client[Link]):
             backoff: how long nothing is taken after a failure; None: from 1 second to 2 minutes.
             touch: ask for more time for messages that the host works on.
 
-        Raises ValueError for a name that is none.
+        Raises ValueError for an invalid name.
         """
         return Consumer(
             self,

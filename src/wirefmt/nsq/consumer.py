@@ -439,7 +439,7 @@ class Consumer(Inbox):
 async def lookup(url: str, topic: str) -> list[tuple[str, int]]:
     """Ask nsqlookupd for the servers that have a topic: host and port of each.
 
-    Raises OSError if it cannot be asked, ValueError for an answer that is none.
+    Raises OSError if it does not answer, ValueError for an invalid answer.
     """
 
     def ask() -> list[tuple[str, int]]:

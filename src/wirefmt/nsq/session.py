@@ -47,7 +47,7 @@ class Session:
             self._changes.append(Change("put", "outgoing", request.number, request.command.encode()))
 
     def finish(self, request: Request) -> None:
-        """Its answer has come. A command that is not remembered is none of ours."""
+        """Its answer has come. A command that is not remembered is not ours."""
         if self.pending.pop(request.number, None) is not None and self._changes is not None:
             self._changes.append(Change("delete", "outgoing", request.number))
 
@@ -74,7 +74,7 @@ class Session:
 
     @classmethod
     def restore(cls, snapshot: bytes, *, journaled: bool = False) -> Session:
-        """A session from `snapshot`. Raises DecodeError if the bytes are none."""
+        """A session from `snapshot`. Raises DecodeError if the bytes are not a snapshot."""
         at = len(_SNAPSHOT)
         if snapshot[:at] != _SNAPSHOT:
             raise _bad("not a session of this version")

@@ -113,7 +113,7 @@ def _host(text: str | None) -> tuple[str, int]:
 def reply_of(request: RemotingCommand) -> MessageExt:
     """The message in PUSH_REPLY_MESSAGE_TO_CLIENT (326), with its body inflated and the time of its arrival as a property.
 
-    Raises ValueError if there is none; DecodeError is one.
+    Raises ValueError if it is absent or invalid (DecodeError is a ValueError).
     """
     header = request.decode_header(ReplyMessageRequestHeader)
     message = MessageExt(

@@ -11,8 +11,9 @@ import socket
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from dataclasses import replace
 from random import Random, SystemRandom
-from ssl import SSLContext
+from ssl import SSLContext, create_default_context
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import unquote
 
 from wirefmt.errors import ConnectionLost, DecodeError, Refused
 from wirefmt.rocketmq._codec import (
@@ -53,6 +54,9 @@ GET_ROUTEINFO_BY_TOPIC: Final = 105
 TOPIC_NOT_EXIST: Final = 17
 CONSUMER_NOT_ONLINE: Final = 206
 
+#: URL scheme -> TLS.
+SCHEMES: Final[dict[str, bool]] = {"rocketmq": False, "rocketmqs": True}
+
 #: Its route is a template for topics that do not exist.
 DEFAULT_TOPIC: Final = "TBW102"
 
@@ -78,10 +82,11 @@ class Client:
             async with client.push_consumer("kitchen", {"orders": "food"}, cook): ...
 
     Args:
-        names: addresses of name servers: "host:port", several separated by semicolons, or an iterable.
+        names: addresses of name servers: "host:port", several separated by semicolons, or an iterable; or the same as one
+            URL, "rocketmq://host:port" or, with TLS, "rocketmqs://host:port", and "KEY:SECRET@" for credentials.
         client_id: unique among the members of a group; None: made of host name, process and a random number.
         credentials: requests are signed with them.
-        ssl: TLS with this context, to name servers and brokers.
+        ssl: TLS with this context, to name servers and brokers. None: TLS, with the default context, only if the URL says so.
         route_interval, heartbeat_interval: seconds. The real client: 30.
         timeout: seconds that a request may take.
         options: limits and defaults of each connection.
@@ -110,8 +115,19 @@ class Client:
         random: Random | None = None,
     ) -> None:
         self.random = random or SystemRandom()
-        self.names = tuple(names.split(";") if isinstance(names, str) else names)
-        if not self.names or any(":" not in name for name in self.names):
+        addresses = names if isinstance(names, str) else ";".join(names)
+        if "://" in addresses:
+            scheme, _, rest = addresses.partition("://")
+            if scheme not in SCHEMES:
+                raise ValueError(f"the scheme of {scheme + ':'!r} is not one of {', '.join(SCHEMES)}")
+            login, _, addresses = rest.rstrip("/").rpartition("@")
+            if login and credentials is None:
+                key, _, secret = login.partition(":")
+                credentials = Credentials(unquote(key), unquote(secret))
+            if SCHEMES[scheme] and ssl is None:
+                ssl = create_default_context()
+        self.names = tuple(addresses.split(";"))
+        if any(":" not in name or "/" in name for name in self.names):
             raise ValueError("names are host:port, at least one")
         self.client_id = client_id or f"{socket.gethostname()}@{os.getpid()}#{self.random.getrandbits(48):012x}"
         self.ignored = 0

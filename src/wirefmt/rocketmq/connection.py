@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from heapq import heapify, heappop, heappush
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
 
 from wirefmt.connection import endpoint
 from wirefmt.connection.contract import Acknowledged, Connected, StartTls
@@ -71,7 +71,7 @@ class Endpoint(endpoint.Endpoint[State], Flows):
     role: Role
     options: ConnectionOptions
     _final_state = State.CLOSED
-    _late = {Keepalive.EXPECT: ("nothing has come within the idle timeout", None)}  # noqa: RUF012
+    _late: ClassVar = {Keepalive.EXPECT: ("nothing has come within the idle timeout", None)}
     _unit = "frame"
 
     def __init__(self, now: float, options: ConnectionOptions | None = None) -> None:

@@ -131,7 +131,7 @@ class PullConsumer:
         )
 
     async def offset(self, queue: Queue) -> int | None:
-        """The offset stored for the group; None: there is none."""
+        """The offset stored for the group; None: nothing is stored."""
         header = QueryConsumerOffsetRequestHeader(
             consumer_group=self.group,
             topic=queue.topic,

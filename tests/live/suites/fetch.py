@@ -1,7 +1,7 @@
 """Fetch what the suites of clients are made of: `fetch.py FOLDER [NAME ...]`. Without names: those that run unasked.
 
 Each table of a suite names a package, its version and its hash. Registries are asked through their ordinary clients: `go mod`,
-`pip`, `npm`, `mvn`. A suite that cannot be had is named and left out; its test is skipped then.
+`pip`, `npm`, `mvn`. A suite that cannot be fetched is named and left out; its test is skipped then.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ HERE = Path(__file__).resolve().parent
 
 
 class Failed(Exception):
-    """A suite cannot be had; the text says why."""
+    """A suite cannot be fetched; the text says why."""
 
 
 def call(*command: str | Path, cwd: Path | None = None, env: dict[str, str] | None = None) -> str:
@@ -130,7 +130,7 @@ def main(target: Path, names: list[str]) -> int:
             print(f"{spec.stem}: fetched")
         except (Failed, OSError, KeyError, ValueError) as error:
             shutil.rmtree(folder)
-            print(f"{spec.stem}: cannot be had: {error}")
+            print(f"{spec.stem}: not fetched: {error}")
             missing += 1
     return missing
 

@@ -71,7 +71,7 @@ class Faults:
             self._connection(name, driver)
 
     def _connection(self, name: str, driver: Driver) -> FaultyConnection:
-        """Put a FaultyConnection between driver and connection, if there is none yet. It stays."""
+        """Put a FaultyConnection between driver and connection, once. It stays."""
         connection: Any = driver.connection
         if isinstance(connection, FaultyConnection):
             return connection

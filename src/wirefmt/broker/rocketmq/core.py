@@ -163,14 +163,14 @@ class Core:
     # ---- topics and messages
 
     def topic(self, name: str, queues: int | None = None) -> list[Queue] | None:
-        """The queues of a topic, which is made if there is none; None: there are too many topics."""
+        """The queues of a topic, which is made at first use; None: there are too many topics."""
         found = self.topics.get(name)
         if found is None and len(self.topics) < self.options.topics:
             found = self.topics[name] = [Queue() for _ in range(queues or self.options.queues)]
         return found
 
     def _queue_of(self, header: Any) -> Queue:
-        """The queue that a header names. Raises ValueError if there is none."""
+        """The queue that a header names. Raises ValueError for an unknown one."""
         queues = self.topics.get(header.topic, [])
         if not 0 <= header.queue_id < len(queues):
             raise ValueError(f"topic {header.topic} has no queue {header.queue_id}")

@@ -17,7 +17,7 @@ from wirefmt.rocketmq.subscriptions import retry_topic
 
 
 class Subscription(NamedTuple):
-    """What a member wants of a topic. `wrong`: its expression cannot be parsed."""
+    """What a member wants of a topic. `wrong`: its expression is invalid."""
 
     expression: str
     kind: str | None

@@ -23,7 +23,7 @@ def _parsed(expression: str) -> SqlFilter:
 
 
 def wants(expression: str | None, kind: str | None) -> Wants:
-    """What an expression of a type ("TAG", "SQL92") selects. Raises ValueError if it cannot be parsed."""
+    """What an expression of a type ("TAG", "SQL92") selects. Raises ValueError for an invalid expression."""
     if kind in (None, "", TAG):
         tags = frozenset(tags_of(expression or "*"))
         return (lambda stored: stored.message().tags in tags) if tags else None

@@ -67,7 +67,7 @@ class Transactions(Groups):
             self._store({**fields_of(half.message), "sys_flag": flags})
 
     def _check(self, physical: int) -> None:
-        """Ask one producer of the group. If there is none, it does not count."""
+        """Ask one producer of the group. Without a producer, it does not count as a check."""
         half = self._halves[physical]
         if half.checks >= self.options.checks:
             self._finish(physical, half, commit=False)

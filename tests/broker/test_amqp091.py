@@ -327,6 +327,41 @@ def test_queues_are_bounded() -> None:
     run(test())
 
 
+async def opened_by_hand(port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """A connection with channel 1, whose bytes the test writes itself."""
+    reader, writer = await asyncio.open_connection(HOST, port)
+    opening = amqp091.ConnectionOpen(virtual_host="/").encode() + amqp091.ChannelOpen(channel=1).encode()
+    for octets, last in (
+        (amqp_wire.HEADER_091, amqp091.ConnectionStart),
+        (
+            amqp091.ConnectionStartOk(client_properties={}, response=b"\0guest\0guest").encode(),
+            amqp091.ConnectionTune,
+        ),
+        (
+            amqp091.ConnectionTuneOk(channel_max=10, frame_max=131072, heartbeat=0).encode() + opening,
+            amqp091.ChannelOpenOk,
+        ),
+    ):
+        writer.write(octets)
+        await answers(reader, last)
+    return reader, writer
+
+
+async def answers(reader: asyncio.StreamReader, last: type[Any]) -> list[Any]:
+    """What the broker says, up to a method."""
+    assembler, said = amqp091.Assembler(side="server"), list[Any]()
+    while not said or type(said[-1]) is not last:
+        octets = await reader.read(65536)
+        assert octets, said
+        said += assembler.feed(octets)
+    return said
+
+
+def by_hand(routing_key: str, octets: bytes, *, mandatory: bool = False) -> bytes:
+    method = amqp091.BasicPublish(channel=1, exchange="", routing_key=routing_key, mandatory=mandatory)
+    return method.encode() + amqp_wire.header(1, len(octets)) + (amqp_wire.body(1, octets) if octets else b"")
+
+
 @pytest.mark.parametrize(
     "last",
     [
@@ -347,15 +382,7 @@ def test_what_a_client_sends_right_before_it_closes_the_connection_needs_no_answ
         reports: list[Any] = []
         asyncio.get_running_loop().set_exception_handler(lambda loop, context: reports.append(context))
         async with await amqp091.serve(broker, HOST, 0) as server:
-            reader, writer = await asyncio.open_connection(HOST, server.port)
-            opening = amqp091.ConnectionOpen(virtual_host="/").encode() + amqp091.ChannelOpen(channel=1).encode()
-            for octets in (
-                amqp_wire.HEADER_091,
-                amqp091.ConnectionStartOk(client_properties={}, response=b"\0guest\0guest").encode(),
-                amqp091.ConnectionTuneOk(channel_max=10, frame_max=131072, heartbeat=0).encode() + opening,
-            ):
-                writer.write(octets)
-                await reader.read(65536)  # the answer
+            reader, writer = await opened_by_hand(server.port)
             lost = amqp_wire.publish(1, "gone", "k") + amqp_wire.header(1, 1) + amqp_wire.body(1, b"x")
             kept = amqp_wire.publish(1, "", "there") + amqp_wire.header(1, 1) + amqp_wire.body(1, b"y")
             close = amqp091.ConnectionClose(reply_code=200, class_id=0, method_id=0)
@@ -366,6 +393,102 @@ def test_what_a_client_sends_right_before_it_closes_the_connection_needs_no_answ
         assert not reports
         (item,) = broker.hosts["/"].queues["there"].messages
         assert item.published.container.to("amqp091").message[1] == b"y"
+        broker.close()
+
+    run(test())
+
+
+def test_a_message_before_tx_select_is_not_of_the_transaction() -> None:
+    """4.7, 1.9.2.1: methods of a channel take effect in their order, also if they come in one read."""
+
+    async def test() -> None:
+        broker = Broker()
+        queue = broker.hosts["/"].make_queue("q")
+        async with await amqp091.serve(broker, HOST, 0) as server:
+            reader, writer = await opened_by_hand(server.port)
+            select, rollback = amqp091.TxSelect(channel=1).encode(), amqp091.TxRollback(channel=1).encode()
+            writer.write(by_hand("q", b"before") + select + by_hand("q", b"undone") + rollback)
+            await answers(reader, amqp091.TxRollbackOk)
+            assert [item.body for item in queue.messages] == [b"before"]
+            writer.write(by_hand("q", b"kept") + select + amqp091.TxCommit(channel=1).encode())
+            await answers(reader, amqp091.TxCommitOk)
+            assert [item.body for item in queue.messages] == [b"before", b"kept"]
+            writer.close()
+        broker.close()
+
+    run(test())
+
+
+def test_a_message_before_confirm_select_has_no_confirm() -> None:
+    """The first message after confirm.select has the number 1 (RabbitMQ), also if others came before it in the same read. What
+    was published before and cannot be routed is returned."""
+
+    async def test() -> None:
+        broker = Broker()
+        broker.hosts["/"].make_queue("q")
+        async with await amqp091.serve(broker, HOST, 0) as server:
+            reader, writer = await opened_by_hand(server.port)
+            writer.write(
+                by_hand("gone", b"1", mandatory=True)
+                + by_hand("q", b"2")
+                + amqp091.ConfirmSelect(channel=1).encode()
+                + by_hand("gone", b"3", mandatory=True)
+                + by_hand("q", b"4")
+            )
+            said: list[Any] = []
+            while not any(type(message) is amqp091.BasicAck and message.delivery_tag == 2 for message in said):
+                said += await answers(reader, amqp091.BasicAck)
+            returned = [message.body_bytes() for message in said if type(message) is amqp091.BasicMessage]
+            assert returned == [b"1", b"3"]
+            assert [type(message) for message in said].count(amqp091.ConfirmSelectOk) == 1
+            assert {m.delivery_tag for m in said if type(m) is amqp091.BasicAck} <= {1, 2}
+            writer.close()
+        broker.close()
+
+    run(test())
+
+
+@pytest.mark.parametrize(
+    ("limits", "bodies"),
+    [
+        (Limits(queue_messages=2), [b"", b"", b""]),
+        (Limits(queue_bytes=1000), [bytes(500), bytes(600)]),
+        (Limits(bytes=1000), [bytes(500), bytes(600)]),
+    ],
+)
+def test_messages_of_a_transaction_have_a_limit(limits: Limits, bodies: list[bytes]) -> None:
+    """The channel is closed, and what the transaction held is free again."""
+
+    async def test() -> None:
+        broker = Broker(limits=limits)
+        router = broker.hosts["/"]
+        queue = router.make_queue("q")
+        async with await amqp091.serve(broker, HOST, 0) as server:
+            reader, writer = await opened_by_hand(server.port)
+            writer.write(amqp091.TxSelect(channel=1).encode())
+            for octets in bodies[:-1]:
+                writer.write(by_hand("q", octets))
+            writer.write(amqp091.BasicQos(channel=1).encode())  # all before it has been taken
+            await answers(reader, amqp091.BasicQosOk)
+            assert router.bytes >= sum(map(len, bodies[:-1]))
+            writer.write(by_hand("q", bodies[-1]))
+            (close,) = await answers(reader, amqp091.ChannelClose)
+            assert close.reply_code == 406
+            assert (close.class_id, close.method_id) == (60, 40)
+            assert (router.bytes, queue.count) == (0, 0)
+            again = amqp091.ChannelCloseOk(channel=1).encode() + amqp091.ChannelOpen(channel=1).encode()
+            commit = (
+                amqp091.TxSelect(channel=1).encode() + by_hand("q", bodies[0]) + amqp091.TxCommit(channel=1).encode()
+            )
+            writer.write(again + commit)
+            await answers(reader, amqp091.TxCommitOk)
+            assert queue.count == 1
+            in_queue = router.bytes
+            writer.write(by_hand("q", b"x") + amqp091.BasicQos(channel=1).encode())
+            await answers(reader, amqp091.BasicQosOk)
+            assert router.bytes > in_queue
+            writer.close()  # the transaction goes with its connection
+            await until(lambda: router.bytes == in_queue)
         broker.close()
 
     run(test())

@@ -1086,6 +1086,17 @@ def test_rollback_undoes_acknowledgements() -> None:
     assert [delivery.tag for delivery in settled.deliveries] == [1, 2, 3]
 
 
+def test_the_host_learns_where_a_transaction_begins() -> None:
+    """1.9.2.1: what comes before tx.select in the same bytes is not of the transaction."""
+    pair = Pair()
+    ours, _ = pair.channel()
+    ours.publish("", "q", b"before")
+    ours.call(amqp091.TxSelect)
+    ours.publish("", "q", b"after")
+    _, (before, select, after) = pair.run()
+    assert [before.body_bytes(), type(select), after.body_bytes()] == [b"before", amqp091.TxSelect, b"after"]
+
+
 def test_commit_is_refused_without_select() -> None:
     _client, channel = client_channel()
     for name in ("tx.commit", "tx.rollback"):
@@ -1418,7 +1429,7 @@ def test_a_peer_that_does_not_take_its_answers() -> None:
 
 def test_unacknowledged_deliveries_of_a_channel() -> None:
     server, channel = server_channel(OPTIONS(unacknowledged=3))
-    (consume,) = server.receive(octets("basic.consume") + octets("tx.select"), 0.0)
+    consume, _ = server.receive(octets("basic.consume") + octets("tx.select"), 0.0)
     server.reply(consume)
     for _ in range(3):
         channel.deliver("c", "", "q", b"")

@@ -417,6 +417,10 @@ cdef class ServerFlows(Flows):
         channel = self.open_channel_of((<BasicMessage>event).method_.channel_)
         return channel is not None and channel.holds(<BasicMessage>event)
 
+    def _confirmed(self, BasicMessage event not None):
+        """Was this published in confirm mode, and has its confirm been decided?"""
+        return event.number != 0 and not self.waits(event)
+
     def acknowledge(self, event):
         """Confirm a message that was published in confirm mode: basic.ack. Confirms of one turn are written together.
 

@@ -357,12 +357,12 @@ class ServerConnection(Endpoint, ServerFlows):
       `QueuePurge`, `QueueDelete`, `QueueUnbind`, `BasicConsume`, `TxCommit`: `reply` or `refuse`.
     - `amqp091.BasicGet`: `ServerChannel.get_ok`, `reply` (get-empty) or `refuse`.
     - `amqp091.ConnectionUpdateSecret`: `accept` or `refuse`.
-    - `Connected`, `ChannelOpened`, `ChannelClosed`, `Settled`, `amqp091.BasicQos`, `BasicCancel`, `TxRollback`,
-      `ChannelFlow`, `ChannelFlowOk`, `Disconnected`: no answer. Methods among them have been answered.
+    - `Connected`, `ChannelOpened`, `ChannelClosed`, `Settled`, `amqp091.BasicQos`, `BasicCancel`, `TxSelect`,
+      `TxRollback`, `ChannelFlow`, `ChannelFlowOk`, `Disconnected`: no answer. Methods among them have been answered.
 
     Events of one call of `receive` may be followed by the end of their channel. Answers to them are dropped then.
 
-    On a channel in mode "tx" the host keeps messages until `TxCommit`; settlements come just before that event.
+    From `TxSelect` on the host keeps messages of the channel until `TxCommit`; settlements come just before that event.
 
     Args:
         now: the time at which the transport was accepted.
@@ -532,7 +532,7 @@ class ServerConnection(Endpoint, ServerFlows):
             return
         channel._check("basic.return")
         published = event.method
-        if channel.mode == "confirm" and not self.waits(event):
+        if self._confirmed(event):
             raise LocalProtocolError("this message does not wait for a confirm")
         method = channel._build(
             amqp091.BasicReturn,

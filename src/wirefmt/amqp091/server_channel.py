@@ -272,6 +272,7 @@ class ServerChannel(Channel, ServerChannelFlows):
             raise RemoteProtocolError("cannot switch from confirm to tx mode", reply=PRECONDITION)
         self.mode = "tx"
         self._put(amqp091.TxSelectOk(channel=self.number))
+        events.append(message)
 
     def _on_tx_commit(self, message: amqp091.TxCommit, events: list[Event]) -> None:
         if self.mode != "tx":

@@ -28,7 +28,18 @@ from wirefmt.amqp091.states import ChannelState
 from wirefmt.broker.bindings import TABLES
 from wirefmt.broker.credentials import is_password
 from wirefmt.broker.permissions import Permissions, amqp091_needs
-from wirefmt.broker.routing import LONGEST, PREDECLARED, Exchange, Item, Limits, Published, Queue, Refusal, Router
+from wirefmt.broker.routing import (
+    LONGEST,
+    PREDECLARED,
+    Exchange,
+    Item,
+    Limits,
+    Published,
+    Queue,
+    Refusal,
+    Router,
+    Transaction,
+)
 from wirefmt.connection.contract import Disconnected
 from wirefmt.errors import ConversionError, LocalProtocolError, RemoteProtocolError
 
@@ -108,8 +119,9 @@ class Session:
         self.user = ""
         self.host: Router | None = None
         self.subscriptions: dict[tuple[int, str], tuple[Queue, Subscriber]] = {}
-        self.transactions: dict[int, list[tuple[amqp091.BasicMessage, Published]]] = {}
-        self.views: dict[int, ServerChannel] = {}  # as far as events have been handled
+        # as far as events have been handled: channels, and the transactions of those that are transactional
+        self.views: dict[int, ServerChannel] = {}
+        self.transactions: dict[int, Transaction] = {}
 
 
 class Broker:
@@ -234,13 +246,15 @@ class Broker:
         for queue, subscriber in list(session.subscriptions.values()):
             queue.leave(subscriber)
         session.subscriptions.clear()
+        for channel in list(session.transactions):
+            self._leave_transaction(session, channel)
         self._requeue(event.lost)
         if session.host is not None:
             session.host.release(peer)
 
     def _channel_closed(self, peer: Peer, event: ChannelClosed) -> None:
         session = self.session(peer)
-        session.transactions.pop(event.channel, None)
+        self._leave_transaction(session, event.channel)
         session.views.pop(event.channel, None)
         self._requeue(event.lost)
         for consumer in event.consumers:
@@ -248,6 +262,12 @@ class Broker:
 
     def _channel_opened(self, peer: Peer, event: ChannelOpened) -> None:
         self.session(peer).views[event.channel] = event.view
+
+    def _leave_transaction(self, session: Session, channel: int) -> None:
+        """A channel is gone: its transaction is rolled back."""
+        transaction = session.transactions.pop(channel, None)
+        if transaction is not None:
+            transaction.end()
 
     def _leave(self, session: Session, channel: int, tag: str) -> None:
         """A consumer is gone."""
@@ -415,15 +435,14 @@ class Broker:
             properties.priority or 0,
             properties if "BCC" not in (properties.headers or ()) else None,  # BCC is not delivered
         )
-        if channel.mode == "tx":
+        transaction = session.transactions.get(event.channel)
+        if transaction is not None:
             _ = published.keys  # refused now, not when the transaction commits
-            session.transactions.setdefault(event.channel, []).append((event, published))
+            transaction.add((event, published), published.size)
         else:
-            self._deliver(peer, event, published, host, channel)
+            self._deliver(peer, event, published, host)
 
-    def _deliver(
-        self, peer: Peer, event: amqp091.BasicMessage, published: Published, host: Router, channel: ServerChannel
-    ) -> None:
+    def _deliver(self, peer: Peer, event: amqp091.BasicMessage, published: Published, host: Router) -> None:
         exchange = host.exchanges.get(published.exchange)
         destinations = host.route(exchange, published) if exchange is not None else []
         if not destinations:
@@ -431,21 +450,24 @@ class Broker:
             if event.method.mandatory:
                 peer.return_message(event)  # before its confirm
         refused = host.refuses(destinations, published)
-        if channel.mode == "confirm" and peer.connection.waits(event):
+        if peer.connection.waits(event):
             # the order of the wire is that of acknowledge and deliver: a client may have the message before its confirm
             peer.reject(event) if refused else peer.acknowledge(event)
-        self.dropped += refused and channel.mode != "confirm"
+        else:
+            self.dropped += refused
         host.put(destinations, published)
+
+    def _select(self, peer: Peer, event: amqp091.TxSelect) -> None:
+        self.session(peer).transactions.setdefault(event.channel, Transaction(self._host(peer)))
 
     def _commit(self, peer: Peer, event: amqp091.TxCommit) -> None:
         session, host = self.session(peer), self._host(peer)
-        channel = session.views[event.channel]
-        for message, published in session.transactions.pop(event.channel, []):
-            self._deliver(peer, message, published, host, channel)
+        for message, published in session.transactions[event.channel].end():
+            self._deliver(peer, message, published, host)
         peer.reply(event)
 
     def _rollback(self, peer: Peer, event: amqp091.TxRollback) -> None:
-        self.session(peer).transactions.pop(event.channel, None)
+        self.session(peer).transactions[event.channel].end()
 
     def _consume(self, peer: Peer, event: amqp091.BasicConsume) -> None:
         channel = self.session(peer).views[event.channel]
@@ -534,6 +556,7 @@ class Broker:
         amqp091.BasicCancel: _cancel,
         amqp091.BasicGet: _get,
         amqp091.BasicQos: _qos,
+        amqp091.TxSelect: _select,
         amqp091.TxCommit: _commit,
         amqp091.TxRollback: _rollback,
         Settled: _settled,

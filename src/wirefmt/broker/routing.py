@@ -63,8 +63,8 @@ class Limits:
 
     Attributes:
         exchanges, queues, bindings: how many there may be.
-        queue_messages, queue_bytes: messages, and bytes of them, that wait in one queue.
-        bytes: of all queues together. A message that exceeds it is refused.
+        queue_messages, queue_bytes: messages, and bytes of them, that wait in one queue, or in one open transaction.
+        bytes: of all queues and open transactions together. A message that exceeds it is refused.
         overflow: what happens to a message for a queue that is full: "reject": it is refused, as far as the protocol can say so.
             "drop": the oldest message of the queue is dropped, or dead-lettered. A queue's x-overflow comes first.
         dialect: of `wirefmt.convert`, for consumers of other protocols than the publisher's.
@@ -248,6 +248,41 @@ class Sink(Protocol):
     def wants(self, routing_key: str) -> bool: ...
 
     def put(self, item: Item) -> None: ...
+
+
+class Transaction:
+    """Messages that wait for the end of a transaction, in order. They have the limits of a queue, and count among the bytes of
+    all queues.
+
+    Attributes:
+        messages: what the host has added.
+        bytes: of them.
+    """
+
+    def __init__(self, router: Router) -> None:
+        self.router = router
+        self.messages: list[Any] = []
+        self.bytes = 0
+
+    def add(self, message: Any, size: int) -> None:
+        """Add a message of this size. Raises Refusal if it is too much."""
+        router, limits = self.router, self.router.limits
+        if (
+            len(self.messages) >= limits.queue_messages
+            or self.bytes + size > limits.queue_bytes
+            or router.bytes + size > limits.bytes
+        ):
+            raise Refusal(PRECONDITION, "the messages of the transaction are too many or too large")
+        self.messages.append(message)
+        self.bytes += size
+        router.bytes += size
+
+    def end(self) -> list[Any]:
+        """Commit or roll back: the messages, which count no more. The next transaction begins."""
+        messages, self.messages = self.messages, []
+        self.router.bytes -= self.bytes
+        self.bytes = 0
+        return messages
 
 
 class Exchange:
@@ -603,7 +638,7 @@ class Router:
 
     Attributes:
         exchanges, queues: by name.
-        bytes: of all messages in queues.
+        bytes: of all messages in queues and in open transactions.
         unroutable: messages that no queue was bound for.
         unconvertible: messages whose headers AMQP 0.9.1 cannot have, for which a headers exchange has seen none.
     """

@@ -23,6 +23,7 @@ from wirefmt import mqtt
 from wirefmt.broker.permissions import Permissions
 from wirefmt.broker.routing import Item, Published, Router
 from wirefmt.broker.topics import Sharing, TopicTree
+from wirefmt.connection.aio.driver import READY_BYTES
 from wirefmt.connection.contract import Acknowledged, Connected, Disconnected, WindowOpened
 from wirefmt.convert import Container, topic_of
 from wirefmt.errors import ConversionError, EncodeError, LocalProtocolError
@@ -175,6 +176,19 @@ class Queued:
 
 class Subscriber:
     """A client's session, with or without a connection: subscriptions, queued messages, its will while that is delayed."""
+
+    __slots__ = (
+        "expiry_timer",
+        "identifier",
+        "peer",
+        "queue",
+        "queued_bytes",
+        "session",
+        "subscriptions",
+        "user",
+        "will",
+        "will_timer",
+    )
 
     def __init__(self, identifier: str, session: Session) -> None:
         self.identifier = identifier
@@ -467,25 +481,21 @@ class Broker:
         if qos == 2 or (qos and self.options.overflow == "refuse"):
             return None
         targets = self._index.match(event.topic_name)
-        for found in targets:
-            if not isinstance(found, Subscription) or not found.plain:
-                return None
-        if len(targets) > 1 and len({found.subscriber for found in targets}) < len(targets):  # type: ignore[union-attr]
+        subscribers = {found.subscriber: found.qos for found in targets if type(found) is Subscription and found.plain}
+        if len(subscribers) < len(targets):
             return None
         message: Message | None = None
         if self.observe is not None:
             message = self._message(event, event.topic_name, client)
             self.observe(message)
-        for found in targets:
-            assert isinstance(found, Subscription)
-            subscriber = found.subscriber
+        for subscriber, most in subscribers.items():
             peer = subscriber.peer
-            granted = min(qos, found.qos)
+            granted = qos and min(qos, most)
             if (
                 peer is not None
                 and not subscriber.queue
-                and (driver := peer.driver).ready
-                and peer.connection.forward(event, granted) is not NotImplemented
+                and (driver := peer.driver).full_since is None
+                and peer.connection.forward(event, granted, READY_BYTES) is not NotImplemented
             ):
                 driver.queued()
                 continue

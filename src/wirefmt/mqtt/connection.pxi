@@ -408,6 +408,7 @@ cdef class Flows:
     cdef public bint _restricted            # PUBLISH of the peer: more must be checked
     cdef public bint _restricted_out        # our PUBLISH: the same
     cdef public bint _aliased               # we may set topic aliases
+    cdef public int _pongs                  # PINGRESPs that leave after the answers of this turn
 
     def __init__(self, *_, **__):
         self._outbox = Outbox()
@@ -467,11 +468,38 @@ cdef class Flows:
                     return handle
         return self._publish(topic_name, payload, qos, retain, properties)
 
-    def forward(self, Publish message not None, qos):
+    def data_to_send(self):
+        """Take everything queued, as one bytes object."""
+        if self._pongs:
+            self._put_pongs()
+        return self._outbox.take()
+
+    def buffers_to_send(self):
+        """Take everything queued, as a list of buffers in order. Large payloads are not copied."""
+        if self._pongs:
+            self._put_pongs()
+        return self._outbox.take_buffers()
+
+    @property
+    def pending_bytes(self):
+        """Bytes queued and not taken."""
+        return self._outbox.position - self._outbox.taken + 2 * self._pongs
+
+    def _put_pongs(self):
+        if self._pongs:
+            self._outbox.put(b"\xd0\x00" * self._pongs)
+            self._pongs = 0
+
+    def forward(self, Publish message not None, qos, int64_t most=-1):
         """Send a message that another connection has received, with this QoS, without RETAIN, and without making a packet object.
         Returns what `publish` returns. NotImplemented: nothing has changed, and the message must be sent by `publish` (it has
-        properties, the window is closed, or a limit applies)."""
+        properties, the window is closed, or a limit applies).
+
+        most: bytes that may be queued already; negative: the limit of the connection.
+        """
         if message.property_count or message.topic.size == 0 or not 0 <= qos <= 2:
+            return NotImplemented
+        if 0 <= most < self._outbox.position - self._outbox.taken:
             return NotImplemented
         return self.send_plain(message.topic.at, message.topic.size, message.payload_span.at, message.payload_span.size,
                                qos, False, message.noted)

@@ -443,7 +443,6 @@ class ServerConnection(Sending, Receiving):
         self._waiting: mqtt.Connect | None = None  # waits for the host
         self._requests: dict[int, Asked] = {}  # undecided, by packet identifier
         self._will_removed = False
-        self._pongs = 0  # PINGRESPs that leave after the answers of this turn
         self._deadlines.set("connect", now + self.options.connect_timeout)
 
     def receive(self, data: Buffer, now: float) -> list[Event]:
@@ -451,19 +450,6 @@ class ServerConnection(Sending, Receiving):
             self._opening = (self._opening + bytes(memoryview(data)[:16]))[:16]
         self._put_pongs()
         return super().receive(data, now)
-
-    def data_to_send(self) -> bytes:
-        self._put_pongs()
-        return super().data_to_send()
-
-    def buffers_to_send(self) -> list[Buffer]:
-        if self._pongs:
-            self._put_pongs()
-        return self._outbox.take_buffers()
-
-    @property
-    def pending_bytes(self) -> int:
-        return self._outbox.pending + 2 * self._pongs
 
     # ---- answers
 
@@ -767,11 +753,6 @@ class ServerConnection(Sending, Receiving):
             self._pongs += 1
         else:
             self._put(b"\xd0\x00")
-
-    def _put_pongs(self) -> None:
-        if self._pongs:
-            self._put(b"\xd0\x00" * self._pongs)
-            self._pongs = 0
 
     def _on_disconnect(self, message: mqtt.Disconnect, events: list[Event]) -> None:
         code = message.reason_code or 0

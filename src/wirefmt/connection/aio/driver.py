@@ -65,15 +65,18 @@ class _Turn:
 
     def flush(self) -> None:
         drivers, self.drivers = self.drivers, []
-        for number, driver in enumerate(drivers, 1):
+        rest = iter(drivers)
+        while True:
             try:
-                driver._flush()
+                for driver in rest:
+                    driver._flush()
+                return
             except Exception as error:
                 driver.report(error)
             except BaseException:  # the loop is interrupted, and may go on
                 if not self.drivers:
                     driver._loop.call_soon(self.flush)
-                self.drivers[:0] = drivers[number:]
+                self.drivers[:0] = rest
                 raise
 
 
@@ -96,6 +99,43 @@ class Driver(asyncio.BufferedProtocol):
         store: makes `connection.changes()` durable; bytes that were queued with them are written once the future is done. It
             returns None if there is nothing to keep. None: there is no journal.
     """
+
+    # a server has thousands of these, and a message to all of them visits each: without a dictionary they are small
+    __slots__ = (
+        "__weakref__",
+        "_buffer",
+        "_carrier",
+        "_dispatching",
+        "_eof",
+        "_events",
+        "_finished",
+        "_handle",
+        "_handle_run",
+        "_immediate",
+        "_lingering",
+        "_loop",
+        "_lost",
+        "_opening",
+        "_over",
+        "_paused",
+        "_plain",
+        "_reading",
+        "_scheduled",
+        "_securing",
+        "_store",
+        "_storing",
+        "_timer",
+        "_tls",
+        "_turn",
+        "_waiters",
+        "_wanted",
+        "connection",
+        "error",
+        "full_since",
+        "host",
+        "server",
+        "transport",
+    )
 
     def __init__(
         self,
@@ -135,6 +175,8 @@ class Driver(asyncio.BufferedProtocol):
         self._wanted = False  # the host has seen that we are not ready
         self._storing = False
         self._scheduled = False
+        # the transport, while it takes the connection's bytes as they are and nothing has to be done besides
+        self._plain: asyncio.Transport | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._lingering: asyncio.TimerHandle | None = None
         self._waiters: list[asyncio.Future[None]] = []
@@ -205,6 +247,7 @@ class Driver(asyncio.BufferedProtocol):
                     at += 1
                     if type(event) is Disconnected:
                         self._over = True
+                        self._plain = None
                     try:
                         handle(event)
                     except LocalProtocolError as error:
@@ -228,7 +271,11 @@ class Driver(asyncio.BufferedProtocol):
         """Bytes have been queued in the connection, and nothing else has changed: they are written at the end of the loop's
         iteration. Cheaper than `update`."""
         if not self._scheduled and not self._lost:
-            self._schedule()
+            self._scheduled = True
+            drivers = self._turn.drivers
+            if not drivers:
+                self._loop.call_soon(self._turn.flush)
+            drivers.append(self)
 
     def start_tls(self, context: SSLContext, server_hostname: str | None = None) -> None:
         """Switch to TLS: the answer to `StartTls`. What is queued is written first; after the handshake the connection's
@@ -238,6 +285,7 @@ class Driver(asyncio.BufferedProtocol):
             server_hostname: the name that the server's certificate has to have; None: this is the server's side.
         """
         self._tls = (context, server_hostname)
+        self._plain = None
         self._schedule()
 
     def abort(self, error: Exception | None = None) -> None:
@@ -333,6 +381,7 @@ class Driver(asyncio.BufferedProtocol):
         if self.error is None and not self._over:
             self.error = exc
         self._lost = True
+        self._plain = None
         if not self._over:
             events = self.connection.receive_eof(self._loop.time())
             if not any(type(event) is Disconnected for event in events):
@@ -362,33 +411,46 @@ class Driver(asyncio.BufferedProtocol):
 
     def _flush(self) -> None:
         self._scheduled = False
+        if self.full_since is not None:
+            return
+        plain = self._plain
+        if plain is None:
+            self._flush_any()
+            return
+        buffers = self.connection.buffers_to_send()
+        if len(buffers) == 1:
+            plain.write(buffers[0])
+        elif buffers:
+            self._write(buffers)
+        if self._wanted:
+            self._tell_writable()
+
+    def _tell_writable(self) -> None:
+        if self._wanted and not self._over and self.ready:
+            self._wanted = False
+            self.host.writable()
+
+    def _flush_any(self) -> None:
+        """Pass on what is queued, as the store, the carrier, TLS and the end of the connection want it."""
         if (
             self._lost
-            or self.full_since is not None
             or self._storing
             or self.transport is None
             or self._opening is not None
+            or self._securing is not None
         ):
-            return
-        if self._securing is not None:
             return
         connection = self.connection
         buffers: Sequence[Any] = connection.buffers_to_send()
-        if self._store is None and self._carrier is None and self._tls is None and not self._over and len(buffers) == 1:
-            self.transport.write(buffers[0])  # as `_write` does, with fewer questions
-            if self._wanted and self.ready:
-                self._wanted = False
-                self.host.writable()
-            return
         stored = self._store(connection.changes()) if self._store is not None else None
         if stored is None:
             self._write(buffers)
         else:
             self._storing = True
             stored.add_done_callback(lambda future: self._stored(future, buffers))
-        if self._wanted and not self._over and self.ready:
-            self._wanted = False
-            self.host.writable()
+        if self._store is None and self._carrier is None and not (self._tls or self._securing or self._over):
+            self._plain = self.transport
+        self._tell_writable()
 
     def _stored(self, future: asyncio.Future[None], buffers: Sequence[Any]) -> None:
         self._storing = False
@@ -472,6 +534,7 @@ class Driver(asyncio.BufferedProtocol):
 
     def _drop(self, error: Exception | None) -> None:
         self._immediate = True
+        self._plain = None
         if self.error is None:
             self.error = error
         if not self._over:

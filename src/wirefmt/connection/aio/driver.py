@@ -417,7 +417,7 @@ class Driver(asyncio.BufferedProtocol):
         if plain is None:
             self._flush_any()
             return
-        buffers = self.connection.buffers_to_send()
+        buffers: Sequence[Any] = self.connection.buffers_to_send()
         if len(buffers) == 1:
             plain.write(buffers[0])
         elif buffers:

@@ -17,14 +17,16 @@ from __future__ import annotations
 import os
 import selectors
 import socket
-import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
+
+from brokers import cpu_seconds, running
 
 from wirefmt import amqp091
 
@@ -47,44 +49,8 @@ asyncio.run(main())
 """
 
 
-def free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return int(listener.getsockname()[1])
-
-
-def family(pid: int) -> list[int]:
-    """A process and those it has started."""
-    found = [pid]
-    for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
-        found += family(int(child))
-    return found
-
-
-def cpu_seconds(pid: int) -> float:
-    total = 0
-    for each in family(pid):
-        fields = Path(f"/proc/{each}/stat").read_text().rsplit(")", 1)[1].split()
-        total += int(fields[11]) + int(fields[12])
-    return total / os.sysconf("SC_CLK_TCK")
-
-
-@contextmanager
-def ours() -> Iterator[tuple[int, int]]:
-    """Our broker: its port and process."""
-    port = free_port()
-    process = subprocess.Popen([sys.executable, "-c", OURS.format(port=port)])
-    try:
-        for _ in range(600):
-            try:
-                socket.create_connection(("127.0.0.1", port)).close()
-                break
-            except OSError:
-                time.sleep(0.1)
-        yield port, process.pid
-    finally:
-        process.kill()
-        process.wait()
+def ours(port: int, folder: Path) -> list[str]:
+    return [sys.executable, "-c", OURS.format(port=port)]
 
 
 class Quiet(Broker):
@@ -214,7 +180,7 @@ def measure(broker: Any, messages: int, *, acknowledged: bool) -> float:
 
 def main() -> None:
     messages = int(os.environ.get("MESSAGES", "100000"))
-    brokers: dict[str, Any] = {"wirefmt": ours}
+    brokers: dict[str, Any] = {"wirefmt": partial(running, ours)}
     if SERVER is not None:
         brokers["RabbitMQ"] = rabbitmq
     else:

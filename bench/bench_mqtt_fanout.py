@@ -1,29 +1,24 @@
 """What does a broker's process cost for one publisher and 1,000 subscribers, MQTT QoS 0?
 
     python bench/bench_mqtt_fanout.py                   ours against mosquitto, 1,000 subscribers, 200 messages
-    python bench/bench_mqtt_fanout.py 2000 500          2,000 subscribers, 500 messages
+    python bench/bench_mqtt_fanout.py 2000 500          2,000 subscribers, 500 messages of each round
 
 CPU seconds (user and system) of the broker's process for each message delivered, MQTT 3.1.1, payloads of 64 bytes, in rounds that
-alternate between the brokers; the medians and their ratio. Ours is `wirefmt.broker.Broker` with its defaults and all protocols
-on. The publisher sends bursts of 1, then of 20 messages, each when all subscribers have the one before. One generator makes the
-load for all brokers; it sees to it that every subscriber receives every message.
+alternate between the brokers: the medians, and the ratio of each round. Ours is `wirefmt.broker.Broker` with its defaults and all
+protocols on. The publisher sends bursts of 1, then of 20 messages, each when all subscribers have the one before. One generator
+makes the load for all brokers; it sees to it that every subscriber receives every message.
 """
 
 from __future__ import annotations
 
-import os
 import resource
 import selectors
-import shutil
 import socket
 import statistics
-import subprocess
 import sys
-import tempfile
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
+
+from brokers import MOSQUITTO, connect_mqtt, cpu_seconds, mosquitto, running
 
 from wirefmt import mqtt
 
@@ -40,49 +35,8 @@ asyncio.run(main())
 """
 
 
-def free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return int(listener.getsockname()[1])
-
-
-def cpu_seconds(pid: int) -> float:
-    """User and system time, to the nanosecond of the scheduler where it says so."""
-    total = 0
-    for thread in Path(f"/proc/{pid}/task").iterdir():
-        total += int((thread / "schedstat").read_text().split()[0])
-    return total / 1e9
-
-
 def ours(port: int, folder: Path) -> list[str]:
     return [sys.executable, "-c", OURS.format(port=port)]
-
-
-def mosquitto(port: int, folder: Path) -> list[str]:
-    config = folder / "mosquitto.conf"
-    config.write_text(f"listener {port} 127.0.0.1\nallow_anonymous true\nmax_queued_messages 0\nset_tcp_nodelay true\n")
-    return [shutil.which("mosquitto", path=os.environ.get("PATH", "") + ":/usr/sbin") or "", "-c", str(config)]
-
-
-@contextmanager
-def running(command: Callable[[int, Path], list[str]]) -> Iterator[tuple[int, int]]:
-    """A broker's port and process."""
-    with tempfile.TemporaryDirectory() as folder:
-        port = free_port()
-        process = subprocess.Popen(command(port, Path(folder)), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        try:
-            for _ in range(600):
-                try:
-                    socket.create_connection(("127.0.0.1", port)).close()
-                    break
-                except OSError:
-                    if process.poll() is not None:
-                        raise SystemExit(f"{command.__name__} does not start") from None
-                    time.sleep(0.1)
-            yield port, process.pid
-        finally:
-            process.kill()
-            process.wait()
 
 
 class Load:
@@ -90,7 +44,7 @@ class Load:
 
     def __init__(self, port: int, pid: int, subscribers: int) -> None:
         self.pid = pid
-        self.publisher = self.connect(port, "publisher")
+        self.publisher = connect_mqtt(port, "publisher")
         self.packet = mqtt.Publish(topic_name="bench/fan-out", payload=PAYLOAD, version=4).encode()
         subscribe = mqtt.Subscribe(
             packet_identifier=1, subscriptions=[mqtt.Subscription("bench/+")], version=4
@@ -98,20 +52,12 @@ class Load:
         self.selector = selectors.DefaultSelector()
         self.received: dict[socket.socket, int] = {}
         for number in range(subscribers):
-            subscriber = self.connect(port, f"subscriber {number}")
+            subscriber = connect_mqtt(port, f"subscriber {number}")
             subscriber.sendall(subscribe)
             assert subscriber.recv(100)[:1] == b"\x90"
             subscriber.setblocking(False)
             self.received[subscriber] = 0
             self.selector.register(subscriber, selectors.EVENT_READ)
-
-    @staticmethod
-    def connect(port: int, identifier: str) -> socket.socket:
-        connection = socket.create_connection(("127.0.0.1", port))
-        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        connection.sendall(mqtt.Connect(client_identifier=identifier, keep_alive=0, version=4).encode())
-        assert connection.recv(100)[:1] == b"\x20"
-        return connection
 
     def burst(self, messages: int) -> None:
         """Publish messages, and wait until all subscribers have them."""
@@ -143,7 +89,7 @@ def main() -> None:
     messages = int(sys.argv[2]) if len(sys.argv) > 2 else 200
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(most, 65536), most))
-    if not mosquitto(0, Path(tempfile.mkdtemp()))[0]:
+    if MOSQUITTO is None:
         raise SystemExit("mosquitto is not here: install it")
     with running(ours) as first, running(mosquitto) as second:
         loads = {"wirefmt": Load(*first, subscribers), "mosquitto": Load(*second, subscribers)}
@@ -152,10 +98,11 @@ def main() -> None:
                 load.burst(size)
             rounds = [{name: load.measure(messages, size) for name, load in loads.items()} for _ in range(ROUNDS)]
             medians = {name: statistics.median(each[name] for each in rounds) for name in loads}
-            ratio = statistics.median(each["wirefmt"] / each["mosquitto"] for each in rounds)
+            ratios = [each["wirefmt"] / each["mosquitto"] for each in rounds]
             print(
                 f"bursts of {size:2}, {subscribers} subscribers: wirefmt {medians['wirefmt'] * 1e6:.2f} us, "
-                f"mosquitto {medians['mosquitto'] * 1e6:.2f} us, ratio {ratio:.2f}"
+                f"mosquitto {medians['mosquitto'] * 1e6:.2f} us, ratio {statistics.median(ratios):.2f} "
+                f"(rounds: {' '.join(f'{ratio:.2f}' for ratio in ratios)})"
             )
 
 

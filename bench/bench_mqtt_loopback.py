@@ -14,15 +14,11 @@ from __future__ import annotations
 
 import os
 import selectors
-import shutil
-import socket
-import subprocess
 import sys
-import tempfile
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
+
+from brokers import MOSQUITTO, Command, connect_mqtt, cpu_seconds, mosquitto, running
 
 from wirefmt import mqtt
 
@@ -54,38 +50,6 @@ asyncio.run(main())
 """
 
 
-def free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return int(listener.getsockname()[1])
-
-
-def cpu_seconds(pid: int) -> float:
-    fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-
-@contextmanager
-def running(command: Callable[[int, Path], list[str]]) -> Iterator[tuple[int, int]]:
-    """A broker's port and process."""
-    with tempfile.TemporaryDirectory() as folder:
-        port = free_port()
-        process = subprocess.Popen(command(port, Path(folder)), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        try:
-            for _ in range(600):
-                try:
-                    socket.create_connection(("127.0.0.1", port)).close()
-                    break
-                except OSError:
-                    if process.poll() is not None:
-                        raise SystemExit(f"{command.__name__} does not start") from None
-                    time.sleep(0.1)
-            yield port, process.pid
-        finally:
-            process.kill()
-            process.wait()
-
-
 class Pair:
     """A publisher of a topic, and a subscriber of this topic or of all."""
 
@@ -96,7 +60,7 @@ class Pair:
         self.share = PAIRS if fan_out else 1  # copies that each subscriber gets for one message of each publisher
         self.sent = self.received = self.acknowledged = 0
         self.left = b""
-        self.publisher, self.subscriber = (self.connect(port, f"{kind}{number}") for kind in "ps")
+        self.publisher, self.subscriber = (connect_mqtt(port, f"{kind}{number}") for kind in "ps")
         subscribe = mqtt.Subscribe(
             packet_identifier=1, subscriptions=[mqtt.Subscription("bench/#" if fan_out else topic, qos=qos)], version=4
         )
@@ -113,14 +77,6 @@ class Pair:
         self.blocks = [b"".join(packets[i : i + BLOCK]) for i in range(0, WINDOW, BLOCK)]
         for each in (self.publisher, self.subscriber):
             each.setblocking(False)
-
-    @staticmethod
-    def connect(port: int, identifier: str) -> socket.socket:
-        connection = socket.create_connection(("127.0.0.1", port))
-        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        connection.sendall(mqtt.Connect(client_identifier=identifier, version=4).encode())
-        assert connection.recv(100)[:1] == b"\x20"
-        return connection
 
     def publish(self, received: float) -> None:
         """`received`: messages of a publisher that have reached everybody."""
@@ -151,7 +107,7 @@ class Pair:
         self.acknowledged += len(self.publisher.recv(1 << 18)) / 4
 
 
-def measure(command: Callable[[int, Path], list[str]], qos: int, messages: int, *, fan_out: bool) -> float:
+def measure(command: Command, qos: int, messages: int, *, fan_out: bool) -> float:
     """CPU seconds of the broker for each message delivered."""
     with running(command) as (port, pid):
         count = max(messages // PAIRS // (PAIRS if fan_out else 1) // BLOCK, 1) * BLOCK
@@ -187,20 +143,14 @@ def ours(port: int, folder: Path) -> list[str]:
     return [sys.executable, "-c", OURS.format(port=port)]
 
 
-def mosquitto(port: int, folder: Path) -> list[str]:
-    config = folder / "mosquitto.conf"
-    config.write_text(f"listener {port} 127.0.0.1\nallow_anonymous true\nmax_queued_messages 0\nset_tcp_nodelay true\n")
-    return [shutil.which("mosquitto", path=os.environ.get("PATH", "") + ":/usr/sbin") or "", "-c", str(config)]
-
-
 def amqtt(port: int, folder: Path) -> list[str]:
     return [os.environ["AMQTT"], "-c", AMQTT.format(port=port)]
 
 
 def main() -> None:
     messages = int(sys.argv[1]) if len(sys.argv) > 1 else 50_000
-    brokers: dict[str, Callable[[int, Path], list[str]]] = {"wirefmt": ours}
-    if mosquitto(0, Path(tempfile.mkdtemp()))[0]:
+    brokers: dict[str, Command] = {"wirefmt": ours}
+    if MOSQUITTO is not None:
         brokers["mosquitto"] = mosquitto
     else:
         print("mosquitto is not here: install it")

@@ -14,15 +14,13 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
-import socket
-import subprocess
 import sys
-import tempfile
 import time
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+from brokers import Command, cpu_seconds, free_port, running
 from ratios import compare, versions
 
 from wirefmt import nsq
@@ -353,7 +351,12 @@ async def measure(name: str) -> float:
         for _ in range(COUNT):
             broker.publish("topic", BODY)
     process = await asyncio.create_subprocess_exec(
-        sys.executable, __file__, name, str(server.port), stdout=asyncio.subprocess.PIPE, stderr=subprocess.DEVNULL
+        sys.executable,
+        __file__,
+        name,
+        str(server.port),
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.DEVNULL,
     )
     assert process.stdout is not None
     try:
@@ -370,12 +373,6 @@ async def measure(name: str) -> float:
 
 
 # ---- servers
-
-
-def used(pid: int) -> float:
-    """Seconds of processor time that a process has taken."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 async def through(port: int, many: int) -> None:
@@ -400,26 +397,21 @@ async def through(port: int, many: int) -> None:
         await task
 
 
-def free_port() -> int:
-    with socket.create_server((HOST, 0)) as probe:
-        return int(probe.getsockname()[1])
+def ours(port: int, folder: Path) -> list[str]:
+    return [sys.executable, __file__, "serve_ours", str(port)]
 
 
-def serve(command: list[str], port: int, many: int) -> float:
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    try:
-        while True:
-            try:
-                socket.create_connection((HOST, port), timeout=1).close()
-                break
-            except OSError:
-                time.sleep(0.05)
-        before = used(process.pid)
+def nsqd(port: int, folder: Path) -> list[str]:
+    addresses = [f"-tcp-address={HOST}:{port}", f"-http-address={HOST}:{free_port()}"]
+    return [NSQD or "nsqd", *addresses, f"-data-path={folder}", "-log-level=fatal"]
+
+
+def serve(command: Command, many: int) -> float:
+    """CPU seconds of a server for each message."""
+    with running(command) as (port, pid):
+        before = cpu_seconds(pid)
         asyncio.run(through(port, many))
-        return (used(process.pid) - before) / COUNT
-    finally:
-        process.kill()
-        process.wait()
+        return (cpu_seconds(pid) - before) / COUNT
 
 
 def show(title: str, figures: dict[str, float]) -> None:
@@ -454,15 +446,9 @@ def main() -> None:
                         figures[name] = min(figures.get(name, seconds), seconds)
         show(title, figures)
     for many in (1, 100):
-        figures = {}
-        port = free_port()
-        figures["wirefmt"] = best(serve, [sys.executable, __file__, "serve_ours", str(port)], port, many)
+        figures = {"wirefmt": best(serve, ours, many)}
         if NSQD is not None:
-            with tempfile.TemporaryDirectory() as folder:
-                port = free_port()
-                command = [NSQD, f"-tcp-address={HOST}:{port}", f"-http-address={HOST}:{free_port()}"]
-                command += [f"-data-path={folder}", "-log-level=fatal"]
-                figures["nsqd"] = best(serve, command, port, many)
+            figures["nsqd"] = best(serve, nsqd, many)
         show(f"through a server, published {'one by one' if many == 1 else f'by MPUB of {many}'}", figures)
 
 

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import re
@@ -37,16 +38,28 @@ def runs(name: str) -> bool:
     return "on_demand" not in SPECS[name]
 
 
+def folder(name: str) -> Path | None:
+    """Where the suite is; None: it cannot be had. A checkout must have the program whose hash the table says."""
+    source = SPECS[name]["source"]
+    if "checkout" not in source:
+        return Path(FETCHED, name) if FETCHED and Path(FETCHED, name).exists() else None
+    checkout = os.environ.get(source["checkout"])
+    if not checkout:
+        return None
+    found = hashlib.sha256(Path(checkout, source["program"]).read_bytes()).hexdigest()
+    assert f"sha256:{found}" == source["hash"], f"{checkout} is not at {source['commit']}"
+    return Path(checkout)
+
+
 def run(name: str, work: Path) -> tuple[dict[str, str], str, str]:
     """The outcome of each test; what the suite printed; what the broker printed."""
-    assert FETCHED is not None
     work.mkdir(exist_ok=True)
     command = [
         *UNSHARE,
         sys.executable,
         str(SUITES / "host.py"),
         str(SUITES / f"{name}.toml"),
-        f"{FETCHED}/{name}",
+        str(folder(name)),
         str(work),
     ]
     host = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=1200)
@@ -69,15 +82,16 @@ def running(
         pytest.skip("needs openssl (apt install openssl)")
     with ThreadPoolExecutor(2) as pool:
         yield {
-            name: pool.submit(run, name, tmp_path_factory.mktemp(name))
-            for name in SPECS
-            if runs(name) and FETCHED and Path(FETCHED, name).exists()
+            name: pool.submit(run, name, tmp_path_factory.mktemp(name)) for name in SPECS if runs(name) and folder(name)
         }
 
 
 @pytest.mark.parametrize("name", [name for name in SPECS if runs(name)])
 def test_suite(name: str, running: dict[str, Future[tuple[dict[str, str], str, str]]], tmp_path: Path) -> None:
     if name not in running:
+        source = SPECS[name]["source"]
+        if "checkout" in source:
+            pytest.skip(f"needs a checkout of {source['repository']} ({source['checkout']}=DIR)")
         pytest.skip("needs clients' suites (python tests/live/suites/fetch.py DIR; WIREFMT_SUITES=DIR)")
     spec = SPECS[name]
     expected: dict[str, str] = spec.get("skipped", {})

@@ -1,7 +1,8 @@
 """Fetch what the suites of clients are made of: `fetch.py FOLDER [NAME ...]`. Without names: those that run unasked.
 
 Each table of a suite names a package, its version and its hash. Registries are asked through their ordinary clients: `go mod`,
-`pip`, `npm`, `mvn`. A suite that cannot be fetched is named and left out; its test is skipped then.
+`pip`, `npm`, `mvn`. A suite that cannot be fetched is named and left out; its test is skipped then. Suites that no registry has
+are checkouts, which their environment variables name.
 """
 
 from __future__ import annotations
@@ -120,6 +121,8 @@ def main(target: Path, names: list[str]) -> int:
     missing = 0
     for spec in sorted(HERE.glob("*.toml")):
         suite = tomllib.loads(spec.read_text())
+        if "checkout" in suite["source"]:  # in no registry
+            continue
         if spec.stem not in names if names and names != ["all"] else suite.get("on_demand") and not names:
             continue
         folder = target / spec.stem

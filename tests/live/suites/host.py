@@ -34,6 +34,7 @@ from wirefmt.broker import Options, running
 from wirefmt.broker.amqp10 import Address
 from wirefmt.broker.embedded import Running
 from wirefmt.broker.faults import Fault
+from wirefmt.broker.mqtt import BrokerOptions, default_authorise
 from wirefmt.broker.routing import Item, Queue
 
 HERE = Path(__file__).resolve().parent
@@ -276,16 +277,25 @@ def of_junit(_: str, report: Path) -> dict[str, str]:
 KINDS: dict[str, tuple[Callable[[str, Path], dict[str, str]], Callable[[list[str]], list[str]]]] = {
     "go": (of_go, lambda names: [f"-test.skip=^({'|'.join(names)})$"]),
     "examples": (of_go, lambda names: names),
+    "unittest": (of_go, lambda names: names),
     "pytest": (of_junit, lambda names: [f"--deselect={name}" for name in names]),
     "mocha": (of_junit, lambda names: ["--invert", "--grep", "|".join(map(re.escape, names))]),
 }
 
 
 def options_of(suite: dict[str, Any], tls: ssl.SSLContext) -> Options:
-    """What the broker serves. With `known_users` clients may come without a name, but not with an unknown one."""
+    """What the broker serves. With `known_users` clients may come without a name, but not with an unknown one. `refused_filters`
+    get 0x80 in SUBACK, and `mqtt` has further options."""
     ports = {name: port for protocol in suite.get("serves", []) for name, port in PORTS[protocol].items()}
     host = "127.0.0.1" if "rocketmq" in suite.get("serves", []) else ""  # ::1 too, unless routes name the host
-    options = Options(ports=ports, tls=tls, users=suite.get("users"), host=host)
+    mqtt = BrokerOptions(**suite.get("mqtt", {}))
+    if refused := suite.get("refused_filters"):
+
+        def authorise(client: str, deed: str, topic: str) -> int:
+            return 0x80 if deed == "subscribe" and topic in refused else default_authorise(client, deed, topic)
+
+        mqtt = replace(mqtt, authorise=authorise)
+    options = Options(ports=ports, tls=tls, users=suite.get("users"), host=host, mqtt=mqtt)
     if known := suite.get("known_users"):
 
         def authenticate(connect: Any, peer: Any) -> int:

@@ -235,10 +235,21 @@ cdef inline void close_list(Col* c, int64_t child_rows) noexcept nogil:
         c.offsets[c.rows] = <int32_t>child_rows
 
 
+cdef inline void add_octets_at(Col* c, int64_t row, const uint8_t* p, int64_t n) noexcept nogil:
+    """put_octets to the next row of a column without nulls, which has room for both."""
+    cdef int64_t used = c.used
+    copy_octets(c.data + used, p, <size_t>n)
+    c.rows = row + 1
+    c.used = used + n
+    c.offsets[row + 1] = <int32_t>(used + n)
+
+
 cdef inline void put_map(Col* c, int64_t row, const uint8_t* k, int64_t kn,
                          const uint8_t* v, int64_t vn) noexcept nogil:
     """Add an entry to the row's map; keys may repeat."""
     cdef Col* entries = c.children
+    cdef Col* keys = entries.children
+    cdef Col* values = keys + 1
     cdef int64_t at
     if not c.on:
         return
@@ -248,12 +259,18 @@ cdef inline void put_map(Col* c, int64_t row, const uint8_t* k, int64_t kn,
         at = open_list(c, row)
         if at < 0:
             return
-    put_struct(entries, at)
-    put_octets(&entries.children[0], at, k, kn)
     if not c.tally.exposed and is_secret_name(k, <size_t>kn):
-        put_octets(&entries.children[1], at, SECRET_SHOWN_TEXT.at, SECRET_SHOWN_TEXT.size)
+        v = SECRET_SHOWN_TEXT.at
+        vn = SECRET_SHOWN_TEXT.size
+    put_struct(entries, at)
+    if (at == keys.rows and at == values.rows and at < keys.room and at < values.room and keys.validity == NULL
+            and values.validity == NULL and kn <= keys.size - keys.used and vn <= values.size - values.used):
+        add_octets_at(keys, at, k, kn)
+        add_octets_at(values, at, v, vn)
+        c.tally.octets += kn + vn
     else:
-        put_octets(&entries.children[1], at, v, vn)
+        put_octets(keys, at, k, kn)
+        put_octets(values, at, v, vn)
     close_list(c, at + 1)
 
 

@@ -162,21 +162,23 @@ cdef inline int few_digits(uint64_t bits, uint8_t* digits, int* point) noexcept 
     n and 10^k are exact, so n / 10^k is the number that the text n * 10^-k is read as. No two texts of at most 15 digits are
     read as one number, so a text that is read as this number is the only one, and with the smallest k it is the shortest."""
     cdef double v, power = 1.0
-    cdef int64_t n = 0
+    cdef int64_t whole
+    cdef uint64_t n = 0
     cdef int k = 0, size = 0, i
     memcpy(&v, &bits, 8)
     if not WIREFMT_DOUBLES or not v < 1e15:
         return 0
     while True:
-        n = <int64_t>(v * power + 0.5)
-        if n >= <int64_t>1000000000000000:
+        whole = <int64_t>(v * power + 0.5)
+        if whole >= <int64_t>1000000000000000:
             return 0
-        if n and <double>n / power == v:
+        if whole and <double>whole / power == v:
             break
         power *= 10.0
         k += 1
         if k > 9:
             return 0
+    n = <uint64_t>whole                     # the division of unsigned numbers is faster
     point[0] = -k
     while k == 0 and n % 10 == 0:
         n //= 10

@@ -28,6 +28,30 @@ cdef int fill_amqp10_tables() except -1:
 fill_amqp10_tables()
 
 
+cdef inline void amqp10_put_cell(Col* cols, int column, int64_t row, const uint8_t* at) noexcept nogil:
+    """The (checked) value at `at` in a column of its own; null if it is of a type (LAX) that the column has no place for."""
+    cdef Col* c = cols + column
+    cdef const Amqp10ConstructorRow* form = &amqp10_constructors[at[0]]
+    cdef int type = form.type               # 0: a described value
+    cdef size_t head
+    if not c.on:
+        return
+    if c.kind == KIND_OCTETS:
+        if column != A10B_USER_ID and column != A10B_DELIVERY_TAG:
+            amqp10_put_text_at(c, row, at)
+        elif AMQP10_BINARY <= type <= AMQP10_SYMBOL:
+            head = <size_t>1 + form.width
+            put_octets(c, row, at + head, at[1] if form.width == 1 else load_u32(at + 1))
+    elif c.kind == KIND_BOOL:
+        if type == AMQP10_BOOLEAN:
+            put_bool(c, row, at[0] == AMQP10_CODE_TRUE or amqp10_fixed_at(form, at) != 0)
+    elif c.width == 8:
+        if AMQP10_UBYTE <= type <= AMQP10_ULONG or type == AMQP10_TIMESTAMP:
+            put_i64(c, row, <int64_t>amqp10_fixed_at(form, at))
+    elif type == AMQP10_UBYTE:
+        put_i16(c, row, at[1])
+
+
 cdef class BatchColumns(FrameBatch):
     """The columns of decode_batch while they are filled."""
 
@@ -67,7 +91,7 @@ cdef class BatchColumns(FrameBatch):
             if p.at[i] == NULL:
                 continue
             if p.shape == AMQP10_TRANSFER and AMQP10_TRANSFER_COLUMN[i] >= 0:
-                self.put_field(row, AMQP10_TRANSFER_COLUMN[i], p.at[i])
+                amqp10_put_cell(self.cols, AMQP10_TRANSFER_COLUMN[i], row, p.at[i])
             elif map.on:
                 amqp10_read(p.at[i], &v)
                 name.body = <const uint8_t*>amqp10_field_name[shape.first + i]
@@ -76,28 +100,6 @@ cdef class BatchColumns(FrameBatch):
                     put_secret_entry(map, row, name.body, name.size, NULL, 0)
                 else:
                     amqp10_put_entry(map, row, &name, &v)
-
-    cdef void put_field(self, int64_t row, int column, const uint8_t* at) noexcept nogil:
-        """The (checked) value at `at` in a column of its own; null if it is of a type (LAX) that the column has no place
-        for."""
-        cdef Col* c = self.cols + column
-        cdef Amqp10ValueView v
-        if not c.on:
-            return
-        if c.kind == KIND_OCTETS and column != A10B_USER_ID and column != A10B_DELIVERY_TAG:
-            amqp10_put_text_at(c, row, at)
-            return
-        amqp10_read(at, &v)
-        if c.kind == KIND_BOOL:
-            if v.type == AMQP10_BOOLEAN:
-                put_bool(c, row, amqp10_unsigned(&v) != 0)
-        elif c.kind == KIND_FIXED:
-            if c.width == 2 and v.type == AMQP10_UBYTE:
-                put_i16(c, row, v.body[0])
-            elif c.width == 8 and (AMQP10_UBYTE <= v.type <= AMQP10_ULONG or v.type == AMQP10_TIMESTAMP):
-                put_i64(c, row, <int64_t>amqp10_unsigned(&v))
-        elif AMQP10_BINARY <= v.type <= AMQP10_SYMBOL:
-            put_octets(c, row, v.body, v.size)
 
     cdef void put_message(self, int64_t offset, const uint8_t* p, size_t n) noexcept nogil:
         cdef Amqp10MessageView m
@@ -131,7 +133,7 @@ cdef class BatchColumns(FrameBatch):
             return
         for i in range(amqp10_shapes[section.shape].count):
             if section.at[i] != NULL:
-                self.put_field(row, first + i, section.at[i])
+                amqp10_put_cell(self.cols, first + i, row, section.at[i])
 
     cdef inline void put_section(self, int64_t row, int column, const Amqp10MessageView* m, int code) noexcept nogil:
         if m.at[code - AMQP10_SECTION_FIRST] != NULL:

@@ -181,10 +181,9 @@ cdef const uint8_t* amqp10_take_any(Amqp10Reader* x, const uint8_t* at, const ui
 
 cdef const uint8_t* amqp10_take_list(Amqp10Reader* x, const uint8_t* at, const uint8_t* end, int depth,
                                      Amqp10CompositeView* out) noexcept nogil:
-    """The list of a composite's fields: its constructor, size and count, then the fields."""
+    """The list of a composite's fields: its constructor, size and count, then the fields. `out.at` must be all NULL if it is read."""
     cdef const Amqp10ConstructorRow* row
     cdef size_t size
-    memset(out.at, 0, sizeof(out.at))
     out.count = 0
     if at >= end:
         return amqp10_cut(x, at, end, 1)

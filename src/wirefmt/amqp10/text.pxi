@@ -91,8 +91,11 @@ cdef void amqp10_put_entries(Col* map, int64_t row, const uint8_t* at) noexcept 
     """The (checked) map at `at` as the row's map, in order; an empty one is an empty map, not null."""
     cdef Amqp10ValueView v, key
     cdef Span name, text
+    cdef uint8_t[AMQP10_SHORT_ROOM] short
+    cdef const uint8_t* value
     cdef int64_t entries
     cdef uint32_t left_
+    cdef int n
     if not map.on:
         return
     amqp10_read(at, &v)
@@ -103,10 +106,18 @@ cdef void amqp10_put_entries(Col* map, int64_t row, const uint8_t* at) noexcept 
     left_ = v.count >> 1
     while left_:
         left_ -= 1
-        if amqp10_ascii_at(at, &name) and amqp10_ascii_at(name.at + name.size, &text):
-            put_map(map, row, name.at, name.size, text.at, text.size)
-            at = text.at + text.size
-            continue
+        if amqp10_ascii_at(at, &name):
+            value = name.at + name.size
+            if amqp10_ascii_at(value, &text):
+                put_map(map, row, name.at, name.size, text.at, text.size)
+                at = text.at + text.size
+                continue
+            amqp10_read(value, &v)
+            n = amqp10_short_text(&v, short)
+            if n:
+                put_map(map, row, name.at, name.size, short, n)
+                at = v.end
+                continue
         amqp10_read(at, &key)
         amqp10_read(key.end, &v)
         amqp10_put_entry(map, row, &key, &v)

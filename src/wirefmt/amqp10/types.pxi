@@ -268,6 +268,15 @@ cdef inline bint amqp10_ascii_at(const uint8_t* at, Span* out) noexcept nogil:
     return is_ascii(out.at, out.size)
 
 
+cdef inline uint64_t amqp10_fixed_at(const Amqp10ConstructorRow* row, const uint8_t* at) noexcept nogil:
+    """The bits of the (checked) value at `at`, a number of a fixed size of at most eight octets."""
+    if row.width == 0:
+        return 0
+    if row.width == 1:
+        return at[1]
+    return load_u16(at + 1) if row.width == 2 else load_u32(at + 1) if row.width == 4 else load_u64(at + 1)
+
+
 # ------------------------------------------------------------------------------------------------ composites
 
 cdef int amqp10_shape_of(const uint8_t* descriptor, bint* irregular) noexcept nogil:

@@ -129,9 +129,11 @@ cdef inline void rocketmq_put_text(Col* c, int64_t row, const RocketmqText* t, R
         c.tally.no_memory = True
 
 
-cdef inline void rocketmq_put_field(Col* c, int64_t row, int code, const Span* name, Span* text) noexcept nogil:
-    """Put an entry of extFields into a map. A properties string with a secret is hidden; `text` is shown in its place."""
-    if not c.tally.exposed and rocketmq_secret_field(code, name.at, name.size, text.at, text.size):
+cdef inline void rocketmq_put_field(Col* c, int64_t row, bint letters, const Span* name, Span* text) noexcept nogil:
+    """Put an entry of extFields into a map. `letters`: rocketmq_letters of the code. A properties string with a secret is hidden;
+    `text` is shown in its place."""
+    if (rocketmq_is_properties(letters, name.at, name.size) and not c.tally.exposed
+            and rocketmq_secret_properties(text.at, text.size)):
         text.at = SECRET_SHOWN_TEXT.at
         text.size = <uint32_t>SECRET_SHOWN_TEXT.size
     put_map(c, row, name.at, name.size, text.at, text.size)
@@ -185,16 +187,11 @@ cdef class BatchColumns(FrameBatch):
                 if self.names.failed or self.values.failed:
                     self.tally.no_memory = True
                 continue
-            rocketmq_put_field(c + RB_EXT_FIELDS, row, m.code, &name, &text)
-            if name.size == 1 and letters:
-                if name.at[0] == c"b":
-                    put_span(c + RB_TOPIC, row, &text)
-                elif name.at[0] == c"i":
-                    put_span(c + RB_PROPERTIES, row, &text)
-            elif name.size == 5 and not letters and memcmp(name.at, b"topic", 5) == 0:
-                put_span(c + RB_TOPIC, row, &text)
-            elif name.size == 10 and not letters and memcmp(name.at, b"properties", 10) == 0:
+            rocketmq_put_field(c + RB_EXT_FIELDS, row, letters, &name, &text)
+            if rocketmq_is_properties(letters, name.at, name.size):
                 put_span(c + RB_PROPERTIES, row, &text)
+            elif name.size == 1 and name.at[0] == c"b" if letters else name.size == 5 and memcmp(name.at, b"topic", 5) == 0:
+                put_span(c + RB_TOPIC, row, &text)
 
     cdef int frame_size(self, const uint8_t* p, size_t n, size_t* size, Fault* f) noexcept nogil:
         return rocketmq_frame_size(p, n, self.max_frame_size, size, f)

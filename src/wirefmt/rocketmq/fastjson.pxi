@@ -83,30 +83,46 @@ cdef int rocketmq_json_comment(RocketmqJson* j) noexcept nogil:
 
 cdef extern from *:
     """
-    /* which octets of a word are 0: the top bit of each, right up to the first of them */
-    #define ROCKETMQ_ZEROS(w) (((w) - 0x0101010101010101ULL) & ~(w) & 0x8080808080808080ULL)
-    #if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
-    #define ROCKETMQ_IN_ORDER(w) (w)
+    /* ROCKETMQ_MARKS: which of the ROCKETMQ_BLOCK octets at `p` are `a` or `b`; 0: none. ROCKETMQ_FIRST: how many octets are before
+       the first of them. */
+    #if defined(__SSE2__)
+    #include <emmintrin.h>
+    enum { ROCKETMQ_BLOCK = 16 };
+    static inline uint64_t ROCKETMQ_MARKS(const unsigned char *p, unsigned char a, unsigned char b) {
+        __m128i w = _mm_loadu_si128((const __m128i *)p);
+        return (uint64_t)(uint32_t)_mm_movemask_epi8(
+            _mm_or_si128(_mm_cmpeq_epi8(w, _mm_set1_epi8((char)a)), _mm_cmpeq_epi8(w, _mm_set1_epi8((char)b))));
+    }
+    #define ROCKETMQ_FIRST(marks) __builtin_ctzll(marks)
     #else
-    #define ROCKETMQ_IN_ORDER(w) __builtin_bswap64(w)
+    enum { ROCKETMQ_BLOCK = 8 };
+    static inline uint64_t ROCKETMQ_ZEROS(uint64_t w) {     /* the top bit of each octet that is 0; right up to the first of them */
+        return (w - 0x0101010101010101ULL) & ~w & 0x8080808080808080ULL;
+    }
+    static inline uint64_t ROCKETMQ_MARKS(const unsigned char *p, unsigned char a, unsigned char b) {
+        uint64_t w;
+        memcpy(&w, p, 8);
+    #if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
+        w = __builtin_bswap64(w);                           /* the first octet in memory is the lowest */
     #endif
-    #define ROCKETMQ_FIRST(zeros) (__builtin_ctzll(zeros) >> 3)
+        return ROCKETMQ_ZEROS(w ^ 0x0101010101010101ULL * a) | ROCKETMQ_ZEROS(w ^ 0x0101010101010101ULL * b);
+    }
+    #define ROCKETMQ_FIRST(marks) (__builtin_ctzll(marks) >> 3)
+    #endif
     """
-    uint64_t ROCKETMQ_ZEROS(uint64_t w) nogil
-    uint64_t ROCKETMQ_IN_ORDER(uint64_t w) nogil        # the first octet in memory is the lowest
-    size_t ROCKETMQ_FIRST(uint64_t zeros) nogil
+    enum: ROCKETMQ_BLOCK
+    uint64_t ROCKETMQ_MARKS(const uint8_t* p, uint8_t a, uint8_t b) nogil
+    size_t ROCKETMQ_FIRST(uint64_t marks) nogil
 
 
 cdef inline const uint8_t* rocketmq_special(const uint8_t* p, const uint8_t* end, uint8_t quote) noexcept nogil:
     """The first quote or backslash; `end`: none."""
-    cdef uint64_t w, zeros
-    while end - p >= 8:
-        memcpy(&w, p, 8)
-        w = ROCKETMQ_IN_ORDER(w)
-        zeros = ROCKETMQ_ZEROS(w ^ <uint64_t>0x0101010101010101ULL * quote) | ROCKETMQ_ZEROS(w ^ <uint64_t>0x5C5C5C5C5C5C5C5CULL)
-        if zeros:
-            return p + ROCKETMQ_FIRST(zeros)
-        p += 8
+    cdef uint64_t marks
+    while end - p >= ROCKETMQ_BLOCK:
+        marks = ROCKETMQ_MARKS(p, quote, c"\\")
+        if marks:
+            return p + ROCKETMQ_FIRST(marks)
+        p += ROCKETMQ_BLOCK
     while p < end and p[0] != quote and p[0] != c"\\":
         p += 1
     return p
@@ -154,25 +170,41 @@ cdef inline bint rocketmq_plain_member(RocketmqJson* j, RocketmqText* out) noexc
     return True
 
 
-cdef inline bint rocketmq_is_hex(uint8_t c) noexcept nogil:
-    return c"0" <= c <= c"9" or c"a" <= (c | 0x20) <= c"f"
+cdef uint32_t[256] ROCKETMQ_HEX     # the value of a hexadecimal digit; of another octet more than four digits can write
+
+
+cdef int fill_rocketmq_hex() except -1:
+    cdef int i
+    for i in range(256):
+        ROCKETMQ_HEX[i] = 0x10000
+    for i in range(16):
+        ROCKETMQ_HEX[<int>b"0123456789abcdef"[i]] = ROCKETMQ_HEX[<int>b"0123456789ABCDEF"[i]] = <uint32_t>i
+    return 0
+
+
+fill_rocketmq_hex()
+
+
+cdef inline uint32_t rocketmq_hex2(const uint8_t* p) noexcept nogil:
+    """The number that two hexadecimal digits write; more than 0xFF: one of them is not a digit."""
+    return ROCKETMQ_HEX[p[0]] << 4 | ROCKETMQ_HEX[p[1]]
+
+
+cdef inline uint32_t rocketmq_hex4(const uint8_t* p) noexcept nogil:
+    """The number that four hexadecimal digits write; more than 0xFFFF: one of them is not a digit."""
+    return ROCKETMQ_HEX[p[0]] << 12 | ROCKETMQ_HEX[p[1]] << 8 | ROCKETMQ_HEX[p[2]] << 4 | ROCKETMQ_HEX[p[3]]
 
 
 cdef inline int rocketmq_json_escape(const uint8_t* p, const uint8_t* end) noexcept nogil:
     """Octets of an escape after its backslash; -1: not an escape."""
-    cdef int digits, i
     cdef uint8_t c
     if p >= end:
         return -1
     c = p[0]
-    if c == c"u" or c == c"x":
-        digits = 4 if c == c"u" else 2
-        if end - p <= digits:
-            return -1
-        for i in range(1, digits + 1):
-            if not rocketmq_is_hex(p[i]):
-                return -1
-        return digits + 1
+    if c == c"u":
+        return 5 if end - p > 4 and rocketmq_hex4(p + 1) <= 0xFFFF else -1
+    if c == c"x":
+        return 3 if end - p > 2 and rocketmq_hex2(p + 1) <= 0xFF else -1
     if c"0" <= c <= c"7" or c == c"b" or c == c"t" or c == c"n" or c == c"v" or c == c"f" or c == c"F" or c == c"r" or \
             c == c'"' or c == c"'" or c == c"/" or c == c"\\":
         return 1
@@ -375,40 +407,36 @@ cdef size_t rocketmq_store_utf8(uint32_t c, uint8_t* out) noexcept nogil:
     return 4
 
 
-cdef inline uint32_t rocketmq_hex(const uint8_t* p, int digits) noexcept nogil:
-    cdef uint32_t v = 0
-    cdef int i
-    for i in range(digits):
-        v = v << 4 | ((p[i] & 15) + (9 if p[i] & 0x40 else 0))
-    return v
-
-
 cdef size_t rocketmq_unescape(const uint8_t* p, size_t n, uint8_t* out) noexcept nogil:
     """The octets of a string with checked escapes, in UTF-8; `out` has room for `n`. An unpaired surrogate
     becomes U+FFFD."""
     cdef const uint8_t* end = p + n
-    cdef const uint8_t* run
     cdef uint8_t* o = out
+    cdef uint64_t marks
     cdef uint32_t u, low
+    cdef size_t run
     cdef uint8_t c
     while p < end:
         if p[0] != c"\\":
-            run = <const uint8_t*>memchr(p, c"\\", <size_t>(end - p))
-            if run == NULL:
-                run = end
-            memcpy(o, p, <size_t>(run - p))
-            o += run - p
-            p = run
+            if end - p >= ROCKETMQ_BLOCK:           # `out` has as much room left as there are octets
+                memcpy(o, p, ROCKETMQ_BLOCK)
+                marks = ROCKETMQ_MARKS(p, c"\\", c"\\")
+                run = ROCKETMQ_FIRST(marks) if marks else ROCKETMQ_BLOCK
+            else:
+                o[0] = p[0]
+                run = 1
+            o += run
+            p += run
             continue
         c = p[1]
         p += 2
         if c == c"u" or c == c"x":
-            u = rocketmq_hex(p, 4 if c == c"u" else 2)
+            u = rocketmq_hex4(p) if c == c"u" else rocketmq_hex2(p)
             p += 4 if c == c"u" else 2
             if 0xD800 <= u < 0xE000:
                 low = 0
                 if u < 0xDC00 and end - p >= 6 and p[0] == c"\\" and p[1] == c"u":
-                    low = rocketmq_hex(p + 2, 4)
+                    low = rocketmq_hex4(p + 2)
                 if 0xDC00 <= low < 0xE000:
                     u = 0x10000 + ((u - 0xD800) << 10) + (low - 0xDC00)
                     p += 6

@@ -7,6 +7,12 @@ cdef inline void rocketmq_copy_text(RocketmqText* to, const RocketmqText* t) noe
     to.form = t.form
 
 
+cdef inline void rocketmq_set_text(RocketmqText* to, const uint8_t* at, const uint8_t* end, uint8_t form) noexcept nogil:
+    to.at = at
+    to.size = <uint32_t>(end - at)
+    to.form = form
+
+
 cdef inline void rocketmq_keep_field(RocketmqFields* fields, const RocketmqText* key, const RocketmqText* value) noexcept nogil:
     if fields.count < ROCKETMQ_FIELDS_KEPT:
         rocketmq_copy_text(&fields.keys[fields.count], key)

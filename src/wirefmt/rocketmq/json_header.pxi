@@ -64,7 +64,7 @@ cdef inline int rocketmq_spelt_member(const RocketmqText* name) noexcept nogil:
               ROCKETMQ_VERSION if n == 7 else ROCKETMQ_LANGUAGE if n == 8 else
               (ROCKETMQ_EXT_FIELDS if c == c"e" else ROCKETMQ_SUSPENDED) if n == 9 else
               ROCKETMQ_SERIALIZE if n == 23 else ROCKETMQ_OTHER)
-    return member if member and memcmp(name.at, ROCKETMQ_MEMBER_NAMES[member], n) == 0 else ROCKETMQ_OTHER
+    return member if member and same_octets(name.at, <const uint8_t*>ROCKETMQ_MEMBER_NAMES[member], n) else ROCKETMQ_OTHER
 
 
 cdef int[11] ROCKETMQ_MEMBER_PLACE       # member -> its position in the order of the Java code, which is alphabetical
@@ -110,6 +110,8 @@ cdef int rocketmq_read_json(RocketmqFrameView* m, uint32_t max_elements, Rocketm
         return rocketmq_json_stop(&j, ROCKETMQ_CHECK_JSON_EMPTY)
     if j.at[0] != c"{":
         return rocketmq_json_stop(&j, ROCKETMQ_CHECK_JSON_OBJECT)
+    if rocketmq_written_header(&j, m, fields):
+        return OK
     j.at += 1
     while True:
         status = rocketmq_json_next(&j)
@@ -146,6 +148,74 @@ cdef int rocketmq_read_json(RocketmqFrameView* m, uint32_t max_elements, Rocketm
     if status == OK and j.at < j.end:
         return rocketmq_json_stop(&j, ROCKETMQ_CHECK_JSON_TRAILING)
     return status
+
+
+cdef bint rocketmq_written_header(RocketmqJson* j, RocketmqFrameView* m, RocketmqFields* fields) noexcept nogil:
+    """Read a header exactly as the Java code writes it: its members in its order, no blank, numbers of digits. False: another one,
+    which rocketmq_read_json reads; nothing has changed. It finds no fault."""
+    cdef const uint8_t* begin = j.at
+    cdef RocketmqText language, remark
+    cdef int32_t code = 0, flag = 0, opaque = 0, version = 0
+    remark.form = ROCKETMQ_NULL
+    if (rocketmq_written(j, b'{"code":', 8) and rocketmq_digits(j, &code) and rocketmq_written_ext(j, m, fields)
+            and rocketmq_written(j, b',"flag":', 8) and rocketmq_digits(j, &flag)
+            and rocketmq_written_text(j, b',"language":"', 13, &language)
+            and rocketmq_written(j, b',"opaque":', 10) and rocketmq_digits(j, &opaque)
+            and (rocketmq_written_text(j, b',"remark":"', 11, &remark) or remark.form == ROCKETMQ_NULL)
+            and rocketmq_written(j, b',"serializeTypeCurrentRPC":"JSON"', 33)
+            and rocketmq_written(j, b',"version":', 11) and rocketmq_digits(j, &version)
+            and j.at + 1 == j.end and j.at[0] == c"}"
+            and (j.max_elements == 0 or j.elements + 8 <= j.max_elements)
+            and rocketmq_take_language(j, language.at, True, &language, &m.language) == OK):
+        m.code = code
+        m.flag = flag
+        m.opaque = opaque
+        m.has_opaque = True
+        m.version = version
+        if remark.form != ROCKETMQ_NULL:
+            m.remark = remark
+        return True
+    j.at = begin
+    j.elements = 0
+    m.ext.at = NULL
+    m.ext.size = m.ext_count = 0
+    if fields != NULL:
+        fields.count = 0
+    return False
+
+
+cdef inline bint rocketmq_written(RocketmqJson* j, const char* text, int size) noexcept nogil:
+    """Skip this text if it stands here."""
+    if j.end - j.at < size or memcmp(j.at, text, <size_t>size) != 0:
+        return False
+    j.at += size
+    return True
+
+
+cdef inline bint rocketmq_written_text(RocketmqJson* j, const char* text, int size, RocketmqText* out) noexcept nogil:
+    """Skip this text, which ends with a quote, and read a string without escapes up to the next quote."""
+    cdef const uint8_t* end
+    if not rocketmq_written(j, text, size):
+        return False
+    end = rocketmq_special(j.at, j.end, c'"')
+    rocketmq_set_text(out, j.at, end, ROCKETMQ_OCTETS)
+    if end == j.end or end[0] != c'"':
+        return False
+    j.at = end + 1
+    return True
+
+
+cdef inline bint rocketmq_written_ext(RocketmqJson* j, RocketmqFrameView* m, RocketmqFields* fields) noexcept nogil:
+    """extFields, or nothing."""
+    if not rocketmq_written(j, b',"extFields":{', 14):
+        return True
+    m.ext.at = j.at
+    rocketmq_plain_fields(j, m, fields)
+    m.ext.size = <uint32_t>(j.at - m.ext.at)
+    if j.at == j.end or j.at[0] != c"}":
+        return False
+    j.at += 1
+    return True
 
 
 cdef bint rocketmq_is_plain(const uint8_t* p, const RocketmqJson* j) noexcept nogil:
@@ -236,7 +306,7 @@ cdef inline int rocketmq_take_member(RocketmqJson* j, RocketmqFrameView* m, int 
             return OK
         j.at = at
     quoted = at < j.end and (at[0] == c'"' or at[0] == c"'")
-    status = rocketmq_json_value(j, &value)
+    status = rocketmq_json_string(j, &value) if quoted else rocketmq_json_value(j, &value)
     if status != OK:
         return status
     if member == ROCKETMQ_CODE:
@@ -332,6 +402,7 @@ cdef int rocketmq_take_ext(RocketmqJson* j, RocketmqFrameView* m, RocketmqFields
     m.ext_count = 0
     if fields != NULL:
         fields.count = 0                # of two entries of one name the last counts
+    rocketmq_plain_fields(j, m, fields)
     while True:
         status = rocketmq_json_next(j)
         if status == OK and j.at[0] == c"}":
@@ -348,6 +419,44 @@ cdef int rocketmq_take_ext(RocketmqJson* j, RocketmqFrameView* m, RocketmqFields
     m.ext.size = <uint32_t>(j.at - m.ext.at)
     j.at += 1
     return OK
+
+
+cdef inline void rocketmq_plain_fields(RocketmqJson* j, RocketmqFrameView* m, RocketmqFields* fields) noexcept nogil:
+    """Read entries of extFields as long as they are as the Java code writes them: `"name":"value"` before a comma or the closing
+    brace, without a blank. rocketmq_take_ext reads all others, and finds every fault."""
+    cdef const uint8_t* p = j.at
+    cdef const uint8_t* end = j.end
+    cdef const uint8_t* colon
+    cdef const uint8_t* value
+    cdef uint32_t count = 0, left_ = j.max_elements - j.elements if j.max_elements else 0xFFFFFFFF
+    cdef uint8_t form
+    cdef int n
+    while count < left_ and p < end and p[0] == c'"':
+        colon = rocketmq_special(p + 1, end, c'"') + 1
+        if end - colon < 4 or (colon - 1)[0] != c'"' or colon[0] != c":" or colon[1] != c'"':
+            break
+        form = ROCKETMQ_OCTETS
+        value = rocketmq_special(colon + 2, end, c'"')
+        while value < end and value[0] == c"\\":
+            form = ROCKETMQ_ESCAPED
+            n = rocketmq_json_escape(value + 1, end)
+            if n < 0:
+                break
+            value = rocketmq_special(value + 1 + n, end, c'"')
+        if end - value < 2 or value[0] != c'"' or (value[1] != c"," and value[1] != c"}"):
+            break
+        if fields != NULL:
+            if fields.count < ROCKETMQ_FIELDS_KEPT:
+                rocketmq_set_text(&fields.keys[fields.count], p + 1, colon - 1, ROCKETMQ_OCTETS)
+                rocketmq_set_text(&fields.values[fields.count], colon + 2, value, form)
+            fields.count += 1
+        count += 1
+        p = value + 1
+        j.at = p
+        if p[0] == c",":
+            p += 1
+    j.elements += count
+    m.ext_count += count
 
 
 cdef inline bint rocketmq_is_no_number(const RocketmqText* value) noexcept nogil:

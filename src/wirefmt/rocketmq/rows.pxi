@@ -376,13 +376,14 @@ cdef void rocketmq_put_ext(Col* map, int64_t row, const RocketmqRow* x) noexcept
     cdef RocketmqWalk walk
     cdef Span name, text
     cdef RocketmqText key, value
+    cdef bint letters = rocketmq_letters(x.m.code)
     cdef int64_t entries = open_list(map, row)          # makes an empty map instead of a null
     if entries >= 0:
         close_list(map, entries)
     rocketmq_walk(&walk, x.m, x.fields)
     while rocketmq_step(&walk, &key, &value):
         if rocketmq_plain_of(x.m, &key, &x.c.names, &name) and rocketmq_plain_of(x.m, &value, &x.c.values, &text):
-            rocketmq_put_field(map, row, x.m.code, &name, &text)
+            rocketmq_put_field(map, row, letters, &name, &text)
         elif x.c.names.failed or x.c.values.failed:
             map.tally.no_memory = True
 

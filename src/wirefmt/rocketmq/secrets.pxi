@@ -29,12 +29,17 @@ cdef bint rocketmq_secret_properties(const uint8_t* p, size_t n) noexcept nogil:
     return False
 
 
+cdef inline bint rocketmq_is_properties(bint letters, const uint8_t* name, size_t size) noexcept nogil:
+    """Is a field of extFields the properties of a message? `letters`: rocketmq_letters of the code."""
+    if letters:
+        return size == 1 and name[0] == c"i"
+    return size == 10 and memcmp(name, b"properties", 10) == 0
+
+
 cdef inline bint rocketmq_secret_field(int code, const uint8_t* name, size_t name_size, const uint8_t* p,
                                        size_t n) noexcept nogil:
     """Is a field of extFields the properties of a message, and does it contain a secret?"""
-    if rocketmq_letters(code):
-        return name_size == 1 and name[0] == c"i" and rocketmq_secret_properties(p, n)
-    return name_size == 10 and memcmp(name, b"properties", 10) == 0 and rocketmq_secret_properties(p, n)
+    return rocketmq_is_properties(rocketmq_letters(code), name, name_size) and rocketmq_secret_properties(p, n)
 
 
 cdef bint rocketmq_secret_messages(const Span* body, bint batch) noexcept nogil:

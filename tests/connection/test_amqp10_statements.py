@@ -653,7 +653,12 @@ def test_2_6_5_transfers_under_way_count_in_the_window_only() -> None:
 def behind(sessions: tuple[Any, Any], kind: str) -> Any:
     """A performative of the client for its handle 0, which it sends without knowing of the server's detach."""
     ours, _ = sessions
-    window = {"incoming_window": 9, "outgoing_window": 9, "next_incoming_id": 0, "next_outgoing_id": ours.next_outgoing_id}
+    window = {
+        "incoming_window": 9,
+        "outgoing_window": 9,
+        "next_incoming_id": 0,
+        "next_outgoing_id": ours.next_outgoing_id,
+    }
     return {
         "attach": amqp10.Attach(name="other", handle=0, role=False, initial_delivery_count=0),
         "flow": amqp10.Flow(handle=0, link_credit=5, delivery_count=0, **window),
@@ -679,7 +684,7 @@ def test_2_6_5_input_for_a_link_that_was_detached_with_an_error_ends_the_session
 
 def test_2_6_5_so_does_input_behind_what_broke_a_rule_of_the_link() -> None:
     pair = Pair()
-    ours, theirs = pair.session()
+    ours, _ = pair.session()
     pair.sender(ours, credit=1)
     transfers = [
         amqp10.Transfer(handle=0, delivery_id=n, delivery_tag=bytes([n]), settled=True, payload=message().encode())

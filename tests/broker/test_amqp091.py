@@ -114,6 +114,7 @@ def test_exchanges_of_every_type_and_bindings_between_them() -> None:
     [
         (amqp091.ExchangeDeclare, {"exchange": "amq.mine"}, 403),
         (amqp091.ExchangeDeclare, {"exchange": ""}, 403),
+        (amqp091.ExchangeDeclare, {"exchange": "", "passive": True}, 403),
         (amqp091.ExchangeDeclare, {"exchange": "amq.direct", "type": "topic"}, 406),
         (amqp091.ExchangeDeclare, {"exchange": "e", "type": "strange"}, 406),
         (amqp091.ExchangeDeclare, {"exchange": "gone", "passive": True}, 404),
@@ -124,6 +125,8 @@ def test_exchanges_of_every_type_and_bindings_between_them() -> None:
         (amqp091.QueueDeclare, {"queue": "q", "arguments": {"x-max-length": 5}}, 406),
         (amqp091.QueueDeclare, {"queue": "x", "arguments": {"x-max-length": "five"}}, 406),
         (amqp091.QueueDeclare, {"queue": "locked"}, 405),
+        (amqp091.QueueDeclare, {"queue": "q", "exclusive": True}, 405),
+        (amqp091.QueueDeclare, {"queue": "own", "durable": True}, 405),
         (amqp091.QueueBind, {"queue": "q", "exchange": "gone"}, 404),
         (amqp091.QueueBind, {"queue": "gone", "exchange": "amq.direct"}, 404),
         (amqp091.QueueBind, {"queue": "q", "exchange": ""}, 403),
@@ -148,6 +151,7 @@ def test_codes(cls: Any, fields: dict[str, Any], code: int) -> None:
             async with amqp091.connect(url) as other:
                 owner = await other.channel()
                 await owner.declare_queue("locked", exclusive=True)
+                await channel.declare_queue("own", exclusive=True)
                 with pytest.raises(Refused) as refused:
                     await channel.call(cls, **fields)
                 assert refused.value.code == code

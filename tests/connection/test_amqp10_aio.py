@@ -28,6 +28,16 @@ def text(delivery: Any) -> str:
     return bytes(delivery.message.payload).decode()
 
 
+def text_of(item: Any) -> str:
+    return bytes(amqp10.decode_message(item.body).payload).decode()
+
+
+async def whole(client: amqp10.Client, act: Any) -> None:
+    """`act` with a transaction, which commits."""
+    async with client.transaction() as transaction:
+        await act(transaction)
+
+
 async def take(receiver: Any, count: int) -> list[str]:
     return [text(await receiver.receive()) for _ in range(count)]
 
@@ -207,6 +217,137 @@ def test_transactions() -> None:
             assert not queue.messages
             with pytest.raises(Refused, match="unknown-id"):
                 await sender.send(message("3"), transaction=transaction)
+
+    run(test())
+
+
+@pytest.mark.parametrize(
+    ("limits", "sizes"),
+    [
+        (Limits(queue_messages=2), [0, 0, 0]),
+        (Limits(queue_bytes=1000), [500, 600]),
+        (Limits(bytes=1000), [500, 600]),
+    ],
+)
+def test_messages_of_a_transaction_have_a_limit(limits: Limits, sizes: list[int]) -> None:
+    """One too much is rejected. The transaction may commit without it. What it holds counts until then, and no longer."""
+
+    async def test() -> None:
+        router = Router(limits)
+        broker = Broker(router=router)
+        queue = broker.queue("a")
+        async with await started(broker) as server, amqp10.connect(url(server)) as client:
+            sender = await client.sender("/queues/a")
+            for commits in (False, True):
+                try:
+                    async with client.transaction() as transaction:
+                        for size in sizes[:-1]:
+                            await sender.send(message("x" * size), transaction=transaction)
+                        assert router.bytes > sum(sizes[:-1])
+                        with pytest.raises(Refused, match="amqp:resource-limit-exceeded"):
+                            await sender.send(message("x" * sizes[-1]), transaction=transaction)
+                        if not commits:
+                            raise ValueError("no")
+                except ValueError:
+                    assert router.bytes == 0
+            assert queue.count == len(sizes) - 1
+            assert router.bytes == queue.bytes
+            async with client.transaction() as transaction:
+                with pytest.raises(Refused, match="amqp:resource-limit-exceeded"):  # the queue is full, too
+                    await sender.send(message("x" * sizes[-1]), transaction=transaction)
+
+    run(test())
+
+
+def test_settled_messages_of_a_transaction_that_is_too_large_do_not_commit() -> None:
+    """4.3: nobody can be told about the message, so the discharge is rejected with a transaction error."""
+
+    async def test() -> None:
+        router = Router(Limits(queue_messages=2))
+        broker = Broker(router=router)
+        queue = broker.queue("a")
+        async with await started(broker) as server, amqp10.connect(url(server)) as client:
+            sender = await client.sender("/queues/a")
+
+            async def send(transaction: amqp10.Transaction) -> None:
+                for _ in range(3):
+                    await sender.send(message("x"), transaction=transaction, settled=True)
+
+            with pytest.raises(Refused, match="amqp:transaction:rollback"):
+                await whole(client, send)
+            assert (queue.count, router.bytes) == (0, 0)
+
+    run(test())
+
+
+def test_a_transaction_commits_as_a_whole_or_not_at_all() -> None:
+    """4.3: a queue that refuses what is too much has no room for all messages of the transaction when it commits."""
+
+    async def test() -> None:
+        router = Router()
+        queue = router.make_queue("a", arguments={"x-max-length": 3, "x-overflow": "reject-publish"})
+        async with await started(Broker(router=router)) as server, amqp10.connect(url(server)) as client:
+            sender = await client.sender("/queues/a")
+
+            async def send(transaction: amqp10.Transaction) -> None:
+                for n in range(3):
+                    await sender.send(message(str(n)), transaction=transaction)
+                await sender.send(message("outside"))
+
+            with pytest.raises(Refused, match="amqp:transaction:rollback"):
+                await whole(client, send)
+            assert [item.body for item in queue.messages] == [message("outside").encode()]
+            async with client.transaction() as transaction:
+                for n in range(2):
+                    await sender.send(message(str(n)), transaction=transaction)
+            assert queue.count == 3
+
+    run(test())
+
+
+def test_deliveries_that_a_transaction_retires_have_a_limit() -> None:
+    """A receiver that takes ever more of them in one transaction is detached; the transaction cannot commit."""
+
+    async def test() -> None:
+        router = Router(Limits(queue_messages=3))
+        broker = Broker(router=router)
+        queue = broker.queue("a")
+        async with await started(broker) as server, amqp10.connect(url(server)) as client:
+            sender = await client.sender("/queues/a")
+            receiver = await client.receiver("/queues/a", settle="manual")
+
+            async def accept(transaction: amqp10.Transaction) -> None:
+                for n in range(4):
+                    await sender.send(message(str(n)))
+                    receiver.accept(await receiver.receive(), transaction=transaction)
+                with pytest.raises(Refused, match="amqp:resource-limit-exceeded"):
+                    await receiver.receive()
+
+            with pytest.raises(Refused, match="amqp:transaction:rollback"):
+                await whole(client, accept)
+            assert [text_of(item) for item in queue.messages] == ["0", "1", "2", "3"]
+            assert router.bytes == queue.bytes
+
+    run(test())
+
+
+def test_a_coordinator_that_goes_takes_its_transactions_along() -> None:
+    """Part 4: they are rolled back, and their memory is free."""
+
+    async def test() -> None:
+        router = Router()
+        broker = Broker(router=router)
+        async with await started(broker) as server, amqp10.connect(url(server)) as client:
+            sender = await client.sender("/queues/a")
+            controller = await client.sender(amqp10.Coordinator())
+            declared = await controller.send(amqp10.Message(body=amqp10.AmqpValue(amqp10.Declare())), settled=False)
+            state = amqp10.TransactionalState(txn_id=declared.txn_id)
+            await sender.send(message("1"), state=state)
+            assert router.bytes
+            await controller.close()
+            await until(lambda: not router.bytes)
+            with pytest.raises(Refused, match="amqp:transaction:unknown-id"):
+                await sender.send(message("2"), state=state)
 
     run(test())
 

@@ -650,6 +650,103 @@ def test_2_6_5_transfers_under_way_count_in_the_window_only() -> None:
     assert kinds(events) == ["LinkDetached", "Incoming"] or kinds(events) == ["Incoming", "LinkDetached"]
 
 
+def behind(sessions: tuple[Any, Any], kind: str) -> Any:
+    """A performative of the client for its handle 0, which it sends without knowing of the server's detach."""
+    ours, _ = sessions
+    window = {
+        "incoming_window": 9,
+        "outgoing_window": 9,
+        "next_incoming_id": 0,
+        "next_outgoing_id": ours.next_outgoing_id,
+    }
+    return {
+        "attach": amqp10.Attach(name="other", handle=0, role=False, initial_delivery_count=0),
+        "flow": amqp10.Flow(handle=0, link_credit=5, delivery_count=0, **window),
+        "transfer": amqp10.Transfer(handle=0, delivery_id=0, delivery_tag=b"0", settled=True),
+        "detach": amqp10.Detach(handle=0, closed=True),
+    }[kind]
+
+
+@pytest.mark.parametrize("kind", ["attach", "flow", "transfer"])
+def test_2_6_5_input_for_a_link_that_was_detached_with_an_error_ends_the_session(kind: str) -> None:
+    pair = Pair()
+    sessions = ours, theirs = pair.session()
+    receiver = pair.sender(ours)[1]
+    receiver.detach(ERROR)
+    assert receiver.state is LinkState.ERRORED
+    (gone,) = pair.tell(behind(sessions, kind))
+    detach, end = frames(pair.server.data_to_send())
+    assert isinstance(gone, SessionEnded)
+    assert (detach.error.condition, end.error.condition) == (ERROR.condition, "amqp:session:errant-link")
+    assert theirs.state is SessionState.DISCARDING
+    assert pair.server.state is State.OPENED
+
+
+def test_2_6_5_so_does_input_behind_what_broke_a_rule_of_the_link() -> None:
+    pair = Pair()
+    ours, _ = pair.session()
+    pair.sender(ours, credit=1)
+    transfers = [
+        amqp10.Transfer(handle=0, delivery_id=n, delivery_tag=bytes([n]), settled=True, payload=message().encode())
+        for n in range(3)
+    ]
+    incoming, gone, ended = pair.tell(*transfers)
+    assert kinds([incoming, gone, ended]) == ["Incoming", "LinkDetached", "SessionEnded"]
+    assert (gone.error.condition, ended.error.condition) == (
+        "amqp:link:transfer-limit-exceeded",
+        "amqp:session:errant-link",
+    )
+
+
+def test_2_6_5_the_peers_detach_is_the_answer() -> None:
+    pair = Pair()
+    sessions = ours, theirs = pair.session()
+    _, receiver = pair.sender(ours)
+    receiver.detach(ERROR)
+    (gone,) = pair.tell(behind(sessions, "detach"))
+    assert (gone.link, gone.error) == (receiver, ERROR)
+    assert theirs.state is SessionState.MAPPED
+    assert theirs.links == {}
+
+
+@pytest.mark.parametrize("error", [None, ERROR], ids=["detached", "detached with an error"])
+@pytest.mark.parametrize("kind", ["flow", "transfer", "detach"])
+def test_2_6_2_input_on_a_handle_that_both_have_detached(kind: str, error: Any) -> None:
+    pair = Pair()
+    sessions = ours, theirs = pair.session()
+    pair.sender(ours)[1].detach(error)
+    pair.carry()
+    assert theirs.links == {}
+    (gone,) = pair.tell(behind(sessions, kind))
+    assert gone.error.condition == "amqp:session:unattached-handle"
+    (end,) = frames(pair.server.data_to_send())
+    assert end.error == gone.error
+
+
+def test_2_6_4_a_detach_without_an_error_drops_what_was_under_way() -> None:
+    pair = Pair()
+    sessions = ours, theirs = pair.session()
+    pair.sender(ours)[1].detach()
+    assert pair.tell(behind(sessions, "flow"), behind(sessions, "transfer")) == []
+    assert theirs.state is SessionState.MAPPED
+    (gone,) = pair.tell(behind(sessions, "attach"))
+    assert gone.error.condition == "amqp:session:handle-in-use"
+
+
+@pytest.mark.parametrize("kind", ["flow", "transfer"])
+def test_2_6_3_what_follows_an_attach_that_is_refused_is_dropped(kind: str) -> None:
+    """The peer may give credit behind its attach, before it knows the answer. The link never had an endpoint that failed."""
+    pair = Pair(accept=False)
+    sessions = ours, theirs = pair.session()
+    ours.sender("x", "q")
+    _, (asked,) = pair.carry()
+    pair.server.refuse(asked, ERROR)
+    assert pair.tell(behind(sessions, kind)) == []
+    assert theirs.state is SessionState.MAPPED
+    pair.tell(behind(sessions, "detach"))
+    assert theirs.links == {}
+
+
 # ---- credit
 
 

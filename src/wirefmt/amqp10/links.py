@@ -163,7 +163,8 @@ class Link:
     def _unsettled_map(self) -> dict[bytes, Any]:
         raise NotImplementedError
 
-    def put_detach(self, error: Error | None, closed: bool) -> None:
+    def put_detach(self, error: Error | None, closed: bool, *, refused: bool = False) -> None:
+        """Send detach. `refused`: the link was never attached: what the peer has sent behind its attach is dropped."""
         session = self.session
         session.flush()
         session.connection.put(
@@ -171,7 +172,8 @@ class Link:
         )
         if session.job is not None and session.job.link is self:
             session.job = None
-        self.state = LinkState.DISCARDING if error is not None else LinkState.DETACH_SENT
+        failed = error is not None and self._state is LinkState.ATTACHED and not refused
+        self.state = LinkState.ERRORED if failed else LinkState.DETACH_SENT
         self.closed, self.error = closed, error
 
     closed = True

@@ -292,7 +292,7 @@ class Session(SessionFlows):
     def refuse(self, link: Link, error: Error) -> None:
         """2.6.3: an attach without the terminus, then a detach that says why."""
         self.answer(link)
-        link.put_detach(error, True)
+        link.put_detach(error, True, refused=True)
         link.gone = True
 
     def answer(self, link: Link) -> None:
@@ -435,7 +435,9 @@ class Session(SessionFlows):
             raise Fault(INVALID_FIELD, "a key of unsettled is no delivery-tag (2.7.3)")
         if handle > self.connection.options.links - 1:
             raise RemoteProtocolError("a handle above handle-max (2.7.2)", reply=FRAMING_ERROR)
-        if handle in self._remote_links:
+        busy = self._remote_links.get(handle)
+        if busy is not None:
+            busy.receive("attach", message, events)
             raise Fault(HANDLE_IN_USE, "the handle has a link (2.6.2)")
         link = self._names.get((name, sends))
         if link is not None and link.remote is None:

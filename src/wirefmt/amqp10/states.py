@@ -71,7 +71,7 @@ class LinkState(enum.Enum):
     ATTACH_RCVD = "attach received"
     ATTACHED = "attached"
     DETACH_SENT = "detach sent"
-    DISCARDING = "discarding"
+    ERRORED = "detached with an error"
 
 
 class Outcome(enum.Enum):
@@ -301,6 +301,7 @@ _NO_CREDIT = Violation("no credit has been given (2.6.7)", "amqp:link:transfer-l
 _BY_SENDER = Violation("only a sender sends transfers (2.6.1)")
 _NOT_ATTACHED = Violation("the link is not attached (2.6.3)")
 _DETACHED = Violation("nothing follows detach (2.6.5)")
+_ERRANT = Violation("only detach follows a detach with an error (2.6.5)", "amqp:session:errant-link")
 SENDER, RECEIVER = LinkRole.SENDER, LinkRole.RECEIVER
 L = LinkState
 
@@ -336,7 +337,7 @@ LINK_RECEIVES: Final[Table] = {
         _HANDLE_BUSY,
     ),
     **_rows(LINK_ROLES, L.DETACH_SENT, LINK_KINDS, {"attach": L.DETACH_SENT, "detach": L.DETACHED}, Outcome.DROPPED),
-    **_rows(LINK_ROLES, L.DISCARDING, LINK_KINDS, {"attach": Outcome.DROPPED, "detach": L.DETACHED}, Outcome.DROPPED),
+    **_rows(LINK_ROLES, L.ERRORED, LINK_KINDS, {"detach": L.DETACHED}, _ERRANT),
 }
 LINK_SENDS: Final[Table] = {
     **_rows(LINK_ROLES, L.DETACHED, LINK_KINDS, {"attach": L.ATTACH_SENT}, _NOT_ATTACHED),
@@ -364,7 +365,7 @@ LINK_SENDS: Final[Table] = {
         _HANDLE_BUSY,
     ),
     **_rows(LINK_ROLES, L.DETACH_SENT, LINK_KINDS, {}, _DETACHED),
-    **_rows(LINK_ROLES, L.DISCARDING, LINK_KINDS, {}, _DETACHED),
+    **_rows(LINK_ROLES, L.ERRORED, LINK_KINDS, {}, _DETACHED),
 }
 
 SASL: Final = Level(
@@ -407,5 +408,5 @@ MEANINGS: Final[dict[AnyState, str]] = {
     L.ATTACH_RCVD: "attach has come; the host decides",
     L.ATTACHED: "both attaches are known",
     L.DETACH_SENT: "detach has been sent, the peer's is awaited; transfers still count in the session's window",
-    L.DISCARDING: "detach with an error has been sent: all but the peer's detach is dropped",
+    L.ERRORED: "the link was attached and detach with an error has been sent: only the peer's detach may come",
 }

@@ -15,6 +15,7 @@ from wirefmt import amqp091
 from wirefmt.amqp091.channel import text_of
 from wirefmt.amqp091.events import (
     ACCESS_REFUSED,
+    LOCKED,
     NOT_ALLOWED,
     PRECONDITION,
     ChannelClosed,
@@ -294,10 +295,10 @@ class Broker:
     def _declare_exchange(self, peer: Peer, event: amqp091.ExchangeDeclare) -> None:
         host, name = self._host(peer), str(event.exchange)
         known = host.exchanges.get(name)
+        if name == "":
+            raise Refusal(ACCESS_REFUSED, "operation not permitted on the default exchange")
         if event.passive:
             host.exchange(name)
-        elif name == "":
-            raise Refusal(ACCESS_REFUSED, "operation not permitted on the default exchange")
         elif known is not None:
             for what in ("type", "durable", "auto_delete", "internal"):
                 if getattr(known, what) != getattr(event, what):
@@ -350,10 +351,15 @@ class Broker:
             queue = host.queue(name or self.session(peer).views[event.channel].queue, peer)
         elif name in host.queues:
             queue = host.queue(name, peer)
+            if queue.exclusive != event.exclusive:
+                raise Refusal(
+                    LOCKED,
+                    f"cannot obtain exclusive access to locked queue '{name}' in vhost '{host.name}'. It was declared with "
+                    "another value of exclusive",
+                )
             arguments = {str(k): v for k, v in event.arguments.items()}
             for what, have in (
                 ("durable", event.durable),
-                ("exclusive", event.exclusive),
                 ("auto_delete", event.auto_delete),
                 ("arguments", arguments),
             ):

@@ -28,6 +28,7 @@ from wirefmt.amqp10.events import (
     OUTCOMES,
     PRECONDITION_FAILED,
     RESOURCE_LIMIT_EXCEEDED,
+    ROLLBACK,
     UNAUTHORIZED_ACCESS,
     UNKNOWN_ID,
     Attaching,
@@ -42,7 +43,7 @@ from wirefmt.amqp10.sender import Sender
 from wirefmt.amqp10.server import Peer
 from wirefmt.broker.credentials import is_password
 from wirefmt.broker.permissions import Permissions, amqp10_needs
-from wirefmt.broker.routing import Item, Published, Queue, Refusal, Router
+from wirefmt.broker.routing import Item, Published, Queue, Refusal, Router, Transaction
 from wirefmt.connection.contract import Acknowledged, Disconnected, WindowOpened
 from wirefmt.connection.sasl import ScramCredentials
 from wirefmt.convert import Container
@@ -124,11 +125,36 @@ class Subscriber:
 
 
 class _Transaction:
-    """What a transaction does when it commits."""
+    """What a transaction does when it commits.
 
-    def __init__(self) -> None:
-        self.posted: list[tuple[Published, list[Any]]] = []
-        self.retired: list[tuple[Outgoing, Any]] = []
+    Attributes:
+        coordinator: the link on which it was declared.
+        posted: messages, each with its destinations.
+        retired: deliveries, each with its outcome.
+        failed: something in it was refused and its client could not be told: it cannot commit.
+    """
+
+    def __init__(self, router: Router, coordinator: Link) -> None:
+        self.coordinator = coordinator
+        self.posted = Transaction(router)
+        self.retired = Transaction(router)
+        self.failed = False
+
+    def post(self, published: Published, destinations: list[Any]) -> None:
+        """Add a message. Raises Refused if the transaction is too large."""
+        try:
+            self.posted.add((published, destinations), published.size)
+        except Refusal as error:
+            raise Refused(RESOURCE_LIMIT_EXCEEDED, error.reason) from error
+
+    def fits(self) -> bool:
+        """Is there room for all messages in the queues that refuse what is too much?"""
+        bound_for: dict[Queue, list[Published]] = {}
+        for published, destinations in self.posted.messages:
+            for queue in destinations:
+                if isinstance(queue, Queue) and queue.rejects:
+                    bound_for.setdefault(queue, []).append(published)
+        return all(queue.gone or queue.takes(messages) for queue, messages in bound_for.items())
 
 
 class _Client:
@@ -192,15 +218,13 @@ class Broker:
                     event.link.drained()
             case Acknowledged():
                 assert isinstance(event.handle, Outgoing)
-                self._answered(client, event.handle, event.message)
+                self._answered(peer, client, event.handle, event.message)
             case LinkDetached():
                 self._forget(client, event.link, event.lost)
             case SessionEnded():
                 self._forget_all(client, event.session, event.lost)
             case Disconnected():
                 self._forget_all(client, None, event.lost)
-                for transaction in client.transactions.values():
-                    self._roll_back(client, transaction)
                 self.router.release(peer)
                 del self._clients[peer]
 
@@ -318,7 +342,12 @@ class Broker:
         if delivery.link in client.coordinators:
             self._coordinate(peer, client, delivery)
             return
+        state, transaction = delivery.remote_state, None
         try:
+            if isinstance(state, amqp10.TransactionalState):
+                transaction = client.transactions.get(bytes(state.txn_id or b""))
+                if transaction is None:
+                    raise Refused(UNKNOWN_ID, "no such transaction")
             address = client.targets[delivery.link]
             if address is None:
                 properties = delivery.message.properties
@@ -344,20 +373,18 @@ class Broker:
             if self.router.refuses(destinations, published):
                 what = f"the queue {address.routing_key!r}" if not address.exchange else "a queue"
                 full = Refused(RESOURCE_LIMIT_EXCEEDED, f"{what} is full")
-            state = delivery.remote_state
-            if isinstance(state, amqp10.TransactionalState):
+            if transaction is not None:
                 if full is not None:
                     raise full
-                transaction = client.transactions.get(bytes(state.txn_id or b""))
-                if transaction is None:
-                    raise Refused(UNKNOWN_ID, "no such transaction")
-                transaction.posted.append((published, destinations))
+                transaction.post(published, destinations)
                 if not delivery.settled:
                     peer.settle(delivery, amqp10.TransactionalState(txn_id=state.txn_id, outcome=amqp10.Accepted()))
                 return
         except (Refused, Refusal, ConversionError, DecodeError) as error:
             if not delivery.settled:
                 peer.reject(delivery, _error_of(error))
+            elif transaction is not None:
+                transaction.failed = True
             return
         self.router.unroutable += not routed
         if not delivery.settled:
@@ -379,7 +406,7 @@ class Broker:
         match request:
             case amqp10.Declare() if len(client.transactions) < self.options.transactions:
                 number = next(self._numbers).to_bytes(8)
-                client.transactions[number] = _Transaction()
+                client.transactions[number] = _Transaction(self.router, delivery.link)
                 peer.settle(delivery, amqp10.Declared(txn_id=number), settled=True)
             case amqp10.Discharge():
                 transaction = client.transactions.pop(bytes(request.txn_id or b""), None)
@@ -388,6 +415,10 @@ class Broker:
                     return
                 if request.fail:
                     self._roll_back(client, transaction)
+                elif transaction.failed or not transaction.fits():
+                    self._roll_back(client, transaction)
+                    peer.reject(delivery, amqp10.Error(condition=ROLLBACK, description="not all of it can be done"))
+                    return
                 else:
                     self._commit(client, transaction)
                 peer.accept(delivery)
@@ -397,13 +428,14 @@ class Broker:
                 peer.reject(delivery, amqp10.Error(condition=NOT_IMPLEMENTED))
 
     def _commit(self, client: _Client, transaction: _Transaction) -> None:
-        for handle, outcome in transaction.retired:
+        for handle, outcome in transaction.retired.end():
             self._retire(client, handle, outcome)
-        for published, destinations in transaction.posted:
+        for published, destinations in transaction.posted.end():
             self.router.put([d for d in destinations if not getattr(d, "gone", False)], published)
 
     def _roll_back(self, client: _Client, transaction: _Transaction) -> None:
-        for handle, _ in transaction.retired:
+        transaction.posted.end()
+        for handle, _ in transaction.retired.end():
             self._retire(client, handle, amqp10.Released())
 
     # ---- messages to clients
@@ -414,12 +446,19 @@ class Broker:
             queue, subscriber = client.consumers[link]
             queue.wake(subscriber)
 
-    def _answered(self, client: _Client, handle: Outgoing, state: Any) -> None:
+    def _answered(self, peer: Peer, client: _Client, handle: Outgoing, state: Any) -> None:
         if isinstance(state, amqp10.TransactionalState):
             transaction = client.transactions.get(bytes(state.txn_id or b""))
-            if transaction is not None:
-                transaction.retired.append((handle, state.outcome))
-                return
+            found = client.sending.get(handle)
+            if transaction is not None and found is not None:
+                try:
+                    transaction.retired.add((handle, state.outcome), found[1].published.size)
+                    return
+                except Refusal as error:  # a disposition cannot be refused, but what brings more of them can end
+                    transaction.failed = True
+                    if handle.link is not None and handle.link.attached:
+                        handle.link.detach(amqp10.Error(condition=RESOURCE_LIMIT_EXCEEDED, description=error.reason))
+                        peer.update()
             state = amqp10.Released()
         self._retire(client, handle, state if type(state) in OUTCOMES else amqp10.Released())
 
@@ -447,6 +486,8 @@ class Broker:
         """A link is gone: its messages go back, in order."""
         client.targets.pop(link, None)
         client.coordinators.discard(link)
+        for number in [number for number, one in client.transactions.items() if one.coordinator is link]:
+            self._roll_back(client, client.transactions.pop(number))  # 4.3
         queue, subscriber = client.consumers.pop(link, (None, None))
         for handle in reversed(lost):
             self._retire(client, handle, amqp10.Released())

@@ -417,6 +417,14 @@ class Queue:
             or self.body_bytes + published.body_size > self.most_bytes
         )
 
+    def takes(self, messages: list[Published]) -> bool:
+        """Is there room for all of them?"""
+        return (
+            len(self._heap) + len(messages) <= self.most
+            and self.bytes + sum(message.size for message in messages) <= self.router.limits.queue_bytes
+            and self.body_bytes + sum(message.body_size for message in messages) <= self.most_bytes
+        )
+
     @property
     def count(self) -> int:
         """How many messages wait."""

@@ -7,9 +7,13 @@ import os
 import shutil
 import socket
 import subprocess
+import tempfile
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+
+import pytest
 
 HOST = "127.0.0.1"
 USER = PASSWORD = "guest"
@@ -24,6 +28,10 @@ SCRIPTS = os.pathsep.join(
 SERVER = shutil.which("rabbitmq-server", path=SCRIPTS)
 CONTROL = shutil.which("rabbitmqctl", path=SCRIPTS)
 EPMD = shutil.which("epmd")
+
+#: A root of Debian 13 with rabbitmq-server, which is RabbitMQ 4.
+ROOT = os.environ.get("WIREFMT_RABBITMQ4", "")
+PATH_THERE = "/usr/lib/rabbitmq/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
 def free_ports(n: int) -> list[int]:
@@ -45,15 +53,20 @@ class Broker:
     epmd: subprocess.Popen[bytes] | None = None
     process: subprocess.Popen[bytes] | None = None
 
+    def programs(self) -> tuple[str, str]:
+        """epmd and the server."""
+        assert EPMD is not None
+        assert SERVER is not None
+        return EPMD, SERVER
+
     def start(self) -> None:
         """Another try if somebody takes a port first."""
+        epmd, server = self.programs()
         for _ in range(3):
             self.configure()
-            assert SERVER is not None
-            assert EPMD is not None
             # in the foreground, as a child: a node that finds none starts one that outlives it
-            self.epmd = self.run(EPMD, "-address", HOST, "-port", self.environment["ERL_EPMD_PORT"])
-            self.process = self.run(SERVER)
+            self.epmd = self.run(epmd, "-address", HOST, "-port", self.environment["ERL_EPMD_PORT"])
+            self.process = self.run(server)
             if self.answers():
                 return
             self.stop()
@@ -150,3 +163,39 @@ class Broker:
                 process.kill()
                 process.wait()
         self.process = self.epmd = None
+
+
+class Rooted(Broker):
+    """A node whose programs are in another root. Its folder is there too."""
+
+    def programs(self) -> tuple[str, str]:
+        return "epmd", "rabbitmq-server"
+
+    def run(self, *command: str) -> subprocess.Popen[bytes]:
+        there = {key: value.replace(ROOT, "") for key, value in self.environment.items()}
+        with (self.folder / f"{command[0]}.log").open("wb") as log:
+            return subprocess.Popen(
+                ("chroot", ROOT, *command),
+                env={**there, "PATH": PATH_THERE, "LANG": "C.UTF-8"},
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+            )
+
+
+@contextlib.contextmanager
+def rabbitmq4() -> Iterator[Broker]:
+    """A RabbitMQ 4. Skips the test if there is none."""
+    if not ROOT or os.geteuid() != 0:
+        pytest.skip(
+            "needs root, and RabbitMQ 4 in a root of Debian 13 (debootstrap --variant=minbase "
+            "--include=rabbitmq-server trixie DIR; WIREFMT_RABBITMQ4=DIR)"
+        )
+    folder = Path(tempfile.mkdtemp(prefix="wirefmt-", dir=f"{ROOT}/tmp"))
+    node = Rooted(folder)
+    try:
+        node.start()
+        yield node
+    finally:
+        node.stop()
+        shutil.rmtree(folder, ignore_errors=True)

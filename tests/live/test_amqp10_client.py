@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from lib import amqp10_live
+from lib.amqp10_live import body, message, take
 from lib.loopback import HOST, run
 from lib.rabbitmq import PASSWORD, USER, Broker
 from wirefmt import amqp10
@@ -20,27 +22,13 @@ def client(broker: Broker, **arguments: Any) -> amqp10.Client:
     return amqp10.connect(f"amqp://{USER}:{PASSWORD}@{HOST}:{broker.port}", **arguments)
 
 
-def message(body: bytes) -> amqp10.Message:
-    return amqp10.Message(body=body)
-
-
-def body(delivery: Any) -> bytes:
-    return bytes(delivery.message.payload)
-
-
-async def take(receiver: Any, count: int) -> list[bytes]:
-    return [body(await receiver.receive()) for _ in range(count)]
-
-
-def test_send_and_receive(rabbitmq: Broker) -> None:
+@pytest.mark.parametrize(
+    "does", [amqp10_live.send_and_receive, amqp10_live.settled_both_ways, amqp10_live.a_message_in_parts]
+)
+def test_what_any_broker_does(rabbitmq: Broker, does: Any) -> None:
     async def test() -> None:
         async with client(rabbitmq) as ours:
-            sender = await ours.sender("/queue/live-10-send")
-            bodies = [b"", b"\0\xff", bytes(500_000), *(b"%d" % n for n in range(1000))]
-            outcomes = await asyncio.gather(*(sender.post(message(each)) for each in bodies))
-            assert set(outcomes) == {amqp10.Accepted()}
-            receiver = await ours.receiver("/queue/live-10-send", credit=30)
-            assert await take(receiver, len(bodies)) == bodies
+            await does(ours, f"/queue/live-10-{does.__name__}")
 
     run(test())
 
@@ -60,18 +48,6 @@ def test_a_wrong_password(rabbitmq: Broker) -> None:
         with pytest.raises(Refused) as refused:
             await client(rabbitmq, sasl=Plain(USER, "wrong")).open()
         assert refused.value.code == 1
-
-    run(test())
-
-
-def test_settled_messages_and_a_receiver_without_settlement(rabbitmq: Broker) -> None:
-    async def test() -> None:
-        async with client(rabbitmq) as ours:
-            sender = await ours.sender("/queue/live-10-settled", settled=True)
-            for n in range(500):
-                assert await sender.send(message(b"%d" % n)) is None
-            receiver = await ours.receiver("/queue/live-10-settled", snd_settle_mode=1, credit=20)
-            assert await take(receiver, 500) == [b"%d" % n for n in range(500)]
 
     run(test())
 
@@ -118,22 +94,6 @@ def test_many_links_and_names_used_again(rabbitmq: Broker) -> None:
                     assert await sender.send(message(b"x")) == amqp10.Accepted()
             senders = [await ours.sender(f"/queue/live-10-many-{n}") for n in range(20)]
             assert set(await asyncio.gather(*(s.send(message(b"y")) for s in senders))) == {amqp10.Accepted()}
-
-    run(test())
-
-
-def test_a_message_in_parts(rabbitmq: Broker) -> None:
-    async def test() -> None:
-        async with client(rabbitmq) as ours:
-            sender = await ours.sender("/queue/live-10-parts")
-            large = message(bytes(1_000_000)).encode()
-            parts = (large[at : at + 50_000] for at in range(0, len(large), 50_000))
-            assert await sender.stream(parts) == amqp10.Accepted()
-            receiver = await ours.receiver("/queue/live-10-parts", streamed=True)
-            found = b""
-            while isinstance(item := await receiver.receive(), amqp10.Part):
-                found += item.payload
-            assert amqp10.decode_message(found).payload == bytes(1_000_000)
 
     run(test())
 

@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from lib import amqp10_live
+from lib.amqp10_live import body, message, take
 from lib.loopback import HOST, run
 from wirefmt import amqp10
 from wirefmt.connection.sasl import Anonymous, Plain
@@ -50,40 +52,22 @@ def client(port: int, **arguments: Any) -> amqp10.Client:
     return amqp10.connect(f"amqp://{HOST}:{port}", **arguments)
 
 
-def message(body: bytes, **fields: Any) -> amqp10.Message:
-    return amqp10.Message(body=body, **fields)
-
-
-def body(delivery: Any) -> bytes:
-    return bytes(delivery.message.payload)
-
-
-async def take(receiver: Any, count: int) -> list[bytes]:
-    return [body(await receiver.receive()) for _ in range(count)]
-
-
 @pytest.mark.parametrize("sasl", [Anonymous(), Plain("any", "body"), ()])
 def test_send_and_receive(port: int, sasl: Any) -> None:
     async def test() -> None:
         async with client(port, sasl=sasl) as ours:
-            sender = await ours.sender("send")
-            bodies = [b"", b"\0\xff", bytes(300_000), *(b"%d" % n for n in range(1000))]
-            outcomes = await asyncio.gather(*(sender.post(message(each)) for each in bodies))
-            assert set(outcomes) == {amqp10.Accepted()}
-            receiver = await ours.receiver("send", credit=30)
-            assert await take(receiver, len(bodies)) == bodies
+            await amqp10_live.send_and_receive(ours, "send")
 
     run(test())
 
 
-def test_settled_both_ways(port: int) -> None:
+@pytest.mark.parametrize(
+    "does", [amqp10_live.settled_both_ways, amqp10_live.credit_and_drain, amqp10_live.a_message_in_parts]
+)
+def test_what_any_broker_does(port: int, does: Any) -> None:
     async def test() -> None:
         async with client(port) as ours:
-            sender = await ours.sender("settled", settled=True)
-            for n in range(300):
-                assert await sender.send(message(b"%d" % n)) is None
-            receiver = await ours.receiver("settled", snd_settle_mode=1, credit=20)
-            assert await take(receiver, 300) == [b"%d" % n for n in range(300)]
+            await does(ours, does.__name__)
 
     run(test())
 
@@ -91,37 +75,8 @@ def test_settled_both_ways(port: int) -> None:
 def test_outcomes(port: int) -> None:
     async def test() -> None:
         async with client(port) as ours:
-            sender = await ours.sender("outcomes")
-            receiver = await ours.receiver("outcomes", settle="manual", credit=1)
-            await sender.send(message(b"1"))
-            receiver.release(await receiver.receive())
-            again = await receiver.receive()
-            assert body(again) == b"1"
-            receiver.modify(again, delivery_failed=True)
-            failed = await receiver.receive()
+            failed = await amqp10_live.outcomes(ours, "outcomes")
             assert failed.message.header.delivery_count == 1
-            receiver.reject(failed, amqp10.Error(condition="app:wrong"))
-            await sender.send(message(b"2"))
-            last = await receiver.receive()
-            assert body(last) == b"2"
-            receiver.accept(last)
-
-    run(test())
-
-
-def test_credit_and_drain(port: int) -> None:
-    async def test() -> None:
-        async with client(port) as ours:
-            sender = await ours.sender("credit")
-            for n in range(5):
-                await sender.send(message(b"%d" % n))
-            receiver = await ours.receiver("credit", credit=0)
-            receiver.grant(2)
-            assert await take(receiver, 2) == [b"0", b"1"]
-            receiver.grant(10)
-            await receiver.drain()
-            assert await take(receiver, 3) == [b"2", b"3", b"4"]
-            assert receiver.link.credit == 0
 
     run(test())
 
@@ -173,22 +128,6 @@ def test_a_full_address(port: int) -> None:
             done = await asyncio.wait_for(asyncio.gather(*sent, return_exceptions=True), 10)
             assert done[0] == amqp10.Accepted()
             assert isinstance(done[-1], Refused)
-
-    run(test())
-
-
-def test_a_message_in_parts(port: int) -> None:
-    async def test() -> None:
-        async with client(port) as ours:
-            sender = await ours.sender("parts")
-            large = message(bytes(1_000_000)).encode()
-            parts = (large[at : at + 50_000] for at in range(0, len(large), 50_000))
-            assert await sender.stream(parts) == amqp10.Accepted()
-            receiver = await ours.receiver("parts", streamed=True)
-            found = b""
-            while isinstance(item := await receiver.receive(), amqp10.Part):
-                found += item.payload
-            assert amqp10.decode_message(found).payload == bytes(1_000_000)
 
     run(test())
 

@@ -2,73 +2,26 @@
 
 from __future__ import annotations
 
-import asyncio
-import os
-import shutil
-import subprocess
-import tempfile
 from collections.abc import Callable, Coroutine, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
+from lib import amqp10_live
+from lib.amqp10_live import message
 from lib.loopback import HOST, run
-from lib.rabbitmq import EPMD, PASSWORD, USER, Broker
+from lib.rabbitmq import PASSWORD, USER, Broker, rabbitmq4
 from wirefmt import amqp091, amqp10
 from wirefmt.connection.sasl import Anonymous
 from wirefmt.errors import ConnectionLost, Refused
 
 pytestmark = pytest.mark.live
 
-#: A root of Debian 13 with rabbitmq-server.
-ROOT = os.environ.get("WIREFMT_RABBITMQ4", "")
-PATH = "/usr/lib/rabbitmq/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-
-
-class Rooted(Broker):
-    """A node whose programs are in another root. Its folder is there too."""
-
-    def run(self, *command: str) -> subprocess.Popen[bytes]:
-        name = "epmd" if command[0] == EPMD else "rabbitmq-server"
-        there = {key: value.replace(ROOT, "") for key, value in self.environment.items()}
-        with (self.folder / f"{name}.log").open("wb") as log:
-            return subprocess.Popen(
-                ("chroot", ROOT, name, *command[1:]),
-                env={**there, "PATH": PATH, "LANG": "C.UTF-8"},
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-            )
-
 
 @pytest.fixture(scope="module")
 def broker() -> Iterator[Broker]:
-    if not ROOT or os.geteuid() != 0:
-        pytest.skip(
-            "needs root, and RabbitMQ 4 in a root of Debian 13 (debootstrap --variant=minbase "
-            "--include=rabbitmq-server trixie DIR; WIREFMT_RABBITMQ4=DIR)"
-        )
-    folder = Path(tempfile.mkdtemp(prefix="wirefmt-", dir=f"{ROOT}/tmp"))
-    node = Rooted(folder)
-    try:
-        node.start()
+    with rabbitmq4() as node:
         yield node
-    finally:
-        node.stop()
-        shutil.rmtree(folder, ignore_errors=True)
-
-
-def message(body: bytes) -> amqp10.Message:
-    return amqp10.Message(body=body)
-
-
-def body(delivery: Any) -> bytes:
-    return bytes(delivery.message.payload)
-
-
-async def take(receiver: Any, count: int) -> list[bytes]:
-    return [body(await receiver.receive()) for _ in range(count)]
 
 
 def with_queue(broker: Broker, test: Callable[[Any], Coroutine[Any, Any, None]]) -> None:
@@ -86,16 +39,15 @@ def with_queue(broker: Broker, test: Callable[[Any], Coroutine[Any, Any, None]])
     run(whole())
 
 
-def test_send_and_receive(broker: Broker) -> None:
-    async def test(ours: Any) -> None:
-        sender = await ours.sender("/queues/q")
-        bodies = [b"", b"\0\xff", bytes(500_000), *(b"%d" % n for n in range(1000))]
-        outcomes = await asyncio.gather(*(sender.post(message(each)) for each in bodies))
-        assert set(outcomes) == {amqp10.Accepted()}
-        receiver = await ours.receiver("/queues/q", credit=30)
-        assert await take(receiver, len(bodies)) == bodies
-
-    with_queue(broker, test)
+@pytest.mark.parametrize(
+    "does",
+    [
+        amqp10_live.send_and_receive, amqp10_live.settled_both_ways, amqp10_live.outcomes, amqp10_live.credit_and_drain,
+        amqp10_live.a_message_in_parts,
+    ],
+)  # fmt: skip
+def test_what_any_broker_does(broker: Broker, does: Any) -> None:
+    with_queue(broker, lambda ours: does(ours, "/queues/q"))
 
 
 def test_a_wrong_password_and_no_sasl(broker: Broker) -> None:
@@ -110,37 +62,6 @@ def test_a_wrong_password_and_no_sasl(broker: Broker) -> None:
     run(test())
 
 
-def test_settled_both_ways(broker: Broker) -> None:
-    async def test(ours: Any) -> None:
-        sender = await ours.sender("/queues/q", settled=True)
-        for n in range(300):
-            assert await sender.send(message(b"%d" % n)) is None
-        receiver = await ours.receiver("/queues/q", snd_settle_mode=1, credit=20)
-        assert await take(receiver, 300) == [b"%d" % n for n in range(300)]
-
-    with_queue(broker, test)
-
-
-def test_outcomes(broker: Broker) -> None:
-    async def test(ours: Any) -> None:
-        sender = await ours.sender("/queues/q")
-        receiver = await ours.receiver("/queues/q", settle="manual", credit=1)
-        await sender.send(message(b"1"))
-        receiver.release(await receiver.receive())
-        again = await receiver.receive()
-        assert body(again) == b"1"
-        receiver.modify(again, delivery_failed=True)
-        failed = await receiver.receive()
-        assert body(failed) == b"1"
-        receiver.reject(failed, amqp10.Error(condition="app:wrong"))
-        await sender.send(message(b"2"))
-        last = await receiver.receive()
-        assert body(last) == b"2"
-        receiver.accept(last)
-
-    with_queue(broker, test)
-
-
 def test_what_has_no_queue_is_released(broker: Broker) -> None:
     async def test(ours: Any) -> None:
         sender = await ours.sender("/exchanges/amq.direct/nowhere")
@@ -152,34 +73,6 @@ def test_what_has_no_queue_is_released(broker: Broker) -> None:
             await anonymous.send(amqp10.Message(properties=amqp10.Properties(to="/queues/q"), body=b"x"))
             == amqp10.Accepted()
         )
-
-    with_queue(broker, test)
-
-
-def test_credit_and_drain(broker: Broker) -> None:
-    async def test(ours: Any) -> None:
-        sender = await ours.sender("/queues/q")
-        for n in range(5):
-            await sender.send(message(b"%d" % n))
-        receiver = await ours.receiver("/queues/q", credit=0)
-        receiver.grant(2)
-        assert await take(receiver, 2) == [b"0", b"1"]
-        receiver.grant(10)
-        await receiver.drain()
-        assert receiver.link.credit == 0
-        assert await take(receiver, 3) == [b"2", b"3", b"4"]
-
-    with_queue(broker, test)
-
-
-def test_a_message_in_parts(broker: Broker) -> None:
-    async def test(ours: Any) -> None:
-        sender = await ours.sender("/queues/q")
-        large = message(bytes(1_000_000)).encode()
-        parts = (large[at : at + 50_000] for at in range(0, len(large), 50_000))
-        assert await sender.stream(parts) == amqp10.Accepted()
-        receiver = await ours.receiver("/queues/q")
-        assert await take(receiver, 1) == [bytes(1_000_000)]
 
     with_queue(broker, test)
 

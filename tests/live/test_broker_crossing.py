@@ -123,8 +123,7 @@ def pika_channel(place: Place) -> Iterator[Any]:
 
 def publish_pika(place: Place, cases: list[Case]) -> set[str]:
     """Publish with confirms. Returns the names of the cases that the broker refused."""
-    import pika
-
+    pika = pytest.importorskip("pika", reason="needs pika (pip install pika)")
     refused = set()
     for case in cases:
         try:

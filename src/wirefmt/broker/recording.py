@@ -92,9 +92,9 @@ def block(kind: int, body: bytes, options: Iterable[tuple[int, bytes]] = ()) -> 
 class Recorder:
     """A pcapng file to which connections are recorded.
 
-    Blocks are written whole, so the file can be read at any time. A kill in the middle of a write can cut the last block. When the
-    disk is full, the recording ends with the last whole block, and the broker continues. Memory: KEPT bytes, and a few numbers per
-    connection.
+    Blocks are written whole, so the file can be read at any time. A kill in the middle of a write can cut the last block. When
+    the disk is full, the recording ends with the last whole block, and the broker continues. Memory: KEPT bytes, and a few
+    numbers per connection.
 
     Args:
         path: the file; an existing file is replaced.

@@ -1,7 +1,8 @@
 """Run the examples that a client brings along, as a suite: `examples.py SUITE.toml FOLDER`.
 
 An entry of the table has a producer, a consumer or both, and texts that they print, with how often at least. The producer runs to
-its end, then the consumer until it has printed its texts. Prints what `go test -v` prints.
+its end, or with `producer_ends = false` until it has printed its texts; then the consumer until it has printed its texts. Prints
+what `go test -v` prints.
 """
 
 from __future__ import annotations
@@ -47,7 +48,8 @@ def main(spec: Path, folder: Path) -> int:
             for role in ("producer", "consumer"):
                 if role in entry:
                     name = f"{role}/{entry[role]}"
-                    done = run(folder, name, entry[f"{role}_prints"], output, ends=role == "producer")
+                    ends = role == "producer" and entry.get("producer_ends", True)
+                    done = run(folder, name, entry[f"{role}_prints"], output, ends=ends)
                     if not done:
                         print(output.read_text(errors="replace")[-4000:])
                     print(f"--- {'PASS' if done else 'FAIL'}: {name}", flush=True)

@@ -72,6 +72,31 @@ def of_examples(suite: dict[str, Any], folder: Path) -> None:
                 call("go", "build", "-o", program, f"./examples/{role}/{entry[role]}", cwd=folder)
 
 
+def of_java(suite: dict[str, Any], folder: Path) -> None:
+    """An artifact of Maven with examples, and what it needs. Programs are scripts that run a class."""
+    source = suite["source"]
+    group, name, version = source["artifact"].split(":")
+    (folder / "pom.xml").write_text(
+        f"<project><modelVersion>4.0.0</modelVersion><groupId>wirefmt</groupId><artifactId>suite</artifactId>"
+        f"<version>0</version><packaging>pom</packaging><dependencies><dependency><groupId>{group}</groupId>"
+        f"<artifactId>{name}</artifactId><version>{version}</version></dependency></dependencies></project>"
+    )
+    jars = folder / "jars"
+    call("mvn", "-B", "-q", "dependency:copy-dependencies", f"-DoutputDirectory={jars}", cwd=folder)
+    archive = jars / f"{name}-{version}.jar"
+    check(archive.name, "sha256:" + hashlib.sha256(archive.read_bytes()).hexdigest(), source["hash"])
+    (folder / "programs").mkdir()
+    for entry in suite["example"]:
+        for role in ("producer", "consumer"):
+            if role in entry:
+                program = folder / "programs" / f"{role}-{entry[role].replace('/', '-')}"
+                main = f"{source['package']}.{entry[role].replace('/', '.')}"
+                program.write_text(
+                    f"#!/bin/sh\nexec java -XX:TieredStopAtLevel=1 -Duser.home='{folder}' -cp '{jars}/*' {main}\n"
+                )
+                program.chmod(0o755)
+
+
 def of_python(suite: dict[str, Any], folder: Path) -> None:
     """A source distribution. What it needs goes into an environment that all suites in Python share."""
     source = suite["source"]
@@ -113,7 +138,7 @@ def of_node(suite: dict[str, Any], folder: Path) -> None:
 
 
 KINDS: dict[str, Callable[[dict[str, Any], Path], None]] = {
-    "go": of_go, "examples": of_examples, "pytest": of_python, "mocha": of_node,
+    "go": of_go, "examples": of_examples, "java": of_java, "pytest": of_python, "mocha": of_node,
 }  # fmt: skip
 
 

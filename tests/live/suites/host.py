@@ -60,9 +60,9 @@ def loopback_up() -> None:
 
 
 def lead_here(names: list[str], work: Path) -> None:
-    """These host names are this machine: a hosts file of our own lies over the real one."""
+    """These host names are this machine, and its own is: a hosts file of our own lies over the real one."""
     file = work / "hosts"
-    file.write_text(f"127.0.0.1 localhost {' '.join(names)}\n")
+    file.write_text(f"127.0.0.1 localhost {' '.join([socket.gethostname(), *names])}\n")
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.mount(str(file).encode(), b"/etc/hosts", None, 4096, None):  # MS_BIND
         raise OSError(ctypes.get_errno(), "cannot mount the hosts file")
@@ -277,6 +277,7 @@ def of_junit(_: str, report: Path) -> dict[str, str]:
 KINDS: dict[str, tuple[Callable[[str, Path], dict[str, str]], Callable[[list[str]], list[str]]]] = {
     "go": (of_go, lambda names: [f"-test.skip=^({'|'.join(names)})$"]),
     "examples": (of_go, lambda names: names),
+    "java": (of_go, lambda names: names),
     "unittest": (of_go, lambda names: names),
     "pytest": (of_junit, lambda names: [f"--deselect={name}" for name in names]),
     "mocha": (of_junit, lambda names: ["--invert", "--grep", "|".join(map(re.escape, names))]),

@@ -42,7 +42,7 @@ from wirefmt.amqp10.sender import Sender
 from wirefmt.amqp10.server import Peer
 from wirefmt.broker.credentials import is_password
 from wirefmt.broker.permissions import Permissions, amqp10_needs
-from wirefmt.broker.routing import Item, Published, Queue, Refusal, Router
+from wirefmt.broker.routing import Consumer, Item, Published, Queue, Refusal, Router
 from wirefmt.connection.contract import Acknowledged, Disconnected, WindowOpened
 from wirefmt.connection.sasl import ScramCredentials
 from wirefmt.convert import Container
@@ -85,7 +85,7 @@ class Address(NamedTuple):
     routing_key: str
 
 
-class Subscriber:
+class Subscriber(Consumer):
     """A link on which a client consumes."""
 
     def __init__(self, peer: Peer, client: _Client, link: Sender, priority: Any) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import tracemalloc
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -493,6 +494,185 @@ def test_messages_of_a_transaction_have_a_limit(limits: Limits, bodies: list[byt
             assert router.bytes > in_queue
             writer.close()  # the transaction goes with its connection
             await until(lambda: router.bytes == in_queue)
+        broker.close()
+
+    run(test())
+
+
+async def in_one_read(port: int, octets: bytes, last: type[Any]) -> list[Any]:
+    """What the broker says to bytes that it reads together, on a channel of their own."""
+    reader, writer = await opened_by_hand(port)
+    writer.write(octets)
+    said = await answers(reader, last)
+    writer.close()
+    return said
+
+
+def given(routing_key: str, octets: bytes, **properties: Any) -> bytes:
+    method = amqp091.BasicPublish(channel=1, exchange="", routing_key=routing_key)
+    return amqp091.BasicMessage(method, amqp091.BasicProperties(**properties), octets).encode()
+
+
+def test_messages_of_one_read_keep_what_is_their_own() -> None:
+    """Messages that are read together go together only as far as they have the same destinations, priority and time."""
+
+    async def test() -> None:
+        broker = Broker()
+        router = broker.hosts["/"]
+        queue, copies = router.make_queue("q", {"x-max-priority": 9}), router.make_queue("copies")
+        messages: list[dict[str, Any]] = [
+            {},
+            {"message_id": "1"},
+            {"message_id": "2", "priority": 5},
+            {"headers": {"CC": ["copies"]}},
+            {"headers": {"h": 1}},
+            {"expiration": "3600000"},
+            {"message_id": "6"},
+            {"message_id": "6"},
+        ]
+        async with await amqp091.serve(broker, HOST, 0) as server:
+            octets = b"".join(given("q", b"%d" % k, **properties) for k, properties in enumerate(messages))
+            await in_one_read(server.port, octets + amqp091.BasicQos(channel=1).encode(), amqp091.BasicQosOk)
+            await until(lambda: queue.count == len(messages))
+            assert [item.body for item in copies.messages] == [b"3"]
+            assert [item.body for item in queue.messages] == [b"2", b"0", b"1", b"3", b"4", b"5", b"6", b"7"]
+            assert [item.body for item in queue.messages if item.expires is not None] == [b"5"]
+            for item in queue.messages:
+                properties, _ = item.for_amqp091(131072)
+                assert properties == amqp091.BasicProperties(**messages[int(item.body)])
+        broker.close()
+
+    run(test())
+
+
+@pytest.mark.parametrize("wrong", [{"expiration": "soon"}, {"user_id": "ann"}, {"headers": {"CC": 5}}])
+def test_a_message_that_is_refused_among_others(wrong: dict[str, Any]) -> None:
+    """Those before it are published, it closes the channel, and those behind it are not published."""
+
+    async def test() -> None:
+        broker = Broker()
+        queue = broker.hosts["/"].make_queue("q")
+        async with await amqp091.serve(broker, HOST, 0) as server:
+            octets = [given("q", b"%d" % k, **(wrong if k == 3 else {})) for k in range(6)]
+            close = (await in_one_read(server.port, b"".join(octets), amqp091.ChannelClose))[-1]
+            assert close.reply_code == 406
+            assert [item.body for item in queue.messages] == [b"0", b"1", b"2"]
+        broker.close()
+
+    run(test())
+
+
+@pytest.mark.parametrize("limits", [Limits(queue_messages=3), Limits(queue_bytes=1000), Limits(bytes=1000)])
+def test_messages_of_one_read_for_which_there_is_no_room(limits: Limits) -> None:
+    """As many as there is room for are taken, the others are refused."""
+
+    async def test() -> None:
+        broker = Broker(limits=limits)
+        queue = broker.hosts["/"].make_queue("q")
+        async with await amqp091.serve(broker, HOST, 0) as server:
+            octets = b"".join(given("q", bytes([k]) * 300) for k in range(5))
+            reader, writer = await opened_by_hand(server.port)
+            writer.write(amqp091.ConfirmSelect(channel=1).encode() + octets)
+            said: list[Any] = []
+            while not said or said[-1].delivery_tag != 5:
+                said += await answers(reader, amqp091.BasicNack)
+            assert [message.delivery_tag for message in said if type(message) is amqp091.BasicNack] == [4, 5]
+            assert [item.body[0] for item in queue.messages] == [0, 1, 2]
+            writer.close()
+        broker.close()
+
+    run(test())
+
+
+@pytest.mark.parametrize("no_ack", [True, False])
+def test_consumers_get_messages_of_one_read_in_turn(no_ack: bool) -> None:
+    """RabbitMQ: in turn, whatever the publisher sends together; nobody gets more than its prefetch."""
+
+    async def test() -> None:
+        broker = Broker()
+        queue = broker.hosts["/"].make_queue("q")
+        async with await amqp091.serve(broker, HOST, 0) as server:
+            consumers = []
+            for _ in range(2):
+                reader, writer = await opened_by_hand(server.port)
+                writer.write(
+                    amqp091.BasicQos(channel=1, prefetch_count=2).encode()
+                    + amqp091.BasicConsume(channel=1, queue="q", consumer_tag="c", no_ack=no_ack).encode()
+                )
+                await answers(reader, amqp091.BasicConsumeOk)
+                consumers.append((reader, writer))
+            octets = b"".join(given("q", b"%d" % k, message_id=str(k % 3)) for k in range(6))
+            await in_one_read(server.port, octets + amqp091.BasicQos(channel=1).encode(), amqp091.BasicQosOk)
+            await until(lambda: queue.count == (0 if no_ack else 2))
+            for number, (reader, writer) in enumerate(consumers):
+                expected = [b"%d" % k for k in range(number, 6 if no_ack else 4, 2)]
+                got: list[Any] = []
+                while len(got) < len(expected):
+                    got += await answers(reader, amqp091.BasicMessage)
+                assert [message.body_bytes() for message in got] == expected
+                assert [message.properties.message_id for message in got] == [str(int(body) % 3) for body in expected]
+                assert [message.method.delivery_tag for message in got] == list(range(1, len(got) + 1))
+                writer.close()
+        broker.close()
+
+    run(test())
+
+
+def test_a_consumer_that_falls_behind_gets_everything_in_order() -> None:
+    """Messages wait in the queue, in the connection and in the transport, and none is lost or changes its place."""
+
+    async def test() -> None:
+        broker = Broker()
+        queue = broker.hosts["/"].make_queue("q")
+        async with (
+            await amqp091.serve(broker, HOST, 0) as server,
+            amqp091.connect(f"amqp://{HOST}:{server.port}") as client,
+        ):
+            channel = await client.channel(confirms=False)
+            await channel.qos(50)
+            count, size = 600, 5000
+            for k in range(count):
+                await channel.publish(b"%06d" % k + bytes(size), routing_key="q", properties=PROPERTIES[k % 3])
+            await until(lambda: queue.count == count)
+            consumer = await channel.consume("q")
+            for k in range(count):
+                message = await anext(consumer)
+                assert message.body[:6] == b"%06d" % k
+                assert message.properties == PROPERTIES[k % 3]
+                message.ack()
+            assert not queue.count
+        broker.close()
+
+    run(test())
+
+
+PROPERTIES = [
+    amqp091.BasicProperties(),
+    amqp091.BasicProperties(message_id="m"),
+    amqp091.BasicProperties(headers={"h": 1}),
+]
+
+
+def test_a_queued_message_does_not_keep_what_was_read_with_it() -> None:
+    """`Limits` count the bytes of messages: one must not cost more than its own."""
+
+    async def test() -> None:
+        broker = Broker()
+        queue = broker.hosts["/"].make_queue("q")
+        async with await amqp091.serve(broker, HOST, 0) as server:
+            rounds, lost = 300, given("gone", bytes(100_000))
+            tracemalloc.start()
+            try:
+                reader, writer = await opened_by_hand(server.port)
+                for _ in range(rounds):
+                    writer.write(given("q", b"x", message_id="m") + lost + amqp091.BasicQos(channel=1).encode())
+                    await answers(reader, amqp091.BasicQosOk)
+                assert queue.count == rounds
+                kept, _ = tracemalloc.get_traced_memory()
+                writer.close()
+            finally:
+                tracemalloc.stop()
+            assert kept < 5_000_000
         broker.close()
 
     run(test())

@@ -818,6 +818,21 @@ def test_finished_messages_reach_the_broker(delay: float | None) -> None:
     run(test())
 
 
+@pytest.mark.parametrize("delay", [None, 0.01])
+def test_messages_of_amqp_that_are_published_together_are_counted(delay: float | None) -> None:
+    async def test() -> None:
+        async with Broker(ports={"amqp": 0}) as b, amqp091.connect(b.url("amqp")) as client:
+            channel = await client.channel(confirms=False)
+            await channel.declare_queue("q")
+            with b.fault("amqp", delay=delay) if delay is not None else contextlib.nullcontext():
+                for n in range(20):
+                    await channel.publish(b"%d" % n, routing_key="q")
+                await until(lambda: len(b.queue("q").messages) == 20)
+            assert b.published["amqp"] == 20
+
+    run(test())
+
+
 def test_a_message_that_waits_for_room_is_forgotten_with_its_client() -> None:
     """AMQP 0.9.1: the client is dropped while its message waits, and nothing of it is left then."""
 

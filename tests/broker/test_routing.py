@@ -17,7 +17,7 @@ from wirefmt.broker import Broker
 from wirefmt.broker.amqp10 import Address, Refused, parse_address
 from wirefmt.broker.credentials import is_password, user_of
 from wirefmt.broker.mqtt import Message
-from wirefmt.broker.routing import PREDECLARED, Exchange, Item, Limits, Published, Queue, Refusal, Router
+from wirefmt.broker.routing import PREDECLARED, Consumer, Exchange, Item, Limits, Published, Queue, Refusal, Router
 from wirefmt.convert import Container, Wire
 from wirefmt.errors import Refused as ClientRefused
 
@@ -402,7 +402,7 @@ def test_messages_that_exceed_what_may_be_queued_for_a_client_wait(protocol: str
             await channel.declare_queue("q")
             router = b.router
             for body in bodies:  # not from a client, so that no limit is in the way
-                made = Published(Container(Wire("amqp091", b"\0\0", body), routing_key="q"), "", "q", None, 0)
+                made = Published.of(Container(Wire("amqp091", b"\0\0", body), routing_key="q"))
                 router.put(router.route(router.exchanges[""], made), made)
             if protocol == "amqp":
                 consumer = await channel.consume("q", no_ack=True)
@@ -554,7 +554,7 @@ def test_arguments_of_exchanges_and_bindings_and_expirations_are_checked() -> No
 # ---- many of everything
 
 
-class Counting:
+class Counting(Consumer):
     """A consumer that counts how often it is asked."""
 
     exclusive = False
@@ -578,9 +578,7 @@ class Counting:
 
 
 def publication(key: str, exchange: str = "", body: bytes = b"x") -> Published:
-    return Published(
-        Container(Wire("amqp091", b"\0\0", body), exchange=exchange, routing_key=key), exchange, key, None, 0
-    )
+    return Published.of(Container(Wire("amqp091", b"\0\0", body), exchange=exchange, routing_key=key))
 
 
 def publish(router: Router, key: str, exchange: str = "") -> None:

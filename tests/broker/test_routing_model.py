@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from lib.routing_model import Copy, Model, ModelExchange, ModelQueue
 from wirefmt import amqp091
-from wirefmt.broker.routing import PREDECLARED, Exchange, Item, Published, Queue, Router
+from wirefmt.broker.routing import PREDECLARED, Envelope, Exchange, Item, Published, Queue, Router
 from wirefmt.convert import Container, Wire
 
 EXCHANGES = ("e0", "e1", "e2")
@@ -90,8 +90,8 @@ class Ordered(Router):
     def now(self) -> float:
         return self.clock
 
-    def route(self, exchange: Exchange, published: Published, besides: Any = None) -> list[Any]:
-        return sorted(super().route(exchange, published, besides), key=lambda queue: queue.name)
+    def route(self, exchange: Exchange, *messages: Published, besides: Any = None) -> list[Any]:
+        return sorted(super().route(exchange, *messages, besides=besides), key=lambda queue: queue.name)
 
 
 class Run:
@@ -157,7 +157,10 @@ class Run:
         )
         wire = Wire("amqp091", properties.encode(), body)
         container = Container(wire, exchange=exchange, routing_key=key)
-        published = Published(container, exchange, key, ttl, priority, None if bcc is not None else properties)
+        known = None if bcc is not None else properties
+        published = Published(
+            Envelope(properties.encode(), exchange, key, ttl, priority, known, "documented"), body, container
+        )
         copy = Copy(self.number, len(body), exchange, [key, *(cc or ())], bcc or [], given, priority, ttl)
         queues = self.router.route(self.router.exchanges[exchange], published)
         names = [queue.name for queue in queues]

@@ -827,6 +827,68 @@ def consuming(prefetch: int = 0, shared: bool = False, no_ack: bool = False) -> 
     return pair, ours, theirs
 
 
+def test_deliveries_together() -> None:
+    """As many as the window allows, each with its own properties and context."""
+    pair, ours, theirs = consuming(prefetch=3)
+    bodies = [b"%d" % k for k in range(5)]
+    properties = [None, amqp091.BasicProperties(message_id="1"), *[None] * 3]
+    assert theirs.deliver_all("c", "e", "q", bodies, properties, redelivered=True, contexts=[*range(5)]) == 3
+    got, _ = pair.run()
+    assert [message.body_bytes() for message in got] == bodies[:3]
+    assert [message.method.delivery_tag for message in got] == [1, 2, 3]
+    assert all(message.method.redelivered and message.method.exchange == "e" for message in got)
+    assert [message.properties.message_id for message in got] == [None, "1", None]
+    with pytest.raises(LocalProtocolError):
+        theirs.deliver_all("c", "e", "q", bodies, properties)
+    ours.ack(2, multiple=True)
+    _, (settled,) = pair.run()
+    assert [delivery.context for delivery in settled.deliveries] == [0, 1]
+    assert theirs.deliver_all("c", "e", "q", bodies[3:], properties[3:]) == 2
+    got, _ = pair.run()
+    assert [message.body_bytes() for message in got] == bodies[3:]
+    assert not any(message.method.redelivered for message in got)
+    for wrong in ({"contexts": [1]}, {"properties": []}, {"bodies": ["text"]}):
+        with pytest.raises(LocalProtocolError):
+            theirs.deliver_all("c", "e", "q", **{"bodies": [b""] * 2, "properties": [None] * 2, **wrong})
+
+
+def test_deliveries_together_end_at_what_is_queued() -> None:
+    pair, _, theirs = consuming(no_ack=True)
+    assert theirs.deliver_all("c", "", "q", [bytes(1000)] * 10, [None] * 10, pending_bytes=2500) == 3
+    assert pair.server.pending_bytes >= 2500
+    too_large = amqp091.BasicProperties(headers={"h": bytes(pair.server.frame_max)})
+    assert theirs.deliver_all("c", "", "q", [b""] * 3, [None, too_large, None]) == 1
+    with pytest.raises(LocalProtocolError):
+        theirs.deliver_all("c", "", "q", [b""] * 2, [too_large, None])
+
+
+def test_messages_that_may_be_handled_together() -> None:
+    pair = Pair()
+    first, _ = pair.channel()
+    second, _ = pair.channel()
+    for routing_key in ("a", "a", "b"):
+        first.publish("", routing_key, b"x")
+    second.publish("", "b")
+    second.confirm_select()
+    for _ in range(3):
+        second.publish("", "b")
+    first.publish("", "b", mandatory=True)
+    _, events = pair.run()
+    runs, at = [], 0
+    while at < len(events):
+        end = pair.server.run_of(events, at)
+        runs.append(end - at)
+        at = end
+    assert runs == [2, 1, 1, 3, 1]
+    pair.server.acknowledge(*events[4:7])
+    (confirmed,), _ = pair.run()
+    assert len(confirmed.handles) == 3
+    with pytest.raises(LocalProtocolError):
+        pair.server.acknowledge(*events[4:7])
+    with pytest.raises(LocalProtocolError):
+        pair.server.acknowledge(events[0])
+
+
 def test_acks_of_one_turn_become_one() -> None:
     pair, ours, theirs = consuming()
     handles = [theirs.deliver("c", "", "q", b"", context=k) for k in range(6)]

@@ -279,12 +279,42 @@ cdef class ServerChannelFlows(ChannelFlows):
 
         Raises LocalProtocolError: there is no such consumer, its window is closed (`room`), or too many bytes are queued.
         """
-        cdef Flows flows = self.flows
+        cdef Consumer consumer = self.ready_consumer(consumer_tag, exchange, routing_key, redelivered)
+        return self.send_to(consumer, properties_of(properties), body_octets(body), context)
+
+    def deliver_all(self, consumer_tag, exchange, routing_key, list bodies not None, list properties not None, *,
+                    redelivered=False, list contexts=None, pending_bytes=0):
+        """Deliver messages, each with its body, properties and context: see `deliver`.
+
+        It stops before a message for which the window is closed, and when so many bytes are queued for the peer; 0: it does not
+        stop for that.
+
+        Returns how many were delivered. Raises LocalProtocolError as `deliver` does, if not even the first could be.
+        """
+        cdef Consumer consumer = self.ready_consumer(consumer_tag, exchange, routing_key, redelivered)
+        cdef int64_t most = pending_bytes
+        cdef Outbox outbox = self.flows.outbox
+        cdef Py_ssize_t at = 0, count = PyList_GET_SIZE(bodies)
+        if PyList_GET_SIZE(properties) != count or (contexts is not None and PyList_GET_SIZE(contexts) != count):
+            raise LocalProtocolError("there are not as many properties or contexts as bodies")
+        while at < count:
+            if at and (not self.room_of(consumer) or (most and outbox.position - outbox.taken >= most)):
+                break
+            try:
+                self.send_to(consumer, properties_of(properties[at]), body_octets(bodies[at]),
+                             None if contexts is None else contexts[at])
+            except LocalProtocolError:
+                if at:
+                    break       # the next call says why
+                raise
+            at += 1
+        return at
+
+    cdef Consumer ready_consumer(self, object consumer_tag, object exchange, object routing_key, bint redelivered):
+        """The consumer, if it may have a delivery now. Its method is made, but for the delivery-tag."""
         cdef Consumer consumer
-        cdef bint again = redelivered
-        cdef uint8_t* p
         cdef PyObject* found
-        if not self.open_ or not flows._up:
+        if not self.open_ or not self.flows._up:
             self._check("basic.deliver")
         found = PyDict_GetItemWithError(self.consumers, consumer_tag)
         if found == NULL or type(<object>found) is not Consumer:
@@ -295,11 +325,13 @@ cdef class ServerChannelFlows(ChannelFlows):
         if consumer.head is None or not PyObject_RichCompareBool(routing_key, consumer.routing_key, Py_EQ) or \
                 not PyObject_RichCompareBool(exchange, consumer.exchange, Py_EQ):
             self.make_head(consumer, exchange, routing_key)
-        p = <uint8_t*>PyBytes_AS_STRING(consumer.head)
+        PyBytes_AS_STRING(consumer.head)[consumer.head_redelivered] = redelivered
+        return consumer
+
+    cdef Delivery send_to(self, Consumer consumer, BasicProperties properties, bytes body, object context):
+        cdef uint8_t* p = <uint8_t*>PyBytes_AS_STRING(consumer.head)
         store_u64(p + consumer.head_tag, self._next_delivery + 1)
-        p[consumer.head_redelivered] = again
-        flows.put_content(p, <size_t>PyBytes_GET_SIZE(consumer.head), self.number, properties_of(properties),
-                          body_octets(body))
+        self.flows.put_content(p, <size_t>PyBytes_GET_SIZE(consumer.head), self.number, properties, body)
         return self.delivered(None if consumer.no_ack else consumer, context, consumer.no_ack)
 
     cdef int make_head(self, Consumer consumer, object exchange, object routing_key) except -1:

@@ -421,25 +421,44 @@ cdef class ServerFlows(Flows):
         """Was this published in confirm mode, and has its confirm been decided?"""
         return event.number != 0 and not self.waits(event)
 
-    def acknowledge(self, event):
-        """Confirm a message that was published in confirm mode: basic.ack. Confirms of one turn are written together.
+    def acknowledge(self, *events):
+        """Confirm messages that were published in confirm mode: basic.ack. Confirms of one turn are written together.
 
-        Returns events of bytes that were waiting. Raises LocalProtocolError if the event does not wait for it.
+        Returns events of bytes that were waiting. Raises LocalProtocolError if an event does not wait for it; those before it
+        are confirmed then.
         """
-        cdef ChannelFlows channel
+        cdef ChannelFlows channel = None
         cdef BasicMessage message
         if not self._up:
             self._check_open()
-        if type(event) is not BasicMessage:
-            raise LocalProtocolError("this event has no confirm")
-        message = <BasicMessage>event
-        channel = self.open_channel_of(message.method_.channel_)
-        if channel is None:
-            return []
-        channel._tags.take(channel.place_of(message))
-        self._undecided -= 1
-        channel.settle(message.number)
+        for event in events:
+            if type(event) is not BasicMessage:
+                raise LocalProtocolError("this event has no confirm")
+            message = <BasicMessage>event
+            if channel is None or channel.number != message.method_.channel_:
+                channel = self.open_channel_of(message.method_.channel_)
+                if channel is None:
+                    continue
+            channel._tags.take(channel.place_of(message))
+            self._undecided -= 1
+            channel.settle(message.number)
         return [] if self._reading else self._go_on()
+
+    def run_of(self, list events not None, Py_ssize_t at):
+        """Messages that may be handled together: from number `at` on, where there is one, those that have the same method, and
+        all wait for their confirms or none. Returns the number of the first event that is not among them."""
+        cdef BasicMessage first = <BasicMessage?>events[at], message
+        at += 1
+        while at < PyList_GET_SIZE(events):
+            event = events[at]
+            if type(event) is not BasicMessage:
+                break
+            message = <BasicMessage>event
+            if message.method_.size != first.method_.size or (message.number == 0) != (first.number == 0) or \
+                    memcmp(message.method_.frame, first.method_.frame, first.method_.size) != 0:
+                break
+            at += 1
+        return at
 
 
 cdef class ChannelFlows:

@@ -59,13 +59,13 @@ class Peer(aio.Peer):
         """Answer a request with its reply."""
         self.driver.update(self.connection.reply(event, **fields))
 
-    def acknowledge(self, event: amqp091.BasicMessage) -> None:
-        """Confirm a message."""
+    def acknowledge(self, *events: amqp091.BasicMessage) -> None:
+        """Confirm messages."""
         if self.connection.wants_read:
-            self.connection.acknowledge(event)  # which returns no events then
+            self.connection.acknowledge(*events)  # which returns no events then
             self.driver.queued()
         else:
-            self.driver.update(self.connection.acknowledge(event))
+            self.driver.update(self.connection.acknowledge(*events))
 
     def reject(self, event: amqp091.BasicMessage) -> None:
         """Tell that a message has not been taken."""

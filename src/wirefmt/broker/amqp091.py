@@ -6,8 +6,9 @@ does.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from random import Random, SystemRandom
 from typing import Any, Final
 
@@ -25,13 +26,15 @@ from wirefmt.amqp091.events import (
 )
 from wirefmt.amqp091.server import Peer
 from wirefmt.amqp091.server_channel import ServerChannel
-from wirefmt.amqp091.states import ChannelState
+from wirefmt.amqp091.states import ChannelState, State
 from wirefmt.broker.bindings import TABLES
 from wirefmt.broker.credentials import is_password
 from wirefmt.broker.permissions import Permissions, amqp091_needs
 from wirefmt.broker.routing import (
     LONGEST,
     PREDECLARED,
+    Consumer,
+    Envelope,
     Exchange,
     Item,
     Limits,
@@ -41,6 +44,7 @@ from wirefmt.broker.routing import (
     Router,
     Transaction,
 )
+from wirefmt.connection.aio.driver import READY_BYTES
 from wirefmt.connection.contract import Disconnected
 from wirefmt.errors import ConversionError, LocalProtocolError, RemoteProtocolError
 
@@ -60,41 +64,75 @@ class BrokerOptions:
     permissions: Permissions | None = None
 
 
-class Subscriber:
+class Subscriber(Consumer):
     """A consumer on a channel."""
 
-    def __init__(
-        self, peer: Peer, session: Session, view: ServerChannel, tag: str, exclusive: bool, priority: int
-    ) -> None:
+    def __init__(self, peer: Peer, session: Session, view: ServerChannel, consume: amqp091.BasicConsume) -> None:
         self.peer = peer
         self.session = session
         self.view = view
-        self.tag = tag
-        self.exclusive = exclusive
-        self.priority = priority
+        self.tag = text_of(consume.consumer_tag)
+        self.no_ack = consume.no_ack
+        self.exclusive = consume.exclusive
+        priority = consume.arguments.get("x-priority", 0)
+        self.priority = priority if isinstance(priority, int) else 0
 
     def room(self) -> int:
         return self.view.room(self.tag) if self.peer.ready else 0
 
-    def deliver(self, queue: Queue, item: Item) -> bool:
-        published = item.published
-        properties, body = item.for_amqp091(self.peer.connection.frame_max)
+    def deliver_all(self, queue: Queue, items: Sequence[Item]) -> int:
+        taken = 0
+        while taken < len(items) and (not taken or self.room()):
+            try:
+                count = self._deliver(queue, items, taken)
+            except ConversionError:
+                if not taken:
+                    raise
+                break  # it is the first one of the next call
+            if not count:
+                break
+            taken += count
+        return taken
+
+    def _deliver(self, queue: Queue, items: Sequence[Item], at: int) -> int:
+        """Deliver message number `at` and those behind it that were published in the same way, as far as there is room. Returns
+        how many they were."""
+        first, redelivered = items[at].published.envelope, items[at].redelivered
+        one, body = items[at].for_amqp091(self.peer.connection.frame_max)
+        properties: list[Any] = [one]
+        bodies: list[Any] = [body]
+        if first.properties is not None:
+            for item in islice(items, at + 1, None):
+                published = item.published
+                envelope = published.envelope
+                if envelope is not first and (
+                    envelope.properties is None
+                    or envelope.routing_key != first.routing_key
+                    or envelope.exchange != first.exchange
+                ):
+                    break
+                if item.redelivered is not redelivered:
+                    break
+                properties.append(envelope.properties)
+                bodies.append(published.body)
+        driver = self.peer.driver
         try:
-            self.view.deliver(
+            taken = self.view.deliver_all(
                 self.tag,
-                published.exchange,
-                published.routing_key,
-                body,
+                first.exchange,
+                first.routing_key,
+                bodies,
                 properties,
-                redelivered=item.redelivered,
-                context=(queue, item),
+                redelivered=redelivered,
+                contexts=None if self.no_ack else [(queue, item) for item in islice(items, at, at + len(bodies))],
+                pending_bytes=READY_BYTES,
             )
         except LocalProtocolError as error:
             _check_fit(error)
-            self.peer.driver.want()
-            return False
-        self.peer.driver.queued()
-        return True
+            driver.want()
+            return 0
+        driver.queued()
+        return taken
 
     def cancelled(self, queue: Queue) -> None:
         self.session.subscriptions.pop((self.view.number, self.tag), None)
@@ -186,13 +224,40 @@ class Broker:
                 self._permit(peer, event, self.options.permissions)
             if action is None:
                 assert view is not None
-                self._publish(peer, event, session, view)
+                self._publish(peer, [event], 0, 1, session)
             else:
                 action(self, peer, event)
         except Refusal as refusal:
             peer.refuse(event, refusal.code, refusal.reason)
         except ConversionError as error:
             peer.refuse(event, PRECONDITION, str(error))
+
+    def handle_run(self, peer: Peer, events: list[Event], at: int) -> int:
+        """Several events together: see `wirefmt.connection.aio.Host`. They are messages that differ only in their bodies, or
+        acknowledgements of one channel. What is refused is left to `handle`."""
+        event, session = events[at], self.session(peer)
+        if type(event) is Settled and event.outcome == "ack":
+            channel, at = event.channel, at + 1
+            while at < len(events) and type(more := events[at]) is Settled and (more.channel, more.outcome) == (
+                channel, "ack",
+            ):  # fmt: skip
+                at += 1
+            self._pump_channel(peer, channel)
+            return at
+        if type(event) is not amqp091.BasicMessage or event.channel in session.transactions:
+            return at
+        end = peer.connection.run_of(events, at)
+        view = session.views.get(event.channel)
+        if view is None or view.state is ChannelState.CLOSING:
+            return end
+        try:
+            if self.options.permissions is not None:
+                self._permit(peer, event, self.options.permissions)
+            while at < end:
+                at = self._publish(peer, events, at, end, session)
+        except (Refusal, ConversionError):
+            pass
+        return at
 
     def writable(self, peer: Peer) -> None:
         for queue, subscriber in list(self.session(peer).subscriptions.values()):
@@ -418,12 +483,44 @@ class Broker:
 
     # ---- messages
 
-    def _publish(self, peer: Peer, event: amqp091.BasicMessage, session: Session, channel: ServerChannel) -> None:
-        host, method, properties = session.host, event.method, event.properties
+    def _publish(self, peer: Peer, events: list[Event], at: int, end: int, session: Session) -> int:
+        """Publish message number `at`, and those behind it that go the same way. Those before `end` have the same method.
+        Returns the number of the first other one. Raises Refusal and ConversionError if message number `at` is refused."""
+        host, method = session.host, events[at].method
         assert host is not None
         exchange = host.exchange(str(method.exchange))
         if exchange.internal:
             raise Refusal(ACCESS_REFUSED, f"cannot publish to internal exchange '{exchange.name}'")
+        routing_key = str(method.routing_key)
+        envelope = self._envelope(events[at].properties, exchange, routing_key, session, host)
+        messages = [Published(envelope, events[at].body_bytes())]
+        for number in range(at + 1, end):
+            event = events[number]
+            properties = event.properties
+            if properties.encode() != envelope.octets:
+                try:
+                    other = self._envelope(properties, exchange, routing_key, session, host)
+                except Refusal:
+                    break
+                if not other.goes_with(envelope):
+                    break
+                envelope = other
+            messages.append(Published(envelope, event.body_bytes()))
+        run = events[at : at + len(messages)]
+        transaction = session.transactions.get(method.channel)
+        if transaction is None:
+            self._deliver(peer, run, messages, host)
+        else:
+            _ = messages[0].keys  # refused now, not when the transaction commits
+            for event, published in zip(run, messages, strict=True):
+                transaction.add((event.detach(), published), published.size)
+        return at + len(messages)
+
+    @staticmethod
+    def _envelope(
+        properties: amqp091.BasicProperties, exchange: Exchange, routing_key: str, session: Session, host: Router
+    ) -> Envelope:
+        """The envelope of a message. Raises Refusal."""
         if properties.user_id is not None and properties.user_id != session.user:
             raise Refusal(
                 PRECONDITION,
@@ -432,36 +529,58 @@ class Broker:
         expiration = None if properties.expiration is None else str(properties.expiration)
         if expiration is not None and not (expiration.isdecimal() and int(expiration) <= LONGEST):
             raise Refusal(PRECONDITION, f"invalid expiration '{expiration}'")
-        routing_key = str(method.routing_key)
-        published = Published(
-            (properties.encode(), event.body_bytes(), host.limits.dialect),
+        octets = properties.encode()
+        return Envelope(
+            octets,
             exchange.name,
             routing_key,
             None if expiration is None else int(expiration),
             properties.priority or 0,
-            properties if "BCC" not in (properties.headers or ()) else None,  # BCC is not delivered
+            # without the bytes that they were read from; BCC is not delivered
+            amqp091.BasicProperties.decode(octets) if "BCC" not in (properties.headers or ()) else None,
+            host.limits.dialect,
         )
-        transaction = session.transactions.get(event.channel)
-        if transaction is not None:
-            _ = published.keys  # refused now, not when the transaction commits
-            transaction.add((event, published), published.size)
-        else:
-            self._deliver(peer, event, published, host)
 
-    def _deliver(self, peer: Peer, event: amqp091.BasicMessage, published: Published, host: Router) -> None:
-        exchange = host.exchanges.get(published.exchange)
-        destinations = host.route(exchange, published) if exchange is not None else []
+    def _deliver(
+        self, peer: Peer, events: Sequence[amqp091.BasicMessage], messages: Sequence[Published], host: Router
+    ) -> None:
+        """Messages that go the same way. Raises ConversionError before anything has changed."""
+        exchange = host.exchanges.get(messages[0].exchange)
+        destinations = host.route(exchange, *messages) if exchange is not None else []
         if not destinations:
-            host.unroutable += 1
-            if event.method.mandatory:
-                peer.return_message(event)  # before its confirm
-        refused = host.refuses(destinations, published)
-        if peer.connection.waits(event):
+            host.unroutable += len(messages)
+            if events[0].method.mandatory:
+                for event in events:
+                    self._return(peer, event)  # before its confirm
+        if len(messages) == 1 or host.takes(destinations, *messages):
+            self._put(peer, events, messages, destinations, host)
+        else:
+            for event, published in zip(events, messages, strict=True):
+                self._put(peer, (event,), (published,), destinations.copy(), host)
+
+    def _put(
+        self,
+        peer: Peer,
+        events: Sequence[amqp091.BasicMessage],
+        messages: Sequence[Published],
+        destinations: list[Any],
+        host: Router,
+    ) -> None:
+        """Messages that their destinations all take, or one message."""
+        refused = host.refuses(destinations, messages[0])
+        if peer.connection.waits(events[0]):
             # the order of the wire is that of acknowledge and deliver: a client may have the message before its confirm
-            peer.reject(event) if refused else peer.acknowledge(event)
+            peer.reject(events[0]) if refused else peer.acknowledge(*events)
         else:
             self.dropped += refused
-        host.put(destinations, published)
+        host.put(destinations, *messages)
+
+    def _return(self, peer: Peer, event: amqp091.BasicMessage) -> None:
+        try:
+            peer.return_message(event)
+        except LocalProtocolError as error:
+            if peer.connection.state is State.OPEN:  # the client does not take what it gets back
+                peer.driver.abort(error)
 
     def _select(self, peer: Peer, event: amqp091.TxSelect) -> None:
         self.session(peer).transactions.setdefault(event.channel, Transaction(self._host(peer)))
@@ -469,7 +588,7 @@ class Broker:
     def _commit(self, peer: Peer, event: amqp091.TxCommit) -> None:
         session, host = self.session(peer), self._host(peer)
         for message, published in session.transactions[event.channel].end():
-            self._deliver(peer, message, published, host)
+            self._deliver(peer, (message,), (published,), host)
         peer.reply(event)
 
     def _rollback(self, peer: Peer, event: amqp091.TxRollback) -> None:
@@ -479,18 +598,13 @@ class Broker:
         channel = self.session(peer).views[event.channel]
         queue = self._host(peer).queue(channel.named(event.queue), peer)
         before = set(channel.consumers)
-        priority = event.arguments.get("x-priority", 0)
         session = self.session(peer)
-        subscriber = Subscriber(
-            peer, session, channel, "", event.exclusive, priority if isinstance(priority, int) else 0
-        )
+        subscriber = Subscriber(peer, session, channel, event)
         queue.check(subscriber)
         peer.reply(event)
         if channel.state is not ChannelState.OPEN:
             return  # it has been closed meanwhile
-        if event.consumer_tag:
-            subscriber.tag = text_of(event.consumer_tag)
-        else:
+        if not event.consumer_tag:
             (subscriber.tag,) = set(channel.consumers) - before
         session.subscriptions[event.channel, subscriber.tag] = queue, subscriber
         queue.insert(subscriber)

@@ -43,7 +43,7 @@ from wirefmt.amqp10.sender import Sender
 from wirefmt.amqp10.server import Peer
 from wirefmt.broker.credentials import is_password
 from wirefmt.broker.permissions import Permissions, amqp10_needs
-from wirefmt.broker.routing import Item, Published, Queue, Refusal, Router, Transaction
+from wirefmt.broker.routing import Consumer, Item, Published, Queue, Refusal, Router, Transaction
 from wirefmt.connection.contract import Acknowledged, Disconnected, WindowOpened
 from wirefmt.connection.sasl import ScramCredentials
 from wirefmt.convert import Container
@@ -86,7 +86,7 @@ class Address(NamedTuple):
     routing_key: str
 
 
-class Subscriber:
+class Subscriber(Consumer):
     """A link on which a client consumes."""
 
     def __init__(self, peer: Peer, client: _Client, link: Sender, priority: Any) -> None:
@@ -154,7 +154,7 @@ class _Transaction:
             for queue in destinations:
                 if isinstance(queue, Queue) and queue.rejects:
                     bound_for.setdefault(queue, []).append(published)
-        return all(queue.gone or queue.takes(messages) for queue, messages in bound_for.items())
+        return all(queue.gone or not queue.full_for(*messages) for queue, messages in bound_for.items())
 
 
 class _Client:

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import heapq
-import itertools
 from bisect import insort
 from collections import OrderedDict, deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal, Protocol
 
@@ -23,6 +22,10 @@ from wirefmt.errors import ConversionError
 
 #: Bytes of the longest name and routing key of AMQP 0.9.1 (4.2.5.3).
 SHORT: Final = 255
+
+#: Messages that a consumer is given together, at most, and bytes of them from which on there are no more.
+TOGETHER: Final = 256
+TOGETHER_BYTES: Final = 1 << 18
 
 #: Bytes of a content header without its properties: a frame of its own (2.3.5.2, 4.2.6.1).
 HEADER_FRAME: Final = 7 + 12 + 1
@@ -89,88 +92,130 @@ class Refusal(Exception):
         self.reason = reason
 
 
-class Published:
-    """A message on its way to its queues.
+class Envelope:
+    """All of a message but its body. Messages that are published together share it, if they differ only in that.
 
     Attributes:
-        octets, body: the message as it was published: in AMQP 0.9.1 properties and body, else the message and None.
+        octets: of AMQP 0.9.1: the properties; otherwise the message.
         exchange, routing_key: how it was published.
-        size, body_size: bytes of the message, and of its body; of AMQP 1.0 and MQTT both are those of the message.
         ttl: milliseconds until it expires; None: its queues decide.
         properties: of a message of AMQP 0.9.1, decoded; None: of another protocol, or changed since.
+        plain: it is of AMQP 0.9.1 and has no headers, so exchange and routing key alone decide where it goes.
         unconvertible: AMQP 0.9.1 cannot have its headers, so a headers exchange has seen none.
-        copies: how many copies dead-lettering has made of it since a client last touched it, shared by all of them.
     """
 
     __slots__ = (
-        "_container", "_dialect", "body", "body_size", "copies", "exchange", "octets", "priority", "properties",
-        "routing_key", "size", "ttl", "unconvertible",
+        "dialect", "exchange", "octets", "plain", "priority", "properties", "routing_key", "ttl", "unconvertible",
     )  # fmt: skip
 
     def __init__(
         self,
-        container: Container | tuple[bytes, bytes, str],
+        octets: bytes,
         exchange: str,
         routing_key: str,
         ttl: int | None,
         priority: int,
-        properties: amqp091.BasicProperties | None = None,
+        properties: amqp091.BasicProperties | None,
+        dialect: str,
     ) -> None:
-        """container: the message; or of AMQP 0.9.1 its properties, its body and the dialect in which it is converted."""
-        if isinstance(container, Container):
-            self._container: Container | None = container
-            self._dialect = ""
-            self.octets, self.body = container.octets, container.body
-        else:
-            self._container = None
-            self.octets, self.body, self._dialect = container
+        self.octets = octets
         self.exchange = exchange
         self.routing_key = routing_key
         self.ttl = ttl
         self.priority = priority
         self.properties = properties
+        self.dialect = dialect
+        self.plain = properties is not None and properties.headers is None
         self.unconvertible = False
-        self.copies = [0]
-        size = len(self.octets)
-        self.body_size = size if self.body is None else len(self.body)
-        self.size = size if self.body is None else size + self.body_size
+
+    def goes_with(self, other: Envelope) -> bool:
+        """Do both go the same way: to the same destinations, with the same priority and time?"""
+        return self is other or (
+            self.plain
+            and other.plain
+            and self.exchange == other.exchange
+            and self.routing_key == other.routing_key
+            and self.ttl == other.ttl
+            and self.priority == other.priority
+        )
+
+
+class Published:
+    """A message on its way to its queues.
+
+    Attributes:
+        envelope: all but the body.
+        body: of a message of AMQP 0.9.1; otherwise None.
+        size, body_size: bytes of the message, and of its body; of AMQP 1.0 and MQTT both are those of the message.
+        copies: how many copies dead-lettering has made of it since a client last touched it, shared by all of them; None: it has
+            made none.
+    """
+
+    __slots__ = ("_container", "body", "body_size", "copies", "envelope", "size")
+
+    def __init__(self, envelope: Envelope, body: bytes | None, container: Container | None = None) -> None:
+        """container: the message, for conversions; None: it is of AMQP 0.9.1."""
+        self.envelope = envelope
+        self.body = body
+        self.copies: list[int] | None = None
+        self._container = container
+        self.size = size = len(envelope.octets)
+        if body is None:
+            self.body_size = size
+        else:
+            self.body_size = len(body)
+            self.size += self.body_size
 
     @classmethod
     def of(cls, container: Container) -> Published:
         """With what the container knows. Raises ConversionError if RabbitMQ would refuse the message."""
         known = container.annotations
         ttl = known.ttl_ms if known.ttl_ms is not None and known.ttl_ms >= 0 else None
-        return cls(container, known.exchange, known.routing_keys[0], ttl, known.priority or 0)
+        envelope = Envelope(container.octets, known.exchange, known.routing_keys[0], ttl, known.priority or 0, None, "")
+        return cls(envelope, container.body, container)
+
+    @property
+    def exchange(self) -> str:
+        return self.envelope.exchange
+
+    @property
+    def routing_key(self) -> str:
+        return self.envelope.routing_key
+
+    @property
+    def unconvertible(self) -> bool:
+        return self.envelope.unconvertible
 
     @property
     def container(self) -> Container:
         """The message, for conversions. It is made when it is needed: a message that stays in AMQP 0.9.1 needs none."""
         if self._container is None:
             assert self.body is not None
+            envelope = self.envelope
             self._container = Container(
-                Wire("amqp091", self.octets, self.body),
-                exchange=self.exchange,
-                routing_key=self.routing_key,
-                dialect=self._dialect,
+                Wire("amqp091", envelope.octets, self.body),
+                exchange=envelope.exchange,
+                routing_key=envelope.routing_key,
+                dialect=envelope.dialect,
             )
         return self._container
 
     @property
     def keys(self) -> tuple[str, ...]:
         """The routing key, and those of CC and BCC. Raises ConversionError if RabbitMQ would refuse the message."""
-        if self.properties is not None and self.properties.headers is None:
-            return (self.routing_key,)
+        if self.envelope.plain:
+            return (self.envelope.routing_key,)
         known = self.container.annotations
         return (self.routing_key, *known.routing_keys[1:], *known.bcc)
 
     def headers(self) -> Mapping[Any, Any]:
         """For headers exchanges: of AMQP 0.9.1, or what the message has in their place."""
-        properties = self.properties
+        properties = self.envelope.properties
         if properties is None:
             try:
                 properties = self.container.to("amqp091").message[0]
             except ConversionError:
-                self.unconvertible = True
+                self.envelope.unconvertible = True
                 return {}
         return properties.headers or {}
 
@@ -195,19 +240,19 @@ class Item:
     def body(self) -> bytes:
         """The body of AMQP 0.9.1, or the bytes of the message."""
         published = self.published
-        return published.octets if published.body is None else published.body
+        return published.envelope.octets if published.body is None else published.body
 
     def for_amqp091(self, frame_max: int) -> tuple[amqp091.BasicProperties, bytes]:
         """Properties and body for a consumer of AMQP 0.9.1 (`frame_max`: of its connection).
 
         Raises ConversionError, also if the exchange or the routing key is too long, or the properties exceed a frame.
         """
-        published = self.published
-        for text in (published.exchange, published.routing_key):
+        published, envelope = self.published, self.published.envelope
+        for text in (envelope.exchange, envelope.routing_key):
             if len(text) > SHORT or (not text.isascii() and len(text.encode("utf-8", "surrogatepass")) > SHORT):
                 raise ConversionError(f"a routing key or exchange of more than {SHORT} bytes", rule="amqp091:shortstr")
-        if published.properties is not None:
-            properties, body, octets = published.properties, published.body or b"", published.octets
+        if envelope.properties is not None:
+            properties, body, octets = envelope.properties, published.body or b"", envelope.octets
         else:
             made = published.container.deliver("amqp091", redelivered=self.redelivered, delivery_count=self.failed)
             (properties, body), octets = made.message, made.octets
@@ -223,7 +268,7 @@ class Item:
         return made.octets
 
 
-class Consumer(Protocol):
+class Consumer:
     """A consumer of a queue."""
 
     exclusive: bool
@@ -231,15 +276,32 @@ class Consumer(Protocol):
 
     def room(self) -> int:
         """Messages that it takes now."""
-        ...
+        raise NotImplementedError
 
     def deliver(self, queue: Queue, item: Item) -> bool:
         """Give it a message. False: it does not take it now. Raises ConversionError if it is not for its protocol."""
-        ...
+        raise NotImplementedError
+
+    def deliver_all(self, queue: Queue, items: Sequence[Item]) -> int:
+        """Give it messages, in order, and return how many of them it takes now. There is room for the first one. Raises
+        ConversionError if the first one is not for its protocol."""
+        taken = 0
+        for item in items:
+            if taken and self.room() <= 0:
+                break
+            try:
+                if not self.deliver(queue, item):
+                    break
+            except ConversionError:
+                if not taken:
+                    raise
+                break  # it is the first one of the next call
+            taken += 1
+        return taken
 
     def cancelled(self, queue: Queue) -> None:
         """Its queue has been deleted."""
-        ...
+        raise NotImplementedError
 
 
 class Sink(Protocol):
@@ -366,7 +428,7 @@ class Queue:
         self._ranks: list[int] = []  # the priorities of these, negated: the highest comes first
         self.dropped = 0
         self.gone = False
-        self._places = itertools.count()
+        self._place = 0  # of the next message
         self._timer: asyncio.TimerHandle | None = None
         self._pumping = False
         limits = router.limits
@@ -410,19 +472,12 @@ class Queue:
             PRECONDITION, f"invalid arg '{name}' for queue '{self.name}' in vhost '{self.router.name}': {why}"
         )
 
-    def full_for(self, published: Published) -> bool:
+    def full_for(self, *messages: Published) -> bool:
+        """Would the queue have to drop messages to take these?"""
         return (
-            len(self._heap) >= self.most
-            or self.bytes + published.size > self.router.limits.queue_bytes
-            or self.body_bytes + published.body_size > self.most_bytes
-        )
-
-    def takes(self, messages: list[Published]) -> bool:
-        """Is there room for all of them?"""
-        return (
-            len(self._heap) + len(messages) <= self.most
-            and self.bytes + sum(message.size for message in messages) <= self.router.limits.queue_bytes
-            and self.body_bytes + sum(message.body_size for message in messages) <= self.most_bytes
+            len(self._heap) + len(messages) > self.most
+            or self.bytes + sum([published.size for published in messages]) > self.router.limits.queue_bytes
+            or self.body_bytes + sum([published.body_size for published in messages]) > self.most_bytes
         )
 
     @property
@@ -452,18 +507,26 @@ class Queue:
             loop = asyncio.get_running_loop()
             self._unused = loop.call_later(self.expiry / 1000, self.router.delete_queue, self)
 
-    def put(self, item: Item) -> None:
-        """Add a message. One that is too much drops the oldest ones."""
-        ttl = item.published.ttl
+    def put(self, *items: Item) -> None:
+        """Add messages that go the same way, in order. Those that are too much drop the oldest ones."""
+        envelope = items[0].published.envelope
+        ttl = envelope.ttl
         if self.ttl >= 0:
             ttl = self.ttl if ttl is None else min(ttl, self.ttl)
-        item.priority = min(item.published.priority, self.priorities)
-        item.where = next(self._places)
-        if self._heap or not self._hand_over(item):
+        priority = min(envelope.priority, self.priorities)
+        for place, item in enumerate(items, self._place):
+            item.priority = priority
+            item.where = place
+        self._place += len(items)
+        waiting = items if self._heap else self._hand_over(items)
+        for item in waiting:
             self._push(item)
+        if self._heap:  # also what was dead-lettered to this queue meanwhile
             self.pump()
         if ttl is not None:  # after the pump: what a consumer takes at once has not expired, even with 0
-            item.expires = self.router.now() + ttl / 1000
+            expires = self.router.now() + ttl / 1000
+            for item in items:
+                item.expires = expires
         while self._heap and self._exceeds:
             self.router.dead_letter(self, self._pop(), "maxlen")
         self._watch()
@@ -508,53 +571,62 @@ class Queue:
             return
         self._pumping = True
         try:
-            while self._heap and (consumer := self._next()) is not None:
-                item = self.take()
-                if item is None:
+            while self._heap and (found := self._next()) is not None:
+                consumer, most = found
+                items: list[Item] = []
+                size = 0
+                while len(items) < most and size < TOGETHER_BYTES and (item := self.take()) is not None:
+                    items.append(item)
+                    size += item.published.size
+                if not items:
                     return
-                try:
-                    taken = consumer.deliver(self, item)
-                except ConversionError:
-                    self.router.dead_letter(self, item, "rejected", unfit=True)
-                    continue
-                turns = self._able.get(consumer.priority)
-                if taken:
-                    if turns is not None and consumer in turns:
-                        turns.move_to_end(consumer)
-                elif self.gone:
+                taken = self._give(consumer, items)
+                if self.gone:
                     return
-                else:
+                for item in items[taken:]:
                     self._push(item)
-                    self._rest(consumer)
         finally:
             self._pumping = False
 
-    def _hand_over(self, item: Item) -> bool:
-        """Deliver a message to a consumer at once: nothing waits before it. False: it has to wait."""
+    def _hand_over(self, items: Sequence[Item]) -> Sequence[Item]:
+        """Deliver messages to consumers at once: nothing waits before them. Returns those that have to wait."""
         if self._pumping or not self._ranks:
-            return False
+            return items
         self._pumping = True
+        at = 0
         try:
-            consumer = self._next()
-            if consumer is None:
-                return False
-            if not consumer.deliver(self, item):
-                return self.gone  # `pump` sees to it, unless there is no queue any more
-            turns = self._able.get(consumer.priority)
-            if turns is not None and len(turns) > 1 and consumer in turns:
-                turns.move_to_end(consumer)
-            return True
-        except ConversionError:
-            return False  # `pump` sees to it
+            while at < len(items) and (found := self._next()) is not None:
+                consumer, most = found
+                at += self._give(consumer, items[at : at + most])
+                if self.gone:
+                    return ()
+            return items[at:]
         finally:
             self._pumping = False
 
-    def _next(self) -> Consumer | None:
-        """The consumer whose turn it is. Those that have no room are not asked again until `wake`."""
+    def _give(self, consumer: Consumer, items: Sequence[Item]) -> int:
+        """Deliver messages to a consumer that has room. Returns how many are done with; 0: it takes none now."""
+        try:
+            taken = consumer.deliver_all(self, items)
+        except ConversionError:
+            self.router.dead_letter(self, items[0], "rejected", unfit=True)
+            return 1
+        turns = self._able.get(consumer.priority)
+        if not taken:
+            self._rest(consumer)
+        elif turns is not None and len(turns) > 1 and consumer in turns:
+            turns.move_to_end(consumer)
+        return taken
+
+    def _next(self) -> tuple[Consumer, int] | None:
+        """The consumer whose turn it is, and how many messages it may be given: one, if others wait for theirs. Those that have
+        no room are not asked again until `wake`."""
         while self._ranks:
-            consumer = next(iter(self._able[-self._ranks[0]]))
-            if consumer.room() > 0:
-                return consumer
+            turns = self._able[-self._ranks[0]]
+            consumer = next(iter(turns))
+            room = consumer.room()
+            if room > 0:
+                return consumer, min(room, TOGETHER) if len(turns) == 1 else 1
             self._rest(consumer)
         return None
 
@@ -711,11 +783,12 @@ class Router:
 
     # ---- messages
 
-    def route(self, exchange: Exchange, published: Published, besides: Sink | None = None) -> list[Any]:
-        """Queues and sinks of a message, each once. `besides`: one that has it already.
+    def route(self, exchange: Exchange, *messages: Published, besides: Sink | None = None) -> list[Any]:
+        """Queues and sinks of messages that go the same way, each once. `besides`: one that has them already.
 
-        Raises ConversionError if RabbitMQ would refuse the message.
+        Raises ConversionError if RabbitMQ would refuse the messages.
         """
+        published = messages[0]
         found: dict[Any, None] = {}
         for key in published.keys:
             if exchange.name == "":
@@ -728,7 +801,8 @@ class Router:
             while waiting:
                 one = waiting.pop()
                 if one.observe is not None and besides is None:
-                    one.observe(published, key)
+                    for message in messages:
+                        one.observe(message, key)
                 destinations = one.matching(published, key)
                 if not destinations and one.alternate in self.exchanges:
                     destinations = [self.exchanges[one.alternate]]
@@ -738,9 +812,17 @@ class Router:
                     elif destination.name not in seen:
                         seen.add(destination.name)
                         waiting.append(destination)
-        self.unconvertible += published.unconvertible
+        self.unconvertible += published.unconvertible * len(messages)
         found.pop(besides, None)
         return list(found)
+
+    def takes(self, destinations: list[Any], *messages: Published) -> bool:
+        """Do all destinations take these messages together? If not, each message has to be asked about: see `refuses`."""
+        if self.bytes + sum([published.size for published in messages]) > self.limits.bytes:
+            return False
+        return not any(
+            isinstance(queue, Queue) and queue.rejects and queue.full_for(*messages) for queue in destinations
+        )
 
     def refuses(self, destinations: list[Any], published: Published) -> bool:
         """Take those out of the destinations that refuse the message: queues that are full and do not drop older messages, or
@@ -748,6 +830,8 @@ class Router:
 
         Returns True if there are any: the publisher receives a refusal, and the other destinations the message (RabbitMQ).
         """
+        if self.takes(destinations, published):
+            return False
         if self.bytes + published.size > self.limits.bytes:
             destinations.clear()
             return True
@@ -755,18 +839,21 @@ class Router:
         for queue in destinations:
             if isinstance(queue, Queue) and queue.rejects and queue.full_for(published):
                 full[queue] = None
-        if not full:
-            return False
         destinations[:] = [destination for destination in destinations if destination not in full]
         for queue in full:
             if queue.dead_letters_refused:
                 self.dead_letter(queue, Item(published), "maxlen")
         return True
 
-    def put(self, destinations: list[Any], published: Published) -> None:
-        """Give the message to its queues and sinks."""
+    def put(self, destinations: list[Any], *messages: Published) -> None:
+        """Give messages that go the same way to their queues and sinks."""
         for destination in destinations:
-            destination.put(Item(published))
+            items = [Item(published) for published in messages]
+            if isinstance(destination, Queue):
+                destination.put(*items)
+            else:
+                for item in items:
+                    destination.put(item)
 
     def dead_letter(self, queue: Queue, item: Item, reason: str, *, unfit: bool = False) -> None:
         """A message that has expired, was rejected, or was too much: to the queue's dead letter exchange.
@@ -794,27 +881,38 @@ class Router:
             container = published.container.dead_lettered(
                 queue.name, reason, exchange=exchange.name, routing_key=key, clear_ttl=True
             )
-            letter = Published(
-                container, exchange.name, published.routing_key if key is None else key, None, published.priority
+            envelope = Envelope(
+                container.octets,
+                exchange.name,
+                published.routing_key if key is None else key,
+                None,
+                published.envelope.priority,
+                None,
+                "",
             )
+            letter = Published(envelope, container.body, container)
             targets = self.route(exchange, letter)
         except ConversionError:
             targets = []
         if not targets:
             queue.dropped += 1
             return
+        copies = published.copies or [0]
         if reason != "rejected" or unfit:
-            letter.copies = published.copies
+            published.copies = copies
+        else:
+            copies = [0]
+        letter.copies = copies
         for target in targets:
             if isinstance(target, Queue) and (
                 _died_in(container, target.name, rejections=not unfit)
                 or (target.rejects and target.full_for(letter))
                 or self.bytes + letter.size > self.limits.bytes
-                or letter.copies[0] >= max(COPIES, self.limits.queues)
+                or copies[0] >= max(COPIES, self.limits.queues)
             ):
                 target.dropped += 1
             else:
-                letter.copies[0] += 1
+                copies[0] += 1
                 target.put(Item(letter))
 
     # ---- bindings

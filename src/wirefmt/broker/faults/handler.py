@@ -31,8 +31,13 @@ class FaultyHandler:
             self.handle_run = partial(self._run, handle_run)
 
     def _run(self, handle_run: Callable[[Any, list[Any], int], int], peer: Any, events: list[Any], at: int) -> int:
-        """Several events at once (`wirefmt.connection.aio.Host`): not while a fault is active, and never publications."""
-        return at if self._active else handle_run(peer, events, at)
+        """Several events of one kind at once (`wirefmt.connection.aio.Host`): not while a fault is active."""
+        if self._active:
+            return at
+        end = handle_run(peer, events, at)
+        if self._rules.is_publication(events[at]):
+            self._published[self._name] += end - at
+        return end
 
     def handle(self, peer: Any, event: Any) -> None:
         publication = self._rules.is_publication(event)

@@ -276,23 +276,6 @@ cdef Text pad_text(bytes octets):
     return t
 
 
-cdef void keep_text(Text* kept, const uint8_t* p, size_t size, int64_t* held) noexcept nogil:
-    """Replace a text that later rows repeat by a copy of these octets, and count its memory in `held`. Nothing changes if there
-    are no octets, or memory has run out."""
-    cdef uint8_t* copy
-    if size == 0:
-        return
-    copy = <uint8_t*>calloc(1, size + TEXT_PAD)
-    if copy == NULL:
-        return
-    memcpy(copy, p, size)
-    held[0] -= text_octets(kept)
-    free(<void*>kept.at)
-    kept.at = copy
-    kept.size = <int64_t>size
-    held[0] += text_octets(kept)
-
-
 cdef Text NO_TEXT = pad_text(b"")
 cdef Text SECRET_SHOWN_TEXT = pad_text(SECRET_SHOWN_OCTETS)       # in place of a secret
 

@@ -140,12 +140,6 @@ cdef inline void put_text(Col* c, int64_t row, const Text* t) noexcept nogil:
 
 
 cdef Text pad_text(bytes octets)
-cdef void keep_text(Text* kept, const uint8_t* p, size_t size, int64_t* held) noexcept nogil
-cdef inline int64_t text_octets(const Text* t) noexcept nogil:
-    """Memory of an allocated Text with its TEXT_PAD; 0 if it is empty."""
-    return t.size + TEXT_PAD + BLOCK_OCTETS if t.size else 0
-
-
 cdef Text NO_TEXT
 cdef Text SECRET_SHOWN_TEXT      # in place of a secret
 cdef inline void put_span(Col* c, int64_t row, const Span* s) noexcept nogil:

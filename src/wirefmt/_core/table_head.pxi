@@ -105,6 +105,14 @@ cdef class MessageTable(ColumnSet):
                        n if self.options.payload_max < 0 else min(n, self.options.payload_max))
 
 
+# ---- texts of a connection
+
+cdef void keep_text(Text* kept, const uint8_t* p, size_t size, int64_t* held) noexcept nogil
+cdef inline int64_t text_octets(const Text* t) noexcept nogil:
+    """Memory of an allocated Text with its TEXT_PAD; 0 if it is empty."""
+    return t.size + TEXT_PAD + BLOCK_OCTETS if t.size else 0
+
+
 # ---- detail
 
 cdef enum:

@@ -216,9 +216,12 @@ cdef bint fill_nulls(Col* c, int64_t rows) noexcept nogil:
 cdef inline void skip_rows(Col* c, int64_t rows) noexcept nogil:
     """Nulls up to `rows` rows. There is room for them, and `validity` is allocated."""
     cdef int64_t i
+    cdef int32_t* offsets = c.offsets
+    cdef int32_t last
     if c.kind == KIND_OCTETS or c.kind == KIND_LIST:
-        for i in range(c.rows, rows):
-            c.offsets[i + 1] = c.offsets[i]
+        last = offsets[c.rows]
+        for i in range(c.rows + 1, rows + 1):
+            offsets[i] = last
     c.nulls += rows - c.rows
     c.rows = rows
 

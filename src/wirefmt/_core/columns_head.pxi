@@ -93,6 +93,25 @@ cdef inline void put_bool(Col* c, int64_t row, bint v) noexcept nogil:
         set_bit(c.data, row)
 
 
+# As put_..., in a row that at_row would be true for.
+cdef inline void set_i64(Col* c, int64_t row, int64_t v) noexcept nogil:
+    if c.on:
+        (<int64_t*>c.data)[row] = v
+        c.rows = row + 1
+
+
+cdef inline void set_i32(Col* c, int64_t row, int32_t v) noexcept nogil:
+    if c.on:
+        (<int32_t*>c.data)[row] = v
+        c.rows = row + 1
+
+
+cdef inline void set_i8(Col* c, int64_t row, int8_t v) noexcept nogil:
+    if c.on:
+        (<int8_t*>c.data)[row] = v
+        c.rows = row + 1
+
+
 cdef bint grow_octets(Col* c, int64_t n) noexcept nogil
 cdef bint reserve(Col* c, int64_t rows, int64_t octets) noexcept nogil
 cdef inline void put_octets(Col* c, int64_t row, const uint8_t* p, int64_t n) noexcept nogil:
@@ -137,6 +156,18 @@ cdef inline void put_text(Col* c, int64_t row, const Text* t) noexcept nogil:
         c.used += t.size
         c.tally.octets += t.size
         c.offsets[row + 1] = <int32_t>c.used
+
+
+cdef inline void set_text(Col* c, int64_t row, const Text* t) noexcept nogil:
+    if not c.on or (max(t.size, <int64_t>TEXT_PAD) > c.size - c.used and not grow_octets(c, max(t.size, <int64_t>TEXT_PAD))):
+        return
+    memcpy(c.data + c.used, t.at, TEXT_PAD)
+    if t.size > TEXT_PAD:
+        memcpy(c.data + c.used + TEXT_PAD, t.at + TEXT_PAD, <size_t>(t.size - TEXT_PAD))
+    c.used += t.size
+    c.tally.octets += t.size
+    c.offsets[row + 1] = <int32_t>c.used
+    c.rows = row + 1
 
 
 cdef Text pad_text(bytes octets)

@@ -216,9 +216,12 @@ cdef bint fill_nulls(Col* c, int64_t rows) noexcept nogil:
 cdef inline void skip_rows(Col* c, int64_t rows) noexcept nogil:
     """Nulls up to `rows` rows. There is room for them, and `validity` is allocated."""
     cdef int64_t i
+    cdef int32_t* offsets = c.offsets
+    cdef int32_t last
     if c.kind == KIND_OCTETS or c.kind == KIND_LIST:
-        for i in range(c.rows, rows):
-            c.offsets[i + 1] = c.offsets[i]
+        last = offsets[c.rows]
+        for i in range(c.rows + 1, rows + 1):
+            offsets[i] = last
     c.nulls += rows - c.rows
     c.rows = rows
 
@@ -256,6 +259,16 @@ cdef bint grow_octets(Col* c, int64_t n) noexcept nogil:
     return True
 
 
+cdef void put_octets_checked(Col* c, int64_t row, const uint8_t* p, int64_t n) noexcept nogil:
+    """put_octets of a long string, or into a column that is not ready: it must grow, or has nulls to fill in."""
+    if (n > c.size - c.used and not grow_octets(c, n)) or not at_row(c, row):
+        return
+    memcpy(c.data + c.used, p, <size_t>n)
+    c.used += n
+    c.tally.octets += n
+    c.offsets[row + 1] = <int32_t>c.used
+
+
 cdef bint reserve(Col* c, int64_t rows, int64_t octets) noexcept nogil:
     """Make room for `rows` rows and `octets` octets at once. Pages that are not written cost nothing."""
     if not c.on:
@@ -274,23 +287,6 @@ cdef Text pad_text(bytes octets):
     t.at = copy
     t.size = len(octets)
     return t
-
-
-cdef void keep_text(Text* kept, const uint8_t* p, size_t size, int64_t* held) noexcept nogil:
-    """Replace a text that later rows repeat by a copy of these octets, and count its memory in `held`. Nothing changes if there
-    are no octets, or memory has run out."""
-    cdef uint8_t* copy
-    if size == 0:
-        return
-    copy = <uint8_t*>calloc(1, size + TEXT_PAD)
-    if copy == NULL:
-        return
-    memcpy(copy, p, size)
-    held[0] -= text_octets(kept)
-    free(<void*>kept.at)
-    kept.at = copy
-    kept.size = <int64_t>size
-    held[0] += text_octets(kept)
 
 
 cdef Text NO_TEXT = pad_text(b"")

@@ -26,6 +26,7 @@ cdef enum ColumnKind:
 cdef enum:
     FIRST_ROOM = 1024           # rows
     FIRST_OCTETS = 16384
+    SHORT_OCTETS = 32           # copy_octets copies them without a call
     OFFSET_MAX = 0x7FFFFFFF     # 32-bit offsets: octets (or children) of one column of a batch
     ELEMENT_OCTETS = 8          # counted for an element of a list besides its octets, because an empty one takes memory, too
 
@@ -93,16 +94,44 @@ cdef inline void put_bool(Col* c, int64_t row, bint v) noexcept nogil:
         set_bit(c.data, row)
 
 
+# As put_..., in a row that at_row would be true for.
+cdef inline void set_i64(Col* c, int64_t row, int64_t v) noexcept nogil:
+    if c.on:
+        (<int64_t*>c.data)[row] = v
+        c.rows = row + 1
+
+
+cdef inline void set_i32(Col* c, int64_t row, int32_t v) noexcept nogil:
+    if c.on:
+        (<int32_t*>c.data)[row] = v
+        c.rows = row + 1
+
+
+cdef inline void set_i8(Col* c, int64_t row, int8_t v) noexcept nogil:
+    if c.on:
+        (<int8_t*>c.data)[row] = v
+        c.rows = row + 1
+
+
 cdef bint grow_octets(Col* c, int64_t n) noexcept nogil
 cdef bint reserve(Col* c, int64_t rows, int64_t octets) noexcept nogil
+cdef void put_octets_checked(Col* c, int64_t row, const uint8_t* p, int64_t n) noexcept nogil
 cdef inline void put_octets(Col* c, int64_t row, const uint8_t* p, int64_t n) noexcept nogil:
-    """A string (the caller has checked that it is UTF-8) or a binary."""
-    if not c.on or (n > c.size - c.used and not grow_octets(c, n)) or not at_row(c, row):
+    """A string (the caller has checked that it is UTF-8) or a binary. Whatever needs a call is done by put_octets_checked, so a
+    short one needs none."""
+    cdef int64_t used = c.used
+    if n > SHORT_OCTETS or n > c.size - used or row != c.rows or row >= c.room:
+        if c.on:                            # otherwise it has no room
+            put_octets_checked(c, row, p, n)
         return
-    copy_octets(c.data + c.used, p, <size_t>n)
-    c.used += n
+    if c.validity != NULL:
+        set_bit(c.validity, row)
+    copy_octets(c.data + used, p, <size_t>n)
+    used += n
+    c.rows = row + 1
+    c.used = used
+    c.offsets[row + 1] = <int32_t>used
     c.tally.octets += n
-    c.offsets[row + 1] = <int32_t>c.used
 
 
 cdef inline void put_octets2(Col* c, int64_t row, const uint8_t* p, int64_t n,
@@ -128,24 +157,38 @@ cdef enum:
 
 cdef inline void put_text(Col* c, int64_t row, const Text* t) noexcept nogil:
     """put_octets for short texts: copies a fixed number of octets; the next put overwrites the surplus."""
-    if not c.on:
+    cdef int64_t n = t.size
+    cdef int64_t used = c.used
+    if n > TEXT_PAD or c.size - used < TEXT_PAD or row != c.rows or row >= c.room:
+        if c.on:
+            put_octets_checked(c, row, t.at, n)
         return
-    if t.size > TEXT_PAD or c.size - c.used < TEXT_PAD:
-        put_octets(c, row, t.at, t.size)
-    elif at_row(c, row):
-        memcpy(c.data + c.used, t.at, TEXT_PAD)
-        c.used += t.size
-        c.tally.octets += t.size
-        c.offsets[row + 1] = <int32_t>c.used
+    if c.validity != NULL:
+        set_bit(c.validity, row)
+    memcpy(c.data + used, t.at, TEXT_PAD)
+    used += n
+    c.rows = row + 1
+    c.used = used
+    c.offsets[row + 1] = <int32_t>used
+    c.tally.octets += n
+
+
+cdef inline void set_text(Col* c, int64_t row, const Text* t) noexcept nogil:
+    cdef int64_t n = t.size
+    cdef int64_t used = c.used
+    if not c.on or (max(n, <int64_t>TEXT_PAD) > c.size - used and not grow_octets(c, max(n, <int64_t>TEXT_PAD))):
+        return
+    memcpy(c.data + used, t.at, TEXT_PAD)
+    if n > TEXT_PAD:
+        memcpy(c.data + used + TEXT_PAD, t.at + TEXT_PAD, <size_t>(n - TEXT_PAD))
+    used += n
+    c.rows = row + 1
+    c.used = used
+    c.offsets[row + 1] = <int32_t>used
+    c.tally.octets += n
 
 
 cdef Text pad_text(bytes octets)
-cdef void keep_text(Text* kept, const uint8_t* p, size_t size, int64_t* held) noexcept nogil
-cdef inline int64_t text_octets(const Text* t) noexcept nogil:
-    """Memory of an allocated Text with its TEXT_PAD; 0 if it is empty."""
-    return t.size + TEXT_PAD + BLOCK_OCTETS if t.size else 0
-
-
 cdef Text NO_TEXT
 cdef Text SECRET_SHOWN_TEXT      # in place of a secret
 cdef inline void put_span(Col* c, int64_t row, const Span* s) noexcept nogil:

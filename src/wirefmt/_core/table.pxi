@@ -13,6 +13,11 @@ STATUS_TEXT[3] = pad_text(b"malformed")
 cdef const char* HIDDEN_OCTETS = "octets are hidden: they hold a secret (expose_credentials shows them)"
 
 
+cdef int[13] ROW_COLUMNS        # of begin_row
+ROW_COLUMNS = [T_TS, T_TS_NS, T_TS_FIRST, T_CAPTURE, T_FRAME_NO, T_BYTE_OFFSET, T_WIRE_SIZE, T_FLOW_ID, T_DIRECTION, T_SRC_IP,
+               T_SRC_PORT, T_DST_IP, T_DST_PORT]
+
+
 cdef class MessageTable(ColumnSet):
     """Rows of the message table while they are filled. columns: wirefmt.spec.table.COLUMNS, which the caller passes because it
     has the columns of all protocols."""
@@ -29,8 +34,39 @@ cdef class MessageTable(ColumnSet):
         self.options.max_message = MAX_MESSAGE
         self.batch_rows = self.batch_bytes = 1 << 62
 
+    cdef bint prepare_row(self, int64_t row) noexcept nogil:
+        """Make `row` the next row of all columns of begin_row, and find out for how many more they have room. False: no memory."""
+        cdef int64_t ready = row + self.batch_rows
+        cdef Col* c
+        cdef int i
+        for i in ROW_COLUMNS:
+            c = &self.cols[i]
+            if c.on:
+                if not at_row(c, row):
+                    return False
+                ready = min(ready, c.room if c.validity == NULL else 0)
+        self.ready = ready
+        return True
+
     cdef Batch take(self):
         """The rows so far as a Batch."""
         cdef int64_t rows = self.rows
-        self.rows = 0
+        self.rows = self.ready = 0
         return self.finish(rows)
+
+
+cdef void keep_text(Text* kept, const uint8_t* p, size_t size, int64_t* held) noexcept nogil:
+    """Replace a text that later rows repeat by a copy of these octets, and count its memory in `held`. Nothing changes if there
+    are no octets, or memory has run out."""
+    cdef uint8_t* copy
+    if size == 0:
+        return
+    copy = <uint8_t*>calloc(1, size + TEXT_PAD)
+    if copy == NULL:
+        return
+    memcpy(copy, p, size)
+    held[0] -= text_octets(kept)
+    free(<void*>kept.at)
+    kept.at = copy
+    kept.size = <int64_t>size
+    held[0] += text_octets(kept)

@@ -13,7 +13,7 @@ cdef struct MessageContext:     # what the capture knows about a message, apart 
     int64_t ts_ns, ts_first_ns, frame_no, byte_offset, flow_id, wire_size
     int8_t direction            # 0 client to server
     uint16_t src_port, dst_port
-    Text src_ip, dst_ip         # written out; size 0: not known
+    Text src_ip, dst_ip         # written out
     Text capture
 
 
@@ -39,6 +39,7 @@ cdef class MessageTable(ColumnSet):
     cdef int64_t all_rows                       # since the table was made
     cdef int64_t[4] status_rows                 # ... of each RowStatus
     cdef int64_t batch_rows, batch_bytes        # a batch with one of them is full
+    cdef int64_t ready                          # rows before this one have room in the columns of begin_row, and no null before them
     cdef TableOptions options
 
     cdef inline bint is_full(self) noexcept nogil:
@@ -52,27 +53,33 @@ cdef class MessageTable(ColumnSet):
         cdef int64_t row = self.rows
         self.rows += 1
         self.all_rows += 1
+        self.ready = 0
         return row
 
     cdef inline int64_t begin_row(self, const MessageContext* m) noexcept nogil:
         """Begin a row with the values that the capture knows. Returns its number."""
         cdef Col* c = self.cols
-        cdef int64_t row = self.next_row()
-        put_i64(c + T_TS, row, floor_us(m.ts_ns))
-        put_i64(c + T_TS_NS, row, m.ts_ns)
-        put_i64(c + T_TS_FIRST, row, floor_us(m.ts_first_ns))
-        put_text(c + T_CAPTURE, row, &m.capture)
-        put_i64(c + T_FRAME_NO, row, m.frame_no)
-        put_i64(c + T_BYTE_OFFSET, row, m.byte_offset)
-        put_i64(c + T_WIRE_SIZE, row, m.wire_size)
-        if m.src_ip.size:
-            put_i64(c + T_FLOW_ID, row, m.flow_id)
-            put_i8(c + T_DIRECTION, row, m.direction)
-            put_text(c + T_SRC_IP, row, &m.src_ip)
-            put_i32(c + T_SRC_PORT, row, m.src_port)
-            put_text(c + T_DST_IP, row, &m.dst_ip)
-            put_i32(c + T_DST_PORT, row, m.dst_port)
+        cdef int64_t row = self.rows
+        self.rows += 1
+        self.all_rows += 1
+        if row >= self.ready and not self.prepare_row(row):
+            return row
+        set_i64(c + T_TS, row, floor_us(m.ts_ns))
+        set_i64(c + T_TS_NS, row, m.ts_ns)
+        set_i64(c + T_TS_FIRST, row, floor_us(m.ts_first_ns))
+        set_text(c + T_CAPTURE, row, &m.capture)
+        set_i64(c + T_FRAME_NO, row, m.frame_no)
+        set_i64(c + T_BYTE_OFFSET, row, m.byte_offset)
+        set_i64(c + T_WIRE_SIZE, row, m.wire_size)
+        set_i64(c + T_FLOW_ID, row, m.flow_id)
+        set_i8(c + T_DIRECTION, row, m.direction)
+        set_text(c + T_SRC_IP, row, &m.src_ip)
+        set_i32(c + T_SRC_PORT, row, m.src_port)
+        set_text(c + T_DST_IP, row, &m.dst_ip)
+        set_i32(c + T_DST_PORT, row, m.dst_port)
         return row
+
+    cdef bint prepare_row(self, int64_t row) noexcept nogil
 
     cdef inline void put_status(self, int64_t row, int status, const char* error, int64_t size) noexcept nogil:
         """Set status and `error` (`size` octets; NULL: null). Called once for every row."""
@@ -103,6 +110,14 @@ cdef class MessageTable(ColumnSet):
         if self.options.payload:
             put_octets(self.cols + T_PAYLOAD, row, p,
                        n if self.options.payload_max < 0 else min(n, self.options.payload_max))
+
+
+# ---- texts of a connection
+
+cdef void keep_text(Text* kept, const uint8_t* p, size_t size, int64_t* held) noexcept nogil
+cdef inline int64_t text_octets(const Text* t) noexcept nogil:
+    """Memory of an allocated Text with its TEXT_PAD; 0 if it is empty."""
+    return t.size + TEXT_PAD + BLOCK_OCTETS if t.size else 0
 
 
 # ---- detail

@@ -21,8 +21,8 @@ cdef enum Amqp091Join:          # results of amqp091_join
 
 
 cdef enum:
-    AMQP091_SPARE_MAX = 1 << 12         # octets of room that the spare content of an observer keeps
-    AMQP091_SPARE_MAX_RECEIVER = 1 << 16
+    AMQP091_SPARE_MAX = 1 << 16         # octets of room that the spare content of a receiver keeps
+    AMQP091_FEW = 256                   # octets of method and header that need no memory of their own
     AMQP091_CHAINS = 8                  # at first; a power of two
 
 
@@ -37,7 +37,7 @@ cdef struct Amqp091Content:     # a pending content
     uint8_t in_place            # method or header is in the input
     uint8_t lacks_method        # its method was sent before the capture or in a gap
     Amqp091FrameView method, header     # type 0: absent
-    Octets head                 # frames of method and header, once they are copied
+    Octets head                 # frames of method and header, once they are copied; begins with `few`
     Span part                   # the body, if it is in place: the payload of its last frame; absent: see `body`
     Octets body                 # copied
     # the caller's
@@ -47,6 +47,7 @@ cdef struct Amqp091Content:     # a pending content
     Fault fault                 # of a malformed frame
     int64_t fault_base          # octets of the content before that frame
     Notes notes                 # of its frames: the first that LAX accepted
+    uint8_t few[AMQP091_FEW]
 
 
 cdef struct Amqp091Contents:    # of one direction of one connection; all zero is a new one
@@ -61,7 +62,7 @@ cdef struct Amqp091Contents:    # of one direction of one connection; all zero i
     uint64_t max_body           # octets; 0: no limit
     uint64_t max_octets         # of `octets`; 0: no limit
     Amqp091Content* done        # the latest content that was completed or ended, until the next call; NULL: none
-    Amqp091Content* spare
+    Amqp091Content* spare       # a receiver's
     bint observes
     # an observer's
     bint lost                   # there was a gap before, so frames may be missing
@@ -170,17 +171,18 @@ cdef inline void amqp091_free_content(Amqp091Content* k) noexcept nogil:
 
 cdef inline int64_t amqp091_content_octets(const Amqp091Content* k) noexcept nogil:
     """Memory of a content."""
-    return <int64_t>(sizeof(Amqp091Content) + k.head.room + k.body.room + 3 * BLOCK_OCTETS)
+    return <int64_t>(sizeof(Amqp091Content) + k.head.room - AMQP091_FEW + k.body.room + 3 * BLOCK_OCTETS)
 
 
 cdef inline void amqp091_drop_done(Amqp091Contents* d) noexcept nogil:
-    """`done` becomes the spare content, or is freed."""
+    """`done` becomes the spare content, or is freed. An observer of many connections has none: memory that another connection
+    has just freed is in the cache, memory that this one kept is not."""
     cdef Amqp091Content* k = d.done
-    cdef size_t most = AMQP091_SPARE_MAX if d.observes else AMQP091_SPARE_MAX_RECEIVER
     if k == NULL:
         return
     d.done = NULL
-    if d.spare == NULL and k.head.room <= most and k.body.room <= most and not k.head.failed and not k.body.failed:
+    if not d.observes and d.spare == NULL and k.head.room <= AMQP091_SPARE_MAX and k.body.room <= AMQP091_SPARE_MAX and \
+            not k.head.failed and not k.body.failed:
         d.spare = k
         return
     d.memory -= amqp091_content_octets(k)
@@ -226,9 +228,11 @@ cdef Amqp091Content* amqp091_begin_content(Amqp091Contents* d, uint16_t channel)
         d.spare = NULL
         k.head.size = k.body.size = k.sizes.size = 0
     else:
-        k = <Amqp091Content*>calloc(1, sizeof(Amqp091Content))
+        k = <Amqp091Content*>malloc(sizeof(Amqp091Content))
         if k == NULL:
             return NULL
+        memset(k, 0, sizeof(Amqp091Content) - AMQP091_FEW)
+        k.head = octets_over(k.few, AMQP091_FEW)
         d.memory += amqp091_content_octets(k)
     amqp091_oldest(d)               # `open` goes to the others
     k.channel = channel

@@ -621,7 +621,7 @@ cdef class CaptureDecoder(KnownStreams):
             return
         if not self.waiting and side.searching:
             self.put_gap(f, end, <int64_t>side.size, &f.last)
-            self.drop_pending(side)
+            self.free_pending(side)
             side.searching = False
         if self.waiting or (side.size and not self.put_rest(f, end, text, &f.last)) or not self.flush(f, end, text):
             self.defer_hole(DEFERRED_END, f, end, 0, why, NULL)
@@ -675,5 +675,5 @@ cdef class CaptureDecoder(KnownStreams):
             prefetch(&fs.sides[1], <size_t>(<uint8_t*>&fs.sides[1].missing - <uint8_t*>&fs.sides[1]))
         elif step == 1:
             prefetch(fs.state, PREFETCHED)
-        else:
+        elif fs.sides[f.client == 1].size:
             prefetch(fs.sides[f.client == 1].pending, PREFETCHED)

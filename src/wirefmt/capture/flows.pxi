@@ -201,7 +201,7 @@ cdef class FlowTable:
 
     # ---- the table ----------------------------------------------------------------------------------------------
 
-    cdef Flow* lookup(self, const Segment* s, uint64_t hash, int* end) noexcept nogil:
+    cdef inline Flow* lookup(self, const Segment* s, uint64_t hash, int* end) noexcept nogil:
         cdef size_t i = hash & self.slot_mask
         while self.slots[i].flow != NULL:
             if self.slots[i].hash == hash:

@@ -46,10 +46,12 @@ cdef class FrameStreams(Streams):
                 if at < n:
                     self.search(f, end, p + at, n - at, mark)
                 return n
+        self.context(f, end, mark, mark, 0, 0, &m)
         while at < n and not self.is_full():
             status = protocol.frame_size(fs.state, direction, p + at, n - at, 0, &size, &fault)
             if status == OK and size <= n - at:
-                self.context(f, end, mark, mark, side.offset, <int64_t>size, &m)
+                m.byte_offset = side.offset
+                m.wire_size = <int64_t>size
                 if not self.put(f, &m, p + at, size):
                     return at
                 side.offset += <int64_t>size
@@ -142,7 +144,7 @@ cdef class FrameStreams(Streams):
             self.defer(DEFERRED_PENDING, f, end, NULL, 0, mark)
             return 0
         side.offset += <int64_t>side.size
-        self.drop_pending(side)
+        self.free_pending(side)
         return 0
 
     cdef inline bint put(self, Flow* f, const MessageContext* m, const uint8_t* p, size_t size) noexcept nogil:
@@ -365,6 +367,6 @@ cdef class FrameStreams(Streams):
         side.size -= at
         side.need = size if status == OK and side.size else 0
         if side.size == 0:
-            self.drop_pending(side)
+            self.free_pending(side)
         self.free_origins(side)
         return True

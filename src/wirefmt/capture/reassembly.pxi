@@ -238,7 +238,7 @@ cdef class Reassembler(FlowTable):
             if f.streams[1 - end].ended:
                 self.close(f)
 
-    cdef bint is_another(self, Flow* f, int end, const Segment* s, const Mark* mark) noexcept nogil:
+    cdef inline bint is_another(self, Flow* f, int end, const Segment* s, const Mark* mark) noexcept nogil:
         """Does this segment begin another connection between the ends of `f`?"""
         cdef Stream* st = &f.streams[end]
         cdef Stream* other = &f.streams[1 - end]
@@ -344,7 +344,7 @@ cdef class Reassembler(FlowTable):
 
     # ---- placing octets in their stream -------------------------------------------------------------------------
 
-    cdef void place(self, Flow* f, int end, int64_t at, const uint8_t* p, uint32_t kept, uint32_t size,
+    cdef inline void place(self, Flow* f, int end, int64_t at, const uint8_t* p, uint32_t kept, uint32_t size,
                     const Mark* mark) noexcept nogil:
         """Place `size` octets at offset `at`; the first `kept` of them are at `p`, the rest was truncated."""
         cdef Stream* st = &f.streams[end]
@@ -650,7 +650,7 @@ cdef class Reassembler(FlowTable):
                 return True
         return self.flow_count == 0
 
-    cdef void sweep(self) noexcept nogil:
+    cdef inline void sweep(self) noexcept nogil:
         """Remove flows whose next packet would begin another flow anyway."""
         cdef int i
         cdef Flow* f

@@ -7,9 +7,6 @@
 # A full batch is returned at once, even in the middle of a packet: see deferred.pxi. Every event, and every loop that
 # puts rows, stops when the batch is full, and `resume` continues it. Rows do not depend on where a batch ends.
 
-cdef enum:
-    PENDING_KEPT = 2048         # octets of memory that a direction keeps for its next partial frame
-
 cdef enum SideStage:
     STAGE_START = 0             # the protocol is not known
     STAGE_FRAMES                # the protocol's frames
@@ -190,7 +187,7 @@ cdef class Streams(Reassembler):
         self.count_held(fs)
         if done:
             side.offset += <int64_t>side.size
-            self.drop_pending(side)
+            self.free_pending(side)
         return done
 
     cdef bint flush(self, Flow* f, int end, const char* why) noexcept nogil:
@@ -307,14 +304,8 @@ cdef class Streams(Reassembler):
         side.size += n
         return True
 
-    cdef inline void drop_pending(self, Side* side) noexcept nogil:
-        """Drop the pending octets; a little memory is kept for the next."""
-        side.size = 0
-        side.need = 0
-        if side.room > PENDING_KEPT:
-            self.free_pending(side)
-
     cdef void free_pending(self, Side* side) noexcept nogil:
+        """Drop the pending octets. No memory is kept for the next: that of many connections would not stay in the cache."""
         if side.room:
             self.buffered -= <int64_t>side.room + BLOCK_OCTETS
         free(side.pending)
@@ -356,7 +347,7 @@ cdef class Streams(Reassembler):
         self.shift(side, n)
         if side.size == 0:
             empty_search(&side.search)
-            self.drop_pending(side)
+            self.free_pending(side)
 
     cdef void begin_search(self, Side* side, int why) noexcept nogil:
         side.searching = True

@@ -16,7 +16,7 @@ from libc.string cimport memchr, memcmp, memcpy, memset, strcmp, strlen
 
 from wirefmt._core cimport (
     BatchEncoder, Col, DEFAULT_FRAME_SIZE, DETAIL_FIELD, DetailField, DetailForm, DetailLine, Factory, FrameBatch,
-    FrameDecoder, HEX_OCTETS, HEX_ROOM, HIDDEN_OCTETS, INPUT_HEAD, Input, KEEP_FROM, KIND_BOOL, KIND_FIXED,
+    FrameDecoder, HEX_OCTETS, HEX_ROOM, HIDDEN_OCTETS, INPUT_HEAD, Input, KEEP_FROM, KIND_BOOL,
     KIND_OCTETS, LINE_MAX, LINE_VALUE, MORE, MessageContext, MessageOps, MessageTable, NO, NO_MESSAGE, NO_TEXT, Outbox,
     Problem, Protocol, ProtocolTables, PyDescr_NewGetSet, PyDescr_NewMember, PyGetSetDef, PyMemberDef,
     PyVectorcall_NARGS, READONLY, REFUSED_FAULT, REFUSED_MEMORY, REFUSED_NULL, ROW_MALFORMED, ROW_OK, ROW_PARTIAL,

@@ -181,7 +181,8 @@ cdef const uint8_t* amqp10_take_any(Amqp10Reader* x, const uint8_t* at, const ui
 
 cdef const uint8_t* amqp10_take_list(Amqp10Reader* x, const uint8_t* at, const uint8_t* end, int depth,
                                      Amqp10CompositeView* out) noexcept nogil:
-    """The list of a composite's fields: its constructor, size and count, then the fields. `out.at` must be all NULL if it is read."""
+    """The list of a composite's fields: its constructor, size and count, then the fields. The caller has set `out.at` to NULL, if
+    it reads them."""
     cdef const Amqp10ConstructorRow* row
     cdef size_t size
     out.count = 0

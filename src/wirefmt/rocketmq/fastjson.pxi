@@ -83,8 +83,8 @@ cdef int rocketmq_json_comment(RocketmqJson* j) noexcept nogil:
 
 cdef extern from *:
     """
-    /* ROCKETMQ_MARKS: which of the ROCKETMQ_BLOCK octets at `p` are `a` or `b`; 0: none. ROCKETMQ_FIRST: how many octets are before
-       the first of them. */
+    /* ROCKETMQ_MARKS: which of the ROCKETMQ_BLOCK octets at `p` are `a` or `b`; 0: none.
+       ROCKETMQ_FIRST: how many octets are before the first of them. */
     #if defined(__SSE2__)
     #include <emmintrin.h>
     enum { ROCKETMQ_BLOCK = 16 };
@@ -96,7 +96,8 @@ cdef extern from *:
     #define ROCKETMQ_FIRST(marks) __builtin_ctzll(marks)
     #else
     enum { ROCKETMQ_BLOCK = 8 };
-    static inline uint64_t ROCKETMQ_ZEROS(uint64_t w) {     /* the top bit of each octet that is 0; right up to the first of them */
+    static inline uint64_t ROCKETMQ_ZEROS(uint64_t w) {
+        /* the top bit of each octet that is 0; right up to the first of them */
         return (w - 0x0101010101010101ULL) & ~w & 0x8080808080808080ULL;
     }
     static inline uint64_t ROCKETMQ_MARKS(const unsigned char *p, unsigned char a, unsigned char b) {

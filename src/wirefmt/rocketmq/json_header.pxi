@@ -151,8 +151,8 @@ cdef int rocketmq_read_json(RocketmqFrameView* m, uint32_t max_elements, Rocketm
 
 
 cdef bint rocketmq_written_header(RocketmqJson* j, RocketmqFrameView* m, RocketmqFields* fields) noexcept nogil:
-    """Read a header exactly as the Java code writes it: its members in its order, no blank, numbers of digits. False: another one,
-    which rocketmq_read_json reads; nothing has changed. It finds no fault."""
+    """Read a header exactly as the Java code writes it: its members in its order, no blank, numbers of digits. False: another
+    one, which rocketmq_read_json reads; nothing has changed. This function finds no fault."""
     cdef const uint8_t* begin = j.at
     cdef RocketmqText language, remark
     cdef int32_t code = 0, flag = 0, opaque = 0, version = 0

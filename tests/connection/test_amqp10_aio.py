@@ -221,6 +221,18 @@ def test_transactions() -> None:
     run(test())
 
 
+@pytest.mark.parametrize("wished", [None, "copy", "move"])
+def test_a_source_says_that_its_messages_are_consumed(wished: str | None) -> None:
+    """2.6.3, 3.5.3: the source that answers has the distribution mode that there is, whatever was wished."""
+
+    async def test() -> None:
+        async with await started() as server, amqp10.connect(url(server)) as client:
+            receiver = await client.receiver(amqp10.Source(address="/queues/a", distribution_mode=wished))
+            assert receiver.link.source.distribution_mode == "move"
+
+    run(test())
+
+
 @pytest.mark.parametrize(
     ("limits", "sizes"),
     [

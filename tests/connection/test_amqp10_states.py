@@ -437,7 +437,7 @@ def test_every_state_of_a_link_receives_every_kind(role: LinkRole, state: LinkSt
     pair, session, link, _ = link_in(role, state)
     expected = LINK_RECEIVES[role, state, kind]
     if kind == "attach" and state is LinkState.DETACH_SENT:
-        return  # it comes only if our detach has crossed it: test_amqp10_statements has that
+        return  # it comes only if our detach has crossed it: test_amqp10_statements_links has that
     frame = {
         "attach": lambda: (
             answer_to(link)

@@ -18,6 +18,9 @@ from wirefmt.amqp10 import (
 )
 
 PLENTY = ConnectionOptions(idle_timeout=None)
+HEADER = amqp10.ProtocolHeader(0).encode()
+SASL_HEADER = amqp10.ProtocolHeader(3).encode()
+ERROR = amqp10.Error(condition="amqp:internal-error", description="why")
 
 
 def frames(data: bytes) -> list[Any]:
@@ -112,3 +115,8 @@ def message(body: bytes = b"m") -> amqp10.Message:
 
 def kinds(events: Iterable[Any]) -> list[str]:
     return [type(event).__name__ for event in events]
+
+
+def of(events: Iterable[Any], kind: type[Any]) -> list[Any]:
+    """Those of one kind."""
+    return [event for event in events if isinstance(event, kind)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from wirefmt import amqp091
 from wirefmt.amqp091._codec import Flows
@@ -41,13 +41,10 @@ from wirefmt.connection.deadlines import Keepalive
 from wirefmt.errors import DecodeError, LocalProtocolError, RemoteProtocolError
 from wirefmt.framing import Limits
 
-if TYPE_CHECKING:
-    from typing_extensions import Buffer
-
 HEARTBEAT_FRAME = amqp091.Heartbeat().encode()
 
 
-class Endpoint(endpoint.Endpoint[State], Flows):
+class Endpoint(endpoint.GatheringEndpoint[State], Flows):
     """What both roles do. The connections add what only they do. What happens for every message is compiled: `Flows`."""
 
     role: Role
@@ -96,14 +93,6 @@ class Endpoint(endpoint.Endpoint[State], Flows):
         return self._undecided
 
     # ---- out
-
-    def data_to_send(self) -> bytes:
-        self._flush()
-        return super().data_to_send()
-
-    def buffers_to_send(self) -> list[Buffer]:
-        self._flush()
-        return super().buffers_to_send()
 
     @property
     def pending_bytes(self) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import Any, ClassVar, Final
 
 from wirefmt.amqp10._codec import (
     Attach,
@@ -56,9 +56,6 @@ from wirefmt.connection.deadlines import Keepalive
 from wirefmt.connection.endpoint import STEP
 from wirefmt.errors import DecodeError, LocalProtocolError, RemoteProtocolError
 from wirefmt.framing import Limits
-
-if TYPE_CHECKING:
-    from typing_extensions import Buffer
 
 #: Seconds: the shortest idle time-out of a peer that we accept (2.4.5).
 SHORTEST_IDLE: Final = 0.1
@@ -115,7 +112,7 @@ def kind_of(message: Any) -> str:
     raise LocalProtocolError(f"{type(message).__name__} is no performative")
 
 
-class Endpoint(endpoint.Endpoint[ConnectionState], ConnectionFlows):
+class Endpoint(endpoint.GatheringEndpoint[ConnectionState], ConnectionFlows):
     """What both roles do. Use `ClientConnection` or `ServerConnection`.
 
     Attributes:
@@ -252,14 +249,6 @@ class Endpoint(endpoint.Endpoint[ConnectionState], ConnectionFlows):
         Raises LocalProtocolError if the delivery has been answered, or its link is gone.
         """
         delivery.link.settle(delivery, state, settled)
-
-    def data_to_send(self) -> bytes:
-        self._flush()
-        return super().data_to_send()
-
-    def buffers_to_send(self) -> list[Buffer]:
-        self._flush()
-        return super().buffers_to_send()
 
     @property
     def pending_bytes(self) -> int:

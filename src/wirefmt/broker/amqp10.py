@@ -293,7 +293,7 @@ class Broker:
             dynamic_node_properties=source.dynamic_node_properties,
             expiry_policy=source.expiry_policy,
             durable=source.durable,
-            distribution_mode=source.distribution_mode,
+            distribution_mode="move",  # what it is (3.5.3); a client that wishes to browse may go
             default_outcome=amqp10.Released(),
             outcomes=_OUTCOMES,
             capabilities=source.capabilities,

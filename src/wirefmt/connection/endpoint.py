@@ -377,3 +377,20 @@ class Endpoint(Generic[_State]):
                 will=will,
             )
         )
+
+
+class GatheringEndpoint(Endpoint[_State]):
+    """An endpoint that gathers answers while it reads, and writes them when its bytes are taken: there are fewer then."""
+
+    if TYPE_CHECKING:
+
+        def _flush(self) -> None:
+            """Write what has been gathered. A base that is compiled may have it."""
+
+    def data_to_send(self) -> bytes:
+        self._flush()
+        return super().data_to_send()
+
+    def buffers_to_send(self) -> list[Buffer]:
+        self._flush()
+        return super().buffers_to_send()

@@ -121,6 +121,9 @@ def of_python(suite: dict[str, Any], folder: Path) -> None:
     (unpacked,) = folder.iterdir()
     for path in list(unpacked.iterdir()):
         path.rename(folder / path.name)
+    fixtures = HERE / f"{folder.name}_conftest.py"
+    if fixtures.exists():
+        shutil.copy(fixtures, folder / "conftest.py")
     python = folder.parent / "venv/bin/python"
     if not python.exists():
         call(sys.executable, "-m", "venv", folder.parent / "venv")

@@ -311,7 +311,7 @@ cdef class ServerChannelFlows(ChannelFlows):
         return at
 
     cdef Consumer ready_consumer(self, object consumer_tag, object exchange, object routing_key, bint redelivered):
-        """The consumer, if it may have a delivery now. Its method is made, but for the delivery-tag."""
+        """The consumer, if it may have a delivery now. Its method is made, except for the delivery-tag."""
         cdef Consumer consumer
         cdef PyObject* found
         if not self.open_ or not self.flows._up:

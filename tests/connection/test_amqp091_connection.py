@@ -880,6 +880,11 @@ def test_messages_that_may_be_handled_together() -> None:
         runs.append(end - at)
         at = end
     assert runs == [2, 1, 1, 3, 1]
+    for wrong in (-1, len(events), 1 << 40):
+        with pytest.raises(IndexError):
+            pair.server.run_of(events, wrong)
+    with pytest.raises(TypeError):
+        pair.server.run_of([amqp091.Heartbeat()], 0)
     pair.server.acknowledge(*events[4:7])
     (confirmed,), _ = pair.run()
     assert len(confirmed.handles) == 3

@@ -334,6 +334,7 @@ def host(role: str, connection: Any, random_: random.Random, waiting: list[Any])
         elif channel is not None:
             calls += [
                 lambda: channel.deliver("c", "", "q", bytes(random_.randrange(3000))) and None,
+                lambda: channel.deliver_all("c", "", "q", [bytes(random_.randrange(900))] * 3, [None] * 3) and None,
                 lambda: channel.cancel("c"),
                 lambda: channel.close(404, "gone"),
                 lambda: connection.block("low") and None,

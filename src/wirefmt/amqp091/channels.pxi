@@ -294,10 +294,10 @@ cdef class ServerChannelFlows(ChannelFlows):
         cdef Consumer consumer = self.ready_consumer(consumer_tag, exchange, routing_key, redelivered)
         cdef int64_t most = pending_bytes
         cdef Outbox outbox = self.flows.outbox
-        cdef Py_ssize_t at = 0, count = PyList_GET_SIZE(bodies)
-        if PyList_GET_SIZE(properties) != count or (contexts is not None and PyList_GET_SIZE(contexts) != count):
+        cdef Py_ssize_t at = 0
+        if len(properties) != len(bodies) or (contexts is not None and len(contexts) != len(bodies)):
             raise LocalProtocolError("there are not as many properties or contexts as bodies")
-        while at < count:
+        while at < PyList_GET_SIZE(bodies):
             if at and (not self.room_of(consumer) or (most and outbox.position - outbox.taken >= most)):
                 break
             try:
@@ -311,7 +311,7 @@ cdef class ServerChannelFlows(ChannelFlows):
         return at
 
     cdef Consumer ready_consumer(self, object consumer_tag, object exchange, object routing_key, bint redelivered):
-        """The consumer, if it may have a delivery now. Its method is made, all but the delivery-tag."""
+        """The consumer, if it may have a delivery now. Its method is made, except for the delivery-tag."""
         cdef Consumer consumer
         cdef PyObject* found
         if not self.open_ or not self.flows._up:

@@ -447,7 +447,12 @@ cdef class ServerFlows(Flows):
     def run_of(self, list events not None, Py_ssize_t at):
         """Messages that may be handled together: from number `at` on, where there is one, those that have the same method, and
         all wait for their confirms or none. Returns the number of the first event that is not among them."""
-        cdef BasicMessage first = <BasicMessage?>events[at], message
+        cdef BasicMessage first, message
+        if not 0 <= at < PyList_GET_SIZE(events):
+            raise IndexError(f"there are {len(events)} events, not one with number {at}")
+        if type(events[at]) is not BasicMessage:
+            raise TypeError(f"a run begins with a BasicMessage, not with {type(events[at]).__name__}")
+        first = <BasicMessage>events[at]
         at += 1
         while at < PyList_GET_SIZE(events):
             event = events[at]

@@ -233,7 +233,7 @@ class Broker:
             peer.refuse(event, PRECONDITION, str(error))
 
     def handle_run(self, peer: Peer, events: list[Event], at: int) -> int:
-        """Several events together: see `wirefmt.connection.aio.Host`. They are messages that differ only in their bodies, or
+        """Several events together: see `wirefmt.connection.aio.Host`. They are messages that have the same method, or
         acknowledgements of one channel. What is refused is left to `handle`."""
         event, session = events[at], self.session(peer)
         if type(event) is Settled and event.outcome == "ack":

@@ -183,6 +183,42 @@ def test_a_topic_shows_what_amqp_clients_publish(subscribed: bool) -> None:
     run(test())
 
 
+@pytest.mark.parametrize("version", [4, 5])
+@pytest.mark.parametrize("qos", [0, 1, 2])
+def test_a_full_queue_of_amqp_refuses_for_itself(version: Any, qos: Any) -> None:
+    """RabbitMQ: the other queues and the subscribers get the message, it is retained, and its publisher receives 0x97 (5.0)."""
+
+    async def test() -> None:
+        async with (
+            Broker(ports=dict.fromkeys(("mqtt", "amqp"), 0)) as b,
+            amqp091.connect(b.url("amqp")) as amqp,
+            mqtt.connect(b.url("mqtt"), version=version) as client,
+        ):
+            channel = await amqp.channel(confirms=True)
+            for name, arguments in (("small", {"x-max-length": 1, "x-overflow": "reject-publish"}), ("large", {})):
+                await channel.declare_queue(name, arguments=arguments)
+                await channel.bind_queue(name, "amq.topic", "plant.#")
+            await client.subscribe("plant/#", qos=qos)
+            messages = client.messages()
+            await client.publish("plant/1", b"first", qos=qos, retain=True)
+            if version == 5 and qos:
+                with pytest.raises(Refused) as refused:
+                    await client.publish("plant/1", b"second", qos=qos, retain=True)
+                assert refused.value.code == 0x97
+            else:
+                await client.publish("plant/1", b"second", qos=qos, retain=True)
+            assert [bytes((await anext(messages)).payload) for _ in range(2)] == [b"first", b"second"]
+            assert [m.body for m in await b.queue("large").wait(2)] == [b"first", b"second"]
+            assert [m.body for m in b.queue("small")] == [b"first"]
+            assert [m.payload for _, m in b.mqtt.retained.match("plant/1")] == [b"second"]
+            assert b.mqtt.counts["dropped"] == (0 if qos else 1)
+            await channel.delete_queue("small")
+            await client.publish("plant/1", b"third", qos=qos)
+            await b.queue("large").wait(3)
+
+    run(test())
+
+
 def test_users() -> None:
     async def test() -> None:
         async with Broker(users={"ann": "secret"}) as b:
@@ -358,6 +394,47 @@ def test_tls_and_websockets(tmp_path: Path) -> None:
             )
             writer.close()
             await writer.wait_closed()
+
+    run(test())
+
+
+@pytest.mark.skipif(OPENSSL is None, reason="needs openssl (apt install openssl)")
+@pytest.mark.parametrize("tapped", [False, True])
+def test_a_message_for_many_reaches_them_by_every_way(tmp_path: Path, tapped: bool) -> None:
+    """Plain and over TLS and WebSocket, with a tap or without, before, during and after a fault, singly and several at once."""
+    server, client_tls = certificate(tmp_path)
+
+    async def test() -> None:
+        names = ("mqtt", "mqtt+tls", "mqtt+ws", "mqtt+wss")
+        tap = (lambda name, inner: aio.Tap(inner)) if tapped else None
+        async with (
+            Broker(ports=dict.fromkeys(names, 0), tls=server, tap=tap) as b,
+            contextlib.AsyncExitStack() as stack,
+        ):
+            subscribers: list[tuple[int, Any]] = []
+            versions: tuple[Any, ...] = (4, 5)
+            for name in names:
+                context: ssl.SSLContext | None = client_tls if name.endswith(("tls", "wss")) else None
+                for version in versions:
+                    client = await stack.enter_async_context(mqtt.connect(b.url(name), ssl=context, version=version))
+                    granted = version - 4
+                    await client.subscribe("plant/+", qos=granted)
+                    subscribers.append((granted, client.messages()))
+            publisher = await stack.enter_async_context(mqtt.connect(b.url("mqtt")))
+
+            async def reach(*texts: bytes) -> None:
+                await asyncio.gather(*(publisher.publish("plant/1", text, qos=1) for text in texts))
+                for granted, messages in subscribers:
+                    for text in texts:
+                        message = await anext(messages)
+                        assert (message.payload_bytes(), message.qos) == (text, granted)
+
+            await reach(b"one")
+            await reach(b"two", b"three", b"x" * 10_000, b"four")
+            with b.fault("mqtt", delay=0.001):
+                await reach(b"five")
+                await reach(b"six", b"seven")
+            await reach(b"eight")
 
     run(test())
 

@@ -115,6 +115,14 @@ def test_what_is_no_plain_message_is_not_passed_on() -> None:
     assert server.forward(event, 0) is NotImplemented
     assert server.forward(mqtt.Publish(topic_name="a"), 3) is NotImplemented
     assert server.forward(mqtt.Publish(topic_name="a", payload=bytes(4000)), 0) is NotImplemented
+    server.publish("a", bytes(3))
+    pending = server.pending_bytes
+    assert (
+        server.forward(mqtt.Publish(topic_name="a"), 0, pending - 1) is NotImplemented
+    )  # more is queued than the host allows
+    assert server.pending_bytes == pending
+    assert server.forward(mqtt.Publish(topic_name="a"), 0, pending) is None
+    server.data_to_send()
     assert mqtt.ServerConnection(0.0).forward(mqtt.Publish(topic_name="a"), 0) is NotImplemented
     assert server.pending_bytes == 0
 

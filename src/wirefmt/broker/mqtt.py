@@ -548,10 +548,11 @@ class Broker:
         else:
             self._accept(self._message(packet, packet.topic_name, ""), checked=True, crossed=True)
 
-    def _cross(self, message: Message) -> bool:
-        """Give a message to what is bound to amq.topic. Returns True if a queue is bound, False if none is.
+    def _cross(self, message: Message) -> tuple[bool, bool]:
+        """Give a message to what is bound to amq.topic. Returns whether something is bound that the message matches, and whether
+        a queue was full and has refused it; the others have it then (RabbitMQ).
 
-        Raises OverflowError if a queue is full and refuses, ConversionError if AMQP cannot have the message.
+        Raises ConversionError if AMQP cannot have the message.
         """
         assert self.router is not None
         properties = message.properties
@@ -571,10 +572,10 @@ class Broker:
         destinations = self.router.route(self.router.exchanges[EXCHANGE], published, besides=self)
         if published.unconvertible:
             self.counts["unconvertible"] += 1
-        if self.router.refuses(destinations, published):
-            raise OverflowError
+        routed = bool(destinations)
+        refused = self.router.refuses(destinations, published)
         self.router.put(destinations, published)
-        return bool(destinations)
+        return routed, refused
 
     # ---- to the subscriptions
 
@@ -593,18 +594,18 @@ class Broker:
         routed = False
         if self._bindings and not crossed:
             try:
-                routed = self._cross(message)
-            except OverflowError:
-                if not checked:
-                    return QUOTA_EXCEEDED
-                self.counts["dropped"] += 1
+                routed, refused = self._cross(message)
             except ConversionError:
                 self.counts["unconvertible"] += 1
+            else:
+                code = QUOTA_EXCEEDED if refused else SUCCESS
+                if refused and (checked or not message.qos):  # its publisher does not learn it
+                    self.counts["dropped"] += 1
         if message.retain:
             self._retain(message)
         targets = self._index.match(message.topic)
         if not targets:
-            return SUCCESS if routed else NO_SUBSCRIBERS
+            return code or (SUCCESS if routed else NO_SUBSCRIBERS)
         if self.options.overlap == "each" or len(targets) == 1:
             for found in targets:
                 if isinstance(found, Sharing):
@@ -612,7 +613,7 @@ class Broker:
                 elif not (found.asked.no_local and found.subscriber.identifier == message.publisher):
                     identifiers = (found.identifier,) if found.identifier is not None else ()
                     self._deliver(found.subscriber, self._queued(found, message, identifiers))
-            return SUCCESS
+            return code
         merged: dict[Subscriber, Queued] = {}
         for found in targets:
             if isinstance(found, Sharing):
@@ -628,7 +629,7 @@ class Broker:
                 merged[found.subscriber] = queued
         for subscriber, queued in merged.items():
             self._deliver(subscriber, queued)
-        return SUCCESS
+        return code
 
     def _queued(self, subscription: Subscription, message: Message, identifiers: tuple[int, ...]) -> Queued:
         asked = subscription.asked

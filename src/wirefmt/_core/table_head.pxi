@@ -39,7 +39,7 @@ cdef class MessageTable(ColumnSet):
     cdef int64_t all_rows                       # since the table was made
     cdef int64_t[4] status_rows                 # ... of each RowStatus
     cdef int64_t batch_rows, batch_bytes        # a batch with one of them is full
-    cdef int64_t ready                          # rows before it have room in the columns of begin_row, and no nulls before them
+    cdef int64_t ready                          # earlier rows have room in the columns of begin_row, and no null before them
     cdef TableOptions options
 
     cdef inline bint is_full(self) noexcept nogil:

@@ -498,7 +498,9 @@ def test_the_cases_have_every_row_of_the_tables(source: str, dialect: str) -> No
         if table.source != source:
             continue
         for message in published:
-            octets = message.octets if message.body is None else (message.octets, message.body)
+            octets: Any = message.envelope.octets
+            if message.body is not None:
+                octets = (octets, message.body)
             result = convert.convert(
                 octets, source=source, to=table.target, dialect=dialect, routing_key="t", explain=True
             )  # fmt: skip

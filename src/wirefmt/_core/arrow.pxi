@@ -263,7 +263,8 @@ cdef void put_octets_checked(Col* c, int64_t row, const uint8_t* p, int64_t n) n
     """put_octets of a long string, or into a column that is not ready: it must grow, or has nulls to fill in."""
     if (n > c.size - c.used and not grow_octets(c, n)) or not at_row(c, row):
         return
-    memcpy(c.data + c.used, p, <size_t>n)
+    if n:                                   # a column without octets has no memory for them
+        memcpy(c.data + c.used, p, <size_t>n)
     c.used += n
     c.tally.octets += n
     c.offsets[row + 1] = <int32_t>c.used

@@ -84,6 +84,15 @@ def test_sessions_of_go_nsq(session: dict[str, Any], port: int, size: int) -> No
     assert len({(row["destination"], row["consumer_group"]) for row in subscribed}) <= 1
 
 
+def test_an_answer_names_no_client() -> None:
+    """Only IDENTIFY has `client_id`: whatever JSON nsqd answers, its members are no name of the client."""
+    answer = nsq.Response(data=b'{"client_id":"other","max_rdy_count":2500}').encode()
+    rows = talk((CLIENT, identify()), (SERVER, answer), (CLIENT, b"NOP\n"))
+    assert [row["kind"] for row in rows] == ["MAGIC", "IDENTIFY", "response", "NOP"]
+    assert [row["client_id"] for row in rows] == [None, "c", "c", "c"]
+    assert rows[2]["nsq"]["max_rdy_count"] == 2500
+
+
 def test_tls_ends_decoding_with_a_row_that_says_so() -> None:
     hello = bytes.fromhex("1603010200010001fc0303") + bytes(100)
     rows = talk((CLIENT, identify(tls_v1=True)), (SERVER, reply(tls_v1=True)), (CLIENT, hello), (SERVER, hello))

@@ -169,8 +169,9 @@ cdef bint nsq_find_members(const Span* text, NsqMember* found, NsqMember* client
     return j.check == 0
 
 
-cdef void nsq_put_json(Col* fields, int64_t row, const Span* text, NsqFlow* flow) noexcept nogil:
-    """Put the members that are fields of the struct; remember those that describe the connection."""
+cdef void nsq_put_json(Col* fields, int64_t row, const Span* text, NsqFlow* flow, bint identify) noexcept nogil:
+    """Put the members that are fields of the struct; remember those that describe the connection. `identify`: the client's
+    members; an answer names no client, whatever it holds."""
     cdef NsqMember[NSQ_FIELDS] found
     cdef NsqMember client
     cdef Span shown
@@ -180,7 +181,7 @@ cdef void nsq_put_json(Col* fields, int64_t row, const Span* text, NsqFlow* flow
     memset(found, 0, sizeof(found))
     client.type = NSQ_JSON_NONE
     whole = nsq_find_members(text, found, &client)
-    if client.type == NSQ_JSON_STRING:
+    if identify and client.type == NSQ_JSON_STRING:
         nsq_json_string_to(&client.value, room, &shown)
         nsq_keep_text(flow, &flow.client_id, &shown)
     if not whole:
@@ -243,7 +244,7 @@ cdef void nsq_put_struct(Col* c, int64_t row, const NsqUnitView* u, NsqFlow* flo
     elif u.kind == NSQ_AUTH:
         put_secret(f + NSQ_F_SECRET, row, &u.body)
     elif u.kind == NSQ_IDENTIFY:
-        nsq_put_json(f, row, &u.body, flow)
+        nsq_put_json(f, row, &u.body, flow, True)
     elif u.kind == NSQ_RESPONSE:
         if not c.tally.exposed and holds_secret_member(u.body.at, u.body.size):
             put_text(f + NSQ_F_RESPONSE, row, &SECRET_SHOWN_TEXT)
@@ -251,7 +252,7 @@ cdef void nsq_put_struct(Col* c, int64_t row, const NsqUnitView* u, NsqFlow* flo
             text_or_hex(&u.body, hex, &shown)
             put_span(f + NSQ_F_RESPONSE, row, &shown)
         if u.body.size and u.body.at[0] == c"{":
-            nsq_put_json(f, row, &u.body, flow)
+            nsq_put_json(f, row, &u.body, flow, False)
     elif u.kind == NSQ_ERROR:
         error = nsq_error_row(&u.body)
         space = <const uint8_t*>memchr(u.body.at, 0x20, u.body.size)

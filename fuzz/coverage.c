@@ -10,6 +10,7 @@
  * takes a float for lost that only a local variable holds. So arenas come from malloc as well. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
+#include <link.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -52,10 +53,55 @@ __attribute__((constructor)) static void arenas_from_malloc(void)
         set(&ours);
 }
 
+/* A compiled module. Blocks are known by module and place in it: the address would differ in every process, and with it
+ * which inputs are kept. */
+struct module {
+    uintptr_t low, high, name;
+};
+
+static struct module modules[64];
+static int found, current;
+
+static int look_at(struct dl_phdr_info *info, size_t size, void *wanted)
+{
+    (void)size;
+    uintptr_t here = *(uintptr_t *)wanted, low = UINTPTR_MAX, high = 0;
+    for (int i = 0; i < info->dlpi_phnum; i++) {
+        if (info->dlpi_phdr[i].p_type != PT_LOAD)
+            continue;
+        uintptr_t at = info->dlpi_addr + info->dlpi_phdr[i].p_vaddr;
+        low = at < low ? at : low;
+        high = at + info->dlpi_phdr[i].p_memsz > high ? at + info->dlpi_phdr[i].p_memsz : high;
+    }
+    if (here < low || here >= high || found == (int)(sizeof modules / sizeof *modules))
+        return 0;
+    struct module *m = &modules[current = found++];
+    *m = (struct module){low, high, 0};
+    const char *slash = strrchr(info->dlpi_name, '/'), *folder = slash;
+    while (folder && folder > info->dlpi_name && folder[-1] != '/')
+        folder--;                               /* the package's name: all its modules are called _codec */
+    for (const char *p = folder ? folder : info->dlpi_name; *p; p++)
+        m->name = m->name * 31 + (unsigned char)*p;
+    return 1;
+}
+
+static struct module *module_of(uintptr_t here)
+{
+    for (current = 0; current < found; current++)
+        if (here >= modules[current].low && here < modules[current].high)
+            return &modules[current];
+    current = 0;
+    dl_iterate_phdr(look_at, &here);
+    return &modules[current];
+}
+
 void __sanitizer_cov_trace_pc(void)
 {
     uintptr_t here = (uintptr_t)__builtin_return_address(0);
-    here = (here >> 2) * 0x9E3779B1u;
+    struct module *m = &modules[current];
+    if (here < m->low || here >= m->high)
+        m = module_of(here);
+    here = ((here - m->low + m->name) >> 2) * 0x9E3779B1u;
     uint8_t *count = &counts[(here ^ previous >> 1) & (SIZE - 1)];
     if (*count < 255)
         ++*count;

@@ -2,6 +2,7 @@
 
     python fuzz/run.py --seconds 60                    all targets, the time shared between them
     python fuzz/run.py --seconds 60 --target capture
+    python fuzz/run.py --inputs 4000 --seed 7          as many inputs of each target, the same ones on any machine
     python fuzz/run.py --once                          every input that there is, without mutations
     python fuzz/run.py --target capture FILE...        run inputs once, to look into a failure
 
@@ -26,6 +27,7 @@ import faulthandler
 import gc
 import hashlib
 import itertools
+import math
 import mmap
 import os
 import random
@@ -256,18 +258,18 @@ def once(run: Callable[[bytes], None], data: bytes, coverage: Coverage, turns: b
     return fresh
 
 
-def loop(name: str, target: Target, seconds: float, seed: int) -> bool:
-    """Whether nothing was found."""
+def loop(name: str, target: Target, seconds: float, most: float, seed: int) -> bool:
+    """At most `most` inputs in `seconds`. Whether nothing was found."""
     r = random.Random(seed)
     inputs = Inputs(name, target, r)
     coverage = Coverage()
     last = Last(CORPUS / name / "last")
-    end = time.monotonic() + seconds
+    began = time.monotonic()
     count = 0
     gc.collect()
     gc.freeze()  # what is here already is not looked through at every turn
     try:
-        while time.monotonic() < end:
+        while count < most and time.monotonic() - began < seconds:
             data = inputs.next(r)
             last.keep(data)
             faulthandler.dump_traceback_later(HANG_S, exit=True)
@@ -289,7 +291,8 @@ def loop(name: str, target: Target, seconds: float, seed: int) -> bool:
         last.close()
     reached = f", {coverage.total()} branches reached, {len(inputs.fresh)} inputs added" if coverage.on else ""
     left = f", {len(inputs.first)} seeds not run" if inputs.first else ""
-    print(f"{name}: {count} inputs in {seconds:.0f} s, nothing found{reached}{left} (seed {seed})", flush=True)
+    spent = time.monotonic() - began
+    print(f"{name}: {count} inputs in {spent:.0f} s, nothing found{reached}{left} (seed {seed})", flush=True)
     return True
 
 
@@ -311,19 +314,20 @@ def all_once(name: str, target: Target) -> bool:
 def main() -> int:
     faulthandler.enable()
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seconds", type=float, default=60, help="for all targets together")
+    parser.add_argument("--seconds", type=float, default=None, help="for all targets together; else 60, or the inputs' time")
+    parser.add_argument("--inputs", type=int, default=None, help="of each target, at most")
     parser.add_argument("--target", choices=sorted(TARGETS), action="append", help="may be repeated")
     parser.add_argument("--seed", type=int, default=None, help="of the mutations; else the clock's")
-    parser.add_argument("inputs", nargs="*", type=Path)
+    parser.add_argument("files", nargs="*", type=Path)
     parser.add_argument("--once", action="store_true", help="every seed and all that is kept, once; no mutations")
     options = parser.parse_args()
     names = options.target or list(TARGETS)
     if options.once:
         good = [all_once(name, TARGETS[name]) for name in names]
         return 0 if all(good) else 1
-    if options.inputs:
+    if options.files:
         for name in names:
-            for path in options.inputs:
+            for path in options.files:
                 TARGETS[name].run(path.read_bytes())
                 print(f"{name}: {path} passes")
         return 0
@@ -331,7 +335,13 @@ def main() -> int:
     coverage = Coverage()
     if coverage.on:
         coverage.library.coverage_count_memory()
-    results = [loop(name, TARGETS[name], options.seconds / len(names), seed) for name in names]
+    most = math.inf if options.inputs is None else options.inputs
+    seconds = (60 if options.inputs is None else math.inf) if options.seconds is None else options.seconds
+    end = time.monotonic() + seconds
+    results = []
+    for at, name in enumerate(names):  # what one target leaves of its share goes to those after it
+        share = (end - time.monotonic()) / (len(names) - at)
+        results.append(loop(name, TARGETS[name], share, most, seed))
     status = 0 if all(results) else 1
     if coverage.on:  # each target was checked for leaks: memory that the interpreter leaves at its end is not ours
         sys.stdout.flush()

@@ -36,6 +36,7 @@ libasan=$(${CC:-cc} -print-file-name=libasan.so)
 libubsan=$(${CC:-cc} -print-file-name=libubsan.so)
 export LD_PRELOAD="$libasan $libubsan $tree/coverage.so"
 export PYTHONMALLOC=malloc
+export PYTHONHASHSEED=0    # a run with the same seed meets the same inputs
 # leaks are looked for by fuzz/run.py while the interpreter lives; what is left when it ends is not looked at
 export ASAN_OPTIONS=detect_leaks=1:leak_check_at_exit=0:abort_on_error=1:allocator_may_return_null=1
 export LSAN_OPTIONS="suppressions=$root/fuzz/leaks.supp:print_suppressions=0"

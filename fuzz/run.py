@@ -314,7 +314,9 @@ def all_once(name: str, target: Target) -> bool:
 def main() -> int:
     faulthandler.enable()
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seconds", type=float, default=None, help="for all targets together; else 60, or the inputs' time")
+    parser.add_argument(
+        "--seconds", type=float, default=None, help="for all targets together; else 60, or the inputs' time"
+    )
     parser.add_argument("--inputs", type=int, default=None, help="of each target, at most")
     parser.add_argument("--target", choices=sorted(TARGETS), action="append", help="may be repeated")
     parser.add_argument("--seed", type=int, default=None, help="of the mutations; else the clock's")

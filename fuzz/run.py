@@ -3,6 +3,7 @@
     python fuzz/run.py --seconds 60                    all targets, the time shared between them
     python fuzz/run.py --seconds 60 --target capture
     python fuzz/run.py --inputs 4000 --seed 7          as many inputs of each target, the same ones on any machine
+    python fuzz/run.py --blocks 9000000 --seed 7       inputs of each target until they have run as many blocks of the core
     python fuzz/run.py --once                          every input that there is, without mutations
     python fuzz/run.py --target capture FILE...        run inputs once, to look into a failure
 
@@ -39,8 +40,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
+os.urandom = random.Random(0).randbytes  # the keys of the core's tables: the same inputs take the same branches
 
-from targets import TARGETS, Target
+from targets import TARGETS, Target  # noqa: E402
 
 CORPUS = Path(__file__).parent / "corpus"
 LONGEST = 1 << 17  # octets of one input
@@ -162,6 +164,7 @@ class Coverage:
 
         if self.on:
             self.library.coverage_held.restype = self.library.coverage_most.restype = ctypes.c_int64
+            self.library.coverage_blocks.restype = ctypes.c_int64
             self.library.coverage_forget()
 
     def begin(self) -> None:
@@ -196,6 +199,10 @@ class Coverage:
         check = getattr(self.library, "__lsan_do_recoverable_leak_check", None)
         gc.collect()
         return bool(check()) if self.on and check is not None else False
+
+    def blocks(self) -> int:
+        """Blocks of the core that were run, since the process began."""
+        return int(self.library.coverage_blocks()) if self.on else 0
 
     def is_new(self) -> bool:
         return self.on and self.library.coverage_end() > 0
@@ -258,18 +265,18 @@ def once(run: Callable[[bytes], None], data: bytes, coverage: Coverage, turns: b
     return fresh
 
 
-def loop(name: str, target: Target, seconds: float, most: float, seed: int) -> bool:
-    """At most `most` inputs in `seconds`. Whether nothing was found."""
+def loop(name: str, target: Target, seconds: float, most: float, blocks: float, seed: int) -> bool:
+    """At most `most` inputs, until they have run `blocks` blocks or `seconds` are over. Whether nothing was found."""
     r = random.Random(seed)
     inputs = Inputs(name, target, r)
     coverage = Coverage()
     last = Last(CORPUS / name / "last")
-    began = time.monotonic()
+    began, blocks = time.monotonic(), coverage.blocks() + blocks
     count = 0
     gc.collect()
     gc.freeze()  # what is here already is not looked through at every turn
     try:
-        while count < most and time.monotonic() - began < seconds:
+        while count < most and coverage.blocks() < blocks and time.monotonic() - began < seconds:
             data = inputs.next(r)
             last.keep(data)
             faulthandler.dump_traceback_later(HANG_S, exit=True)
@@ -314,10 +321,11 @@ def all_once(name: str, target: Target) -> bool:
 def main() -> int:
     faulthandler.enable()
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seconds", type=float, default=None, help="for all targets together; without any limit 60")
+    parser.add_argument("--inputs", type=int, default=math.inf, help="of each target, at most")
     parser.add_argument(
-        "--seconds", type=float, default=None, help="for all targets together; else 60, or the inputs' time"
+        "--blocks", type=int, default=math.inf, help="of the core that the inputs of each target run, at most"
     )
-    parser.add_argument("--inputs", type=int, default=None, help="of each target, at most")
     parser.add_argument("--target", choices=sorted(TARGETS), action="append", help="may be repeated")
     parser.add_argument("--seed", type=int, default=None, help="of the mutations; else the clock's")
     parser.add_argument("files", nargs="*", type=Path)
@@ -337,13 +345,13 @@ def main() -> int:
     coverage = Coverage()
     if coverage.on:
         coverage.library.coverage_count_memory()
-    most = math.inf if options.inputs is None else options.inputs
-    seconds = (60 if options.inputs is None else math.inf) if options.seconds is None else options.seconds
+    limited = math.isfinite(options.inputs) or (math.isfinite(options.blocks) and coverage.on)
+    seconds = options.seconds or (math.inf if limited else 60)
     end = time.monotonic() + seconds
     results = []
     for at, name in enumerate(names):  # what one target leaves of its share goes to those after it
         share = (end - time.monotonic()) / (len(names) - at)
-        results.append(loop(name, TARGETS[name], share, most, seed))
+        results.append(loop(name, TARGETS[name], share, options.inputs, options.blocks, seed))
     status = 0 if all(results) else 1
     if coverage.on:  # each target was checked for leaks: memory that the interpreter leaves at its end is not ours
         sys.stdout.flush()

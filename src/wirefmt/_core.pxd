@@ -13,6 +13,7 @@ from wirefmt._core.be cimport store_u16, store_u32
 from wirefmt._core.cursor cimport Span
 from wirefmt._core.octets cimport BLOCK_OCTETS, Octets, add_octets, add_u8
 from wirefmt._core.status cimport CommonOptions, Fault, Notes, Violation
+from wirefmt._core.text cimport NOT_HEX, hex_digit
 from wirefmt._core.utf8 cimport UTF8_OK, check_utf8, is_utf8
 from wirefmt._core.varint cimport store_varint, varint_size
 from wirefmt._core.words cimport hash_octets, is_ascii, same_octets

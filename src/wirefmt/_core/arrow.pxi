@@ -308,10 +308,8 @@ cdef void text_or_hex(const Span* octets, uint8_t* room, Span* out) noexcept nog
 cdef uint32_t hex_text(const uint8_t* p, uint32_t size, uint8_t* room) noexcept nogil:
     """Write the first HEX_OCTETS octets in hexadecimal to `room` (HEX_ROOM), and the number of all if there are more: "00ff...
     (1024 of 5000 bytes)". Returns the size of the text."""
-    cdef uint32_t i, n = min(size, <uint32_t>HEX_OCTETS)
-    for i in range(n):
-        room[2 * i] = <uint8_t>b"0123456789abcdef"[p[i] >> 4]
-        room[2 * i + 1] = <uint8_t>b"0123456789abcdef"[p[i] & 15]
+    cdef uint32_t n = min(size, <uint32_t>HEX_OCTETS)
+    write_hex(p, n, room)
     if n == size:
         return 2 * n
     return 2 * n + <uint32_t>snprintf(<char*>room + 2 * n, <size_t>HEX_ROOM - 2 * n, "... (%u of %u bytes)", n, size)

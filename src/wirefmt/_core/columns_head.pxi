@@ -204,18 +204,13 @@ cdef enum:
 
 cdef void text_or_hex(const Span* octets, uint8_t* room, Span* out) noexcept nogil
 cdef uint32_t hex_text(const uint8_t* p, uint32_t size, uint8_t* room) noexcept nogil
-cdef inline uint8_t hex_digit(uint8_t c) noexcept nogil:
-    """The value of a digit as hex_text writes it; 255: not a digit."""
-    return c - c"0" if c"0" <= c <= c"9" else c - c"a" + 10 if c"a" <= c <= c"f" else 255
-
-
 cdef inline bint is_hex(const Span* text) noexcept nogil:
     """Could hex_text have written this for a whole value?"""
     cdef uint32_t i
     if text.size == 0 or text.size & 1 or text.size > 2 * HEX_OCTETS:
         return False
     for i in range(text.size):
-        if hex_digit(text.at[i]) == 255:
+        if hex_digit(text.at[i]) == NOT_HEX or c"A" <= text.at[i] <= c"F":
             return False
     return True
 

@@ -112,8 +112,7 @@ fill_amqp10_detail()
 cdef void amqp10_line_value(DetailLine* l, const DetailField* f, const uint8_t* at) noexcept nogil:
     """A value by its type: a flag, a number, text, bytes; an ellipsis for lists, maps and arrays."""
     cdef Amqp10ValueView v
-    cdef Octets o
-    cdef uint8_t[64] start
+    cdef uint8_t[UUID_ROOM] uuid
     cdef Span s
     amqp10_read(at, &v)
     s = span_of(v.body, v.size)
@@ -129,10 +128,8 @@ cdef void amqp10_line_value(DetailLine* l, const DetailField* f, const uint8_t* 
         line_binary(l, f, &s)
     elif v.type == AMQP10_UUID:
         line_field(l, f)
-        o = octets_over(start, sizeof(start))
-        amqp10_add_uuid(&o, v.body)
-        line_ascii(l, o.at, <int64_t>o.size)
-        free_octets(&o)
+        write_uuid(v.body, uuid)
+        line_ascii(l, uuid, UUID_ROOM)
     elif v.type != AMQP10_NULL:
         line_field(l, f)
         line_piece(l, b"\xe2\x80\xa6", 3)

@@ -128,6 +128,7 @@ cdef void amqp10_put_entries(Col* map, int64_t row, const uint8_t* at) noexcept 
 
 cdef void amqp10_add_text(Octets* o, const Amqp10ValueView* v) noexcept nogil:
     """A value as text of its own column: null is empty."""
+    cdef uint8_t[UUID_ROOM] uuid
     if amqp10_is_text(v):
         amqp10_add_octets_text(o, v.body, v.size, True)
     elif v.type == AMQP10_BINARY:
@@ -135,7 +136,8 @@ cdef void amqp10_add_text(Octets* o, const Amqp10ValueView* v) noexcept nogil:
     elif AMQP10_DECIMAL32 <= v.type <= AMQP10_DECIMAL128:
         add_hex(o, v.body, v.size)
     elif v.type == AMQP10_UUID:
-        amqp10_add_uuid(o, v.body)
+        write_uuid(v.body, uuid)
+        add_octets(o, uuid, UUID_ROOM)
     elif v.type == AMQP10_CHAR:
         amqp10_add_char(o, <uint32_t>amqp10_unsigned(v))
     elif v.type != AMQP10_NULL:
@@ -320,30 +322,10 @@ cdef void amqp10_add_octets_text(Octets* o, const uint8_t* p, size_t n, bint nul
 
 cdef void amqp10_add_char(Octets* o, uint32_t c) noexcept nogil:
     """As UTF-8; a surrogate (LAX) has none."""
+    cdef uint8_t[4] room
     if 0xD800 <= c < 0xE000:
         c = 0xFFFD
-    if c < 0x80:
-        add_u8(o, <uint8_t>c)
-        return
-    if c < 0x800:
-        add_u8(o, <uint8_t>(0xC0 | c >> 6))
-    else:
-        if c < 0x10000:
-            add_u8(o, <uint8_t>(0xE0 | c >> 12))
-        else:
-            add_u8(o, <uint8_t>(0xF0 | c >> 18))
-            add_u8(o, <uint8_t>(0x80 | c >> 12 & 63))
-        add_u8(o, <uint8_t>(0x80 | c >> 6 & 63))
-    add_u8(o, <uint8_t>(0x80 | c & 63))
-
-
-cdef void amqp10_add_uuid(Octets* o, const uint8_t* p) noexcept nogil:
-    """8-4-4-4-12, as RFC 4122 writes it."""
-    cdef int i
-    for i in range(16):
-        if i == 4 or i == 6 or i == 8 or i == 10:
-            add_u8(o, c"-")
-        add_hex(o, p + i, 1)
+    add_octets(o, room, store_utf8(c, room))
 
 
 cdef inline bint amqp10_is_short(int type) noexcept nogil:

@@ -150,7 +150,7 @@ cdef int convert_apply_text(Converter* x, const ConvertRow* row, ConvertValue* v
             s.size = 16
         else:
             memcpy(at, b"urn:uuid:", 9)
-            convert_uuid_text(s.at, at + 9)
+            write_uuid(s.at, at + 9)
             s.size = 45
         s.at = at
     elif how == HOW_QUEUE_NAME:
@@ -299,7 +299,6 @@ cdef bint convert_percent_decoded(Converter* x, Span* s) noexcept nogil:
     """Decode %XX; characters other than pchar (RFC 3986, 3.3) are invalid."""
     cdef uint8_t* at
     cdef uint32_t i = 0, n = 0
-    cdef int high, low
     cdef uint8_t c
     if x.plain_addresses:
         return True
@@ -312,11 +311,9 @@ cdef bint convert_percent_decoded(Converter* x, Span* s) noexcept nogil:
         if c == c"%":
             if s.size - i < 3:
                 return False
-            high = convert_hex(s.at[i + 1])
-            low = convert_hex(s.at[i + 2])
-            if high < 0 or low < 0:
+            if hex2(s.at + i + 1) > 0xFF:
                 return False
-            c = <uint8_t>(high << 4 | low)
+            c = <uint8_t>hex2(s.at + i + 1)
             i += 2
         elif not convert_unreserved(c) and not (c < 0x80 and c and strchr(b"!$&'()*+,;=:@", c) != NULL):
             return False

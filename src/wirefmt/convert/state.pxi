@@ -596,17 +596,10 @@ cdef const uint8_t* convert_key_of_address(const Converter* x, const Span* s, bi
 
 cdef Span convert_decimal(Converter* x, uint64_t n) noexcept nogil:
     """A non-negative number, in digits."""
-    cdef uint8_t digits[20]
+    cdef uint8_t digits[DIGITS_ROOM]
     cdef Span s
-    cdef uint32_t i = 20
-    while True:
-        i -= 1
-        digits[i] = <uint8_t>(c"0" + n % 10)
-        n /= 10
-        if n == 0:
-            break
-    s.size = 20 - i
-    s.at = convert_copy(x, digits + i, s.size)
+    s.size = <uint32_t>write_digits(False, n, digits)
+    s.at = convert_copy(x, digits, s.size)
     return s
 
 
@@ -616,13 +609,6 @@ cdef uint8_t* convert_copy(Converter* x, const void* p, size_t size) noexcept no
         return x.scratch
     memcpy(at, p, size)
     return at
-
-
-cdef inline int convert_hex(uint8_t c) noexcept nogil:
-    if c"0" <= c <= c"9":
-        return c - c"0"
-    c |= 0x20
-    return c - c"a" + 10 if c"a" <= c <= c"f" else -1
 
 
 cdef bint convert_urn(const Span* s, uint8_t* out, bint strict) noexcept nogil:
@@ -640,23 +626,10 @@ cdef bint convert_urn(const Span* s, uint8_t* out, bint strict) noexcept nogil:
             continue
         if strict and (i == 8 or i == 13 or i == 18 or i == 23):
             return False
-        if i == 35 or convert_hex(p[i]) < 0 or convert_hex(p[i + 1]) < 0:
+        if i == 35 or hex2(p + i) > 0xFF:
             return False
         if out != NULL and n < 16:
-            out[n] = <uint8_t>(convert_hex(p[i]) << 4 | convert_hex(p[i + 1]))
+            out[n] = <uint8_t>hex2(p + i)
         n += 1
         i += 2
     return n >= 16
-
-
-cdef void convert_uuid_text(const uint8_t* p, uint8_t* out) noexcept nogil:
-    """36 octets."""
-    cdef const char* digits = b"0123456789abcdef"
-    cdef int i
-    for i in range(16):
-        if i == 4 or i == 6 or i == 8 or i == 10:
-            out[0] = c"-"
-            out += 1
-        out[0] = <uint8_t>digits[p[i] >> 4]
-        out[1] = <uint8_t>digits[p[i] & 15]
-        out += 2

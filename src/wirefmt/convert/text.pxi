@@ -63,7 +63,7 @@ cdef bint convert_text_of_10(Converter* x, const ConvertValue* v, int type, Span
         return False
     out.at = at
     if type == AMQP10_UUID:
-        convert_uuid_text(v.octets.at, at)
+        write_uuid(v.octets.at, at)
         out.size = 36
         return True
     out.size = convert_character(<uint32_t>v.number, at)

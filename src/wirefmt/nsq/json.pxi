@@ -197,16 +197,12 @@ cdef bint nsq_json_string(NsqJson* j, Span* out) noexcept nogil:
             if j.end - p < 4:
                 break
             for i in range(4):
-                if nsq_hex_digit(p[i]) < 0:
+                if hex_digit(p[i]) == NOT_HEX:
                     j.at = p
                     return nsq_json_stop(j, NSQ_CHECK_JSON_SYNTAX)
             p += 4
     j.at = p
     return nsq_json_stop(j, NSQ_CHECK_JSON_SYNTAX)
-
-
-cdef inline int nsq_hex_digit(uint8_t c) noexcept nogil:
-    return c - 48 if 48 <= c <= 57 else (c | 32) - 87 if 97 <= c | 32 <= 102 else -1
 
 
 cdef bint nsq_json_number(NsqJson* j, NsqMember* m) noexcept nogil:
@@ -291,9 +287,7 @@ cdef int nsq_next_letter(const uint8_t** p) noexcept nogil:
         c = at[0]
         at += 1
         if c == c"u":
-            c = 0
-            for i in range(4):
-                c = c << 4 | nsq_hex_digit(at[i])
+            c = <int>hex4(at)
             at += 4
         elif c == c"b" or c == c"f" or c == c"n" or c == c"r" or c == c"t":
             c = 0                           # a control character, which no name contains

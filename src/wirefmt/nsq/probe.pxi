@@ -83,7 +83,7 @@ cdef bint nsq_is_usual(const uint8_t* p, size_t n, size_t size) noexcept nogil:
     if p[7] == 0:
         return n == 8 or p[8] == c"O" or p[8] == c"C" or p[8] == c"_" or p[8] == c"{"
     for i in range(18, min(n, <size_t>34)):
-        if nsq_hex_digit(p[i]) < 0:
+        if hex_digit(p[i]) == NOT_HEX:
             return False
     return True
 

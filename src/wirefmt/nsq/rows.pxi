@@ -125,32 +125,12 @@ cdef void nsq_json_string_to(const Span* raw, uint8_t* room, Span* out) noexcept
                 used += 1
                 p += 1
             continue
-        used += nsq_store_utf8(room + used, c)
+        used += store_utf8(c, room + used)
     if p < end:
         memcpy(room + used, NSQ_CUT_TEXT.at, <size_t>NSQ_CUT_TEXT.size)
         used += <size_t>NSQ_CUT_TEXT.size
     out.at = room
     out.size = <uint32_t>used
-
-
-cdef size_t nsq_store_utf8(uint8_t* p, uint32_t c) noexcept nogil:
-    if c < 0x80:
-        p[0] = <uint8_t>c
-        return 1
-    if c < 0x800:
-        p[0] = <uint8_t>(0xC0 | c >> 6)
-        p[1] = <uint8_t>(0x80 | (c & 63))
-        return 2
-    if c < 0x10000:
-        p[0] = <uint8_t>(0xE0 | c >> 12)
-        p[1] = <uint8_t>(0x80 | (c >> 6 & 63))
-        p[2] = <uint8_t>(0x80 | (c & 63))
-        return 3
-    p[0] = <uint8_t>(0xF0 | c >> 18)
-    p[1] = <uint8_t>(0x80 | (c >> 12 & 63))
-    p[2] = <uint8_t>(0x80 | (c >> 6 & 63))
-    p[3] = <uint8_t>(0x80 | (c & 63))
-    return 4
 
 
 cdef bint nsq_find_members(const Span* text, NsqMember* found, NsqMember* client) noexcept nogil:

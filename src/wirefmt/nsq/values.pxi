@@ -36,20 +36,16 @@ cdef uint32_t nsq_json_escape(const uint8_t** at, const uint8_t* end) noexcept n
     at[0] = p + 2
     if c != c"u":
         return 8 if c == c"b" else 12 if c == c"f" else 10 if c == c"n" else 13 if c == c"r" else 9 if c == c"t" else c
-    c = nsq_hex4(p + 2)
+    c = hex4(p + 2)
     at[0] = p + 6
     if not 0xD800 <= c < 0xE000:
         return c
     if c < 0xDC00 and end - p >= 12 and p[6] == 0x5C and p[7] == c"u":
-        low = nsq_hex4(p + 8)
+        low = hex4(p + 8)
         if 0xDC00 <= low < 0xE000:
             at[0] = p + 12
             return 0x10000 + ((c - 0xD800) << 10) + (low - 0xDC00)
     return 0xFFFD
-
-
-cdef inline uint32_t nsq_hex4(const uint8_t* p) noexcept nogil:
-    return <uint32_t>(nsq_hex_digit(p[0]) << 12 | nsq_hex_digit(p[1]) << 8 | nsq_hex_digit(p[2]) << 4 | nsq_hex_digit(p[3]))
 
 
 cdef object nsq_json_object(const NsqMember* m):

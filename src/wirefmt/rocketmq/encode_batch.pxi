@@ -23,9 +23,8 @@ cdef void rocketmq_add_string(Octets* o, const uint8_t* p, size_t n) noexcept no
 
 
 cdef void rocketmq_add_decimal(Octets* o, int64_t number) noexcept nogil:
-    cdef uint8_t[20] digits
-    cdef int size = decimal_digits(number, digits)
-    add_octets(o, &digits[20 - size], <size_t>size)
+    cdef uint8_t[DIGITS_ROOM] digits
+    add_octets(o, digits, <size_t>write_signed(number, digits))
 
 
 cdef inline void rocketmq_add_words(Octets* o, const char* text) noexcept nogil:

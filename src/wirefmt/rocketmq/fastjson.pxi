@@ -171,31 +171,6 @@ cdef inline bint rocketmq_plain_member(RocketmqJson* j, RocketmqText* out) noexc
     return True
 
 
-cdef uint32_t[256] ROCKETMQ_HEX     # the value of a hexadecimal digit; of another octet more than four digits can write
-
-
-cdef int fill_rocketmq_hex() except -1:
-    cdef int i
-    for i in range(256):
-        ROCKETMQ_HEX[i] = 0x10000
-    for i in range(16):
-        ROCKETMQ_HEX[<int>b"0123456789abcdef"[i]] = ROCKETMQ_HEX[<int>b"0123456789ABCDEF"[i]] = <uint32_t>i
-    return 0
-
-
-fill_rocketmq_hex()
-
-
-cdef inline uint32_t rocketmq_hex2(const uint8_t* p) noexcept nogil:
-    """The number that two hexadecimal digits write; more than 0xFF: one of them is not a digit."""
-    return ROCKETMQ_HEX[p[0]] << 4 | ROCKETMQ_HEX[p[1]]
-
-
-cdef inline uint32_t rocketmq_hex4(const uint8_t* p) noexcept nogil:
-    """The number that four hexadecimal digits write; more than 0xFFFF: one of them is not a digit."""
-    return ROCKETMQ_HEX[p[0]] << 12 | ROCKETMQ_HEX[p[1]] << 8 | ROCKETMQ_HEX[p[2]] << 4 | ROCKETMQ_HEX[p[3]]
-
-
 cdef inline int rocketmq_json_escape(const uint8_t* p, const uint8_t* end) noexcept nogil:
     """Octets of an escape after its backslash; -1: not an escape."""
     cdef uint8_t c
@@ -203,9 +178,9 @@ cdef inline int rocketmq_json_escape(const uint8_t* p, const uint8_t* end) noexc
         return -1
     c = p[0]
     if c == c"u":
-        return 5 if end - p > 4 and rocketmq_hex4(p + 1) <= 0xFFFF else -1
+        return 5 if end - p > 4 and hex4(p + 1) <= 0xFFFF else -1
     if c == c"x":
-        return 3 if end - p > 2 and rocketmq_hex2(p + 1) <= 0xFF else -1
+        return 3 if end - p > 2 and hex2(p + 1) <= 0xFF else -1
     if c"0" <= c <= c"7" or c == c"b" or c == c"t" or c == c"n" or c == c"v" or c == c"f" or c == c"F" or c == c"r" or \
             c == c'"' or c == c"'" or c == c"/" or c == c"\\":
         return 1
@@ -388,26 +363,6 @@ cdef int rocketmq_json_value(RocketmqJson* j, RocketmqText* out) noexcept nogil:
 
 # ---- escapes
 
-cdef size_t rocketmq_store_utf8(uint32_t c, uint8_t* out) noexcept nogil:
-    if c < 0x80:
-        out[0] = <uint8_t>c
-        return 1
-    if c < 0x800:
-        out[0] = <uint8_t>(0xC0 | c >> 6)
-        out[1] = <uint8_t>(0x80 | (c & 0x3F))
-        return 2
-    if c < 0x10000:
-        out[0] = <uint8_t>(0xE0 | c >> 12)
-        out[1] = <uint8_t>(0x80 | (c >> 6 & 0x3F))
-        out[2] = <uint8_t>(0x80 | (c & 0x3F))
-        return 3
-    out[0] = <uint8_t>(0xF0 | c >> 18)
-    out[1] = <uint8_t>(0x80 | (c >> 12 & 0x3F))
-    out[2] = <uint8_t>(0x80 | (c >> 6 & 0x3F))
-    out[3] = <uint8_t>(0x80 | (c & 0x3F))
-    return 4
-
-
 cdef size_t rocketmq_unescape(const uint8_t* p, size_t n, uint8_t* out) noexcept nogil:
     """The octets of a string with checked escapes, in UTF-8; `out` has room for `n`. An unpaired surrogate
     becomes U+FFFD."""
@@ -432,18 +387,18 @@ cdef size_t rocketmq_unescape(const uint8_t* p, size_t n, uint8_t* out) noexcept
         c = p[1]
         p += 2
         if c == c"u" or c == c"x":
-            u = rocketmq_hex4(p) if c == c"u" else rocketmq_hex2(p)
+            u = hex4(p) if c == c"u" else hex2(p)
             p += 4 if c == c"u" else 2
             if 0xD800 <= u < 0xE000:
                 low = 0
                 if u < 0xDC00 and end - p >= 6 and p[0] == c"\\" and p[1] == c"u":
-                    low = rocketmq_hex4(p + 2)
+                    low = hex4(p + 2)
                 if 0xDC00 <= low < 0xE000:
                     u = 0x10000 + ((u - 0xD800) << 10) + (low - 0xDC00)
                     p += 6
                 else:
                     u = 0xFFFD
-            o += rocketmq_store_utf8(u, o)
+            o += store_utf8(u, o)
             continue
         if c"0" <= c <= c"7":
             c -= c"0"

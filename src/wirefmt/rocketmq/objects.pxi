@@ -170,7 +170,7 @@ cdef int compare_keys(const void* a, const void* b) noexcept nogil:
 
 
 cdef const uint8_t* field_text(PyObject* value, uint8_t* digits, Py_ssize_t* size) except NULL:
-    """The text of a field's value; a number is written into `digits` (20 octets)."""
+    """The text of a field's value; a number is written into `digits` (DIGITS_ROOM)."""
     cdef const uint8_t* p = ascii_octets(value, size)
     cdef int overflow = 0
     if p != NULL:
@@ -179,15 +179,15 @@ cdef const uint8_t* field_text(PyObject* value, uint8_t* digits, Py_ssize_t* siz
         size[0] = 4 if <object>value is True else 5
         return <const uint8_t*>(b"true" if <object>value is True else b"false")
     if PyLong_Check(<object>value):
-        size[0] = decimal_digits(PyLong_AsLongLongAndOverflow(<object>value, &overflow), digits)
-        return digits + 20 - size[0]
+        size[0] = write_signed(PyLong_AsLongLongAndOverflow(<object>value, &overflow), digits)
+        return digits
     return any_utf8_behind(<object>value, size, "ext_fields")
 
 
 cdef int write_json_command(Writer w, object code, object language, object version, object opaque, object flag,
                             object remark, const RocketmqExtFields* fields) except -1:
     """Section 2: members in the order of their names; None members are omitted."""
-    cdef uint8_t[20] digits
+    cdef uint8_t[DIGITS_ROOM] digits
     cdef Py_ssize_t i, size = 0
     cdef const RocketmqExtField* field
     cdef const uint8_t* text
@@ -224,7 +224,7 @@ cdef int write_json_command(Writer w, object code, object language, object versi
 cdef int write_binary_command(Writer w, object code, object language, object version, object opaque, object flag,
                               object remark, const RocketmqExtFields* fields) except -1:
     """Section 3."""
-    cdef uint8_t[20] digits
+    cdef uint8_t[DIGITS_ROOM] digits
     cdef Py_ssize_t i, size = 0
     cdef const RocketmqExtField* field
     cdef const uint8_t* text

@@ -303,25 +303,8 @@ cdef int write_ascii(Writer w, str text) except -1:
 
 cdef int write_decimal(Writer w, int64_t number) except -1:
     """A number in decimal digits."""
-    cdef uint8_t[20] digits
-    cdef int size = decimal_digits(number, digits)
-    return w.put_octets(&digits[20 - size], <size_t>size)
-
-
-cdef int decimal_digits(int64_t number, uint8_t* digits) noexcept nogil:
-    """Write a number's sign and decimal digits at the end of 20 octets. Returns their number."""
-    cdef uint64_t left_over = <uint64_t>number if number >= 0 else 0 - <uint64_t>number
-    cdef int at = 20
-    while True:
-        at -= 1
-        digits[at] = <uint8_t>(0x30 + left_over % 10)
-        left_over //= 10
-        if left_over == 0:
-            break
-    if number < 0:
-        at -= 1
-        digits[at] = c"-"
-    return 20 - at
+    cdef uint8_t[DIGITS_ROOM] digits
+    return w.put_octets(digits, <size_t>write_signed(number, digits))
 
 
 cdef enum:

@@ -520,6 +520,18 @@ MQTT_RENAMED = {
 MQTT_VERSIONS = {3: "3.1", 4: "3.1.1", 5: "5.0"}
 
 
+def bytes_after_filters(message: Any) -> list[int]:
+    """The options bytes of a SUBSCRIBE: 3.1 gives the upper six bits no meaning, so an object does not have them."""
+    octets, sizes = message.encode(), [2 + len(s.topic_filter.encode()) for s in message.subscriptions]
+    at = len(octets) - sum(sizes) - len(sizes)
+    options = []
+    for size in sizes:
+        at += size
+        options.append(octets[at])
+        at += 1
+    return options
+
+
 def mqtt_struct(message: Any) -> Row:
     kind = type(message).__name__.upper()
     fields: Row = {"flags": message.flags}
@@ -543,6 +555,8 @@ def mqtt_struct(message: Any) -> Row:
         fields["subscription_options"] = [
             s.qos | s.no_local << 2 | s.retain_as_published << 3 | s.retain_handling << 4 for s in message.subscriptions
         ]
+        if message.version == 3:
+            fields["subscription_options"] = bytes_after_filters(message)
     elif kind == "UNSUBSCRIBE":
         fields["topic_filters"] = list(message.topic_filters)
     elif kind == "SUBACK" or (kind == "UNSUBACK" and message.reason_codes):

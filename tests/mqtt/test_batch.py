@@ -116,6 +116,16 @@ def test_will_properties() -> None:
     assert seen > 20
 
 
+def test_the_options_byte_of_3_1_is_as_it_was_sent() -> None:
+    """MQTT 3.1, 3.8: six bits of it are not used, whatever they are; an object has only the QoS."""
+    octets = bytes.fromhex("82 06 000b 0001 23 7e")
+    message = mqtt.decode(octets, version=3)
+    assert message.subscriptions == (mqtt.Subscription("#", qos=2),)
+    (row,) = rows(octets, version=3, strictness="strict")
+    assert row["subscription_options"] == [0x7E]
+    assert mqtt.encode_batch(pa.record_batch(mqtt.decode_batch(octets, version=3)), version=3) == octets
+
+
 def test_one_stream_of_all_vectors_of_a_version() -> None:
     for version in (3, 4, 5):
         vectors = [v for v in VALID if v.version == version and (v.decoded or {})["type"] != "CONNECT"]

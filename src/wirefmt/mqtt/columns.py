@@ -25,7 +25,7 @@ FIELDS: Final[tuple[Column, ...]] = (
     Column("password", "binary", "CONNECT; null unless credentials are exposed"),
     Column("session_present", "boolean", "CONNACK"),
     Column("topic_filters", "list<string>", "SUBSCRIBE, UNSUBSCRIBE"),
-    Column("subscription_options", "list<int16>", "SUBSCRIBE: the options byte of each filter"),
+    Column("subscription_options", "list<int16>", "SUBSCRIBE: the options byte of each filter, as sent"),
     Column("reason_codes", "list<int16>", "SUBACK, UNSUBACK"),
     Column("payload_format_indicator", "int16", "property 1"),
     Column("message_expiry_interval", "int64", "property 2, seconds"),

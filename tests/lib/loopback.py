@@ -57,6 +57,14 @@ async def until(condition: Callable[[], Any] | Callable[[], Awaitable[Any]]) -> 
         await asyncio.sleep(0.005)
 
 
+def wait_for(condition: Callable[[], Any]) -> None:
+    """Wait until it is true, without an event loop."""
+    end = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < end, "waited in vain"
+        time.sleep(0.005)
+
+
 def certificate(folder: Path) -> tuple[ssl.SSLContext, ssl.SSLContext]:
     """Contexts of a server and of a client that trusts it, for `localhost` and 127.0.0.1."""
     assert OPENSSL is not None

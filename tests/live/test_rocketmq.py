@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from lib.java import class_path
 from lib.loopback import OPENSSL, certificate, run, until
 from lib.paths import ROOT
 from lib.rocketmq_sql import example
@@ -89,16 +90,8 @@ def stop(process: subprocess.Popen[bytes]) -> None:
 @pytest.fixture(scope="module")
 def classes(tmp_path_factory: pytest.TempPathFactory) -> str:
     """A class path with the real code and our programs."""
-    for program in ("java", "javac"):
-        if shutil.which(program) is None:
-            pytest.skip(f"needs {program} (apt install openjdk-17-jdk-headless)")
-    if not list(Path(JARS or "/nowhere").glob("rocketmq-broker-*.jar")):
-        pytest.skip("needs RocketMQ (WIREFMT_ROCKETMQ, see tests/README.md)")
-    folder = tmp_path_factory.mktemp("classes")
-    path = os.pathsep.join((f"{JARS}/*", str(folder)))
-    sources = [str(source) for source in sorted(SOURCES.glob("*.java"))]
-    subprocess.run(["javac", "-nowarn", "-cp", path, "-d", str(folder), *sources], check=True, capture_output=True)
-    return path
+    needs = "RocketMQ (WIREFMT_ROCKETMQ, see tests/README.md)"
+    return class_path(JARS, SOURCES, tmp_path_factory.mktemp("classes"), needs)
 
 
 @pytest.fixture(scope="module")

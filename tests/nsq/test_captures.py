@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from lib.batches import rows_of, talk
-from lib.nsq_vectors import frame_of, ids, of_kind
+from lib.json_vectors import ids
+from lib.nsq_vectors import frame_of, of_kind
 from lib.wire import Tcp, pcap
 from wirefmt import nsq
 

@@ -1,4 +1,4 @@
-"""Injected faults as AMQP clients see them: pika and our own (0.9.1), proton (1.0)."""
+"""Effects of injected faults on AMQP clients: pika and our own (0.9.1), proton (1.0)."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_amqp_cut(b: Running) -> None:
 
 
 def test_amqp_cut_of_deliveries() -> None:
-    """What the broker delivers counts, too: the second one arrives whole, the third does not."""
+    """Deliveries count as well. The second one arrives completely, the third does not."""
     bodies = [bytes([n]) * 200_000 for n in range(3)]  # more than a frame
 
     async def test() -> None:
@@ -111,7 +111,7 @@ def test_amqp_duplicate(b: Running) -> None:
 
 
 def test_amqp_blocked(b: Running) -> None:
-    """connection.blocked of RabbitMQ with the reason, then connection.unblocked; what was published meanwhile comes then."""
+    """RabbitMQ's connection.blocked with the reason, then connection.unblocked. Messages published in between arrive then."""
     told: list[str] = []
     with pika_channel(b) as channel:
         connection = channel.connection
@@ -154,7 +154,7 @@ def test_messages_of_amqp_that_are_published_together_are_counted(delay: float |
 
 
 def test_a_message_that_waits_for_room_is_forgotten_with_its_client() -> None:
-    """AMQP 0.9.1: the client is dropped while its message waits, and nothing of it is left then."""
+    """AMQP 0.9.1: the client is disconnected while its message waits. The broker then keeps neither."""
 
     async def test() -> None:
         async with Broker(ports={"amqp": 0}) as b:
@@ -175,7 +175,7 @@ def test_a_message_that_waits_for_room_is_forgotten_with_its_client() -> None:
 
 
 def test_what_follows_a_message_that_waits_waits_too() -> None:
-    """AMQP 0.9.1: a message, and basic.get in the same chunk. The get is answered after there is room, with the message."""
+    """AMQP 0.9.1: a message and basic.get in the same chunk. When there is room, basic.get is answered with the message."""
 
     async def test() -> None:
         async with Broker(ports={"amqp": 0}) as b, amqp091.connect(b.url("amqp")) as client:
@@ -195,7 +195,7 @@ def test_what_follows_a_message_that_waits_waits_too() -> None:
 
 
 def test_room_is_there_when_the_last_of_two_faults_ends() -> None:
-    """AMQP 0.9.1: connection.unblocked and the message come when both faults are over."""
+    """AMQP 0.9.1: connection.unblocked is sent and the message arrives when both faults have ended."""
 
     async def test() -> None:
         async with Broker(ports={"amqp": 0}) as b, amqp091.connect(b.url("amqp")) as client:

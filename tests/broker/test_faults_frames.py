@@ -1,4 +1,4 @@
-"""Faults count messages: frames are found in the bytes of a connection, however these are split into chunks."""
+"""Faults count messages: the frames in the bytes of a connection are found for every split into chunks."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ CONNECT, CONNACK = bytes.fromhex("100d00044d51545404020000000163"), bytes.fromhe
 
 @contextlib.asynccontextmanager
 async def connected() -> AsyncIterator[tuple[Broker, aio.Driver]]:
-    """A broker of MQTT with one client, and the driver of its connection, which takes chunks of any size."""
+    """An MQTT broker with one client, and the driver of its connection, which accepts chunks of any size."""
     async with Broker(ports={"mqtt": 0}) as b:
         reader, writer = await asyncio.open_connection(HOST, b.port("mqtt"))
         writer.write(CONNECT)
@@ -59,7 +59,7 @@ FRAMES = {
 @pytest.mark.parametrize("protocol", FRAMES)
 @given(data=st.data())
 def test_a_stream_is_split_where_frames_end(protocol: str, data: st.DataObject) -> None:
-    """However it is cut: no byte is lost, and each frame ends a piece. An incomplete frame is passed on without its end."""
+    """For every split no byte is lost, and each frame ends a piece. An incomplete frame is passed on without its end."""
     frames = data.draw(st.lists(st.sampled_from(FRAMES[protocol]), max_size=8))
     stream = b"".join(frames)
     end = data.draw(st.integers(0, len(stream)))
@@ -74,7 +74,7 @@ def test_a_stream_is_split_where_frames_end(protocol: str, data: st.DataObject) 
     ends = set(accumulate(map(len, pieces)))
     assert {at for at in accumulate(map(len, frames)) if at <= end} <= ends
     assert not splitter.lost
-    if protocol != "phpmq":  # its frames have their sizes in parts
+    if protocol != "phpmq":  # its frames consist of parts with sizes
         assert len(rest) < 12  # a header
 
 
@@ -100,7 +100,7 @@ def test_a_frame_that_is_too_long_to_hold_is_passed_on() -> None:
 
 @pytest.mark.parametrize("chunk", [1, 7, 1000, 16_383, 60_000])
 def test_a_frame_that_comes_in_chunks_is_one_message(chunk: int) -> None:
-    """The first message ends the connection, however it is cut; none of those in the same chunk after it passes."""
+    """The first message ends the connection for every split. No later message of the same chunk is passed on."""
 
     async def test() -> None:
         async with connected() as (b, driver):
@@ -120,7 +120,7 @@ def test_a_frame_that_comes_in_chunks_is_one_message(chunk: int) -> None:
 
 
 def test_a_chunk_in_the_middle_of_a_message_hides_no_other_message() -> None:
-    """The rest of the first message comes in one chunk with two more: cut_after=2 lets the second one in, and not the third."""
+    """The rest of the first message comes in one chunk with two more: cut_after=2 passes on the second one and not the third."""
 
     async def test() -> None:
         async with connected() as (b, driver):
@@ -150,7 +150,7 @@ def test_bytes_that_are_held_keep_their_order() -> None:
 
 
 def test_deliveries_after_a_stall_are_not_lost() -> None:
-    """The broker has sent three messages at once; the connection stalls after the first, and then the others come."""
+    """The broker sends three messages at once. The connection stalls after the first; when the stall ends, the others arrive."""
 
     async def test() -> None:
         async with Broker(ports={"mqtt": 0}) as b:

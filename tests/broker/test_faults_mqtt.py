@@ -1,4 +1,4 @@
-"""Injected faults as an MQTT client sees them: paho."""
+"""Effects of injected faults on an MQTT client, paho."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from wirefmt.broker.embedded import Running
 
 
 class Paho:
-    """A paho client, with what it has seen."""
+    """A paho client that keeps its events."""
 
     def __init__(self, port: int, version: int = 5, name: str = "", *, clean: bool = True) -> None:
         client = imported("paho.mqtt.client")
@@ -65,7 +65,7 @@ def test_cut_after_messages(b: Running) -> None:
             assert client.disconnected.get(timeout=PATIENCE) != 0
             assert fault.happened == 1
             assert not last.is_published()
-        last.wait_for_publish(PATIENCE)  # paho has come back
+        last.wait_for_publish(PATIENCE)  # paho has reconnected
     assert [m.body for m in b.topic("t")] == [b"0", b"1", b"2", b"2"]
 
 
@@ -79,7 +79,7 @@ def test_cut_after_bytes(b: Running) -> None:
 
 
 def test_delay(b: Running) -> None:
-    """A PUBACK that took no time takes this much at least."""
+    """A PUBACK takes at least this time."""
     with Paho(b.port("mqtt")) as client, b.fault("mqtt", delay=0.3):
         begun = time.monotonic()
         client.client.publish("t", "x", qos=1).wait_for_publish(PATIENCE)
@@ -88,7 +88,7 @@ def test_delay(b: Running) -> None:
 
 
 def test_stall(b: Running) -> None:
-    """Nothing comes and nothing is taken, and the connection stays. Then all goes on."""
+    """No byte is read or written, and the connection stays. Then it continues."""
     with Paho(b.port("mqtt")) as client:
         with b.fault("mqtt", stall_after=1) as fault:
             client.client.publish("t", "0", qos=0)
@@ -105,7 +105,7 @@ def test_stall(b: Running) -> None:
 
 @pytest.mark.parametrize(("version", "code"), [(4, "Server unavailable"), (5, "Server unavailable")])
 def test_refuse(b: Running, version: int, code: str) -> None:
-    """3.1.1: return code 3; 5.0: reason code 0x88. Clients that are there stay."""
+    """3.1.1: return code 3; 5.0: reason code 0x88. Connected clients stay."""
     with Paho(b.port("mqtt")) as before, b.fault("mqtt", refuse=True):
         refused = Paho(b.port("mqtt"), version)
         assert str(refused.connacks.get(timeout=PATIENCE)) == code
@@ -114,7 +114,7 @@ def test_refuse(b: Running, version: int, code: str) -> None:
 
 
 def test_lost_acknowledgement(b: Running) -> None:
-    """The broker has the message and paho does not know; the next one is acknowledged."""
+    """The broker has the message, and paho gets no acknowledgement. The next message is acknowledged."""
     with Paho(b.port("mqtt")) as client, b.fault("mqtt", lose_acknowledgements=1) as fault:
         lost = client.client.publish("t", "0", qos=1)
         b.topic("t").wait(1, timeout=PATIENCE)
@@ -124,7 +124,7 @@ def test_lost_acknowledgement(b: Running) -> None:
 
 
 def test_duplicate(b: Running) -> None:
-    """Every second message comes twice; paho publishes each once."""
+    """Every second message arrives twice. paho publishes each once."""
     with Paho(b.port("mqtt")) as client:
         client.subscribe("t")
         with b.fault("mqtt", duplicate=2):
@@ -134,7 +134,7 @@ def test_duplicate(b: Running) -> None:
 
 
 def test_reorder(b: Running) -> None:
-    """Two clients publish one after the other, and are heard the other way round."""
+    """Two clients publish one after the other. The messages arrive in reverse order."""
     with Paho(b.port("mqtt")) as first, Paho(b.port("mqtt")) as second:
         with b.fault("mqtt", reorder=2) as fault:
             first.client.publish("t", "first")
@@ -150,7 +150,7 @@ def test_reorder_does_not_wait_forever(b: Running) -> None:
 
 
 def test_corrupt(b: Running) -> None:
-    """Bits change in what paho receives, and nowhere else; the same seed changes the same ones."""
+    """Bits change only in the bytes that paho receives. The same seed changes the same bits."""
     seen = []
     for _ in range(2):
         b.broker.faults.sow(7)
@@ -181,7 +181,7 @@ def test_full(b: Running) -> None:
 
 
 def test_full_before_5_0(b: Running) -> None:
-    """3.1.1 has no word for it: the client is disconnected (section 4.8)."""
+    """3.1.1 has no reason code for it, so the client is disconnected (section 4.8)."""
     with Paho(b.port("mqtt"), version=4) as client, b.fault("mqtt", full="memory"):
         client.client.publish("t", "x", qos=1)
         client.disconnected.get(timeout=PATIENCE)
@@ -189,7 +189,7 @@ def test_full_before_5_0(b: Running) -> None:
 
 @pytest.mark.parametrize("keep_state", [True, False])
 def test_restart(b: Running, keep_state: bool) -> None:
-    """The retained message is there again, or not. paho comes back by itself."""
+    """With its state the broker has the retained message, without it not. paho reconnects by itself."""
     with Paho(b.port("mqtt")) as client:
         client.client.publish("t", "kept", qos=1, retain=True).wait_for_publish(PATIENCE)
         b.restart(keep_state=keep_state)

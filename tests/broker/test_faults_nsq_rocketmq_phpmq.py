@@ -1,4 +1,4 @@
-"""Injected faults as clients of NSQ, RocketMQ and PHPMQ see them: ansq for NSQ, and our own."""
+"""Effects of injected faults on clients of NSQ, RocketMQ and PHPMQ: ansq for NSQ, and our own."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ async def ansq_connection(b: Broker) -> Any:
 
 
 def test_nsq() -> None:
-    """PUB is answered with E_PUB_FAILED when there is no room, and not at all when its answer is lost."""
+    """Without room, PUB is answered with E_PUB_FAILED. With a lost acknowledgement it has no answer."""
 
     async def test() -> None:
         async with Broker(ports={"nsq": 0}) as b:
@@ -53,7 +53,7 @@ def test_nsq() -> None:
 
 
 def test_rocketmq() -> None:
-    """SYSTEM_BUSY (2) when there is no room; a send whose answer is lost runs into its time limit, and is stored."""
+    """Without room, the answer is SYSTEM_BUSY (2). With a lost acknowledgement the message is stored and its sender waits."""
 
     async def test() -> None:
         async with Broker(ports={"rocketmq": 0}) as b:
@@ -78,7 +78,7 @@ def test_rocketmq() -> None:
 
 
 def test_phpmq() -> None:
-    """The protocol has no word for a refusal: the client is dropped. Its messages are counted and repeated."""
+    """The protocol has no refusal, so the client is disconnected. Its messages are counted and repeated."""
 
     async def test() -> None:
         async with Broker(ports={"phpmq": 0}) as b:
@@ -101,7 +101,7 @@ def test_phpmq() -> None:
 
 @pytest.mark.parametrize("protocol", ["nsq", "rocketmq"])
 def test_nothing_is_remembered_while_messages_are_not_counted(protocol: str) -> None:
-    """With `delay` no request of a client is noted. With `stall_after` each is, until it is answered."""
+    """With `delay` no request of a client is kept. With `stall_after` each is kept until it is answered."""
 
     async def test() -> None:
         async with Broker(ports={protocol: 0}) as b, contextlib.AsyncExitStack() as stack:
@@ -125,7 +125,7 @@ def test_nothing_is_remembered_while_messages_are_not_counted(protocol: str) -> 
 
 @pytest.mark.parametrize("delay", [None, 0.001])
 def test_finished_messages_reach_the_broker(delay: float | None) -> None:
-    """NSQ: the broker takes them in runs, and one by one while a fault is active."""
+    """NSQ: the broker handles FIN commands together, and one by one while a fault is active."""
 
     async def test() -> None:
         async with Broker(ports={"nsq": 0}) as b, nsq.connect(b.url("nsq")) as client:

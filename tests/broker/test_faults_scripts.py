@@ -1,4 +1,4 @@
-"""How faults are written: on the command line, in a script, and in their table in docs/broker-faults.md."""
+"""Faults on the command line, in scripts, and in the table of docs/broker-faults.md."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ lose_acknowledgements = 1
 
 
 def test_a_script(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its fault begins and ends, then the broker comes back without the message."""
+    """Its fault begins and ends. Then the broker restarts without the message."""
     script = read_script(SCRIPT)
     lost = Step(0.0, 0.1, Fault(protocol="mqtt", lose_acknowledgements=1), None)
     assert script == Script(7, (lost, Step(0.2, None, None, "without state")))
@@ -94,7 +94,7 @@ def test_a_wrong_script(text: str, why: str) -> None:
 
 
 def test_the_page_has_every_fault() -> None:
-    """With its value and its effect, in the words of the table."""
+    """The page has the value, the effect and the protocols of each fault, as in `FAULTS`."""
     page = (ROOT / "docs" / "broker-faults.md").read_text()
     for kind in FAULTS:
         assert f"| `{kind.name}` | {kind.value} | {kind.effect} | {kind.where} |" in page

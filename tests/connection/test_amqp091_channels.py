@@ -52,7 +52,7 @@ def test_no_close_ok_in_time() -> None:
 
 
 def test_connection_close_in_the_middle_of_a_content() -> None:
-    """RabbitMQ: channels are independent of the connection's own methods."""
+    """RabbitMQ: methods of the connection are independent of its channels."""
     server, _ = server_channel()
     begun = publish(b"x" * 100)[:-50]
     begun = begun[: begun.index(b"\x03")]  # method and header
@@ -117,7 +117,7 @@ def test_close_ok_and_open_in_one_write() -> None:
 
 
 def test_close_and_open_in_one_write() -> None:
-    """RabbitMQ answers 504: the number is not free before close-ok has come."""
+    """RabbitMQ answers 504: the number is not free before close-ok."""
     client, channel = client_channel()
     channel.close()
     with pytest.raises(LocalProtocolError):
@@ -125,7 +125,7 @@ def test_close_and_open_in_one_write() -> None:
 
 
 def test_deliveries_after_the_close_of_a_channel_are_dropped() -> None:
-    """rabbitmq-server #13384: a server may send them; clients that answer with a fault end themselves."""
+    """rabbitmq-server #13384: a server may send them. A client must not close the connection because of them."""
     client, channel = client_channel()
     channel.consume("q", "c", nowait=True)
     (closed,) = client.receive(octets("channel.close", reply_code=404) + deliver(1) + deliver(2), 0.0)
@@ -190,7 +190,7 @@ def test_tags_and_numbers_start_at_1_when_a_channel_is_opened_again() -> None:
 
 
 def test_flow() -> None:
-    """1.5.2.3: content stops, other methods do not. A client that asks for it is refused, as RabbitMQ does."""
+    """1.5.2.3: content stops, other methods do not. A server refuses it to a client, as RabbitMQ does."""
     client, channel = client_channel()
     (_flow,) = client.receive(octets("channel.flow", active=False), 0.0)
     assert client.data_to_send() == octets("channel.flow-ok", active=False)

@@ -18,7 +18,7 @@ OPTIONS = amqp091.ConnectionOptions
 
 
 def test_deliveries_together() -> None:
-    """As many as the window allows, each with its own properties and context."""
+    """The channel delivers as many messages as the window allows, each with its own properties and context."""
     pair, ours, theirs = consuming(prefetch=3)
     bodies = [b"%d" % k for k in range(5)]
     properties = [None, amqp091.BasicProperties(message_id="1"), *[None] * 3]
@@ -98,7 +98,7 @@ def test_acks_of_one_turn_become_one() -> None:
     ours.ack(0, multiple=True)
     _, (rest,) = pair.run()
     assert rest.deliveries == [handles[3], handles[5]]
-    assert ours.ack(0, multiple=True) == []  # fine if there are none
+    assert ours.ack(0, multiple=True) == []  # allowed without deliveries
     assert not pair.client.data_to_send()
 
 
@@ -135,7 +135,7 @@ def test_no_delivery_is_acknowledged_twice() -> None:
 
 
 def test_one_ack_for_many_does_not_include_what_is_given_back() -> None:
-    """Of deliveries 1 to 5, 1 and 3 are acknowledged, then 2 is given back, then 5 and all up to 4 are acknowledged."""
+    """Of deliveries 1 to 5, 1 and 3 are acknowledged, then 2 is requeued, then 5 and all up to 4 are acknowledged."""
     for give_back in (lambda channel: channel.nack(2), lambda channel: channel.reject(2)):
         pair, ours, theirs = consuming()
         for _ in range(5):
@@ -152,7 +152,7 @@ def test_one_ack_for_many_does_not_include_what_is_given_back() -> None:
 
 
 def test_deliveries_without_acknowledgement_take_numbers() -> None:
-    """RabbitMQ: they count, and acknowledging one is 406."""
+    """RabbitMQ: they have delivery tags. Acknowledging one is an error, 406."""
     pair, ours, theirs = consuming(no_ack=True)
     assert theirs.deliver("c", "", "q", b"") is None
     (delivery,), _ = pair.run()
@@ -164,7 +164,7 @@ def test_deliveries_without_acknowledgement_take_numbers() -> None:
 
 
 def test_prefetch_of_consumers_started_later() -> None:
-    """RabbitMQ: without global it is per consumer; basic.get is not counted."""
+    """RabbitMQ: without `global` the limit is per consumer. basic.get does not count."""
     pair, ours, theirs = consuming(prefetch=2)
     ours.qos(5)
     pair.run()
@@ -200,12 +200,12 @@ def test_prefetch_shared_by_a_channel() -> None:
 
 
 def test_recover() -> None:
-    """RabbitMQ: recover-ok, then the messages come again; the old tags are void."""
+    """RabbitMQ: recover-ok, then the messages are delivered again. The old tags are invalid."""
     pair, ours, theirs = consuming()
     handles = [theirs.deliver("c", "", "q", b"") for _ in range(3)]
     pair.run()
     call = ours.recover()
-    theirs.deliver("c", "", "q", b"")  # sent before recover comes
+    theirs.deliver("c", "", "q", b"")  # sent before the server receives recover
     _, (settled,) = pair.run()
     assert settled.outcome == "requeue"
     assert settled.deliveries[:3] == handles
@@ -222,7 +222,7 @@ def test_recover() -> None:
 
 
 def test_cancel_by_the_client() -> None:
-    """RabbitMQ: cancel-ok also for a consumer that is not there. Deliveries until cancel-ok count."""
+    """RabbitMQ: cancel-ok also for an unknown consumer. Deliveries before cancel-ok are valid."""
     pair, ours, theirs = consuming()
     theirs.deliver("c", "", "q", b"")
     call = ours.cancel("c")
@@ -250,7 +250,7 @@ def test_deliveries_pending_after_a_cancel_without_reply() -> None:
 
 
 def test_cancel_by_the_server() -> None:
-    """RabbitMQ: only with consumer_cancel_notify, with nowait, and without an answer."""
+    """RabbitMQ: it is sent only with consumer_cancel_notify, with nowait. It has no answer."""
     pair, ours, theirs = consuming()
     theirs.cancel("c")
     (cancel,), _ = pair.run()
@@ -258,7 +258,7 @@ def test_cancel_by_the_server() -> None:
     assert cancel.nowait
     assert not ours.consumers
     assert not pair.client.data_to_send()
-    plain = server_in(State.OPEN, told=False)
+    plain = server_in(State.OPEN, capable=False)
     plain.receive(octets("channel.open"), 0.0)
     (consume,) = plain.receive(octets("basic.consume"), 0.0)
     plain.reply(consume)
@@ -290,7 +290,7 @@ def test_tags_of_deliveries_rise() -> None:
 
 @pytest.mark.parametrize("nowait", [False, True])
 def test_a_cancel_that_follows_its_consume_at_once(nowait: bool) -> None:
-    """4.7: methods of a channel take effect in their order, also if the host decides late about the first one."""
+    """4.7: methods of a channel take effect in their order, even if the host decides late about the first one."""
     server, channel = server_channel()
     consume = octets("basic.consume", queue="q", consumer_tag="c", nowait=nowait)
     cancel = octets("basic.cancel", consumer_tag="c")
@@ -342,7 +342,7 @@ def test_rollback_undoes_acknowledgements() -> None:
 
 
 def test_the_host_learns_where_a_transaction_begins() -> None:
-    """1.9.2.1: what comes before tx.select in the same bytes is not of the transaction."""
+    """1.9.2.1: messages before tx.select in the same bytes are not part of the transaction."""
     pair = Pair()
     ours, _ = pair.channel()
     ours.publish("", "q", b"before")

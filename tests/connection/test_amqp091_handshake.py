@@ -26,7 +26,7 @@ OPTIONS = amqp091.ConnectionOptions
 
 
 def test_everything_up_to_channel_open_in_one_write() -> None:
-    """RabbitMQ: header to channel.open may come in one write; the server answers in order."""
+    """RabbitMQ: everything from the header to channel.open may come in one write. The server answers in order."""
     server = amqp091.ServerConnection(0.0)
     said = HEADER + b"".join(
         octets(n) for n in ("connection.start-ok", "connection.tune-ok", "connection.open", "channel.open")
@@ -139,7 +139,7 @@ def test_no_mechanism_in_common() -> None:
 
 
 def test_challenge_and_response() -> None:
-    """1.4.2.3, 1.4.2.4, with RabbitMQ's demonstration of it."""
+    """1.4.2.3, 1.4.2.4, with RabbitMQ's mechanism for demonstrations."""
     client = amqp091.ClientConnection(0.0)
     client.open(mechanisms=[amqp091.RabbitCrDemo("guest", "guest")])
     server = amqp091.ServerConnection(0.0, mechanisms=["RABBIT-CR-DEMO"])
@@ -206,9 +206,8 @@ def test_a_tune_ok_that_tune_does_not_allow(tune_ok: dict[str, int]) -> None:
     (gone,) = server.receive(octets("connection.tune-ok", **tune_ok), 0.0)
     assert isinstance(gone.error, RemoteProtocolError)
     assert gone.error.reply == 530
-    assert (
-        gone.code is None
-    )  # RabbitMQ ends the stream without a word before open (tests/live/test_amqp091_wrong_states.py)
+    # before open, RabbitMQ closes the stream without connection.close (tests/live/test_amqp091_wrong_states.py)
+    assert gone.code is None
     assert server.data_to_send() == b""
 
 
@@ -241,7 +240,7 @@ def test_numbers_of_channels_stay_below_channel_max() -> None:
 
 
 def test_channel_max_counts_channels() -> None:
-    """RabbitMQ: under a channel-max of 2 the numbers 1 and 5 may be opened, a third channel is 530."""
+    """RabbitMQ: with a channel-max of 2, the numbers 1 and 5 may be opened. A third channel is an error, 530."""
     server = server_in(State.OPEN, OPTIONS(channel_max=2))
     server.receive(octets("channel.open", 1) + octets("channel.open", 5), 0.0)
     assert set(server.channels) == {1, 5}

@@ -1,4 +1,4 @@
-"""AMQP 0.9.1: limits, what reaches them, and backpressure."""
+"""AMQP 0.9.1: limits, and backpressure."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_deliveries_that_wait_stop_the_reading_of_a_client() -> None:
 
 
 def test_many_publishes_without_a_confirm_stop_reading() -> None:
-    """32,000 publishes are on their way, and the host has answered none: no more than the limit become events."""
+    """Of 32,000 publishes no more than the limit are events that the host has not answered."""
     count, limit = 32_000, 1000
     server, _channel = server_channel(OPTIONS(undecided=limit))
     server.receive(octets("confirm.select"), 0.0)
@@ -94,7 +94,7 @@ def test_an_answer_to_get_goes_on_with_what_waits() -> None:
 
 
 def test_a_channel_that_is_closed_while_nothing_is_read() -> None:
-    """What waits on it holds up nothing: the answer to the close has to be read."""
+    """Its pending events do not stop reading, because the answer to the close must be read."""
     server, channel = server_channel(OPTIONS(undecided=3))
     server.receive(octets("channel.open", 2) + octets("confirm.select"), 0.0)
     server.receive(publish() * 5 + octets("queue.declare", 2), 0.0)
@@ -131,7 +131,7 @@ def test_a_method_that_voids_deliveries_lets_its_reply_be_read(how: str) -> None
 
 
 def test_returned_messages_cost_what_they_are() -> None:
-    """Each return looks for its publication among those that have not been returned."""
+    """The cost of a return does not grow with the number of publications."""
     taken = []
     for count in (20, 400):
         client, channel = client_channel()
@@ -204,7 +204,7 @@ def test_bytes_that_are_queued() -> None:
     server.data_to_send()
     delivery = opened.deliver("c", "", "q", b"")
     assert delivery is not None
-    assert delivery.tag == 2  # a refused one costs no number
+    assert delivery.tag == 2  # a refused delivery takes no number
 
 
 def test_a_peer_that_does_not_take_its_answers() -> None:
@@ -243,7 +243,7 @@ def test_consumers_of_a_channel() -> None:
 
 
 def test_settling_costs_time_for_what_is_settled() -> None:
-    """Many deliveries, acknowledged one by one and in order, with their acks written each time: linear."""
+    """Deliveries are acknowledged one by one in order, and each ack is written at once: linear time."""
     client, channel = client_channel(OPTIONS(undecided=200_000))
     channel.consume("q", "c", nowait=True)
     client.receive(b"".join(deliver(k, b"") for k in range(1, 60_001)), 0.0)

@@ -20,12 +20,12 @@ def test_numbers_of_confirms_begin_at_confirm_select() -> None:
     channel.confirm_select()
     client.receive(octets("confirm.select-ok"), 0.0)
     assert [channel.publish("", "q").tag for _ in range(3)] == [1, 2, 3]
-    channel.confirm_select()  # again: no reset
+    channel.confirm_select()  # the second one does not reset the numbers
     assert channel.publish("", "q").tag == 4
 
 
 def test_confirms_of_one_turn_become_one() -> None:
-    """RabbitMQ coalesces what is below the smallest open number; the rest singly, acks and nacks apart."""
+    """RabbitMQ confirms all numbers below the smallest open one together, and the others singly; acks and nacks separately."""
     server, _channel = server_channel()
     server.receive(octets("confirm.select"), 0.0)
     messages = server.receive(publish() * 6, 0.0)
@@ -61,7 +61,7 @@ def test_multiple_confirms_and_unknown_ones() -> None:
 
 
 def test_a_return_comes_before_its_confirm_and_finds_its_message() -> None:
-    """RabbitMQ: basic.return, then the ack. Acks of earlier messages may still be open."""
+    """RabbitMQ: basic.return, then the ack. Earlier messages may still be unconfirmed."""
     pair = Pair()
     ours, _ = pair.channel()
     ours.confirm_select()
@@ -195,7 +195,7 @@ def test_the_window_of_unconfirmed_publishes() -> None:
     ],
 )
 def test_codes_of_faults(said: bytes, code: int) -> None:
-    """RabbitMQ's codes; soft ones close the channel, hard ones the connection."""
+    """RabbitMQ's codes. Soft errors close the channel, hard errors the connection."""
     server, _channel = server_channel()
     gone = server.receive(said, 0.0)[-1]
     assert gone.code == code

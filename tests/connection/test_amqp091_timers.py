@@ -32,7 +32,7 @@ def test_blocked_and_unblocked() -> None:
     assert isinstance(unblocked, amqp091.ConnectionUnblocked)
     assert opened.view is ours
     ours.publish("", "q")
-    plain = server_in(State.OPEN, told=False)
+    plain = server_in(State.OPEN, capable=False)
     assert not plain.block("low")
     assert not plain.data_to_send()
 

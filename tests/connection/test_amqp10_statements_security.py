@@ -1,4 +1,4 @@
-"""What part 5 of AMQP 1.0 says about SASL, each with its section."""
+"""Statements of AMQP 1.0, part 5, on SASL. Test names begin with the section."""
 
 from __future__ import annotations
 

@@ -10,16 +10,19 @@ from wirefmt.amqp091.states import State
 
 
 def frames(data: bytes) -> list[Any]:
+    """Decode frames of any size."""
     return amqp091.Decoder(frame_max=0).feed(data)
 
 
 def names(data: bytes) -> list[str]:
+    """The names of methods, and the classes of other frames."""
     return [frame.name if isinstance(frame, amqp091.Method) else type(frame).__name__ for frame in frames(data)]
 
 
 def server_channel(
     options: amqp091.ConnectionOptions | None = None,
 ) -> tuple[amqp091.ServerConnection, amqp091.ServerChannel]:
+    """An open server, and its channel 1."""
     server = server_in(State.OPEN, options)
     server.receive(octets("channel.open"), 0.0)
     server.data_to_send()
@@ -27,6 +30,7 @@ def server_channel(
 
 
 def client_channel(options: amqp091.ConnectionOptions | None = None) -> tuple[Any, Any]:
+    """An open client, and its channel 1."""
     client = client_in(State.OPEN, options)
     channel = client.open_channel(1)
     client.receive(octets("channel.open-ok"), 0.0)
@@ -35,10 +39,12 @@ def client_channel(options: amqp091.ConnectionOptions | None = None) -> tuple[An
 
 
 def publish(body: bytes = b"body", channel: int = 1, **fields: Any) -> bytes:
+    """The frames of a message that a client publishes."""
     return amqp091.BasicMessage(amqp091.BasicPublish(channel=channel, **fields), None, body).encode()
 
 
 def deliver(tag: int, body: bytes = b"body", channel: int = 1, consumer: str = "c") -> bytes:
+    """The frames of a message that a server delivers."""
     deliver = amqp091.BasicDeliver(
         channel=channel, consumer_tag=consumer, delivery_tag=tag, exchange="", routing_key="q"
     )
@@ -46,6 +52,7 @@ def deliver(tag: int, body: bytes = b"body", channel: int = 1, consumer: str = "
 
 
 def consuming(prefetch: int = 0, shared: bool = False, no_ack: bool = False) -> tuple[Pair, Any, Any]:
+    """A pair, and the two views of a channel on which the client consumes."""
     pair = Pair()
     ours, theirs = pair.channel()
     if prefetch:
@@ -58,6 +65,7 @@ def consuming(prefetch: int = 0, shared: bool = False, no_ack: bool = False) -> 
 
 
 def transactional() -> tuple[Pair, Any, Any]:
+    """`consuming`, in a transaction."""
     pair, ours, theirs = consuming()
     ours.call(amqp091.TxSelect)
     pair.run()

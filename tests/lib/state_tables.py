@@ -17,7 +17,7 @@ def arrows(role: Any, *tables: Mapping[Any, Any]) -> list[tuple[Any, Any]]:
 
 
 def reachable(start: Any, arrows: Iterable[tuple[Any, Any]]) -> set[Any]:
-    """The states that arrows lead to from the first one, which is one of them."""
+    """The states that are reachable from `start`, which is one of them."""
     arrows = list(arrows)
     reached, edge = {start}, {start}
     while edge:

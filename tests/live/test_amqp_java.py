@@ -26,11 +26,11 @@ PATIENCE = 120.0
 @pytest.fixture(scope="module")
 def classes(tmp_path_factory: pytest.TempPathFactory) -> str:
     """The class path."""
-    needs = (
-        "RabbitMQ's client for Java, Qpid JMS and protonj2 (mvn -f tests/live/amqp-java/pom.xml "
-        "dependency:copy-dependencies -DoutputDirectory=DIR; WIREFMT_AMQP_JAVA=DIR)"
+    how = (
+        "mvn -f tests/live/amqp-java/pom.xml dependency:copy-dependencies -DoutputDirectory=DIR; WIREFMT_AMQP_JAVA=DIR"
     )
-    return class_path(JARS, PROGRAMS, tmp_path_factory.mktemp("classes"), needs)
+    name = "RabbitMQ's client for Java, Qpid JMS and protonj2"
+    return class_path(JARS, PROGRAMS, tmp_path_factory.mktemp("classes"), name, how)
 
 
 async def said(classes: str, program: str, *ports: int) -> list[str]:

@@ -26,12 +26,9 @@ JARS = os.environ.get("WIREFMT_ARTEMIS", "")
 
 @pytest.fixture(scope="module")
 def port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
-    needs = (
-        "ActiveMQ Artemis (mvn -f tests/live/artemis/pom.xml dependency:copy-dependencies "
-        "-DoutputDirectory=DIR; WIREFMT_ARTEMIS=DIR)"
-    )
+    how = "mvn -f tests/live/artemis/pom.xml dependency:copy-dependencies -DoutputDirectory=DIR; WIREFMT_ARTEMIS=DIR"
     folder = tmp_path_factory.mktemp("artemis")
-    path = class_path(JARS, Path(__file__).parent / "artemis", folder, needs)
+    path = class_path(JARS, Path(__file__).parent / "artemis", folder, "ActiveMQ Artemis", how)
     command = ["java", "-XX:TieredStopAtLevel=1", "-cp", path, "Artemis", "0", str(folder)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
         try:

@@ -79,11 +79,9 @@ def see(version: int, *command: str) -> None:
 @pytest.fixture(scope="module")
 def hivemq(tmp_path_factory: pytest.TempPathFactory) -> str:
     """A class path with HiveMQ's client and the program."""
-    needs = (
-        "HiveMQ's client for Java (mvn -f tests/live/hivemq/pom.xml dependency:copy-dependencies "
-        "-DoutputDirectory=DIR; WIREFMT_HIVEMQ=DIR)"
-    )
-    return class_path(JARS, Path(__file__).parent / "hivemq", tmp_path_factory.mktemp("classes"), needs)
+    how = "mvn -f tests/live/hivemq/pom.xml dependency:copy-dependencies -DoutputDirectory=DIR; WIREFMT_HIVEMQ=DIR"
+    sources = Path(__file__).parent / "hivemq"
+    return class_path(JARS, sources, tmp_path_factory.mktemp("classes"), "HiveMQ's client for Java", how)
 
 
 @pytest.mark.parametrize("version", [4, 5])

@@ -90,8 +90,8 @@ def stop(process: subprocess.Popen[bytes]) -> None:
 @pytest.fixture(scope="module")
 def classes(tmp_path_factory: pytest.TempPathFactory) -> str:
     """A class path with the real code and our programs."""
-    needs = "RocketMQ (WIREFMT_ROCKETMQ, see tests/README.md)"
-    return class_path(JARS, SOURCES, tmp_path_factory.mktemp("classes"), needs)
+    how = "WIREFMT_ROCKETMQ, see tests/README.md"
+    return class_path(JARS, SOURCES, tmp_path_factory.mktemp("classes"), "RocketMQ", how)
 
 
 @pytest.fixture(scope="module")

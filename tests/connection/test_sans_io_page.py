@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from lib.loopback import HOST, run
+from lib.needs import imported
 from lib.pages import examples
 from wirefmt import mqtt
 from wirefmt.broker.mqtt import Broker
@@ -34,7 +35,7 @@ def test_the_example_without_a_transport_runs(capsys: pytest.CaptureFixture[str]
 @pytest.fixture(params=list(DRIVERS))
 def driver(request: pytest.FixtureRequest) -> str:
     if request.param == "trio":
-        pytest.importorskip("trio", reason="needs trio (pip install trio)")
+        imported("trio")
     return DRIVERS[request.param]
 
 
@@ -133,7 +134,7 @@ def test_a_driver_whose_server_goes_away(driver: str, leave: Callable[[mqtt.Peer
 
 def test_trio_reads_only_while_there_is_room() -> None:
     """Messages of 3.1.1 whose bytes together exceed what a connection keeps while the host decides."""
-    trio = pytest.importorskip("trio", reason="needs trio (pip install trio)")
+    trio = imported("trio")
     names: dict[str, Any] = {}
     exec(compile(DRIVERS["trio"].rpartition("trio.run(")[0], PAGE, "exec"), names)
     count, payload = 100, bytes(10_000)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 #: Packages whose name is not that of their module.
-PACKAGES = {"paho": "paho-mqtt", "proton": "python-qpid-proton"}
+PACKAGES = {"aio_pika": "aio-pika", "paho": "paho-mqtt", "proton": "python-qpid-proton"}
 
 
 def imported(module: str) -> Any:

@@ -19,6 +19,7 @@ import pytest
 
 from lib.crossing import BODY, CASES, NOT_SET, NOW, UNREPORTED, Case, Refused, Untried
 from lib.loopback import HOST, PATIENCE
+from lib.needs import imported
 from lib.rabbitmq import PASSWORD, USER, rabbitmq4
 from wirefmt import broker, convert
 from wirefmt.broker.routing import Limits
@@ -119,14 +120,14 @@ def decode_field(encoded: bytes, offset: int) -> tuple[Any, int]:
 
 @contextmanager
 def pika_channel(place: Place) -> Iterator[Any]:
-    pika = pytest.importorskip("pika", reason="needs pika (pip install pika)")
+    pika = imported("pika")
     with pika.BlockingConnection(pika.URLParameters(f"amqp://{USER}:{PASSWORD}@{HOST}:{place.amqp}/")) as connection:
         yield connection.channel()
 
 
 def publish_pika(place: Place, cases: list[Case]) -> set[str]:
     """Publish with confirms. Returns the names of the cases that the broker refused."""
-    pika = pytest.importorskip("pika", reason="needs pika (pip install pika)")
+    pika = imported("pika")
     refused = set()
     for case in cases:
         try:
@@ -274,7 +275,7 @@ class Encoded:
 
 @contextmanager
 def proton_connection(place: Place) -> Iterator[Any]:
-    pytest.importorskip("proton", reason="needs python-qpid-proton (pip install python-qpid-proton)")
+    imported("proton")
     from proton.utils import BlockingConnection
 
     url = f"amqp://{USER}:{PASSWORD}@{HOST}:{place.amqp10}"
@@ -358,7 +359,7 @@ def decode_proton(octets: bytes) -> Said:
 
 @contextmanager
 def paho_client(place: Place, subscribe: str = "") -> Iterator[tuple[Any, queue.Queue[Any]]]:
-    mqtt = pytest.importorskip("paho.mqtt.client", reason="needs paho-mqtt (pip install paho-mqtt)")
+    mqtt = imported("paho.mqtt.client")
     ready: queue.Queue[Any] = queue.Queue()
     got: queue.Queue[Any] = queue.Queue()
     client = mqtt.Client(mqtt.CallbackAPIVersion.VERSION2, protocol=mqtt.MQTTv5)

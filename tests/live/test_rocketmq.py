@@ -24,6 +24,7 @@ import pytest
 
 from lib.java import class_path
 from lib.loopback import OPENSSL, certificate, run, until
+from lib.needs import imported
 from lib.paths import ROOT
 from lib.rocketmq_sql import example
 from wirefmt import rocketmq
@@ -177,7 +178,7 @@ def test_servers_take_our_frames(servers: Servers, form: Any) -> None:
 @pytest.mark.parametrize("form", ["JSON", "ROCKETMQ"])
 def test_a_real_client(servers: Servers, form: str, tmp_path: Path) -> None:
     """All that a real client and real servers say is read, and adds up."""
-    pa = pytest.importorskip("pyarrow", reason="needs pyarrow (pip install pyarrow)")
+    pa = imported("pyarrow")
     from wirefmt.capture import read
 
     dumpcap = shutil.which("dumpcap")

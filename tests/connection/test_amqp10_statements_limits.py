@@ -6,13 +6,7 @@ import pytest
 
 from lib.amqp10_pair import PLENTY, Pair, frames, kinds, message, of
 from wirefmt import amqp10
-from wirefmt.amqp10 import (
-    Attaching,
-    ConnectionOptions,
-    Incoming,
-    LinkDetached,
-    SessionEnded,
-)
+from wirefmt.amqp10 import Attaching, ConnectionOptions, Incoming, LinkDetached, SessionEnded
 from wirefmt.connection import WindowOpened
 from wirefmt.errors import LocalProtocolError
 

@@ -8,12 +8,7 @@ import pytest
 
 from lib.amqp10_pair import HEADER, PLENTY, SASL_HEADER, frames
 from wirefmt import amqp10
-from wirefmt.amqp10 import (
-    ClientConnection,
-    Login,
-    ServerConnection,
-    State,
-)
+from wirefmt.amqp10 import ClientConnection, Login, ServerConnection, State
 from wirefmt.connection import Connected, Disconnected
 from wirefmt.connection.sasl import Anonymous, External, Plain, Scram, ScramCredentials
 from wirefmt.errors import LocalProtocolError

@@ -6,10 +6,7 @@ import pytest
 
 from lib.amqp10_pair import Pair, frames, kinds, message, of
 from wirefmt import amqp10
-from wirefmt.amqp10 import (
-    Attaching,
-    ConnectionOptions,
-)
+from wirefmt.amqp10 import Attaching, ConnectionOptions
 from wirefmt.errors import LocalProtocolError
 
 

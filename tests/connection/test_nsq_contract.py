@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
+from lib.driven import check_idle
 from lib.needs import imported
 from wirefmt import nsq
-from wirefmt.connection import Acknowledged, Connected, Connection, Disconnected, StartTls, WindowOpened
+from wirefmt.connection import Acknowledged, Connected, Disconnected, StartTls, WindowOpened
 from wirefmt.connection.carriers import Deflate
 from wirefmt.errors import DecodeError, LocalProtocolError, RemoteProtocolError
 from wirefmt.nsq.spec import ServerOptions
@@ -58,11 +59,7 @@ def message_id(number: int) -> bytes:
 
 
 def test_both_roles_keep_the_contract() -> None:
-    connections: list[Connection] = list(pair())
-    for connection in connections:
-        assert connection.wants_read
-        assert not connection.should_close
-        assert (connection.undecided, connection.pending_bytes, connection.trailing_data) == (0, 0, b"")
+    check_idle(*pair())
 
 
 # ---- negotiation

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from lib.captures import captures_of
-from lib.tshark import lines_of, rows_of, same, where_from
+from lib.tshark import lines_of, rows_of, same, sizes_of, where_from
 
 pytest.importorskip("pyarrow", reason="needs pyarrow (pip install pyarrow)")
 
@@ -169,13 +169,8 @@ def test_frames_agree(row: dict[str, Any]) -> None:
 
 @each_capture
 def test_every_octet_is_in_one_row(row: dict[str, Any]) -> None:
-    streams = defaultdict(list)
-    for r in rows_of(row):
-        streams[r["flow_id"], r["direction"]].append(r)
-    for rows in streams.values():
-        first = min(r["byte_offset"] for r in rows)
-        end = max(r["byte_offset"] + r["wire_size"] for r in rows)
-        assert sum(r["wire_size"] for r in rows) >= end - first
+    for sizes, extent in sizes_of(rows_of(row)):
+        assert sizes >= extent
 
 
 @each_capture

@@ -370,7 +370,7 @@ def test_elements_that_take_no_octets_are_limited() -> None:
 
 
 def test_elements_that_take_no_octets_are_one_object() -> None:
-    """Ten octets of a peer say a million empty lists: they take the memory of a tuple, not of a million lists."""
+    """Ten octets encode an array of a million empty lists. It takes the memory of a tuple, not of a million lists."""
     array = amqp10.decode_value(bytes.fromhex("f0 00000005 000f4240 45"))
     tracemalloc.start()
     try:

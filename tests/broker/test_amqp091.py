@@ -1,4 +1,4 @@
-"""The AMQP 0.9.1 broker in memory: exchanges, queues and their arguments, as the specification and RabbitMQ have them."""
+"""The AMQP 0.9.1 broker in memory: exchanges, queues and their arguments, as in the specification and RabbitMQ."""
 
 from __future__ import annotations
 
@@ -333,7 +333,7 @@ def test_queues_are_bounded() -> None:
 
 
 async def opened_by_hand(port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    """A connection with channel 1, whose bytes the test writes itself."""
+    """An open connection with channel 1, whose bytes the test writes."""
     reader, writer = await asyncio.open_connection(HOST, port)
     opening = amqp091.ConnectionOpen(virtual_host="/").encode() + amqp091.ChannelOpen(channel=1).encode()
     for octets, last in (
@@ -353,7 +353,7 @@ async def opened_by_hand(port: int) -> tuple[asyncio.StreamReader, asyncio.Strea
 
 
 async def answers(reader: asyncio.StreamReader, last: type[Any]) -> list[Any]:
-    """What the broker says, up to a method."""
+    """Read the broker's frames up to a method. Returns them."""
     assembler, said = amqp091.Assembler(side="server"), list[Any]()
     while not said or type(said[-1]) is not last:
         octets = await reader.read(65536)
@@ -404,7 +404,7 @@ def test_what_a_client_sends_right_before_it_closes_the_connection_needs_no_answ
 
 
 def test_a_message_before_tx_select_is_not_of_the_transaction() -> None:
-    """4.7, 1.9.2.1: methods of a channel take effect in their order, also if they come in one read."""
+    """4.7, 1.9.2.1: methods of a channel take effect in their order, even if they arrive in one read."""
 
     async def test() -> None:
         broker = Broker()
@@ -425,8 +425,8 @@ def test_a_message_before_tx_select_is_not_of_the_transaction() -> None:
 
 
 def test_a_message_before_confirm_select_has_no_confirm() -> None:
-    """The first message after confirm.select has the number 1 (RabbitMQ), also if others came before it in the same read. What
-    was published before and cannot be routed is returned."""
+    """The first message after confirm.select has the number 1 (RabbitMQ), even if others came before it in the same read. An
+    unroutable message from before is returned."""
 
     async def test() -> None:
         broker = Broker()
@@ -462,7 +462,7 @@ def test_a_message_before_confirm_select_has_no_confirm() -> None:
     ],
 )
 def test_messages_of_a_transaction_have_a_limit(limits: Limits, bodies: list[bytes]) -> None:
-    """The channel is closed, and what the transaction held is free again."""
+    """The channel is closed, and the messages of the transaction no longer count."""
 
     async def test() -> None:
         broker = Broker(limits=limits)
@@ -473,7 +473,7 @@ def test_messages_of_a_transaction_have_a_limit(limits: Limits, bodies: list[byt
             writer.write(amqp091.TxSelect(channel=1).encode())
             for octets in bodies[:-1]:
                 writer.write(by_hand("q", octets))
-            writer.write(amqp091.BasicQos(channel=1).encode())  # all before it has been taken
+            writer.write(amqp091.BasicQos(channel=1).encode())  # the broker has handled everything before it
             await answers(reader, amqp091.BasicQosOk)
             assert router.bytes >= sum(map(len, bodies[:-1]))
             writer.write(by_hand("q", bodies[-1]))
@@ -492,7 +492,7 @@ def test_messages_of_a_transaction_have_a_limit(limits: Limits, bodies: list[byt
             writer.write(by_hand("q", b"x") + amqp091.BasicQos(channel=1).encode())
             await answers(reader, amqp091.BasicQosOk)
             assert router.bytes > in_queue
-            writer.close()  # the transaction goes with its connection
+            writer.close()  # the transaction ends with its connection
             await until(lambda: router.bytes == in_queue)
         broker.close()
 
@@ -500,7 +500,7 @@ def test_messages_of_a_transaction_have_a_limit(limits: Limits, bodies: list[byt
 
 
 async def in_one_read(port: int, octets: bytes, last: type[Any]) -> list[Any]:
-    """What the broker says to bytes that it reads together, on a channel of their own."""
+    """Send bytes in one write on a new connection. Returns the broker's frames up to a method."""
     reader, writer = await opened_by_hand(port)
     writer.write(octets)
     said = await answers(reader, last)
@@ -514,7 +514,7 @@ def given(routing_key: str, octets: bytes, **properties: Any) -> bytes:
 
 
 def test_messages_of_one_read_keep_what_is_their_own() -> None:
-    """Messages that are read together go together only as far as they have the same destinations, priority and time."""
+    """Messages of one read are routed together only if they have the same destinations, priority and expiration."""
 
     async def test() -> None:
         broker = Broker()
@@ -547,7 +547,7 @@ def test_messages_of_one_read_keep_what_is_their_own() -> None:
 
 @pytest.mark.parametrize("wrong", [{"expiration": "soon"}, {"user_id": "ann"}, {"headers": {"CC": 5}}])
 def test_a_message_that_is_refused_among_others(wrong: dict[str, Any]) -> None:
-    """Those before it are published, it closes the channel, and those behind it are not published."""
+    """The messages before it are published. It closes the channel, so the messages after it are not."""
 
     async def test() -> None:
         broker = Broker()
@@ -564,7 +564,7 @@ def test_a_message_that_is_refused_among_others(wrong: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("limits", [Limits(queue_messages=3), Limits(queue_bytes=1000), Limits(bytes=1000)])
 def test_messages_of_one_read_for_which_there_is_no_room(limits: Limits) -> None:
-    """As many as there is room for are taken, the others are refused."""
+    """The broker accepts as many messages as there is room for, and refuses the others."""
 
     async def test() -> None:
         broker = Broker(limits=limits)
@@ -586,7 +586,7 @@ def test_messages_of_one_read_for_which_there_is_no_room(limits: Limits) -> None
 
 @pytest.mark.parametrize("no_ack", [True, False])
 def test_consumers_get_messages_of_one_read_in_turn(no_ack: bool) -> None:
-    """RabbitMQ: in turn, whatever the publisher sends together; nobody gets more than its prefetch."""
+    """RabbitMQ: consumers take turns, even for messages of one write. None gets more than its prefetch."""
 
     async def test() -> None:
         broker = Broker()
@@ -619,7 +619,7 @@ def test_consumers_get_messages_of_one_read_in_turn(no_ack: bool) -> None:
 
 
 def test_a_consumer_that_falls_behind_gets_everything_in_order() -> None:
-    """Messages wait in the queue, in the connection and in the transport, and none is lost or changes its place."""
+    """Messages wait in the queue, in the connection and in the transport. None is lost or reordered."""
 
     async def test() -> None:
         broker = Broker()
@@ -654,7 +654,7 @@ PROPERTIES = [
 
 
 def test_a_queued_message_does_not_keep_what_was_read_with_it() -> None:
-    """`Limits` count the bytes of messages: one must not cost more than its own."""
+    """`Limits` count the bytes of messages. A message must not take more memory than its own bytes."""
 
     async def test() -> None:
         broker = Broker()

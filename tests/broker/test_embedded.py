@@ -1,4 +1,4 @@
-"""All six protocols in one broker: listeners, users, views, reset. Clients are ours where nothing else is said."""
+"""All six protocols in one broker: listeners, users, views, reset. Clients are our own unless stated otherwise."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ def test_reset_drops_the_state_of_every_protocol() -> None:
 
 @pytest.mark.parametrize("subscribed", [False, True])
 def test_a_topic_shows_what_amqp_clients_publish(subscribed: bool) -> None:
-    """Each message is there once, whether a subscription or a queue matches or not."""
+    """A view has each message once, with or without a matching subscription or queue."""
 
     async def test() -> None:
         async with (
@@ -186,7 +186,7 @@ def test_a_topic_shows_what_amqp_clients_publish(subscribed: bool) -> None:
 @pytest.mark.parametrize("version", [4, 5])
 @pytest.mark.parametrize("qos", [0, 1, 2])
 def test_a_full_queue_of_amqp_refuses_for_itself(version: Any, qos: Any) -> None:
-    """RabbitMQ: the other queues and the subscribers get the message, it is retained, and its publisher receives 0x97 (5.0)."""
+    """RabbitMQ: the other queues and the subscribers get the message. It is retained. Its publisher receives 0x97 (5.0)."""
 
     async def test() -> None:
         async with (
@@ -282,14 +282,14 @@ def test_both_amqps_on_one_port() -> None:
                 assert {c.protocol for c in b.clients} == {"amqp", "amqp10"}
             reader, writer = await asyncio.open_connection(HOST, port)
             writer.write(b"GET / HT")
-            assert await reader.read() == b"AMQP\0\0\x09\x01"  # 4.2.2: the header that is spoken
+            assert await reader.read() == b"AMQP\0\0\x09\x01"  # 4.2.2: the header of the supported version
             writer.close()
 
     run(test())
 
 
 def test_clients_of_the_shared_port_count_before_their_header() -> None:
-    """Two clients: one without a header and one with AMQP 0.9.1. The third is closed; when one leaves there is room again."""
+    """There is room for two clients. The third is disconnected; when one of the two leaves, there is room again."""
 
     async def test() -> None:
         b = await both_amqps(connections=2)
@@ -351,7 +351,7 @@ def test_a_client_of_the_shared_port_that_sends_no_header_is_dropped(monkeypatch
 
 
 def test_nsqlookupd_drops_clients_that_say_nothing() -> None:
-    """Its limit is that of the listeners, and nothing of it is left when the broker is closed."""
+    """It has the limit of the listeners. When the broker is closed, none of its connections is left."""
 
     async def test() -> None:
         async with Broker(ports={"nsq": 0, "nsqlookupd": 0}, connections=1) as b:
@@ -401,7 +401,7 @@ def test_tls_and_websockets(tmp_path: Path) -> None:
 @pytest.mark.skipif(OPENSSL is None, reason="needs openssl (apt install openssl)")
 @pytest.mark.parametrize("tapped", [False, True])
 def test_a_message_for_many_reaches_them_by_every_way(tmp_path: Path, tapped: bool) -> None:
-    """Plain and over TLS and WebSocket, with a tap or without, before, during and after a fault, singly and several at once."""
+    """Plain, over TLS and over WebSocket; with and without a tap; before, during and after a fault; one client and several."""
     server, client_tls = certificate(tmp_path)
 
     async def test() -> None:
@@ -440,7 +440,7 @@ def test_a_message_for_many_reaches_them_by_every_way(tmp_path: Path, tapped: bo
 
 
 class Counting(aio.Tap):
-    """Counts the bytes of both directions, and turns one byte into another."""
+    """Counts the bytes of both directions, and replaces one byte by another."""
 
     made_for: ClassVar[list[Counting]] = []
 
@@ -520,7 +520,7 @@ def test_a_client_that_takes_no_bytes_is_dropped() -> None:
 
 
 def test_nothing_is_left_of_clients_that_are_gone() -> None:
-    """Clients of every protocol consume, and their transports are cut in the middle of it, again and again."""
+    """Clients of every protocol consume, and their connections break in the middle of it, repeatedly."""
 
     cut: list[int] = []
 

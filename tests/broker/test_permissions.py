@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from lib.loopback import HOST, run
+from lib.needs import imported
 from wirefmt import amqp091, amqp10, mqtt, nsq, rocketmq
 from wirefmt.broker import Broker, Options
 from wirefmt.broker.permissions import Permissions, covers
@@ -146,7 +147,7 @@ def test_amqp091() -> None:
 
 
 def test_amqp091_as_pika_sees_it() -> None:
-    pika = pytest.importorskip("pika", reason="needs pika (pip install pika)")
+    pika = imported("pika")
     from wirefmt.broker import running
 
     with running(ports={"amqp": 0}, users=USERS, permissions=TABLE) as b:

@@ -77,7 +77,7 @@ def test_checksum_of_the_specification() -> None:
 
 @pytest.mark.parametrize("kind", ["mqtt", "mqtts", "ws", "wss"])
 def test_a_session_is_read_back(tmp_path: Path, kind: str) -> None:
-    """Kinds, payload and ports; in clear text at the plain port, whatever carried it."""
+    """Kinds, payload and ports. The recording is in clear text at the plain port, with any transport."""
     if kind in ("mqtts", "wss") and OPENSSL is None:
         pytest.skip("needs openssl (apt-get install openssl)")
     server_tls, client_tls = certificate(tmp_path) if kind in ("mqtts", "wss") else (None, None)
@@ -108,8 +108,8 @@ def test_a_session_is_read_back(tmp_path: Path, kind: str) -> None:
 
 @pytest.mark.skipif(TSHARK is None, reason="needs tshark (apt-get install tshark)")
 def test_tshark_finds_no_fault(tmp_path: Path) -> None:
-    """Checksums are good, no segment is missing, out of order or repeated, and the last octet is there: a large payload goes
-    in several packets, in IPv4 and in IPv6."""
+    """A large payload is in several packets, of IPv4 and IPv6. Checksums are correct, and no segment is missing, out of order or
+    repeated."""
     payload = bytes(range(256)) * 1000
     hosts = [HOST]
     with contextlib.suppress(OSError), socket.create_server(("::1", 0), family=socket.AF_INET6):
@@ -143,7 +143,7 @@ def test_tshark_finds_no_fault(tmp_path: Path) -> None:
 
 
 def test_plaintext_ports_that_meet_stay_apart(tmp_path: Path) -> None:
-    """Two clients can have one port, of two ports of the server that are one in the recording."""
+    """Two clients can have the same port if they use two ports of the server that are one port in the recording."""
     with recorded(tmp_path) as (recorder, path):
 
         async def main() -> None:
@@ -185,7 +185,7 @@ def test_sequence_numbers_wrap(tmp_path: Path) -> None:
 
 
 def test_nsq_that_goes_over_to_tls(tmp_path: Path) -> None:
-    """What was said after the change is recorded in clear, in a stream of its own."""
+    """The bytes after the change to TLS are recorded in clear text, in a separate stream."""
     if OPENSSL is None:
         pytest.skip("needs openssl (apt-get install openssl)")
     server_tls, client_tls = certificate(tmp_path)
@@ -228,7 +228,7 @@ asyncio.run(main())
 
 
 def test_what_a_killed_process_has_recorded_is_read(tmp_path: Path) -> None:
-    """Every block that was written is read back; a kill in the middle of a write cuts the last one."""
+    """Every block that was written is read back. A kill in the middle of a write truncates the last one."""
     path = tmp_path / "killed.pcapng"
     with subprocess.Popen([sys.executable, "-c", WRITER, str(path)], stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
@@ -255,7 +255,7 @@ def test_a_full_disk_ends_the_recording_at_a_whole_block(tmp_path: Path) -> None
 
 
 def test_memory_is_bounded(tmp_path: Path) -> None:
-    """However much is said in one step, no more than this is kept, and one packet."""
+    """The recording keeps at most this much and one packet, even if one step has more."""
     with recorded(tmp_path) as (recorder, _):
 
         async def main() -> None:

@@ -37,6 +37,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lib.captures import row_of
+from lib.loopback import wait_for
 from lib.paths import DATA, ROOT
 from lib.wire import Tcp, connack, connect, packet, pcap, publish, string
 
@@ -786,13 +787,6 @@ def test_a_file_that_is_given_up_leaves_nothing_and_no_traceback(fmt, tmp_path, 
     gc.collect()
     assert unraisable == []
     assert list(tmp_path.iterdir()) == []
-
-
-def wait_for(condition: Any) -> None:
-    deadline = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 def test_help_is_quick_and_complete(wirefmt):

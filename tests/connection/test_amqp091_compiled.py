@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from lib.amqp091_driven import Pair, client_in, octets, server_in
+from lib.amqp091_channel import client_channel
+from lib.amqp091_driven import Pair, octets, server_in
 from wirefmt import amqp091
 from wirefmt.amqp091._codec import Tags
 from wirefmt.amqp091.states import State
@@ -20,14 +21,6 @@ OPTIONS = amqp091.ConnectionOptions
 
 def frames(data: bytes) -> list[Any]:
     return amqp091.Assembler(frame_max=0).feed(data)
-
-
-def client_channel(options: amqp091.ConnectionOptions | None = None) -> tuple[Any, Any]:
-    client = client_in(State.OPEN, options)
-    channel = client.open_channel(1)
-    client.receive(octets("channel.open-ok"), 0.0)
-    client.data_to_send()
-    return client, channel
 
 
 @pytest.mark.parametrize("seed", range(30))

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from lib.paths import ROOT
+from lib.pages import examples, output_of
 
-PAGE = ROOT / "docs" / "amqp091-asyncio.md"
-BLOCKS = re.findall(r"^```python\n(.*?)^```", PAGE.read_text(), re.M | re.S)
+PAGE = "amqp091-asyncio.md"
+BLOCKS = examples(PAGE)
 
 
 def test_there_are_examples() -> None:
@@ -21,7 +18,4 @@ def test_there_are_examples() -> None:
 
 @pytest.mark.parametrize("block", BLOCKS, ids=range(len(BLOCKS)))
 def test_examples_run(block: str, tmp_path: Path) -> None:
-    told = subprocess.run(
-        [sys.executable, "-W", "always", "-c", block], cwd=tmp_path, capture_output=True, text=True, check=False
-    )
-    assert (told.returncode, told.stderr) == (0, "")
+    output_of(block, tmp_path)

@@ -9,6 +9,7 @@ import pytest
 
 from lib.amqp091_driven import HEADER as HEADER_OCTETS
 from lib.amqp091_driven import METHODS, channel_in, client_in, connection_in, method, moved, octets, server_in
+from lib.state_tables import arrows, reachable
 from wirefmt import amqp091
 from wirefmt.amqp091 import spec
 from wirefmt.amqp091.channel import NAME_OF
@@ -70,16 +71,7 @@ def test_the_kinds_are_the_methods_of_the_specification() -> None:
 @pytest.mark.parametrize("role", Role)
 def test_every_state_can_be_reached(role: Role) -> None:
     states = {state for whose, state in MEANINGS if whose is role}
-    reached, edge = {State.IDLE}, {State.IDLE}
-    while edge:
-        edge = {
-            after
-            for table in (RECEIVES, SENDS)
-            for (whose, state, _), after in table.items()
-            if whose is role and state in edge and isinstance(after, State)
-        } - reached
-        reached |= edge
-    assert reached == states
+    assert reachable(State.IDLE, arrows(role, RECEIVES, SENDS)) == states
 
 
 def frame(role: Role, kind: str) -> bytes:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -50,10 +52,16 @@ def url(server: amqp10.Server, scheme: str = "amqp", user: str = "") -> str:
     return f"{scheme}://{user}{HOST}:{server.port}"
 
 
+@contextlib.asynccontextmanager
+async def sending(broker: Any = None) -> AsyncIterator[tuple[amqp10.Client, Any]]:
+    """A client of a server with this broker, and its sender to the queue `a`."""
+    async with await started(broker) as server, amqp10.connect(url(server)) as client:
+        yield client, await client.sender("/queues/a")
+
+
 def test_send_and_receive() -> None:
     async def test() -> None:
-        async with await started() as server, amqp10.connect(url(server)) as client:
-            sender = await client.sender("/queues/a")
+        async with sending() as (client, sender):
             assert await sender.send(message("first")) == amqp10.Accepted()
             assert await sender.send(message("settled"), settled=True) is None
             outcomes = await asyncio.gather(*(sender.post(message(str(n))) for n in range(1000)))
@@ -67,8 +75,7 @@ def test_send_and_receive() -> None:
 def test_every_answer() -> None:
     async def test() -> None:
         broker = Broker()
-        async with await started(broker) as server, amqp10.connect(url(server)) as client:
-            sender = await client.sender("/queues/a")
+        async with sending(broker) as (client, sender):
             receiver = await client.receiver("/queues/a", settle="manual", credit=1)
             queue = broker.queue("a")
             await sender.send(message("m"))
@@ -134,8 +141,7 @@ def test_the_anonymous_terminus_and_dynamic_nodes() -> None:
 
 def test_credit_and_drain() -> None:
     async def test() -> None:
-        async with await started() as server, amqp10.connect(url(server)) as client:
-            sender = await client.sender("/queues/a")
+        async with sending() as (client, sender):
             for n in range(3):
                 await sender.send(message(str(n)))
             receiver = await client.receiver("/queues/a", credit=0)
@@ -155,8 +161,7 @@ def test_credit_and_drain() -> None:
 def test_large_messages_in_parts() -> None:
     async def test() -> None:
         broker = Broker()
-        async with await started(broker) as server, amqp10.connect(url(server)) as client:
-            sender = await client.sender("/queues/a")
+        async with sending(broker) as (client, sender):
             large = amqp10.Message(body=bytes(3_000_000)).encode()
             parts = (large[at : at + 100_000] for at in range(0, len(large), 100_000))
             assert await sender.stream(parts) == amqp10.Accepted()
@@ -188,8 +193,7 @@ def test_transactions() -> None:
     async def test() -> None:
         broker = Broker()
         queue = broker.queue("a")
-        async with await started(broker) as server, amqp10.connect(url(server)) as client:
-            sender = await client.sender("/queues/a")
+        async with sending(broker) as (client, sender):
             async with client.transaction() as transaction:
                 state = await sender.send(message("1"), transaction=transaction)
                 assert state.outcome == amqp10.Accepted()
@@ -221,13 +225,13 @@ def test_transactions() -> None:
     run(test())
 
 
-@pytest.mark.parametrize("wished", [None, "copy", "move"])
-def test_a_source_says_that_its_messages_are_consumed(wished: str | None) -> None:
-    """2.6.3, 3.5.3: the source that answers has the distribution mode that there is, whatever was wished."""
+@pytest.mark.parametrize("requested", [None, "copy", "move"])
+def test_a_source_says_that_its_messages_are_consumed(requested: str | None) -> None:
+    """2.6.3, 3.5.3: the source of the answer has the distribution mode that is in effect, whatever the client requested."""
 
     async def test() -> None:
         async with await started() as server, amqp10.connect(url(server)) as client:
-            receiver = await client.receiver(amqp10.Source(address="/queues/a", distribution_mode=wished))
+            receiver = await client.receiver(amqp10.Source(address="/queues/a", distribution_mode=requested))
             assert receiver.link.source.distribution_mode == "move"
 
     run(test())
@@ -242,14 +246,13 @@ def test_a_source_says_that_its_messages_are_consumed(wished: str | None) -> Non
     ],
 )
 def test_messages_of_a_transaction_have_a_limit(limits: Limits, sizes: list[int]) -> None:
-    """One too much is rejected. The transaction may commit without it. What it holds counts until then, and no longer."""
+    """A message beyond the limit is rejected, and the transaction may commit without it. Its messages count until it ends."""
 
     async def test() -> None:
         router = Router(limits)
         broker = Broker(router=router)
         queue = broker.queue("a")
-        async with await started(broker) as server, amqp10.connect(url(server)) as client:
-            sender = await client.sender("/queues/a")
+        async with sending(broker) as (client, sender):
             for commits in (False, True):
                 try:
                     async with client.transaction() as transaction:
@@ -265,21 +268,20 @@ def test_messages_of_a_transaction_have_a_limit(limits: Limits, sizes: list[int]
             assert queue.count == len(sizes) - 1
             assert router.bytes == queue.bytes
             async with client.transaction() as transaction:
-                with pytest.raises(Refused, match="amqp:resource-limit-exceeded"):  # the queue is full, too
+                with pytest.raises(Refused, match="amqp:resource-limit-exceeded"):  # the queue is full as well
                     await sender.send(message("x" * sizes[-1]), transaction=transaction)
 
     run(test())
 
 
 def test_settled_messages_of_a_transaction_that_is_too_large_do_not_commit() -> None:
-    """4.3: nobody can be told about the message, so the discharge is rejected with a transaction error."""
+    """4.3: a settled message has no outcome to report, so the discharge is rejected with a transaction error."""
 
     async def test() -> None:
         router = Router(Limits(queue_messages=2))
         broker = Broker(router=router)
         queue = broker.queue("a")
-        async with await started(broker) as server, amqp10.connect(url(server)) as client:
-            sender = await client.sender("/queues/a")
+        async with sending(broker) as (client, sender):
 
             async def send(transaction: amqp10.Transaction) -> None:
                 for _ in range(3):
@@ -293,13 +295,12 @@ def test_settled_messages_of_a_transaction_that_is_too_large_do_not_commit() -> 
 
 
 def test_a_transaction_commits_as_a_whole_or_not_at_all() -> None:
-    """4.3: a queue that refuses what is too much has no room for all messages of the transaction when it commits."""
+    """4.3: the queue refuses messages beyond its limit, so it has no room for the whole transaction when it commits."""
 
     async def test() -> None:
         router = Router()
         queue = router.make_queue("a", arguments={"x-max-length": 3, "x-overflow": "reject-publish"})
-        async with await started(Broker(router=router)) as server, amqp10.connect(url(server)) as client:
-            sender = await client.sender("/queues/a")
+        async with sending(Broker(router=router)) as (client, sender):
 
             async def send(transaction: amqp10.Transaction) -> None:
                 for n in range(3):
@@ -318,14 +319,13 @@ def test_a_transaction_commits_as_a_whole_or_not_at_all() -> None:
 
 
 def test_deliveries_that_a_transaction_retires_have_a_limit() -> None:
-    """A receiver that takes ever more of them in one transaction is detached; the transaction cannot commit."""
+    """A receiver that retires more than the limit in one transaction is detached. The transaction cannot commit."""
 
     async def test() -> None:
         router = Router(Limits(queue_messages=3))
         broker = Broker(router=router)
         queue = broker.queue("a")
-        async with await started(broker) as server, amqp10.connect(url(server)) as client:
-            sender = await client.sender("/queues/a")
+        async with sending(broker) as (client, sender):
             receiver = await client.receiver("/queues/a", settle="manual")
 
             async def accept(transaction: amqp10.Transaction) -> None:
@@ -349,8 +349,7 @@ def test_a_coordinator_that_goes_takes_its_transactions_along() -> None:
     async def test() -> None:
         router = Router()
         broker = Broker(router=router)
-        async with await started(broker) as server, amqp10.connect(url(server)) as client:
-            sender = await client.sender("/queues/a")
+        async with sending(broker) as (client, sender):
             controller = await client.sender(amqp10.Coordinator())
             declared = await controller.send(amqp10.Message(body=amqp10.AmqpValue(amqp10.Declare())), settled=False)
             state = amqp10.TransactionalState(txn_id=declared.txn_id)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
-from pathlib import Path
-
 import pytest
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "amqp10-asyncio.md"
-BLOCKS = re.findall(r"^```python\n(.*?)^```", PAGE.read_text(), re.M | re.S)
+from lib.pages import examples
+
+PAGE = "amqp10-asyncio.md"
+BLOCKS = examples(PAGE)
 
 
 def test_there_are_examples() -> None:
@@ -17,4 +16,4 @@ def test_there_are_examples() -> None:
 
 @pytest.mark.parametrize("block", BLOCKS, ids=range(len(BLOCKS)))
 def test_examples_run(block: str) -> None:
-    exec(compile(block, str(PAGE), "exec"), {})
+    exec(compile(block, PAGE, "exec"), {})

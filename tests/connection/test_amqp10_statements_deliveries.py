@@ -1,4 +1,7 @@
-"""What parts 2 and 3 of AMQP 1.0 say about transfers, settlement and resuming (2.6.11 to 2.7.7, 3.4), each with its section."""
+"""Statements of AMQP 1.0, parts 2 and 3, on transfers, settlement and resuming (2.6.11 to 2.7.7, 3.4).
+
+Test names begin with the section.
+"""
 
 from __future__ import annotations
 
@@ -186,7 +189,7 @@ def test_2_7_3_max_message_size() -> None:
     assert sender.credit == 100
     sender.send(message(bytes(900)))
     pair.carry()
-    sender.max_message_size = 0  # as a peer that does not care
+    sender.max_message_size = 0  # as in a peer without the limit
     sender.send(message(bytes(1200)))
     _, (gone,) = pair.carry()
     assert gone.error.condition == "amqp:link:message-size-exceeded"
@@ -277,7 +280,7 @@ def test_2_7_5_the_mode_of_one_delivery() -> None:
 def test_2_6_12_the_sender_settles_what_the_receiver_has_only_decided() -> None:
     pair = Pair()
     ours, _ = pair.session()
-    sender, _ = pair.sender(ours)  # mode first
+    sender, _ = pair.sender(ours)  # receiver-settle-mode first
     handle = sender.send(message())
     answer = amqp10.Disposition(role=True, first=0, settled=False, state=amqp10.Released())
     (event,) = pair.tell(answer, to=pair.client)
@@ -373,7 +376,7 @@ def test_2_6_12_the_sender_may_settle_unasked() -> None:
 
 
 def resumable(rcv_settle_mode: int = 0) -> tuple[Pair, Any, Any, Any, Any]:
-    """A pair with a link whose ends both have a Terminus."""
+    """A pair with a link. Both ends have a Terminus."""
     pair = Pair()
     ours, _ = pair.session()
     outgoing, incoming = Terminus("l", "sender"), Terminus("l", "receiver")
@@ -385,7 +388,7 @@ def resumable(rcv_settle_mode: int = 0) -> tuple[Pair, Any, Any, Any, Any]:
 def again(
     outgoing: Terminus, incoming: Terminus, rcv_settle_mode: int = 0
 ) -> tuple[Pair, Any, Any, list[Any], list[Any]]:
-    """Another connection on which the link is resumed."""
+    """A new connection on which the link is resumed."""
     pair = Pair(accept=False)
     ours, _ = pair.session(next_outgoing_id=100)
     sender = ours.sender("l", "q", terminus=outgoing, rcv_settle_mode=rcv_settle_mode)
@@ -398,7 +401,7 @@ def again(
 
 
 def cut(pair: Pair) -> tuple[list[Any], list[Any]]:
-    """The connection breaks; bytes between the two are lost."""
+    """Break the connection. The bytes between client and server are lost."""
     pair.client.data_to_send()
     pair.server.data_to_send()
     return pair.client.receive_eof(1.0), pair.server.receive_eof(1.0)
@@ -446,14 +449,14 @@ def test_2_6_13_what_the_host_still_has_goes_on_without_coming_again() -> None:
 
 @pytest.mark.parametrize("arrives", [True, False])
 def test_2_6_13_exactly_once_over_a_break(arrives: bool) -> None:
-    """The receiver has decided; the break comes before or after the sender has heard of it."""
+    """The receiver has decided. The connection breaks before or after the sender receives the outcome."""
     pair, sender, _, outgoing, incoming = resumable(rcv_settle_mode=1)
     handle = sender.send(message())
     _, (delivery,) = pair.carry()
     pair.server.accept(delivery)
     if arrives:
         events = pair.client.receive(pair.server.data_to_send(), 0.0)
-        assert of(events, Acknowledged)[0].handle is handle  # what it says is lost
+        assert of(events, Acknowledged)[0].handle is handle  # the answer of the client is lost
     cut(pair)
     assert incoming.incoming == {delivery.delivery_tag: amqp10.Accepted()}
     pair, sender, receiver, mine, theirs = again(outgoing, incoming, rcv_settle_mode=1)
@@ -520,7 +523,7 @@ def test_2_6_13_a_terminus_is_a_value() -> None:
     outgoing, incoming = Terminus.restore(outgoing.snapshot()), Terminus.restore(incoming.snapshot())
     cut(pair)
     pair, _, _, mine, theirs = again(outgoing, incoming, rcv_settle_mode=1)
-    # after a crash the host has none of them: those that it has not decided come again
+    # after a crash the host has no deliveries: those without an outcome are sent again
     assert [delivery.message for delivery in of(theirs, Incoming)] == [message(b"1"), message(b"2")]
     assert len(of(mine, Acknowledged)) == 1
 
@@ -584,7 +587,7 @@ def test_2_7_3_an_unsettled_map_that_does_not_fit() -> None:
 
 
 def test_2_7_3_after_an_incomplete_map_only_resumed_deliveries_may_come() -> None:
-    """The receiver that has sent the map detaches with an error."""
+    """The receiver, which has sent the map, detaches with an error."""
     incoming = Terminus("l", "receiver", established=True)
     for n in range(40):
         incoming.incoming[b"%032d" % n] = None

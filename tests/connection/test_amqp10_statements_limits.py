@@ -1,4 +1,4 @@
-"""What the host of an AMQP 1.0 connection may rely on beside the specification: limits, order, pauses."""
+"""Guarantees of AMQP 1.0 connections for their host, beyond the specification: limits, order, pauses."""
 
 from __future__ import annotations
 
@@ -6,13 +6,7 @@ import pytest
 
 from lib.amqp10_pair import PLENTY, Pair, frames, kinds, message, of
 from wirefmt import amqp10
-from wirefmt.amqp10 import (
-    Attaching,
-    ConnectionOptions,
-    Incoming,
-    LinkDetached,
-    SessionEnded,
-)
+from wirefmt.amqp10 import Attaching, ConnectionOptions, Incoming, LinkDetached, SessionEnded
 from wirefmt.connection import WindowOpened
 from wirefmt.errors import LocalProtocolError
 
@@ -39,7 +33,7 @@ def test_calls_after_the_end_raise() -> None:
     ):
         with pytest.raises(LocalProtocolError):
             call()
-    pair.server.accept(delivery)  # the host may not have seen the end yet
+    pair.server.accept(delivery)  # the host may not know of the end yet
     assert pair.client.data_to_send() == pair.server.data_to_send() == b""
 
 
@@ -160,7 +154,7 @@ def test_an_end_names_the_handles() -> None:
 
 
 def test_2_8_7_a_delivery_tag_may_be_empty() -> None:
-    """Artemis gives none to messages that are settled."""
+    """Artemis sends settled messages with an empty tag."""
     pair = Pair()
     ours, _ = pair.session()
     pair.sender(ours)
@@ -171,7 +165,7 @@ def test_2_8_7_a_delivery_tag_may_be_empty() -> None:
 
 @pytest.mark.parametrize("size", [*range(440, 520), *range(900, 1020)])
 def test_a_message_takes_no_more_frames_than_it_needs(size: int) -> None:
-    """2.7.5: `more` says that the message continues; a transfer that fits into a frame exactly is the last one."""
+    """2.7.5: `more` means that the message continues. A transfer that fills a frame exactly is the last one."""
     pair = Pair(server=ConnectionOptions(idle_timeout=None, frame_size=512))
     session, _ = pair.session()
     link, _ = pair.sender(session)

@@ -1,4 +1,4 @@
-"""What part 2 of AMQP 1.0 says about links and their credit (2.6.1 to 2.6.10), each with its section."""
+"""Statements of AMQP 1.0, part 2, on links and their credit (2.6.1 to 2.6.10). Test names begin with the section."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def test_2_6_3_a_refused_link() -> None:
     assert answers[0].target is None
     assert answers[2].source is None
     events = pair.tell(*answers, to=pair.client)
-    assert kinds(events) == ["LinkDetached", "LinkDetached"]  # never announced as attached
+    assert kinds(events) == ["LinkDetached", "LinkDetached"]  # never reported as attached
     assert [event.error.condition for event in events] == ["amqp:not-found"] * 2
     pair.carry()
     assert ours.links == theirs.links == {}
@@ -203,8 +203,8 @@ def test_2_6_5_transfers_under_way_count_in_the_window_only() -> None:
     assert kinds(events) == ["LinkDetached", "Incoming"] or kinds(events) == ["Incoming", "LinkDetached"]
 
 
-def behind(sessions: tuple[Any, Any], kind: str) -> Any:
-    """A performative of the client for its handle 0, which it sends without knowing of the server's detach."""
+def late(sessions: tuple[Any, Any], kind: str) -> Any:
+    """A performative for handle 0 that the client sends before it knows of the server's detach."""
     ours, _ = sessions
     window = {
         "incoming_window": 9,
@@ -227,7 +227,7 @@ def test_2_6_5_input_for_a_link_that_was_detached_with_an_error_ends_the_session
     receiver = pair.sender(ours)[1]
     receiver.detach(ERROR)
     assert receiver.state is LinkState.ERRORED
-    (gone,) = pair.tell(behind(sessions, kind))
+    (gone,) = pair.tell(late(sessions, kind))
     detach, end = frames(pair.server.data_to_send())
     assert isinstance(gone, SessionEnded)
     assert (detach.error.condition, end.error.condition) == (ERROR.condition, "amqp:session:errant-link")
@@ -235,7 +235,7 @@ def test_2_6_5_input_for_a_link_that_was_detached_with_an_error_ends_the_session
     assert pair.server.state is State.OPENED
 
 
-def test_2_6_5_so_does_input_behind_what_broke_a_rule_of_the_link() -> None:
+def test_2_6_5_so_does_input_after_a_violation_of_the_link() -> None:
     pair = Pair()
     ours, _ = pair.session()
     pair.sender(ours, credit=1)
@@ -256,7 +256,7 @@ def test_2_6_5_the_peers_detach_is_the_answer() -> None:
     sessions = ours, theirs = pair.session()
     _, receiver = pair.sender(ours)
     receiver.detach(ERROR)
-    (gone,) = pair.tell(behind(sessions, "detach"))
+    (gone,) = pair.tell(late(sessions, "detach"))
     assert (gone.link, gone.error) == (receiver, ERROR)
     assert theirs.state is SessionState.MAPPED
     assert theirs.links == {}
@@ -270,7 +270,7 @@ def test_2_6_2_input_on_a_handle_that_both_have_detached(kind: str, error: Any) 
     pair.sender(ours)[1].detach(error)
     pair.carry()
     assert theirs.links == {}
-    (gone,) = pair.tell(behind(sessions, kind))
+    (gone,) = pair.tell(late(sessions, kind))
     assert gone.error.condition == "amqp:session:unattached-handle"
     (end,) = frames(pair.server.data_to_send())
     assert end.error == gone.error
@@ -280,23 +280,23 @@ def test_2_6_4_a_detach_without_an_error_drops_what_was_under_way() -> None:
     pair = Pair()
     sessions = ours, theirs = pair.session()
     pair.sender(ours)[1].detach()
-    assert pair.tell(behind(sessions, "flow"), behind(sessions, "transfer")) == []
+    assert pair.tell(late(sessions, "flow"), late(sessions, "transfer")) == []
     assert theirs.state is SessionState.MAPPED
-    (gone,) = pair.tell(behind(sessions, "attach"))
+    (gone,) = pair.tell(late(sessions, "attach"))
     assert gone.error.condition == "amqp:session:handle-in-use"
 
 
 @pytest.mark.parametrize("kind", ["flow", "transfer"])
 def test_2_6_3_what_follows_an_attach_that_is_refused_is_dropped(kind: str) -> None:
-    """The peer may give credit behind its attach, before it knows the answer. The link never had an endpoint that failed."""
+    """The peer may send credit after its attach, before it has the answer. The link never had an endpoint that failed."""
     pair = Pair(accept=False)
     sessions = ours, theirs = pair.session()
     ours.sender("x", "q")
     _, (asked,) = pair.carry()
     pair.server.refuse(asked, ERROR)
-    assert pair.tell(behind(sessions, kind)) == []
+    assert pair.tell(late(sessions, kind)) == []
     assert theirs.state is SessionState.MAPPED
-    pair.tell(behind(sessions, "detach"))
+    pair.tell(late(sessions, "detach"))
     assert theirs.links == {}
 
 
@@ -314,7 +314,7 @@ def test_2_6_7_the_formula_with_messages_under_way() -> None:
     for _ in range(3):
         sender.send(message(), settled=True)
     assert (sender.delivery_count, sender.credit) == (1, 2)
-    receiver.grant(4)  # the receiver has not seen the three
+    receiver.grant(4)  # the receiver has not received the three messages
     flow = pair.server.data_to_send()
     pair.client.receive(flow, 0.0)
     assert sender.credit == 1
@@ -337,7 +337,7 @@ def test_2_6_7_credit_that_is_taken_back_may_be_negative() -> None:
     with pytest.raises(LocalProtocolError, match="credit"):
         sender.send(message())
     _, events = pair.carry()
-    assert kinds(events) == ["Incoming"] * 3  # what was sent before is taken
+    assert kinds(events) == ["Incoming"] * 3  # the earlier messages are accepted
 
 
 def test_2_6_7_messages_beyond_the_credit() -> None:

@@ -1,4 +1,4 @@
-"""What part 5 of AMQP 1.0 says about SASL, each with its section."""
+"""Statements of AMQP 1.0, part 5, on SASL. Test names begin with the section."""
 
 from __future__ import annotations
 
@@ -8,12 +8,7 @@ import pytest
 
 from lib.amqp10_pair import HEADER, PLENTY, SASL_HEADER, frames
 from wirefmt import amqp10
-from wirefmt.amqp10 import (
-    ClientConnection,
-    Login,
-    ServerConnection,
-    State,
-)
+from wirefmt.amqp10 import ClientConnection, Login, ServerConnection, State
 from wirefmt.connection import Connected, Disconnected
 from wirefmt.connection.sasl import Anonymous, External, Plain, Scram, ScramCredentials
 from wirefmt.errors import LocalProtocolError

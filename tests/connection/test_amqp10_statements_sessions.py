@@ -1,4 +1,4 @@
-"""What part 2 of AMQP 1.0 says about headers, connections and sessions (2.2 to 2.5), each with its section."""
+"""Statements of AMQP 1.0, part 2, on headers, connections and sessions (2.2 to 2.5). Test names begin with the section."""
 
 from __future__ import annotations
 

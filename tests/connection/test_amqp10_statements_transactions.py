@@ -1,4 +1,4 @@
-"""What part 4 of AMQP 1.0 says about transactions, each with its section."""
+"""Statements of AMQP 1.0, part 4, on transactions. Test names begin with the section."""
 
 from __future__ import annotations
 
@@ -6,10 +6,7 @@ import pytest
 
 from lib.amqp10_pair import Pair, frames, kinds, message, of
 from wirefmt import amqp10
-from wirefmt.amqp10 import (
-    Attaching,
-    ConnectionOptions,
-)
+from wirefmt.amqp10 import Attaching, ConnectionOptions
 from wirefmt.errors import LocalProtocolError
 
 
@@ -57,7 +54,7 @@ def test_4_4_2_a_delivery_retired_in_a_transaction() -> None:
     assert event.handle is handle
 
 
-def test_4_2_and_4_3_a_coordinator_hears_nothing_that_is_settled() -> None:
+def test_4_2_and_4_3_a_coordinator_receives_no_settled_message() -> None:
     pair = Pair()
     ours, _ = pair.session()
     controller = ours.sender("txn", amqp10.Coordinator())

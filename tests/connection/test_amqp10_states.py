@@ -100,6 +100,19 @@ def test_the_performatives_are_of_their_kinds() -> None:
 # ---- the connection
 
 
+def end_in(state: State, connection: ClientConnection | ServerConnection) -> None:
+    """Close an open connection as far as the state needs it, and see that it has the state."""
+    match state:
+        case State.CLOSE_SENT:
+            connection.close()
+        case State.DISCARDING:
+            connection.close(amqp10.Error(condition="amqp:internal-error"))
+        case State.END:
+            connection.close(immediate=True)
+    connection.data_to_send()
+    assert connection.state is state
+
+
 def client_in(state: State) -> ClientConnection:
     client = ClientConnection(0.0, "c", options=PLENTY)
     match state:
@@ -115,15 +128,7 @@ def client_in(state: State) -> ClientConnection:
             client.receive(HEADER, 0.0)
         case State.OPENED | State.CLOSE_SENT | State.DISCARDING | State.END:
             client.receive(HEADER + OPEN.encode(), 0.0)
-    match state:
-        case State.CLOSE_SENT:
-            client.close()
-        case State.DISCARDING:
-            client.close(amqp10.Error(condition="amqp:internal-error"))
-        case State.END:
-            client.close(immediate=True)
-    client.data_to_send()
-    assert client.state is state
+    end_in(state, client)
     return client
 
 
@@ -139,15 +144,7 @@ def server_in(state: State) -> ServerConnection:
     match state:
         case State.OPENED | State.CLOSE_SENT | State.DISCARDING | State.END:
             server.accept(event)
-    match state:
-        case State.CLOSE_SENT:
-            server.close()
-        case State.DISCARDING:
-            server.close(amqp10.Error(condition="amqp:internal-error"))
-        case State.END:
-            server.close(immediate=True)
-    server.data_to_send()
-    assert server.state is state
+    end_in(state, server)
     return server
 
 

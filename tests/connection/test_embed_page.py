@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import inspect
 import re
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from lib.loopback import HOST, OPENSSL, certificate, run, until
-from lib.paths import ROOT
+from lib.pages import DOCS, examples, output_of
 from wirefmt import mqtt
 from wirefmt.errors import ConnectionLost, Refused
 
-PAGE = ROOT / "docs" / "embed-an-mqtt-server.md"
-BLOCKS = re.findall(r"^```python\n(.*?)^```", PAGE.read_text(), re.M | re.S)
+PAGE = "embed-an-mqtt-server.md"
+BLOCKS = examples(PAGE)
 
 
 def test_there_are_examples() -> None:
@@ -30,14 +28,11 @@ def test_examples_run(block: str, tmp_path: Path) -> None:
         if OPENSSL is None:
             pytest.skip("needs openssl (apt install openssl)")
         certificate(tmp_path)
-    told = subprocess.run(
-        [sys.executable, "-W", "always", "-c", block], cwd=tmp_path, capture_output=True, text=True, check=False
-    )
-    assert (told.returncode, told.stderr) == (0, "")
+    output_of(block, tmp_path)
 
 
 def test_the_table_of_limits_has_the_defaults() -> None:
-    rows = re.findall(r"^\| `(\w+)` \| ([\d,]+)( MiB| s|) \|", PAGE.read_text(), re.M)
+    rows = re.findall(r"^\| `(\w+)` \| ([\d,]+)( MiB| s|) \|", (DOCS / PAGE).read_text(), re.M)
     assert len(rows) == 8
     said = {name: int(number.replace(",", "")) << (20 if unit == " MiB" else 0) for name, number, unit in rows}
     assert said.pop("most") == inspect.signature(mqtt.serve).parameters["most"].default
@@ -93,7 +88,7 @@ def test_limits_before_5_0() -> None:
 
 def host() -> Any:
     names: dict[str, Any] = {}
-    exec(compile(BLOCKS[1].rpartition("asyncio.run(")[0], str(PAGE), "exec"), names)
+    exec(compile(BLOCKS[1].rpartition("asyncio.run(")[0], PAGE, "exec"), names)
     return names["Host"]()
 
 

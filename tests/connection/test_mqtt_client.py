@@ -82,6 +82,18 @@ def answer(peer: mqtt.Peer, event: Any) -> None:
             peer.grant(event)
 
 
+@contextlib.asynccontextmanager
+async def scripted(
+    script: Script, server_options: mqtt.ConnectionOptions | None = None, **client: Any
+) -> AsyncIterator[mqtt.Client]:
+    """A client of a server that does what the script says. `client`: arguments of `mqtt.connect`."""
+    async with (
+        await mqtt.serve(script, port=0, options=server_options) as server,
+        mqtt.connect(f"mqtt://{HOST}:{server.port}", **client) as connected,
+    ):
+        yield connected
+
+
 def test_asyncio_is_not_imported_with_the_codec() -> None:
     code = "import sys, wirefmt.mqtt; print('asyncio' in sys.modules); wirefmt.mqtt.connect; print('asyncio' in sys.modules)"
     said = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout
@@ -189,7 +201,7 @@ def test_urls() -> None:
 def test_publish_returns_when_acknowledged() -> None:
     async def test() -> None:
         script = Script()
-        async with await mqtt.serve(script, port=0) as server, mqtt.connect(f"mqtt://{HOST}:{server.port}") as client:
+        async with scripted(script) as client:
             publishing = asyncio.create_task(client.publish("a", qos=1))
             await until(lambda: script.of(mqtt.Publish))
             await asyncio.sleep(0.02)
@@ -210,10 +222,7 @@ def test_the_window_makes_publish_wait_and_keeps_the_order() -> None:
     async def test() -> None:
         script = Script()
         options = mqtt.ConnectionOptions(receive_maximum=2)
-        async with (
-            await mqtt.serve(script, port=0, options=options) as server,
-            mqtt.connect(f"mqtt://{HOST}:{server.port}") as client,
-        ):
+        async with scripted(script, server_options=options) as client:
             tasks = [asyncio.create_task(client.publish("a", b"%d" % n, qos=1 + n % 2)) for n in range(20)]
             for n in range(20):
                 await until(lambda n=n: len(script.of(mqtt.Publish)) > n)
@@ -231,12 +240,7 @@ def test_the_window_makes_publish_wait_and_keeps_the_order() -> None:
 def test_messages_in_flight_are_limited(version: int, given: int | None, most: int) -> None:
     async def test() -> None:
         script = Script()
-        async with (
-            await mqtt.serve(script, port=0) as server,
-            mqtt.connect(
-                f"mqtt://{HOST}:{server.port}", client_identifier="x", version=version, in_flight=given
-            ) as client,
-        ):
+        async with scripted(script, client_identifier="x", version=version, in_flight=given) as client:
             tasks = [asyncio.create_task(client.publish("a", b"%d" % n, qos=2)) for n in range(40)]
             await until(lambda: len(script.of(mqtt.Publish)) >= most)
             await asyncio.sleep(0.02)
@@ -275,10 +279,7 @@ def test_a_cancelled_call_leaves_a_usable_client(stage: str) -> None:
     async def test() -> None:
         script = Script()
         options = mqtt.ConnectionOptions(receive_maximum=1)
-        async with (
-            await mqtt.serve(script, port=0, options=options) as server,
-            mqtt.connect(f"mqtt://{HOST}:{server.port}") as client,
-        ):
+        async with scripted(script, server_options=options) as client:
             first = asyncio.create_task(client.publish("first", qos=1))
             await until(lambda: script.of(mqtt.Publish))
             call: Any
@@ -349,10 +350,7 @@ def test_cancelled_at_any_step() -> None:
 def test_messages_are_acknowledged_when_the_next_is_asked_for(version: int) -> None:
     async def test() -> None:
         script = Script(answer)
-        async with (
-            await mqtt.serve(script, port=0) as server,
-            mqtt.connect(f"mqtt://{HOST}:{server.port}", client_identifier="x", version=version) as client,
-        ):
+        async with scripted(script, client_identifier="x", version=version) as client:
             for n in range(3):
                 script.peers[0].publish("t", b"%d" % n, qos=1)
             messages = client.messages()
@@ -388,10 +386,7 @@ def test_a_program_that_fails_does_not_acknowledge() -> None:
 def test_manual_acknowledgement() -> None:
     async def test() -> None:
         script = Script(answer)
-        async with (
-            await mqtt.serve(script, port=0) as server,
-            mqtt.connect(f"mqtt://{HOST}:{server.port}", acknowledge="manual") as client,
-        ):
+        async with scripted(script, acknowledge="manual") as client:
             for n in range(3):
                 script.peers[0].publish("t", b"%d" % n, qos=1)
             messages = client.messages()
@@ -412,10 +407,7 @@ def test_manual_acknowledgement() -> None:
 def test_receive_maximum_bounds_what_waits() -> None:
     async def test() -> None:
         script = Script(answer)
-        async with (
-            await mqtt.serve(script, port=0) as server,
-            mqtt.connect(f"mqtt://{HOST}:{server.port}", options=mqtt.ConnectionOptions(receive_maximum=5)) as client,
-        ):
+        async with scripted(script, options=mqtt.ConnectionOptions(receive_maximum=5)) as client:
             peer = script.peers[0]
             for _ in range(5):
                 peer.publish("t", qos=1)
@@ -432,10 +424,7 @@ def test_a_slow_program_stops_the_reading() -> None:
 
     async def test() -> None:
         script = Script(answer)
-        async with (
-            await mqtt.serve(script, port=0) as server,
-            mqtt.connect(f"mqtt://{HOST}:{server.port}", inbox=10) as client,
-        ):
+        async with scripted(script, inbox=10) as client:
             peer, sent = script.peers[0], 0
             payload = bytes(100_000)
             while peer.ready or await settled(lambda: peer.ready):
@@ -468,10 +457,7 @@ def test_an_answer_is_read_past_a_full_inbox() -> None:
                 peer.acknowledge(event)
 
         script = Script(act)
-        async with (
-            await mqtt.serve(script, port=0) as server,
-            mqtt.connect(f"mqtt://{HOST}:{server.port}", inbox=10) as client,
-        ):
+        async with scripted(script, inbox=10) as client:
             assert await client.publish("a", qos=1) == 0
             assert client.dropped == 100
             assert len(await take(client, 100)) == 100
@@ -486,7 +472,7 @@ def test_an_answer_is_read_past_a_full_inbox() -> None:
 def test_the_end_is_raised_everywhere() -> None:
     async def test() -> None:
         script = Script()
-        async with await mqtt.serve(script, port=0) as server, mqtt.connect(f"mqtt://{HOST}:{server.port}") as client:
+        async with scripted(script) as client:
             calls = [
                 asyncio.ensure_future(each)
                 for each in (client.publish("a", qos=1), client.subscribe("a"), client.messages().__anext__())
@@ -589,12 +575,7 @@ def test_a_will_is_published_unless_the_client_is_closed(version: int) -> None:
 def test_messages_are_sent_again_in_order(version: int) -> None:
     async def test() -> None:
         script = Script()
-        async with (
-            await mqtt.serve(script, port=0) as server,
-            mqtt.connect(
-                f"mqtt://{HOST}:{server.port}", client_identifier="x", version=version, reconnect=AT_ONCE, keep_alive=0
-            ) as client,
-        ):
+        async with scripted(script, client_identifier="x", version=version, reconnect=AT_ONCE, keep_alive=0) as client:
             first = len(script.of(mqtt.Connect))
             tasks = [asyncio.create_task(client.publish("a", b"%d" % n, qos=1 + n % 2)) for n in range(6)]
             await until(lambda: len(script.of(mqtt.Publish)) == 6)
@@ -615,10 +596,7 @@ def test_a_lost_session_is_made_again() -> None:
 
     async def test() -> None:
         script = Script(lambda peer, event: answer(peer, event) if isinstance(event, mqtt.Subscribe) else None)
-        async with (
-            await mqtt.serve(script, port=0) as server,
-            mqtt.connect(f"mqtt://{HOST}:{server.port}", client_identifier="x", reconnect=AT_ONCE) as client,
-        ):
+        async with scripted(script, client_identifier="x", reconnect=AT_ONCE) as client:
             await client.subscribe("a", "b", qos=1)
             await client.subscribe("c", properties=[("subscription_identifier", 7)])
             await client.subscribe("d")
@@ -649,10 +627,7 @@ def test_messages_not_handled_come_again_once() -> None:
 
     async def test() -> None:
         script = Script(answer)
-        async with (
-            await mqtt.serve(script, port=0) as server,
-            mqtt.connect(f"mqtt://{HOST}:{server.port}", client_identifier="x", reconnect=AT_ONCE) as client,
-        ):
+        async with scripted(script, client_identifier="x", reconnect=AT_ONCE) as client:
             for n in range(5):
                 script.peers[0].publish("t", b"%d" % n, qos=2)
             messages = client.messages()
@@ -693,10 +668,7 @@ def test_requests_go_on_after_a_break_and_wait_while_there_is_no_server() -> Non
 def test_no_reconnection_after_a_final_code(code: int) -> None:
     async def test() -> None:
         script = Script(answer)
-        async with (
-            await mqtt.serve(script, port=0) as server,
-            mqtt.connect(f"mqtt://{HOST}:{server.port}", reconnect=AT_ONCE) as client,
-        ):
+        async with scripted(script, reconnect=AT_ONCE) as client:
             script.peers[0].close(code)
             with pytest.raises(Refused) as caught:
                 await take(client, 1)

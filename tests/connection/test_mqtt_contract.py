@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
+from lib.driven import check_idle
 from wirefmt import mqtt
-from wirefmt.connection import Connection, Disconnected
+from wirefmt.connection import Disconnected
 from wirefmt.errors import LocalProtocolError, RemoteProtocolError
 from wirefmt.mqtt.states import State
 
@@ -37,11 +38,7 @@ def publish(identifier: int = 1, qos: int = 1, payload: bytes = b"x", **fields: 
 
 
 def test_both_roles_keep_the_contract() -> None:
-    connections: list[Connection] = [client(), server()]
-    for connection in connections:
-        assert connection.wants_read
-        assert not connection.should_close
-        assert (connection.undecided, connection.pending_bytes, connection.trailing_data) == (0, 0, b"")
+    check_idle(client(), server())
 
 
 def test_pause_stops_between_two_packets_and_resume_goes_on() -> None:

@@ -680,20 +680,25 @@ def test_response_information_is_given_to_those_who_ask() -> None:
         assert (b"r" in pair.connack[4:]) is bool(asked)
 
 
-@statement("5 3.1.2-29")
-def test_without_problem_information_reasons_stand_in_few_packets() -> None:
-    reasons = [("reason_string", "why"), ("user_property", ("k", "v"))]
-    pair = Pair(connect=[("request_problem_information", 0)], connack=reasons)
-    assert b"why" in pair.connack
+def refuse_all(pair: Pair, reasons: list[tuple[str, Any]]) -> None:
+    """The server refuses two messages, a subscription and its removal, with 0x87 and these properties."""
     pair.client.publish("a", qos=1)
     pair.client.publish("a", qos=2)
     pair.client.subscribe([mqtt.Subscription("a")])
     pair.client.unsubscribe(["a"])
     _, (one, two, three, four) = pair.pump()
-    pair.server.acknowledge(one, 0x87, reasons)
-    pair.server.acknowledge(two, 0x87, reasons)
-    pair.server.grant(three, [0x87], reasons)
-    pair.server.grant(four, [0x87], reasons)
+    for message in (one, two):
+        pair.server.acknowledge(message, 0x87, reasons)
+    for request in (three, four):
+        pair.server.grant(request, [0x87], reasons)
+
+
+@statement("5 3.1.2-29")
+def test_without_problem_information_reasons_stand_in_few_packets() -> None:
+    reasons = [("reason_string", "why"), ("user_property", ("k", "v"))]
+    pair = Pair(connect=[("request_problem_information", 0)], connack=reasons)
+    assert b"why" in pair.connack
+    refuse_all(pair, reasons)
     answers = wire(pair.server)
     assert [type(a).__name__ for a in answers] == ["Puback", "Pubrec", "Suback", "Unsuback"]
     assert all(a.properties == () for a in answers)
@@ -718,15 +723,7 @@ def test_reasons_are_left_out_of_packets_that_would_be_too_large(room: int, left
     assert sum(name in ("reason_string", "user_property") for name, _ in accepted.properties) == (
         3 if room == 200 else left
     )
-    pair.client.publish("a", qos=1)
-    pair.client.publish("a", qos=2)
-    pair.client.subscribe([mqtt.Subscription("a")])
-    pair.client.unsubscribe(["a"])
-    _, (one, two, three, four) = pair.pump()
-    pair.server.acknowledge(one, 0x87, REASONS)
-    pair.server.acknowledge(two, 0x87, REASONS)
-    pair.server.grant(three, [0x87], REASONS)
-    pair.server.grant(four, [0x87], REASONS)
+    refuse_all(pair, REASONS)
     pair.server.close(0x8B, REASONS)
     packets = wire(pair.server)
     assert len(packets) == 5

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from lib.state_tables import arrows, reachable
 from wirefmt import mqtt
 from wirefmt.connection import Disconnected
 from wirefmt.errors import DecodeError, LocalProtocolError, RemoteProtocolError
@@ -93,16 +94,7 @@ def test_the_tables_are_complete_and_lead_somewhere() -> None:
         assert {type(value) for value in table.values()} <= {State, Outcome, Violation}
     assert set(MEANINGS) == {(role, state) for role in Role for state in State}
     for role in Role:
-        reached, edge = {State.IDLE}, {State.IDLE}
-        while edge:
-            edge = {
-                after
-                for table in (RECEIVES, SENDS)
-                for (whose, state, _), after in table.items()
-                if whose is role and state in edge and isinstance(after, State)
-            } - reached
-            reached |= edge
-        assert reached == set(State)
+        assert reachable(State.IDLE, arrows(role, RECEIVES, SENDS)) == set(State)
 
 
 def test_what_one_role_may_send_the_other_may_receive() -> None:

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from lib.loopback import OPENSSL, certificate, run, until
+from lib.needs import imported
 from wirefmt import nsq
 from wirefmt.broker.nsq import Broker, BrokerOptions
 from wirefmt.errors import ConnectionLost, LocalProtocolError, Refused
@@ -33,7 +34,7 @@ def test_what_is_published_is_consumed(
     secure: bool, features: dict[str, Any], contexts: tuple[ssl.SSLContext, ssl.SSLContext]
 ) -> None:
     if "snappy" in features:
-        pytest.importorskip("cramjam", reason="needs cramjam (pip install cramjam)")
+        imported("cramjam")
 
     async def main() -> None:
         broker = Broker()

@@ -6,8 +6,10 @@ from typing import Any
 
 import pytest
 
+from lib.driven import check_idle
+from lib.needs import imported
 from wirefmt import nsq
-from wirefmt.connection import Acknowledged, Connected, Connection, Disconnected, StartTls, WindowOpened
+from wirefmt.connection import Acknowledged, Connected, Disconnected, StartTls, WindowOpened
 from wirefmt.connection.carriers import Deflate
 from wirefmt.errors import DecodeError, LocalProtocolError, RemoteProtocolError
 from wirefmt.nsq.spec import ServerOptions
@@ -57,11 +59,7 @@ def message_id(number: int) -> bytes:
 
 
 def test_both_roles_keep_the_contract() -> None:
-    connections: list[Connection] = list(pair())
-    for connection in connections:
-        assert connection.wants_read
-        assert not connection.should_close
-        assert (connection.undecided, connection.pending_bytes, connection.trailing_data) == (0, 0, b"")
+    check_idle(*pair())
 
 
 # ---- negotiation
@@ -86,7 +84,7 @@ def test_what_identify_negotiates() -> None:
 def test_upgrades_are_switched_at_the_right_byte(tls: bool, compression: str, step: int) -> None:
     """Whatever the pieces in which bytes come; TLS is taken to change nothing here, which is what it does to bytes."""
     if compression == "snappy":
-        pytest.importorskip("cramjam", reason="needs cramjam (pip install cramjam)")
+        imported("cramjam")
     features: dict[str, bool] = {compression: True} if compression else {}
     client, server = nsq.ClientConnection(0.0), nsq.ServerConnection(0.0, nsq.ConnectionOptions(tls="offered"))
     client.send(nsq.Identify(feature_negotiation=True, tls_v1=tls, **features))

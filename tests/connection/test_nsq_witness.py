@@ -10,6 +10,7 @@ import pytest
 
 from lib.captures import unpacked_octets
 from lib.conversations import SERVER, segments
+from lib.needs import imported
 from lib.paths import DATA
 from wirefmt import nsq
 from wirefmt.connection import Disconnected
@@ -113,7 +114,7 @@ class Pair:
 @pytest.mark.parametrize("path", CAPTURES, ids=[path.name for path in CAPTURES])
 def test_no_violation_in_what_was_recorded(path: Path) -> None:
     if "snappy" in path.name:
-        pytest.importorskip("cramjam", reason="needs cramjam (pip install cramjam)")
+        imported("cramjam")
     for chunks in chunks_in(path):
         pair = Pair()
         messages = 0

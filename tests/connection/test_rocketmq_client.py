@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from lib.loopback import HOST, OPENSSL, certificate, run, until
-from lib.rocketmq_served import served
+from lib.rocketmq_served import served, watched
 from wirefmt import rocketmq
 from wirefmt.connection import Acknowledged
 from wirefmt.errors import ConnectionLost, LocalProtocolError, Refused
@@ -388,14 +388,7 @@ def test_the_broker_resets_offsets_and_asks_for_them() -> None:
                 await until(lambda: len(got) == 5)
                 (member,) = broker.consumers["G"].values()
                 body = b'{"offsetTable":{{"brokerName":"broker-a","queueId":1,"topic":"orders"}:3}}'
-                outcomes: list[Any] = []
-                handle = broker.handle
-
-                def watch(peer: Any, event: Any) -> None:
-                    outcomes.append(event)
-                    handle(peer, event)
-
-                broker.handle = watch  # type: ignore[method-assign]
+                outcomes = watched(broker)
                 member.peer.request(
                     220, ResetOffsetRequestHeader(topic=T, group="G", timestamp=0, is_force=True), body, oneway=True
                 )

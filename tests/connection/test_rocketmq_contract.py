@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
+from lib.driven import check_idle
 from lib.rocketmq_vectors import Vector, of
 from wirefmt import rocketmq
-from wirefmt.connection import Acknowledged, Connected, Connection, Disconnected
+from wirefmt.connection import Acknowledged, Connected, Disconnected
 from wirefmt.errors import DecodeError, LocalProtocolError, RemoteProtocolError
 from wirefmt.rocketmq import (
     ClientConnection,
@@ -38,11 +39,7 @@ def commands(data: bytes) -> list[RemotingCommand]:
 
 
 def test_both_roles_keep_the_contract() -> None:
-    connections: list[Connection] = list(pair())
-    for connection in connections:
-        assert connection.wants_read
-        assert not connection.should_close
-        assert (connection.undecided, connection.pending_bytes, connection.trailing_data) == (0, 0, b"")
+    check_idle(*pair())
 
 
 @pytest.mark.parametrize("back", [False, True])

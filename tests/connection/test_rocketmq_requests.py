@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from lib.loopback import run, until
-from lib.rocketmq_served import served
+from lib.rocketmq_served import served, watched
 from wirefmt import rocketmq
 from wirefmt.connection import Acknowledged
 from wirefmt.errors import LocalProtocolError, Refused
@@ -364,14 +364,7 @@ def test_a_consumer_consumes_one_message_directly() -> None:
                 assert (await asked(client, address, 309, header(nowhere))).code == 1
                 assert (await asked(client, address, 309, header("no id"))).code == 1
                 (member,) = broker.consumers["G"].values()
-                outcomes: list[Any] = []
-                handle = broker.handle
-
-                def watch(peer: Any, event: Any) -> None:
-                    outcomes.append(event)
-                    handle(peer, event)
-
-                broker.handle = watch  # type: ignore[method-assign]
+                outcomes = watched(broker)
                 member.peer.request(309, header(sent.offset_message_id), b"no message")
                 member.peer.request(309, header(sent.offset_message_id, "nobody"), b"")
                 await until(lambda: len([o for o in outcomes if isinstance(o, Acknowledged)]) == 2)

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from lib.state_tables import arrows, reachable
 from wirefmt.connection import Acknowledged, Connected, Disconnected, StartTls
 from wirefmt.errors import LocalProtocolError, RemoteProtocolError
 from wirefmt.rocketmq import ClientConnection, ConnectionOptions, RemotingCommand, ServerConnection, State
@@ -57,12 +58,8 @@ def test_the_tables_are_complete_and_lead_somewhere() -> None:
         assert sorted(map(str, table)) == sorted(map(str, ROWS))
         assert {type(value) for value in table.values()} <= {State, Outcome, Violation}
     for role in Role:
-        reached, edge = {State.IDLE}, {State.IDLE}
-        arrows = [(s, after) for table in (RECEIVES, SENDS) for (r, s, _), after in table.items() if r is role]
-        arrows += [(s, after) for r, s, _, after in CALLS if r is role]
-        while edge:
-            edge = {after for s, after in arrows if s in edge and isinstance(after, State)} - reached
-            reached |= edge
+        called = [(s, after) for r, s, _, after in CALLS if r is role and isinstance(after, State)]
+        reached = reachable(State.IDLE, [*arrows(role, RECEIVES, SENDS), *called])
         assert reached == {state for whose, state in STATES if whose is role}
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import re
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -11,13 +10,14 @@ from typing import Any
 import pytest
 
 from lib.loopback import HOST, run
-from lib.paths import ROOT
+from lib.needs import imported
+from lib.pages import examples
 from wirefmt import mqtt
 from wirefmt.broker.mqtt import Broker
 from wirefmt.connection import Disconnected
 
-PAGE = ROOT / "docs" / "sans-io.md"
-BLOCKS = re.findall(r"^```python\n(.*?)^```", PAGE.read_text(), re.M | re.S)
+PAGE = "sans-io.md"
+BLOCKS = examples(PAGE)
 DRIVERS = {"blocking": BLOCKS[0], "trio": BLOCKS[1]}
 
 
@@ -28,14 +28,14 @@ def test_there_are_two_drivers_and_an_example_without() -> None:
 
 
 def test_the_example_without_a_transport_runs(capsys: pytest.CaptureFixture[str]) -> None:
-    exec(compile(BLOCKS[2], str(PAGE), "exec"), {})
+    exec(compile(BLOCKS[2], PAGE, "exec"), {})
     assert "MQTT-3.3.1-4" in capsys.readouterr().out  # QoS 3
 
 
 @pytest.fixture(params=list(DRIVERS))
 def driver(request: pytest.FixtureRequest) -> str:
     if request.param == "trio":
-        pytest.importorskip("trio", reason="needs trio (pip install trio)")
+        imported("trio")
     return DRIVERS[request.param]
 
 
@@ -134,9 +134,9 @@ def test_a_driver_whose_server_goes_away(driver: str, leave: Callable[[mqtt.Peer
 
 def test_trio_reads_only_while_there_is_room() -> None:
     """Messages of 3.1.1 whose bytes together exceed what a connection keeps while the host decides."""
-    trio = pytest.importorskip("trio", reason="needs trio (pip install trio)")
+    trio = imported("trio")
     names: dict[str, Any] = {}
-    exec(compile(DRIVERS["trio"].rpartition("trio.run(")[0], str(PAGE), "exec"), names)
+    exec(compile(DRIVERS["trio"].rpartition("trio.run(")[0], PAGE, "exec"), names)
     count, payload = 100, bytes(10_000)
 
     async def serve(stream: Any) -> None:

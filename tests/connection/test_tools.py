@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
+from lib.needs import imported
 from wirefmt.connection.carriers import PIECE, Deflate, Plain, Snappy, WebSocket
 from wirefmt.connection.deadlines import Deadlines, Keepalive
 from wirefmt.connection.outbox import KEEP_FROM, Outbox
@@ -357,7 +358,7 @@ def test_compressed_bytes_are_read_in_pieces() -> None:
 
 
 def test_snappy_both_ways_in_any_pieces() -> None:
-    cramjam = pytest.importorskip("cramjam", reason="needs cramjam (pip install cramjam)")
+    cramjam = imported("cramjam")
     here, there = Snappy(), Snappy()
     random_ = random.Random(1)
     said, sent = b"", b""
@@ -387,7 +388,7 @@ def test_snappy_both_ways_in_any_pieces() -> None:
     ],
 )
 def test_snappy_refuses_what_is_none(data: bytes) -> None:
-    pytest.importorskip("cramjam", reason="needs cramjam (pip install cramjam)")
+    imported("cramjam")
     with pytest.raises(Malformed):
         Snappy().receive(data)
 

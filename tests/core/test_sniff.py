@@ -104,7 +104,7 @@ def test_no_buffer() -> None:
 
 @given(st.sampled_from([b"", *(opening[:12] for opening, *_ in OURS.values())]), st.binary(max_size=40))
 def test_any_bytes(head: bytes, tail: bytes) -> None:
-    """An answer is final: more bytes change only NEED_DATA, but that octets behind NSQ's magic may show that it is not NSQ."""
+    """An answer is final unless it is NEED_DATA. The exception is NSQ: octets after its magic may show that it is not NSQ."""
     said = answers(head + tail)
     names = {row.name for row in PROTOCOLS}
     for before, after in pairwise(said):

@@ -1,5 +1,4 @@
-"""AMQP 0.9.1 connections in any state, one method of each kind, and hosts that decide at random: what tests and the fuzz target
-share."""
+"""AMQP 0.9.1 connections in any state, one method of each kind, and hosts that decide at random, for tests and fuzz targets."""
 
 from __future__ import annotations
 
@@ -57,7 +56,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
 
 
 def method(name: str, channel: int | None = None, **fields: Any) -> Any:
-    """A method, or a BasicMessage of a method with content, that is legal on its own."""
+    """A method, or a BasicMessage for a method with content. It is valid by itself."""
     cls = class_of(name)
     number = (0 if name.startswith("connection.") else 1) if channel is None else channel
     made: Any = cls(channel=number, **{**ARGUMENTS.get(name, {}), **fields})  # type: ignore[call-arg]
@@ -71,7 +70,7 @@ def octets(name: str, channel: int | None = None, **fields: Any) -> bytes:
 
 
 def moved(frames: bytes, channel: int) -> bytes:
-    """One frame on another channel, whatever the constructor thinks of it."""
+    """One frame on another channel, which its constructor may not allow."""
     return frames[:1] + channel.to_bytes(2) + frames[3:]
 
 
@@ -102,7 +101,7 @@ def client_in(state: State, options: amqp091.ConnectionOptions | None = None) ->
 
 
 def server_in(
-    state: State, options: amqp091.ConnectionOptions | None = None, told: bool = True
+    state: State, options: amqp091.ConnectionOptions | None = None, capable: bool = True
 ) -> amqp091.ServerConnection:
     server = amqp091.ServerConnection(0.0, options)
     if state is State.IDLE:
@@ -114,7 +113,7 @@ def server_in(
                 ("authentication_failure_close", "connection.blocked", "consumer_cancel_notify"), True
             )
         }
-        (start_ok,) = server.receive(octets("connection.start-ok", client_properties=announced if told else {}), 0.0)
+        (start_ok,) = server.receive(octets("connection.start-ok", client_properties=announced if capable else {}), 0.0)
         if state is State.SECURING:
             server.challenge(start_ok, b"?")
         elif state is not State.DECIDING:

@@ -1,4 +1,4 @@
-"""What an AMQP 1.0 client does with any broker: `ours` is connected, `address` an empty queue."""
+"""Tests of an AMQP 1.0 client with any broker. `ours` is a connected client, `address` that of an empty queue."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ async def settled_both_ways(ours: amqp10.Client, address: str) -> None:
 
 
 async def outcomes(ours: amqp10.Client, address: str) -> Any:
-    """Release, modify, reject, accept. Returns the delivery after a failed one."""
+    """A receiver releases, modifies, rejects and accepts. Returns the delivery that came after `delivery_failed`."""
     sender = await ours.sender(address)
     receiver = await ours.receiver(address, settle="manual", credit=1)
     await sender.send(message(b"1"))
@@ -70,7 +70,7 @@ async def credit_and_drain(ours: amqp10.Client, address: str) -> None:
 
 
 async def a_message_in_parts(ours: amqp10.Client, address: str) -> None:
-    """Sent in parts, and received in parts."""
+    """The sender sends a message in parts, and the receiver gets it in parts."""
     sender = await ours.sender(address)
     large = message(bytes(1_000_000)).encode()
     parts = (large[at : at + 50_000] for at in range(0, len(large), 50_000))

@@ -1,4 +1,4 @@
-"""A client and a server of AMQP 1.0 in one process, joined by their bytes, with a host that says yes to everything."""
+"""An AMQP 1.0 client and server that exchange their bytes in one process, with a host that accepts everything."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ERROR = amqp10.Error(condition="amqp:internal-error", description="why")
 
 
 def frames(data: bytes) -> list[Any]:
-    """What bytes say, read under STRICT."""
+    """Decode the frames in `data` under STRICT."""
     return list(amqp10.Decoder().feed(data))
 
 
@@ -105,7 +105,7 @@ class Pair:
         return link, next(event.link for event in events if isinstance(event, Attaching))
 
     def tell(self, *performatives: Any, to: Any = None) -> list[Any]:
-        """Hand performatives to the server (or `to`), whatever the client knows of them; its events."""
+        """Pass performatives to the server (or `to`), independent of the client's state. Returns the events."""
         return (to or self.server).receive(b"".join(p.encode() for p in performatives), self.now)
 
 
@@ -118,5 +118,5 @@ def kinds(events: Iterable[Any]) -> list[str]:
 
 
 def of(events: Iterable[Any], kind: type[Any]) -> list[Any]:
-    """Those of one kind."""
+    """The events of one class."""
     return [event for event in events if isinstance(event, kind)]

@@ -109,7 +109,7 @@ WORDS_10: dict[str, Callable[[bytes], Word]] = {
 }  # fmt: skip
 
 
-class Reader10:
+class Reader:
     def __init__(self, octets: bytes) -> None:
         self.octets = octets
         self.at = 0
@@ -119,6 +119,8 @@ class Reader10:
         assert self.at <= len(self.octets)
         return self.octets[self.at - size : self.at]
 
+
+class Reader10(Reader):
     def value(self, field_: str = "", key: bytes | None = None) -> Node:
         start = self.at
         code = self.take(1)[0]
@@ -243,16 +245,7 @@ PROPERTIES_091 = (
 )  # fmt: skip
 
 
-class Reader091:
-    def __init__(self, octets: bytes) -> None:
-        self.octets = octets
-        self.at = 0
-
-    def take(self, size: int) -> bytes:
-        self.at += size
-        assert self.at <= len(self.octets)
-        return self.octets[self.at - size : self.at]
-
+class Reader091(Reader):
     def short(self) -> bytes:
         return self.take(self.take(1)[0])
 

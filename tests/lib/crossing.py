@@ -1,11 +1,12 @@
-"""What crosses a broker: messages as a client publishes them, and what a client of each other protocol receives.
+"""Messages that one client publishes, and what a client of each other protocol receives from the broker.
 
-The expected values are those of RabbitMQ's conversions (its published tables, and what its code does: vectors/conversions). A
-message is a dictionary of the properties that are set, in the words of its protocol:
+The expected values are those of RabbitMQ's conversions: of its published tables, and of its code (vectors/conversions). A message
+is a dictionary of the properties that are set, with the names of its protocol:
 
-- AMQP 0.9.1: pika's names. Headers are typed: ("ubyte", 200). A text alone is a longstr.
-- AMQP 1.0: the fields of header and properties; "annotations", "application_properties" and "delivery_annotations" typed as
-  above, a text alone is utf8; "body", such as ("data", b"x"); "header" and "tail", encoded, before and after the rest.
+- AMQP 0.9.1: pika's names. Headers have types: ("ubyte", 200). A plain text is a longstr.
+- AMQP 1.0: the fields of header and properties. "annotations", "application_properties" and "delivery_annotations" have types in
+  the same way; a plain text is utf8. "body" is, for example, ("data", b"x"). "header" and "tail" are encoded sections before and
+  after the others.
 - MQTT 5.0: paho's names of properties; "qos", "retain", "body".
 """
 
@@ -24,22 +25,25 @@ Said = dict[str, Any]
 
 
 class Refused:
-    """The broker refuses the message, and nothing crosses."""
+    """The broker refuses the message, and no consumer receives it."""
 
 
 class Untried:
-    """Not sent to RabbitMQ: it has no code for a value, so its session would end, or refuses the QoS."""
+    """Not sent to RabbitMQ: it would end the session because it cannot write a value, or it refuses the QoS."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """A message that `name` says, what is set, and for each target what a consumer sees beyond a message without properties.
+    """A message, and what a consumer of each target protocol receives.
 
     Attributes:
-        server: in the dialect rabbitmq-4.3, and of RabbitMQ 4.0 unless `differs` or `untried` says something else.
-        documented: where the published tables say something else.
-        differs: what RabbitMQ 4.0 does, which is older than the dialect.
-        untried: targets for which RabbitMQ 4.0 cannot take the message. The dialect drops the values.
+        name: part of the topic or routing key.
+        sets: the properties of the message.
+        server: by target, what the consumer receives beyond `PLAIN`, in the dialect rabbitmq-4.3. RabbitMQ 4.0 does the same
+            unless `differs` or `untried` has the target.
+        documented: by target, what the published tables have instead.
+        differs: by target, what RabbitMQ 4.0 does instead. It is older than the dialect.
+        untried: targets for which RabbitMQ 4.0 cannot convert the message. The dialect drops the values.
     """
 
     name: str
@@ -50,7 +54,7 @@ class Case:
     untried: tuple[str, ...] = ()
 
     def expected(self, target: str, judge: str) -> Any:
-        """judge: a dialect, or "4.0"."""
+        """What the consumer receives. `judge` is a dialect, or "4.0" for RabbitMQ 4.0."""
         if judge == "4.0" and target in self.untried:
             return Untried
         over = {"documented": self.documented, "4.0": self.differs}.get(judge, {})
@@ -63,7 +67,7 @@ class Case:
         return {**plain, **said}
 
 
-#: What a consumer sees of a message without properties.
+#: What a consumer receives of a message without properties.
 PLAIN: dict[str, Said] = {
     "amqp091": {"body": BODY},
     "amqp10": {"body": ("data", BODY), "durable": False, "first_acquirer": True, "delivery_count": 0},
@@ -123,13 +127,29 @@ ANNOTATIONS_SECTION = bytes.fromhex("005372c10902a303782d71a10176")  # x-q is v
 FOOTER_SECTION = bytes.fromhex("005378c10902a303782d66a10176")  # x-f is v
 VALUE_SECTION = bytes.fromhex("005377a10474657874")  # "text"
 
-#: As the case "basic" has it where a reply_to is not made an address: in the tables, and in RabbitMQ before 4.2.
+#: The case "basic" where the reply_to does not become an address: in the tables, and in RabbitMQ before 4.2.
 UNCHANGED_REPLY_TO = {
     "amqp10": {
         "priority": 7, "reply_to": "an swers", "user_id": b"guest", "group_id": "meter",
         "creation_time": 1_750_000_000_000, "annotations": {"x-basic-type": ("utf8", "reading")},
     }
 }  # fmt: skip
+
+
+def old_section(part: str, section: bytes, read: Said, *, documented_reads: bool = False) -> Case:
+    """An encoded section of AMQP 1.0 in a header of AMQP 0.9.1. RabbitMQ reads it and keeps the header.
+
+    The published tables do one of both. `read`: what the section says.
+    """
+    name = f"x-amqp-1.0-{part}"
+    kept = {"annotations": {name: ("binary", section)}}
+    return Case(
+        f"old-{part}",
+        {"headers": {name: ("binary", section)}},
+        {"amqp10": {**read, **kept}, "mqtt5": {}},
+        documented={"amqp10": read if documented_reads else kept},
+    )
+
 
 FROM_091 = [
     Case("plain", {}, {"amqp10": {}, "mqtt5": {}}),
@@ -187,9 +207,9 @@ FROM_091 = [
             "amqp10": {"application_properties": {"text": ("binary", b"abc"), "other": ("binary", b"\xff")}},
             "mqtt5": {},
         },
-        documented={"mqtt5": {"UserProperty": [("text", "abc")]}},  # other octets are no text
+        documented={"mqtt5": {"UserProperty": [("text", "abc")]}},  # the other is not UTF-8
     ),
-    Case("decimal", {"headers": {"d": ("decimal", (2, 150))}}, {"amqp10": {}, "mqtt5": {}},  # no type has a row for it
+    Case("decimal", {"headers": {"d": ("decimal", (2, 150))}}, {"amqp10": {}, "mqtt5": {}},  # the tables have no row for the type
          documented={"mqtt5": {"UserProperty": [("d", "1.50")]}}, untried=("amqp10", "mqtt5")),
     Case(
         "long-strings",
@@ -264,18 +284,7 @@ FROM_091 = [
             "mqtt5": {"CorrelationData": b"c-17", "UserProperty": [("x-correlation-id", "c-18")]},
         },
     ),
-    Case(
-        "old-properties",
-        {"headers": {"x-amqp-1.0-properties": ("binary", PROPERTIES_SECTION)}},
-        {
-            "amqp10": {
-                "message_id": ("utf8", "m"),
-                "annotations": {"x-amqp-1.0-properties": ("binary", PROPERTIES_SECTION)},
-            },
-            "mqtt5": {},
-        },
-        documented={"amqp10": {"message_id": ("utf8", "m")}},
-    ),
+    old_section("properties", PROPERTIES_SECTION, {"message_id": ("utf8", "m")}, documented_reads=True),
     Case(
         "old-application-properties",
         {"headers": {"x-amqp-1.0-application-properties": ("binary", APPLICATION_SECTION)}},
@@ -285,35 +294,13 @@ FROM_091 = [
         },
         documented={"amqp10": {"application_properties": {"k": ("utf8", "v")}}},
     ),
-    Case(
-        "old-app-properties",
-        {"headers": {"x-amqp-1.0-app-properties": ("binary", APPLICATION_SECTION)}},
-        {
-            "amqp10": {
-                "application_properties": {"k": ("utf8", "v")},
-                "annotations": {"x-amqp-1.0-app-properties": ("binary", APPLICATION_SECTION)},
-            },
-            "mqtt5": {},
-        },
-        documented={"amqp10": {"annotations": {"x-amqp-1.0-app-properties": ("binary", APPLICATION_SECTION)}}},
-    ),
+    old_section("app-properties", APPLICATION_SECTION, {"application_properties": {"k": ("utf8", "v")}}),
     Case(
         "old-annotations",
         {"headers": {"x-amqp-1.0-message-annotations": ("binary", ANNOTATIONS_SECTION)}},
         {"amqp10": {"annotations": {"x-q": ("utf8", "v")}}, "mqtt5": {}},
     ),
-    Case(
-        "old-footer",
-        {"headers": {"x-amqp-1.0-footer": ("binary", FOOTER_SECTION)}},
-        {
-            "amqp10": {
-                "footer": {"x-f": ("utf8", "v")},
-                "annotations": {"x-amqp-1.0-footer": ("binary", FOOTER_SECTION)},
-            },
-            "mqtt5": {},
-        },
-        documented={"amqp10": {"annotations": {"x-amqp-1.0-footer": ("binary", FOOTER_SECTION)}}},
-    ),
+    old_section("footer", FOOTER_SECTION, {"footer": {"x-f": ("utf8", "v")}}),
     Case(
         "amqp-body",
         {"type": "amqp-1.0", "body": VALUE_SECTION},
@@ -385,7 +372,7 @@ def prefixed(values: Said) -> Said:
 
 
 def identified(name: str, value: Any, amqp091: Said, correlation: bytes, **others: Any) -> Case:
-    """Both identifiers have the value."""
+    """Message-id and correlation-id have the same value."""
     return Case(
         f"identifiers-{name}",
         {"message_id": value, "correlation_id": value},
@@ -395,7 +382,7 @@ def identified(name: str, value: Any, amqp091: Said, correlation: bytes, **other
 
 
 def body(name: str, value: Any, section: bytes, documented: dict[str, Any] | None = None, tail: bytes = b"") -> Case:
-    """A body that stays encoded, with the footer."""
+    """A body that is not of data sections: AMQP 0.9.1 and MQTT get it encoded. `tail`: the sections after it."""
     return Case(
         f"body-{name}",
         {"body": value, "tail": tail},
@@ -460,7 +447,7 @@ FROM_10 = [
         {"amqp091": {"headers": SCALARS_10_IN_091}, "mqtt5": {"UserProperty": SCALARS_10_AS_TEXT}},
     ),
     Case(
-        "x-scalars",  # RabbitMQ 4 fails on a null in annotations only towards AMQP 1.0
+        "x-scalars",  # with a null, RabbitMQ 4 fails only for a consumer of AMQP 1.0
         {"annotations": prefixed(SCALARS_10)},
         {
             "amqp091": {"headers": prefixed(SCALARS_10_IN_091)},
@@ -541,7 +528,7 @@ FROM_10 = [
                 ],
             },
         },
-        documented={  # all are headers; three are also what a broker knows of a message
+        documented={  # all are headers; three are also properties
             "amqp091": {
                 "priority": 7, "delivery_mode": 2, "expiration": "600000",
                 "headers": {
@@ -705,16 +692,16 @@ FROM_MQTT = [
 
 CASES = {"amqp091": FROM_091, "amqp10": FROM_10, "mqtt5": FROM_MQTT}
 
-#: Rows of the tables that no message of these clients uses, and why.
+#: Rows of the tables that no message of these clients can use, and why.
 NOT_SET = {
-    "amqp10>amqp091 annotations-x-opt-deaths": "only a broker writes it; vectors/conversions have it",
-    "mqtt5>amqp091 dup": "DUP is of a packet that is sent again after a connection has been lost",
-    "mqtt5>amqp10 dup": "DUP is of a packet that is sent again after a connection has been lost",
+    "amqp10>amqp091 annotations-x-opt-deaths": "only a broker writes it; vectors/conversions has it",
+    "mqtt5>amqp091 dup": "a client sets DUP only on a packet that it sends again",
+    "mqtt5>amqp10 dup": "a client sets DUP only on a packet that it sends again",
     "mqtt5>amqp091 subscription-identifier": "a client must not send it [MQTT-3.3.4-6]; the broker ends the connection",
     "mqtt5>amqp10 subscription-identifier": "a client must not send it [MQTT-3.3.4-6]; the broker ends the connection",
 }
-#: Rows that not every dialect reports for what the broker has, and the case that uses them: the field is absent, a section is
-#: made of the header, the message was refused, or the connection has replaced the alias by its topic.
+#: Rows that are used but not reported in every dialect, and the case that uses each. The reasons: the field is absent, a header
+#: becomes a section, the message is refused, or the connection has replaced the alias by its topic.
 UNREPORTED = {
     "amqp091>amqp10 delivery_mode-absent": "plain",
     "amqp091>amqp10 expiration-refused": "expiration-refused",

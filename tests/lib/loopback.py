@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import Any
 
 HOST = "127.0.0.1"
-PATIENCE = 60.0  # seconds for what must come, on a busy machine
+PATIENCE = 60.0  # seconds to wait for something that must come, on a busy machine
 OPENSSL = shutil.which("openssl")
 
 
 def descriptors() -> set[str]:
-    """What this process has open beyond files that Python itself keeps; empty where /proc is not."""
+    """The open descriptors of this process. Empty without /proc."""
     found = set()
     if os.path.isdir("/proc/self/fd"):
         for name in os.listdir("/proc/self/fd"):
@@ -52,9 +52,17 @@ def run(coroutine: Coroutine[Any, Any, None], patience: float = PATIENCE) -> Non
 
 
 async def until(condition: Callable[[], Any] | Callable[[], Awaitable[Any]]) -> None:
-    """Wait until it is true."""
+    """Wait until the condition is true."""
     while not condition():
         await asyncio.sleep(0.005)
+
+
+def wait_for(condition: Callable[[], Any]) -> None:
+    """Wait until the condition is true, without an event loop."""
+    end = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < end, "the condition did not become true"
+        time.sleep(0.005)
 
 
 def certificate(folder: Path) -> tuple[ssl.SSLContext, ssl.SSLContext]:

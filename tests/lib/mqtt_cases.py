@@ -27,6 +27,16 @@ def properties(*parts: bytes) -> bytes:
 
 
 NONE = properties()
+#: Octets that are not UTF-8 as MQTT defines it ([MQTT-1.5.3-1], [MQTT-1.5.4-1]).
+BAD_STRINGS = {
+    "surrogate D800": x("61 eda080"),
+    "surrogate DFFF": x("edbfbf"),
+    "overlong": x("c080"),
+    "beyond U+10FFFF": x("f4908080"),
+    "lone continuation": x("80"),
+    "truncated": x("61 e282"),
+    "not an octet of UTF-8": x("ff"),
+}
 
 
 # ---- cases

@@ -2,29 +2,21 @@
 
 from __future__ import annotations
 
-import json
-from functools import cache
 from typing import Any
 
-from lib.paths import VECTORS
+from lib import json_vectors
 from wirefmt import nsq
 
 #: The nsqd of the vectors whose id begins with `nsq-live-small`.
 SMALL = nsq.ServerOptions(max_msg_size=100, max_body_size=200, max_req_timeout=60_000)
 
 
-@cache
 def load() -> tuple[dict[str, Any], ...]:
-    lines = (VECTORS / "nsq" / "public.jsonl").read_text(encoding="utf-8").splitlines()
-    return tuple(json.loads(line) for line in lines)
+    return json_vectors.load("nsq")
 
 
 def of_kind(*kinds: str) -> list[dict[str, Any]]:
     return [row for row in load() if row["kind"] in kinds]
-
-
-def ids(rows: list[dict[str, Any]]) -> list[str]:
-    return [row["id"] for row in rows]
 
 
 def client_octets(row: dict[str, Any]) -> bytes:

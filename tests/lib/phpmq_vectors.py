@@ -2,25 +2,17 @@
 
 from __future__ import annotations
 
-import json
-from functools import cache
 from typing import Any
 
-from lib.paths import VECTORS
+from lib import json_vectors
 
 
-@cache
 def load() -> tuple[dict[str, Any], ...]:
-    lines = (VECTORS / "phpmq" / "public.jsonl").read_text(encoding="utf-8").splitlines()
-    return tuple(json.loads(line) for line in lines)
+    return json_vectors.load("phpmq")
 
 
 def of_kind(*kinds: str) -> list[dict[str, Any]]:
     return [row for row in load() if row["kind"] in kinds]
-
-
-def ids(rows: list[dict[str, Any]]) -> list[str]:
-    return [row["id"] for row in rows]
 
 
 def packets_of(row: dict[str, Any]) -> tuple[tuple[int, bytes], ...]:

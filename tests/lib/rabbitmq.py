@@ -1,4 +1,4 @@
-"""A RabbitMQ of one's own on loopback: its own node, ports, data, cookie and epmd, all gone with the test session."""
+"""A private RabbitMQ node on loopback, with its own ports, data, cookie and epmd. All are removed after the test session."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ import pytest
 
 HOST = "127.0.0.1"
 USER = PASSWORD = "guest"
-START = 90.0  # seconds a node may take to start on a busy machine
-END = 20.0  # and to stop
+START = 90.0  # seconds that a node may take to start on a busy machine
+END = 20.0  # and seconds to stop
 PLUGINS = ("rabbitmq_amqp1_0", "rabbitmq_mqtt", "rabbitmq_web_mqtt")
 
-#: Debian's wrapper on the PATH changes to the user rabbitmq and to the system's files: the script behind it does not.
+#: Debian's wrapper in the PATH changes to the user rabbitmq and to the files of the system. The script that it calls does not.
 SCRIPTS = os.pathsep.join(
     ("/usr/lib/rabbitmq/bin", os.environ.get("PATH", ""), "/usr/local/sbin", "/opt/rabbitmq/sbin")
 )
@@ -29,13 +29,13 @@ SERVER = shutil.which("rabbitmq-server", path=SCRIPTS)
 CONTROL = shutil.which("rabbitmqctl", path=SCRIPTS)
 EPMD = shutil.which("epmd")
 
-#: A root of Debian 13 with rabbitmq-server, which is RabbitMQ 4.
+#: The root directory of a Debian 13 system with rabbitmq-server, which is RabbitMQ 4 there.
 ROOT = os.environ.get("WIREFMT_RABBITMQ4", "")
 PATH_THERE = "/usr/lib/rabbitmq/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
 def free_ports(n: int) -> list[int]:
-    """Ports of loopback that nobody has at the moment."""
+    """Loopback ports that are free at the moment."""
     with contextlib.ExitStack() as held:
         probes = [held.enter_context(socket.create_server((HOST, 0))) for _ in range(n)]
         return [int(probe.getsockname()[1]) for probe in probes]
@@ -54,17 +54,17 @@ class Broker:
     process: subprocess.Popen[bytes] | None = None
 
     def programs(self) -> tuple[str, str]:
-        """epmd and the server."""
+        """The commands of epmd and of the server."""
         assert EPMD is not None
         assert SERVER is not None
         return EPMD, SERVER
 
     def start(self) -> None:
-        """Another try if somebody takes a port first."""
+        """Start epmd and the node. Tries again if another program has taken a port."""
         epmd, server = self.programs()
         for _ in range(3):
             self.configure()
-            # in the foreground, as a child: a node that finds none starts one that outlives it
+            # in the foreground, as a child: without an epmd the node starts one, which does not end with it
             self.epmd = self.run(epmd, "-address", HOST, "-port", self.environment["ERL_EPMD_PORT"])
             self.process = self.run(server)
             if self.answers():
@@ -88,7 +88,7 @@ class Broker:
             "RABBITMQ_GENERATED_CONFIG_DIR": "config",
             "RABBITMQ_SCHEMA_DIR": "schema",
             "RABBITMQ_PLUGINS_EXPAND_DIR": "expanded",
-            "HOME": ".",  # the cookie lies there
+            "HOME": ".",  # has the cookie
         }
         loopback = "-kernel inet_dist_use_interface {127,0,0,1}"
         self.environment = {
@@ -99,7 +99,7 @@ class Broker:
             "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS": loopback,
             "RABBITMQ_CTL_ERL_ARGS": loopback,
             "ERL_EPMD_ADDRESS": HOST,
-            "ERL_EPMD_PORT": epmd_port.__str__(),
+            "ERL_EPMD_PORT": str(epmd_port),
             "detached": "1",  # the script becomes the node, instead of waiting for it
         }
         (self.folder / "rabbitmq-env.conf").write_text("")
@@ -112,7 +112,7 @@ class Broker:
             f"web_mqtt.tcp.port = {self.web_port}\n"
             "num_acceptors.tcp = 2\n"
             "disk_free_limit.absolute = 1MB\n"
-            # the last one asks back: connection.secure, sasl-challenge
+            # the last one sends a challenge: connection.secure, sasl-challenge
             "auth_mechanisms.1 = PLAIN\n"
             "auth_mechanisms.2 = AMQPLAIN\n"
             "auth_mechanisms.3 = RABBIT-CR-DEMO\n"
@@ -126,7 +126,7 @@ class Broker:
             )
 
     def answers(self) -> bool:
-        """Waits until its ports take connections; False if the node ends or takes too long."""
+        """Wait until the ports accept connections. Returns False if the node ends or takes too long."""
         end = time.monotonic() + START
         waiting = [self.port, self.mqtt_port, self.web_port]
         while waiting and self.process is not None and self.process.poll() is None and time.monotonic() < end:
@@ -138,7 +138,7 @@ class Broker:
         return not waiting
 
     def control(self, *command: str) -> str:
-        """rabbitmqctl's answer."""
+        """Run rabbitmqctl. Returns its output."""
         assert CONTROL is not None
         done = subprocess.run(
             (CONTROL, "--quiet", *command),
@@ -166,7 +166,7 @@ class Broker:
 
 
 class Rooted(Broker):
-    """A node whose programs are in another root. Its folder is there too."""
+    """A node whose programs and folder are in another root directory."""
 
     def programs(self) -> tuple[str, str]:
         return "epmd", "rabbitmq-server"
@@ -185,7 +185,7 @@ class Rooted(Broker):
 
 @contextlib.contextmanager
 def rabbitmq4() -> Iterator[Broker]:
-    """A RabbitMQ 4. Skips the test if there is none."""
+    """A node of RabbitMQ 4, stopped at the end. Skips the test if RabbitMQ 4 is not installed."""
     if not ROOT or os.geteuid() != 0:
         pytest.skip(
             "needs root, and RabbitMQ 4 in a root of Debian 13 (debootstrap --variant=minbase "

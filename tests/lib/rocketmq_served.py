@@ -27,3 +27,16 @@ async def served(ssl: Any = None, **options: Any) -> AsyncIterator[Served]:
     finally:
         broker.close()
         await server.close()
+
+
+def watched(broker: Broker) -> list[Any]:
+    """A list to which the events that the broker handles from now on are added."""
+    events: list[Any] = []
+    handle = broker.handle
+
+    def watch(peer: Any, event: Any) -> None:
+        events.append(event)
+        handle(peer, event)
+
+    broker.handle = watch  # type: ignore[method-assign]
+    return events

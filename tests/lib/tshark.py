@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+from collections import defaultdict
+from collections.abc import Iterable
 from typing import Any
 
 from lib.captures import Row, lines_in, path_of
@@ -43,3 +45,17 @@ def where_from(r: dict[str, Any]) -> dict[str, Any]:
         "src": f"{r['src_ip']}:{r['src_port']}",
         "dst": f"{r['dst_ip']}:{r['dst_port']}",
     }
+
+
+def sizes_of(rows: Iterable[dict[str, Any]]) -> list[tuple[int, int]]:
+    """For each direction of each flow: the sum of the sizes of its rows, and the octets from its first row to its last one."""
+    streams = defaultdict(list)
+    for r in rows:
+        streams[r["flow_id"], r["direction"]].append(r)
+    return [
+        (
+            sum(r["wire_size"] for r in stream),
+            max(r["byte_offset"] + r["wire_size"] for r in stream) - min(r["byte_offset"] for r in stream),
+        )
+        for stream in streams.values()
+    ]

@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from lib.needs import imported
 from wirefmt import amqp091
 from wirefmt.broker.amqp091 import Broker
 
@@ -79,7 +80,7 @@ def running() -> Iterator[Running]:
 
 @pytest.fixture
 def pika() -> Any:
-    return pytest.importorskip("pika", reason="needs pika (pip install pika)")
+    return imported("pika")
 
 
 def test_pika(pika: Any, running: Running) -> None:
@@ -215,7 +216,7 @@ def test_py_amqp(running: Running) -> None:
 
 def test_aio_pika(running: Running) -> None:
     """Topology, confirms, a return, consumers, ack, nack, reject, get, transactions, errors, and its own reconnection."""
-    aio_pika = pytest.importorskip("aio_pika", reason="needs aio-pika (pip install aio-pika)")
+    aio_pika = imported("aio_pika")
     aiormq = importlib.import_module("aiormq")
 
     async def plain() -> None:

@@ -1,4 +1,4 @@
-"""`amqp10.connect` against RabbitMQ's 1.0 plugin: links, outcomes, credit, large messages, windows, the ends of all."""
+"""`amqp10.connect` against RabbitMQ's 1.0 plugin: links, outcomes, credit, large messages, windows, and their ends."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_outcomes_of_a_receiver(rabbitmq: Broker) -> None:
 
 
 def test_credit_and_drain(rabbitmq: Broker) -> None:
-    """The plugin of 3.10 answers drain before it knows of its messages; a receiver gets them in any case."""
+    """The plugin of 3.10 answers drain before it has the messages of the queue. A receiver gets them anyway."""
 
     async def test() -> None:
         async with client(rabbitmq) as ours:

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from lib.loopback import HOST, run
+from lib.needs import imported
 from wirefmt import amqp10
 from wirefmt.broker.amqp10 import Broker, BrokerOptions
 
@@ -39,7 +40,7 @@ def with_server(client: Callable[[int, Broker], None], **arguments: Any) -> None
 
 @pytest.fixture
 def proton() -> Any:
-    return pytest.importorskip("proton", reason="needs python-qpid-proton (pip install python-qpid-proton)")
+    return imported("proton")
 
 
 def blocking(port: int, **arguments: Any) -> Any:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import os
-import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from lib.java import class_path
 from lib.loopback import HOST, run
 from wirefmt import amqp091, amqp10
 from wirefmt.broker import amqp091 as broker091
@@ -26,19 +26,11 @@ PATIENCE = 120.0
 @pytest.fixture(scope="module")
 def classes(tmp_path_factory: pytest.TempPathFactory) -> str:
     """The class path."""
-    if shutil.which("javac") is None:
-        pytest.skip("needs javac (apt install openjdk-17-jdk-headless)")
-    if not JARS:
-        pytest.skip(
-            "needs RabbitMQ's client for Java, Qpid JMS and protonj2 (mvn -f tests/live/amqp-java/pom.xml "
-            "dependency:copy-dependencies -DoutputDirectory=DIR; WIREFMT_AMQP_JAVA=DIR)"
-        )
-    folder = tmp_path_factory.mktemp("classes")
-    path = os.pathsep.join((f"{JARS}/*", str(folder)))
-    sources = [str(source) for source in PROGRAMS.glob("*.java")]
-    command = ["javac", "-encoding", "UTF-8", "-nowarn", "-cp", path, "-d", str(folder), *sources]
-    subprocess.run(command, check=True, capture_output=True)
-    return path
+    how = (
+        "mvn -f tests/live/amqp-java/pom.xml dependency:copy-dependencies -DoutputDirectory=DIR; WIREFMT_AMQP_JAVA=DIR"
+    )
+    name = "RabbitMQ's client for Java, Qpid JMS and protonj2"
+    return class_path(JARS, PROGRAMS, tmp_path_factory.mktemp("classes"), name, how)
 
 
 async def said(classes: str, program: str, *ports: int) -> list[str]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +13,7 @@ import pytest
 
 from lib import amqp10_live
 from lib.amqp10_live import body, message, take
+from lib.java import class_path
 from lib.loopback import HOST, run
 from wirefmt import amqp10
 from wirefmt.connection.sasl import Anonymous, Plain
@@ -26,17 +26,9 @@ JARS = os.environ.get("WIREFMT_ARTEMIS", "")
 
 @pytest.fixture(scope="module")
 def port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
-    if shutil.which("javac") is None:
-        pytest.skip("needs javac (apt install openjdk-17-jdk-headless)")
-    if not JARS:
-        pytest.skip(
-            "needs ActiveMQ Artemis (mvn -f tests/live/artemis/pom.xml dependency:copy-dependencies "
-            "-DoutputDirectory=DIR; WIREFMT_ARTEMIS=DIR)"
-        )
+    how = "mvn -f tests/live/artemis/pom.xml dependency:copy-dependencies -DoutputDirectory=DIR; WIREFMT_ARTEMIS=DIR"
     folder = tmp_path_factory.mktemp("artemis")
-    path = os.pathsep.join((f"{JARS}/*", str(folder)))
-    source = str(Path(__file__).parent / "artemis" / "Artemis.java")
-    subprocess.run(["javac", "-nowarn", "-cp", path, "-d", str(folder), source], check=True, capture_output=True)
+    path = class_path(JARS, Path(__file__).parent / "artemis", folder, "ActiveMQ Artemis", how)
     command = ["java", "-XX:TieredStopAtLevel=1", "-cp", path, "Artemis", "0", str(folder)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
         try:

@@ -1,5 +1,7 @@
-"""What paho (MQTT 5.0), pika (AMQP 0.9.1) and proton (AMQP 1.0) publish, the others consume: all six directions, and every row of
-the conversion tables. `lib/crossing.py` has the messages and what is expected."""
+"""Messages between paho (MQTT 5.0), pika (AMQP 0.9.1) and proton (AMQP 1.0) through a broker, in all six directions.
+
+The messages use every row of the conversion tables. `lib/crossing.py` has the messages and the expected values.
+"""
 
 from __future__ import annotations
 
@@ -17,10 +19,12 @@ import pytest
 
 from lib.crossing import BODY, CASES, NOT_SET, NOW, UNREPORTED, Case, Refused, Untried
 from lib.loopback import HOST, PATIENCE
+from lib.needs import imported
 from lib.rabbitmq import PASSWORD, USER, rabbitmq4
 from wirefmt import broker, convert
 from wirefmt.broker.routing import Limits
 from wirefmt.convert.dialects import DIALECTS, tables_of
+from wirefmt.convert.vocabulary import TYPES
 from wirefmt.mqtt import ConnectionOptions
 
 pytestmark = pytest.mark.live
@@ -46,7 +50,7 @@ def routing_key(source: str, case: Case) -> str:
 
 
 def name_of(key: str) -> str:
-    """The case of a topic or routing key."""
+    """The name of the case with this topic or routing key."""
     return key.replace("/", ".").partition(".")[2]
 
 
@@ -61,7 +65,7 @@ OF_CODE = {code.encode(): name for name, (code, _) in FORMATS.items()}
 
 
 def encode_field(pieces: list[bytes], value: Any) -> int:
-    """In place of pika's own, which knows no small numbers."""
+    """Replaces pika's encoder, which cannot write all integer types."""
     import pika.data
 
     kind, value = ("longstr", value) if isinstance(value, str) else value
@@ -83,7 +87,7 @@ def encode_field(pieces: list[bytes], value: Any) -> int:
 
 
 def decode_field(encoded: bytes, offset: int) -> tuple[Any, int]:
-    """In place of pika's own, which does not tell the types."""
+    """Replaces pika's decoder, which does not return the types."""
     import pika.data
 
     kind = OF_CODE[encoded[offset : offset + 1]]
@@ -108,7 +112,7 @@ def decode_field(encoded: bytes, offset: int) -> tuple[Any, int]:
     octets = encoded[offset:end]
     if kind == "longstr":
         try:
-            return octets.decode(), end  # a text alone is a longstr
+            return octets.decode(), end  # a plain text is a longstr
         except UnicodeDecodeError:
             pass
     return (kind, octets), end
@@ -116,14 +120,14 @@ def decode_field(encoded: bytes, offset: int) -> tuple[Any, int]:
 
 @contextmanager
 def pika_channel(place: Place) -> Iterator[Any]:
-    pika = pytest.importorskip("pika", reason="needs pika (pip install pika)")
+    pika = imported("pika")
     with pika.BlockingConnection(pika.URLParameters(f"amqp://{USER}:{PASSWORD}@{HOST}:{place.amqp}/")) as connection:
         yield connection.channel()
 
 
 def publish_pika(place: Place, cases: list[Case]) -> set[str]:
     """Publish with confirms. Returns the names of the cases that the broker refused."""
-    pika = pytest.importorskip("pika", reason="needs pika (pip install pika)")
+    pika = imported("pika")
     refused = set()
     for case in cases:
         try:
@@ -150,7 +154,7 @@ def consume_pika(place: Place, source: str) -> Iterator[Callable[[], tuple[str, 
                 method, properties, octets = next(
                     channel.consume("for pika", auto_ack=True, inactivity_timeout=PATIENCE)
                 )
-            assert method is not None, "nothing came"
+            assert method is not None, "no message came"
             said = {name: value for name, value in vars(properties).items() if value is not None}
             if said.get("timestamp", 0) > time.time() - 3600:
                 said["timestamp"] = NOW
@@ -163,6 +167,8 @@ def consume_pika(place: Place, source: str) -> Iterator[Callable[[], tuple[str, 
 
 # ---- proton, AMQP 1.0
 
+# Part 3, 3.2.1 and 3.2.4: the fields in their order. They and the descriptors are written out here, because the test reads with
+# them what the broker writes: taken from the package, an error in its tables would not show.
 HEADER = ["durable", "priority", "ttl", "first_acquirer", "delivery_count"]
 PROPERTIES = [
     "message_id",
@@ -179,7 +185,7 @@ PROPERTIES = [
     "group_sequence",
     "reply_to_group_id",
 ]
-#: proton's names, where they are others.
+#: proton's names, where they differ.
 PROTON = {"message_id": "id", "to": "address", "absolute_expiry_time": "expiry_time"}
 SECTIONS = {
     0x70: "header", 0x71: "delivery_annotations", 0x72: "annotations", 0x73: "properties", 0x74: "application_properties",
@@ -189,7 +195,7 @@ MAPS = ("delivery_annotations", "annotations", "application_properties", "footer
 
 
 def proton_type(kind: str) -> Any:
-    """The class of values of a type of AMQP 1.0. (A ulong and a timestamp are also ints: the class is compared, no more.)"""
+    """The Python class of a type of AMQP 1.0. `type(value)` must be this class: a ulong and a timestamp are also ints."""
     import proton
 
     return {
@@ -198,32 +204,8 @@ def proton_type(kind: str) -> Any:
     }.get(kind) or getattr(proton, kind)  # fmt: skip
 
 
-KINDS = [
-    "null",
-    "boolean",
-    "ubyte",
-    "ushort",
-    "uint",
-    "ulong",
-    "byte",
-    "short",
-    "int",
-    "long",
-    "float",
-    "double",
-    "decimal32",
-    "decimal64",
-    "decimal128",
-    "char",
-    "timestamp",
-    "uuid",
-    "binary",
-    "utf8",
-    "symbol",
-    "list",
-    "map",
-    "array",
-]
+#: Types of AMQP 1.0 that have a class in proton.
+KINDS = [kind for kind in TYPES["amqp10"] if kind not in ("", "described")]
 
 
 def to_proton(value: Any) -> Any:
@@ -279,7 +261,7 @@ def encode_proton(case: Case) -> bytes:
 
 
 class Encoded:
-    """A message that a sender of proton sends as it is."""
+    """Encoded octets that a sender of proton can send as a message."""
 
     def __init__(self, octets: bytes) -> None:
         self.octets = octets
@@ -293,7 +275,7 @@ class Encoded:
 
 @contextmanager
 def proton_connection(place: Place) -> Iterator[Any]:
-    pytest.importorskip("proton", reason="needs python-qpid-proton (pip install python-qpid-proton)")
+    imported("proton")
     from proton.utils import BlockingConnection
 
     url = f"amqp://{USER}:{PASSWORD}@{HOST}:{place.amqp10}"
@@ -320,7 +302,10 @@ def publish_proton(place: Place, cases: list[Case]) -> set[str]:
 
 @contextmanager
 def consume_proton(place: Place, source: str) -> Iterator[Callable[[], tuple[str, Said]]]:
-    with pika_channel(place) as channel, proton_connection(place) as connection:  # AMQP 1.0 itself cannot bind
+    with (
+        pika_channel(place) as channel,
+        proton_connection(place) as connection,
+    ):  # AMQP 1.0 has no operation to bind a queue
         channel.queue_declare("for-proton")
         channel.queue_bind("for-proton", "amq.topic", f"from-{source}.#")
         receiver = connection.create_receiver("/queues/for-proton", credit=1)
@@ -345,7 +330,7 @@ def consume_proton(place: Place, source: str) -> Iterator[Callable[[], tuple[str
 
 
 def decode_proton(octets: bytes) -> Said:
-    """The sections of a message, read by proton's codec."""
+    """The sections of a message, decoded by proton."""
     import proton
 
     said: Said = {}
@@ -374,7 +359,7 @@ def decode_proton(octets: bytes) -> Said:
 
 @contextmanager
 def paho_client(place: Place, subscribe: str = "") -> Iterator[tuple[Any, queue.Queue[Any]]]:
-    mqtt = pytest.importorskip("paho.mqtt.client", reason="needs paho-mqtt (pip install paho-mqtt)")
+    mqtt = imported("paho.mqtt.client")
     ready: queue.Queue[Any] = queue.Queue()
     got: queue.Queue[Any] = queue.Queue()
     client = mqtt.Client(mqtt.CallbackAPIVersion.VERSION2, protocol=mqtt.MQTTv5)
@@ -421,7 +406,7 @@ def consume_paho(place: Place, source: str) -> Iterator[Callable[[], tuple[str, 
                 attribute = name.replace(" ", "")
                 if hasattr(message.properties, attribute):
                     said[attribute] = getattr(message.properties, attribute)
-            if 0 < said.get("MessageExpiryInterval", 0) <= 600:  # less what it has waited
+            if 0 < said.get("MessageExpiryInterval", 0) <= 600:  # minus the time in the queue
                 said["MessageExpiryInterval"] = 600
             return name_of(message.topic), said
 
@@ -436,7 +421,7 @@ DIRECTIONS = [(source, target) for source in CASES for target in CASES if source
 
 
 def crossed(place: Place, source: str, target: str, judge: str) -> dict[str, tuple[Any, Any]]:
-    """Send all cases. Returns those in which what came is not what is expected: both."""
+    """Publish all cases. Returns, by name, what was received and what was expected, for the cases in which the two differ."""
     expected = {case.name: case.expected(target, judge) for case in CASES[source]}
     cases = [case for case in CASES[source] if expected[case.name] is not Untried]
     with CONSUME[target](place, source) as receive:
@@ -467,7 +452,7 @@ def test_messages_cross(source: str, target: str, judge: str) -> None:
 
 @pytest.mark.parametrize("source", CASES)
 def test_a_message_comes_to_all_protocols_at_once(source: str) -> None:
-    """To its own one, too."""
+    """The protocol of the publisher is one of them."""
     with embedded("documented") as (place, _), ExitStack() as stack:
         consumers = {target: stack.enter_context(consume(place, source)) for target, consume in CONSUME.items()}
         PUBLISH[source](place, CASES[source][:1])
@@ -476,7 +461,7 @@ def test_a_message_comes_to_all_protocols_at_once(source: str) -> None:
 
 
 def test_rabbitmq_4_agrees() -> None:
-    """The judge: it is an older server than the dialect, and the cases say where it differs."""
+    """RabbitMQ 4 confirms the expected values. It is older than the dialect; the cases list the differences."""
     with rabbitmq4() as node:
         place = Place(node.port, node.port, node.mqtt_port)
         for source, target in DIRECTIONS:
@@ -486,7 +471,7 @@ def test_rabbitmq_4_agrees() -> None:
 @pytest.mark.parametrize("dialect", ["documented", "rabbitmq-4.3"])
 @pytest.mark.parametrize("source", CASES)
 def test_the_cases_have_every_row_of_the_tables(source: str, dialect: str) -> None:
-    """A row is a property, or a type of one, with its condition. What is published uses all rows but those that cannot be set."""
+    """A row is a property or one of its types, with a condition. The messages use every row that a client can use."""
     with embedded(dialect) as (place, b), pika_channel(place) as channel:
         channel.queue_declare("all")
         channel.queue_bind("all", "amq.topic", f"from-{source}.#")
@@ -508,5 +493,5 @@ def test_the_cases_have_every_row_of_the_tables(source: str, dialect: str) -> No
         name = f"{table.source}>{table.target}"
         rows |= {f"{name} {row.id}" for row in table.fields} | {f"{name} types/{row.id}" for row in table.types}
     assert sorted(rows - used - NOT_SET.keys() - UNREPORTED.keys()) == []
-    assert sorted(used & NOT_SET.keys()) == [], "these can be set"
+    assert sorted(used & NOT_SET.keys()) == [], "a message uses these rows"
     assert {case for row, case in UNREPORTED.items() if row.startswith(source)} <= {case.name for case in CASES[source]}

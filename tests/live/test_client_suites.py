@@ -1,6 +1,6 @@
 """Clients' own test suites, unchanged, against the broker in memory.
 
-`suites/*.toml` says of each suite what runs, and which tests do not pass and why; `suites/fetch.py` fetches the suites.
+The tables `suites/*.toml` say which tests of a suite run, and which do not pass and why. `suites/fetch.py` fetches the suites.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ pytestmark = pytest.mark.live
 SUITES = Path(__file__).resolve().parent / "suites"
 SPECS = {path.stem: tomllib.loads(path.read_text()) for path in sorted(SUITES.glob("*.toml"))}
 FETCHED = os.environ.get("WIREFMT_SUITES")
-#: Which suites run, separated by commas, and their slow tests with them. "all": all.
+#: The suites that run, separated by commas, with their slow tests. "all": all suites.
 ASKED = os.environ.get("SUITES", "")
-#: Some of these tests allow a millisecond: what fails is tried again, and has failed if it fails every time.
+#: Some of these tests have time limits of a millisecond. A test that fails is tried again, and fails if every try fails.
 TRIES = 3
-#: A network and mounts of its own, and the end of all its processes with the first one.
+#: A separate network and separate mounts. All processes end with the first one.
 UNSHARE = ["unshare", "--map-root-user", "--net", "--mount", "--fork", "--pid", "--kill-child"]
 
 
@@ -39,7 +39,7 @@ def runs(name: str) -> bool:
 
 
 def folder(name: str) -> Path | None:
-    """Where the suite is; None: it cannot be had. A checkout must have the program whose hash the table says."""
+    """The folder of the suite, or None if it is not available. In a checkout the program must have the hash of the table."""
     source = SPECS[name]["source"]
     if "checkout" not in source:
         return Path(FETCHED, name) if FETCHED and Path(FETCHED, name).exists() else None
@@ -52,7 +52,7 @@ def folder(name: str) -> Path | None:
 
 
 def run(name: str, work: Path) -> tuple[dict[str, str], str, str]:
-    """The outcome of each test; what the suite printed; what the broker printed."""
+    """Run a suite. Returns the outcome of each test, the output of the suite and the output of the broker."""
     work.mkdir(exist_ok=True)
     command = [
         *UNSHARE,
@@ -75,7 +75,7 @@ def run(name: str, work: Path) -> tuple[dict[str, str], str, str]:
 def running(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[dict[str, Future[tuple[dict[str, str], str, str]]]]:
-    """All suites that were fetched and run. Each has its own network, so two run at a time: they wait more than they work."""
+    """The runs of all suites that are fetched and selected. Each has its own network, and two run at a time: they mostly wait."""
     if shutil.which(UNSHARE[0]) is None or subprocess.run([*UNSHARE, "true"], capture_output=True).returncode:
         pytest.skip("needs unshare (apt install util-linux, and the right to make a network namespace)")
     if shutil.which("openssl") is None:
@@ -100,31 +100,31 @@ def test_suite(name: str, running: dict[str, Future[tuple[dict[str, str], str, s
         if tried:
             again, output, said = run(name, tmp_path / str(tried))
             outcomes |= {test: outcome for test, outcome in again.items() if outcomes.get(test) != "passed"}
-        told = f"\n{said}\n{output[-8000:]}"
-        assert said == "", told  # no host of the broker raised
-        assert outcomes, told
+        report = f"\n{said}\n{output[-8000:]}"
+        assert said == "", report  # no host of the broker raised
+        assert outcomes, report
         failed = {test for test, outcome in outcomes.items() if outcome != "passed"}
         unexpected = sorted(f"{outcomes[test]} {test}" for test in failed if not listed(test, expected))
         if not unexpected:
             break
-    assert not unexpected, told
+    assert not unexpected, report
     better = {pattern for pattern in expected if not any(listed(test, [pattern]) for test in failed)}
-    assert not better, f"these pass now, or are gone: {sorted(better)}"
-    assert len(outcomes) - len(failed) >= spec["passes"], told
+    assert not better, f"these pass, or do not exist: {sorted(better)}"
+    assert len(outcomes) - len(failed) >= spec["passes"], report
 
 
 def listed(test: str, patterns: Any) -> bool:
-    """Is there an entry for this test? An entry is its name; a star in it is any part."""
+    """Whether there is an entry for this test: its name, in which a star is any text."""
     return any(re.fullmatch(re.escape(pattern).replace(r"\*", ".*"), test, re.DOTALL) for pattern in patterns)
 
 
 def test_tables_say_what_runs_and_why() -> None:
-    """Of each protocol two suites run unasked, but one of RocketMQ, whose other clients test themselves against no broker."""
-    unasked: dict[str, int] = {}
+    """Two suites of each protocol run by default, but one of RocketMQ: the other clients have no tests with a broker."""
+    by_default: dict[str, int] = {}
     for name, spec in SPECS.items():
         assert spec["source"]["hash"], name
         for table in ("skipped", "slow"):
             assert all(reason for reason in spec.get(table, {}).values()), name
-        unasked[spec["protocol"]] = unasked.get(spec["protocol"], 0) + ("on_demand" not in spec)
-    assert set(unasked) == {"MQTT", "AMQP 0.9.1", "AMQP 1.0", "NSQ", "RocketMQ"}
-    assert all(number >= (1 if protocol == "RocketMQ" else 2) for protocol, number in unasked.items()), unasked
+        by_default[spec["protocol"]] = by_default.get(spec["protocol"], 0) + ("on_demand" not in spec)
+    assert set(by_default) == {"MQTT", "AMQP 0.9.1", "AMQP 1.0", "NSQ", "RocketMQ"}
+    assert all(number >= (1 if protocol == "RocketMQ" else 2) for protocol, number in by_default.items()), by_default

@@ -5,12 +5,12 @@ from __future__ import annotations
 
 import asyncio
 import os
-import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
 
+from lib.java import class_path
 from lib.loopback import HOST, run
 from wirefmt import mqtt
 from wirefmt.broker.mqtt import Broker
@@ -79,20 +79,9 @@ def see(version: int, *command: str) -> None:
 @pytest.fixture(scope="module")
 def hivemq(tmp_path_factory: pytest.TempPathFactory) -> str:
     """A class path with HiveMQ's client and the program."""
-    for program in ("java", "javac"):
-        if shutil.which(program) is None:
-            pytest.skip(f"needs {program} (apt install openjdk-17-jdk-headless)")
-    if not list(Path(JARS or "/nowhere").glob("hivemq-mqtt-client-*.jar")):
-        pytest.skip(
-            "needs HiveMQ's client for Java (mvn -f tests/live/hivemq/pom.xml dependency:copy-dependencies "
-            "-DoutputDirectory=DIR; WIREFMT_HIVEMQ=DIR)"
-        )
-    folder = tmp_path_factory.mktemp("classes")
-    path = os.pathsep.join((f"{JARS}/*", str(folder)))
-    source = str(Path(__file__).parent / "hivemq" / "Peer.java")
-    command = ["javac", "-encoding", "UTF-8", "-nowarn", "-cp", path, "-d", str(folder), source]
-    subprocess.run(command, check=True, capture_output=True)
-    return path
+    how = "mvn -f tests/live/hivemq/pom.xml dependency:copy-dependencies -DoutputDirectory=DIR; WIREFMT_HIVEMQ=DIR"
+    sources = Path(__file__).parent / "hivemq"
+    return class_path(JARS, sources, tmp_path_factory.mktemp("classes"), "HiveMQ's client for Java", how)
 
 
 @pytest.mark.parametrize("version", [4, 5])

@@ -16,6 +16,7 @@ import pytest
 from live.test_nsqd import NSQD, AuthServer, free_port, needs_ansq, needs_nsqd, needs_pynsq, running_nsqd, stop
 
 from lib.loopback import HOST, OPENSSL, certificate, run, until
+from lib.needs import imported
 from wirefmt import nsq
 from wirefmt.broker.nsq import Broker, BrokerOptions
 from wirefmt.errors import Refused
@@ -57,7 +58,7 @@ async def everything(client: nsq.Client, topic: str, *, defer: bool = False) -> 
 @pytest.mark.parametrize("features", [{}, {"deflate": True}, {"snappy": True}], ids=["plain", "deflate", "snappy"])
 def test_our_client_and_nsqd(secure: bool, features: dict[str, Any], tmp_path: Path) -> None:
     if "snappy" in features:
-        pytest.importorskip("cramjam", reason="needs cramjam (pip install cramjam)")
+        imported("cramjam")
     options, context = [], None
     if secure:
         if OPENSSL is None:

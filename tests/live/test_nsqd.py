@@ -28,6 +28,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
+from lib.needs import imported
 from lib.paths import DATA
 from lib.proxy import CLIENT, HOST, SERVER, Conversation, Proxy, capture
 from wirefmt import nsq
@@ -112,7 +113,7 @@ class Snappy:
     """The framing format, chunk by chunk: a type, three octets of length, a checksum, data."""
 
     def __init__(self) -> None:
-        self.cramjam = pytest.importorskip("cramjam", reason="needs cramjam (pip install cramjam)")
+        self.cramjam = imported("cramjam")
         self.rest = b""
 
     def pack(self, octets: bytes) -> bytes:
@@ -157,7 +158,7 @@ def plain(conversation: Conversation) -> tuple[list[Any], list[Any]]:
 
 def check(conversations: list[Conversation]) -> set[str]:
     """Everything is read, and a capture of it has a row for each; the commands that were sent."""
-    pyarrow = pytest.importorskip("pyarrow", reason="needs pyarrow (pip install pyarrow)")
+    pyarrow = imported("pyarrow")
     from lib.batches import rows_of
 
     names: set[str] = set()
@@ -274,7 +275,7 @@ def talk_in_full(port: int, topic: str, **features: Any) -> None:
 @pytest.mark.parametrize("compression", [None, "deflate", "snappy"])
 def test_every_command(proxy: Proxy, compression: str | None) -> None:
     if compression == "snappy":
-        pytest.importorskip("cramjam", reason="needs cramjam (pip install cramjam)")
+        imported("cramjam")
     talk_in_full(proxy.port, f"full-{compression}", compression=compression)
     assert check(proxy.finish()) >= COMMANDS
 
@@ -358,7 +359,7 @@ def check_tls(rows: list[dict[str, Any]]) -> None:
 @needs_nsqd
 @pytest.mark.skipif(shutil.which("openssl") is None, reason="needs openssl (apt install openssl)")
 def test_tls() -> None:
-    pytest.importorskip("pyarrow", reason="needs pyarrow (pip install pyarrow)")
+    imported("pyarrow")
     from lib.batches import rows_of
 
     check_tls(rows_of(capture(talk_under_tls(), 4150))[0])
@@ -512,11 +513,11 @@ RECORDED = sorted((DATA / "nsq").glob("*.pcap.gz"))
 @pytest.mark.parametrize("path", RECORDED, ids=[p.name for p in RECORDED])
 def test_recorded_captures(path: Path) -> None:
     """Without an nsqd: what was recorded is read in full, every command is there, and bodies come as they were sent."""
-    pytest.importorskip("pyarrow", reason="needs pyarrow (pip install pyarrow)")
+    imported("pyarrow")
     from lib.batches import rows_of
 
     if "snappy" in path.name:
-        pytest.importorskip("cramjam", reason="needs cramjam (pip install cramjam)")
+        imported("cramjam")
     rows, _ = rows_of(gzip.decompress(path.read_bytes()))
     if "tls" in path.name:
         check_tls(rows)

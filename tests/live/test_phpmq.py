@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from lib.needs import imported
 from lib.paths import DATA
 from lib.proxy import CLIENT, HOST, SERVER, Conversation, Proxy, capture
 from wirefmt import phpmq
@@ -139,7 +140,7 @@ def test_the_library_as_client() -> None:
 
 
 def test_the_recorded_capture() -> None:
-    pytest.importorskip("pyarrow", reason="needs pyarrow (pip install pyarrow)")
+    imported("pyarrow")
     from lib.batches import rows_of
 
     rows, _ = rows_of(gzip.decompress(RECORDED.read_bytes()))

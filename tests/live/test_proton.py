@@ -12,9 +12,10 @@ import pytest
 from lib.amqp10_dialogue import Dialogue
 from lib.amqp10_peer import HOST, PATIENCE, Server
 from lib.amqp10_vectors import build, node, same
+from lib.needs import imported
 from lib.proxy import Proxy
 
-proton = pytest.importorskip("proton", reason="needs python-qpid-proton (pip install python-qpid-proton)")
+proton = imported("proton")
 from proton.handlers import MessagingHandler  # noqa: E402
 from proton.reactor import Container, Filter  # noqa: E402
 from proton.utils import BlockingConnection, LinkDetached  # noqa: E402

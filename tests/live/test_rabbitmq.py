@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 import pytest
 
 from lib.amqp091_vectors import built, shown
+from lib.needs import imported
 from lib.proxy import CLIENT, HOST, SERVER, Conversation, Proxy
 from lib.rabbitmq import PASSWORD, USER, Broker
 from wirefmt import amqp091
@@ -157,7 +158,7 @@ def same_moments(value: Any) -> Any:
 
 @contextlib.contextmanager
 def pika_connection(port: int, **more: Any) -> Iterator[Any]:
-    pika = pytest.importorskip("pika", reason="needs pika (pip install pika)")
+    pika = imported("pika")
     more.setdefault("credentials", pika.PlainCredentials(USER, PASSWORD))
     more.setdefault("socket_timeout", PATIENCE)
     connection = pika.BlockingConnection(pika.ConnectionParameters(HOST, port, **more))
@@ -241,7 +242,7 @@ def test_pika_properties_and_bodies(proxy: Proxy) -> None:
 
 
 def test_pika_confirms_returns_and_nacks(proxy: Proxy) -> None:
-    pika = pytest.importorskip("pika", reason="needs pika (pip install pika)")
+    pika = imported("pika")
     with pika_connection(proxy.port) as connection:
         channel = connection.channel()
         channel.confirm_delivery()
@@ -448,7 +449,7 @@ def test_pika_heartbeats(proxy: Proxy) -> None:
 
 
 def test_pika_update_secret(proxy: Proxy) -> None:
-    pika = pytest.importorskip("pika", reason="needs pika (pip install pika)")
+    pika = imported("pika")
     if not hasattr(pika.BlockingConnection, "update_secret"):
         pytest.skip("needs pika 1.4 (pip install -U pika)")
     with pika_connection(proxy.port) as connection:
@@ -472,7 +473,7 @@ CHANNEL_ERRORS: dict[str, tuple[int, str, tuple[int, int], Callable[[Any], Any]]
 
 @pytest.mark.parametrize("case", CHANNEL_ERRORS)
 def test_pika_channel_errors(rabbitmq: Broker, proxy: Proxy, case: str) -> None:
-    pika = pytest.importorskip("pika", reason="needs pika (pip install pika)")
+    pika = imported("pika")
     code, words, method, act = CHANNEL_ERRORS[case]
     with pika_connection(rabbitmq.port) as owner, pika_connection(proxy.port) as connection:
         owner.channel().queue_declare("mine alone", exclusive=True)
@@ -500,7 +501,7 @@ CONNECTION_ERRORS: dict[str, tuple[int, str, dict[str, Any], Callable[[Any], Any
 
 @pytest.mark.parametrize("case", CONNECTION_ERRORS)
 def test_pika_connection_errors(proxy: Proxy, case: str) -> None:
-    pika = pytest.importorskip("pika", reason="needs pika (pip install pika)")
+    pika = imported("pika")
     code, words, more, act = CONNECTION_ERRORS[case]
     if "password" in more:
         more = {"credentials": pika.PlainCredentials(USER, more["password"])}

@@ -78,7 +78,7 @@ def test_what_has_no_queue_is_released(broker: Broker) -> None:
 
 
 def test_an_address_without_a_queue(broker: Broker) -> None:
-    """4.0 ends the session, later ones refuse the link."""
+    """4.0 ends the session. Later versions refuse the link."""
 
     async def test(ours: Any) -> None:
         with pytest.raises((ConnectionLost, Refused)):

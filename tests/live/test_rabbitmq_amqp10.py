@@ -11,10 +11,11 @@ import pytest
 
 from lib.amqp10_dialogue import Dialogue
 from lib.amqp10_vectors import node, same
+from lib.needs import imported
 from lib.proxy import CLIENT, HOST, SERVER, Proxy
 from lib.rabbitmq import PASSWORD, USER
 
-proton = pytest.importorskip("proton", reason="needs python-qpid-proton (pip install python-qpid-proton)")
+proton = imported("proton")
 from proton.utils import BlockingConnection  # noqa: E402
 
 from lib.proton_values import FOR_RABBITMQ, IDENTIFIER, described, node_of  # noqa: E402

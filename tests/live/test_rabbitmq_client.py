@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 import pytest
 
 from lib.amqp091_vectors import built, shown
+from lib.needs import imported
 from lib.rabbitmq import HOST, PASSWORD, USER, Broker
 from wirefmt import amqp091
 from wirefmt.amqp091 import spec
@@ -202,7 +203,7 @@ def test_secure(rabbitmq: Broker) -> None:
 
 
 def test_pika_has_what_was_published(client: Client, rabbitmq: Broker) -> None:
-    pika = pytest.importorskip("pika", reason="needs pika (pip install pika)")
+    pika = imported("pika")
     client.ask(amqp091.QueueDeclare(channel=1, queue="to pika"), amqp091.QueueDeclareOk)
     for body in BODIES:
         client.publish("to pika", body, headers=TABLE, **PROPERTIES)
@@ -241,7 +242,7 @@ def test_py_amqp_has_what_was_published(client: Client, rabbitmq: Broker) -> Non
 
 
 def test_pika_published(client: Client, rabbitmq: Broker) -> None:
-    pika = pytest.importorskip("pika", reason="needs pika (pip install pika)")
+    pika = imported("pika")
     queue = client.ask(amqp091.QueueDeclare(channel=1, queue="from pika"), amqp091.QueueDeclareOk).queue
     consume = amqp091.BasicConsume(channel=1, queue=queue, consumer_tag="tag", no_ack=False)
     assert client.ask(consume, amqp091.BasicConsumeOk).consumer_tag == "tag"

@@ -13,6 +13,7 @@ import pytest
 
 from lib.amqp10_peer import HOST, PATIENCE, Client
 from lib.amqp10_vectors import build, node, same
+from lib.needs import imported
 from lib.rabbitmq import PASSWORD, USER, Broker
 from wirefmt import amqp10
 
@@ -95,7 +96,7 @@ def test_every_value(client: Client) -> None:
 
 def test_pika_has_what_was_published(client: Client, rabbitmq: Broker) -> None:
     """AMQP 1.0 in, AMQP 0.9.1 out."""
-    pika = pytest.importorskip("pika", reason="needs pika (pip install pika)")
+    pika = imported("pika")
     bodies = [b"\x00\xff", b"x" * 50_000]
     sender = client.sender("/queue/1.0 to pika")
     for body in bodies:
@@ -122,7 +123,7 @@ def test_pika_has_what_was_published(client: Client, rabbitmq: Broker) -> None:
 
 def test_pika_published(client: Client, rabbitmq: Broker) -> None:
     """AMQP 0.9.1 in, AMQP 1.0 out, in frames of 4096 octets."""
-    pika = pytest.importorskip("pika", reason="needs pika (pip install pika)")
+    pika = imported("pika")
     connection = pika.BlockingConnection(pika.ConnectionParameters(HOST, rabbitmq.port))
     channel = connection.channel()
     channel.queue_declare("pika to 1.0", durable=True)
@@ -143,7 +144,7 @@ def test_pika_published(client: Client, rabbitmq: Broker) -> None:
 
 
 def test_proton_has_what_was_published(client: Client, rabbitmq: Broker) -> None:
-    proton = pytest.importorskip("proton", reason="needs python-qpid-proton (pip install python-qpid-proton)")
+    proton = imported("proton")
     from proton.utils import BlockingConnection
 
     from lib.proton_values import node_of

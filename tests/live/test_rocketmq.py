@@ -22,7 +22,9 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from lib.java import class_path
 from lib.loopback import OPENSSL, certificate, run, until
+from lib.needs import imported
 from lib.paths import ROOT
 from lib.rocketmq_sql import example
 from wirefmt import rocketmq
@@ -89,16 +91,8 @@ def stop(process: subprocess.Popen[bytes]) -> None:
 @pytest.fixture(scope="module")
 def classes(tmp_path_factory: pytest.TempPathFactory) -> str:
     """A class path with the real code and our programs."""
-    for program in ("java", "javac"):
-        if shutil.which(program) is None:
-            pytest.skip(f"needs {program} (apt install openjdk-17-jdk-headless)")
-    if not list(Path(JARS or "/nowhere").glob("rocketmq-broker-*.jar")):
-        pytest.skip("needs RocketMQ (WIREFMT_ROCKETMQ, see tests/README.md)")
-    folder = tmp_path_factory.mktemp("classes")
-    path = os.pathsep.join((f"{JARS}/*", str(folder)))
-    sources = [str(source) for source in sorted(SOURCES.glob("*.java"))]
-    subprocess.run(["javac", "-nowarn", "-cp", path, "-d", str(folder), *sources], check=True, capture_output=True)
-    return path
+    how = "WIREFMT_ROCKETMQ, see tests/README.md"
+    return class_path(JARS, SOURCES, tmp_path_factory.mktemp("classes"), "RocketMQ", how)
 
 
 @pytest.fixture(scope="module")
@@ -184,7 +178,7 @@ def test_servers_take_our_frames(servers: Servers, form: Any) -> None:
 @pytest.mark.parametrize("form", ["JSON", "ROCKETMQ"])
 def test_a_real_client(servers: Servers, form: str, tmp_path: Path) -> None:
     """All that a real client and real servers say is read, and adds up."""
-    pa = pytest.importorskip("pyarrow", reason="needs pyarrow (pip install pyarrow)")
+    pa = imported("pyarrow")
     from wirefmt.capture import read
 
     dumpcap = shutil.which("dumpcap")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import pytest
 
-from lib.mqtt_cases import Case, Read, Refused, parameters, run, x
+from lib.mqtt_cases import BAD_STRINGS, Case, Read, Refused, parameters, run, x
 from lib.wire import packet
 from lib.wire import string as s
 
@@ -38,16 +38,6 @@ def subscribe(*filters: bytes, first: int = 0x82, identifier: str = "000a") -> b
 def unsubscribe(*filters: bytes, first: int = 0xA2, identifier: str = "000a") -> bytes:
     return packet(first, x(identifier), *filters)
 
-
-BAD_STRINGS = {
-    "surrogate D800": x("61 eda080"),
-    "surrogate DFFF": x("edbfbf"),
-    "overlong": x("c080"),
-    "beyond U+10FFFF": x("f4908080"),
-    "lone continuation": x("80"),
-    "cut off": x("61 e282"),
-    "no such octet": x("ff"),
-}
 
 #: Packets with fixed flags (table 2.2), flags set right, by first octet.
 FIXED_FLAGS = {

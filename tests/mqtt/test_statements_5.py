@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from lib.mqtt_cases import NONE, Case, Read, Refused, parameters, properties, run, x
+from lib.mqtt_cases import BAD_STRINGS, NONE, Case, Read, Refused, parameters, properties, run, x
 from lib.wire import packet
 from lib.wire import string as s
 from wirefmt import mqtt
@@ -70,15 +70,6 @@ def codes(statement: str, first: int, good: str, bad: str, around: Any) -> list[
 
 
 METHOD = x("15") + s("SCRAM")
-BAD_STRINGS = {
-    "surrogate D800": x("61 eda080"),
-    "surrogate DFFF": x("edbfbf"),
-    "overlong": x("c080"),
-    "beyond U+10FFFF": x("f4908080"),
-    "lone continuation": x("80"),
-    "cut off": x("61 e282"),
-    "no such octet": x("ff"),
-}
 CONNECT_ALL = connect(
     0xF6,  # user name, password, will retain, Will QoS 2, will, clean start
     s("id"),

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from lib.batches import rows_of, talk
-from lib.nsq_vectors import frame_of, ids, of_kind
+from lib.json_vectors import ids
+from lib.nsq_vectors import frame_of, of_kind
 from lib.wire import Tcp, pcap
 from wirefmt import nsq
 
@@ -85,7 +86,7 @@ def test_sessions_of_go_nsq(session: dict[str, Any], port: int, size: int) -> No
 
 
 def test_an_answer_names_no_client() -> None:
-    """Only IDENTIFY has `client_id`: whatever JSON nsqd answers, its members are no name of the client."""
+    """Only IDENTIFY sets `client_id`. A member of that name in an answer of nsqd does not."""
     answer = nsq.Response(data=b'{"client_id":"other","max_rdy_count":2500}').encode()
     rows = talk((CLIENT, identify()), (SERVER, answer), (CLIENT, b"NOP\n"))
     assert [row["kind"] for row in rows] == ["MAGIC", "IDENTIFY", "response", "NOP"]

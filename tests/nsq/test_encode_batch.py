@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lib.encoded import again, columns_of
-from lib.nsq_vectors import ids, load
+from lib.json_vectors import ids
+from lib.nsq_vectors import load
 from wirefmt import nsq
 from wirefmt.errors import EncodeError
 

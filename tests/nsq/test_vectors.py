@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from lib.four_ways import four_ways
-from lib.nsq_vectors import client_octets, frame_of, ids, load, of_kind, server_of
+from lib.json_vectors import ids
+from lib.nsq_vectors import client_octets, frame_of, load, of_kind, server_of
 from wirefmt import nsq
 from wirefmt.errors import DecodeError, EncodeError, LimitExceeded, Malformed, Truncated
 from wirefmt.framing import NEED_DATA

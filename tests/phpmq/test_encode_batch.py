@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lib.encoded import again, columns_of
-from lib.phpmq_vectors import README, ids, load, of_kind
+from lib.json_vectors import ids
+from lib.phpmq_vectors import README, load, of_kind
 from wirefmt import phpmq
 from wirefmt.errors import EncodeError
 

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from lib.four_ways import four_ways
-from lib.phpmq_vectors import README, ids, load, of_kind, packets_of
+from lib.json_vectors import ids
+from lib.phpmq_vectors import README, load, of_kind, packets_of
 from wirefmt import phpmq
 from wirefmt.errors import DecodeError, EncodeError, LimitExceeded, Malformed, Truncated
 from wirefmt.framing import NEED_DATA

@@ -1,4 +1,4 @@
-"""JSON headers as the Java code writes them, which are read in one pass, and the same members written in other ways.
+"""JSON headers in the form of the Java code, which are read in one pass, and the same members in other forms.
 
 The expected values come from the standard library's json.
 """
@@ -27,12 +27,12 @@ FIELDS: dict[str, dict[str, str]] = {
 MEMBERS: list[dict[str, Any]] = [
     {"code": 310, "flag": 0, "language": "JAVA", "opaque": 7},
     {"code": 0, "flag": 1, "language": "GO", "opaque": 999_999_999, "remark": "no topic [orders]"},
-    {"code": 1, "flag": 3, "language": "unheard of", "opaque": 2_147_483_647, "remark": ""},
+    {"code": 1, "flag": 3, "language": "unknown", "opaque": 2_147_483_647, "remark": ""},
 ]
 
 
 def header(members: dict[str, Any], fields: dict[str, str] | None) -> dict[str, Any]:
-    """In the order of the Java code, which is alphabetical."""
+    """A header whose members are in the order of the Java code: alphabetical."""
     ext = {} if fields is None else {"extFields": fields}
     return dict(sorted((members | ext | {"serializeTypeCurrentRPC": "JSON", "version": 401}).items()))
 
@@ -48,7 +48,7 @@ def frame(text: str, body: bytes = b"body") -> bytes:
 
 
 def spellings(said: dict[str, Any]) -> list[str]:
-    """As the Java code writes it; with blanks; with escapes of all letters beyond ASCII; in the opposite order."""
+    """The form of the Java code; with blanks; with characters beyond ASCII escaped; in reverse order; with a blank at the end."""
     compact = (",", ":")
     return [
         json.dumps(said, separators=compact, ensure_ascii=False),
@@ -63,7 +63,7 @@ def spellings(said: dict[str, Any]) -> list[str]:
 @pytest.mark.parametrize("members", MEMBERS, ids=["request", "response", "largest"])
 def test_every_spelling_has_the_values_that_json_has(members: dict[str, Any], fields: dict[str, str] | None) -> None:
     said = header(members, fields)
-    language = said["language"] if said["language"] != "unheard of" else None
+    language = said["language"] if said["language"] != "unknown" else None
     for text in spellings(said):
         assert json.loads(text) == said
         row = row_of(text)
@@ -102,7 +102,7 @@ def test_the_limit_of_elements_counts_members_and_fields(members: dict[str, Any]
 
 @pytest.mark.parametrize("octet", range(0x20, 0x7F))
 def test_a_quote_is_found_at_every_place(octet: int) -> None:
-    """Before, in and after each block that is searched at once."""
+    """Its position is before, in and after each block of bytes that is searched at once."""
     fields = {"k" * n + chr(octet): chr(octet) * n for n in range(1, 36)}
     for text in spellings(header(MEMBERS[0], fields))[:2]:
         assert rocketmq.decode(frame(text)).ext_fields == fields

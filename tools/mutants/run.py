@@ -36,15 +36,19 @@ import pytest
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 BUILD = ROOT / "build" / "mutants"
+#: Tests that reach several rooms of AMQP 0.9.1's connections: all but those of the page and of the captures of other clients.
+AMQP091_CONNECTION = (
+    "connection/test_leaks*", "connection/test_amqp091_[c-lr-t]*", "connection/test_amqp091_publishing*",
+)  # fmt: skip
 #: Prefixes of rooms' names, and the tests about them. The first match counts; "": all other rooms.
 ROOMS = {
     "_core/connection": ("connection/test_tools*", "connection/test_leaks*", "connection/test_mqtt_s*"),
     "mqtt/connection": ("connection/test_leaks*", "connection/test_mqtt_[cs]*"),
     "nsq/connection": ("connection/test_leaks*", "connection/test_nsq_[cs]*"),
     "rocketmq/connection": ("connection/test_leaks*", "connection/test_rocketmq_[cs]*"),
-    "amqp091/connection": ("connection/test_leaks*", "connection/test_amqp091_[crs]*"),
-    "amqp091/channels": ("connection/test_leaks*", "connection/test_amqp091_[crs]*"),
-    "amqp091/tags": ("connection/test_leaks*", "connection/test_amqp091_[crs]*"),
+    "amqp091/connection": AMQP091_CONNECTION,
+    "amqp091/channels": AMQP091_CONNECTION,
+    "amqp091/tags": AMQP091_CONNECTION,
     "amqp10/connection": ("connection/test_leaks*", "connection/test_amqp10_[rs]*"),
     "mqtt": ("mqtt/*", "core/test_table*", "capture/test_sniffing*", "capture/test_resync*", "capture/test_parts*"),
     "amqp091": ("amqp091/*", "capture/test_amqp*", "capture/test_parts*"),

@@ -1,4 +1,4 @@
-"""Fixtures of aiormq's tests that its package does not have: where the broker is. fetch.py copies this file beside the tests."""
+"""Fixtures with the addresses of the broker, which aiormq's package lacks. fetch.py copies this file to its tests."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Run the examples that a client brings along, as a suite: `examples.py SUITE.toml FOLDER`.
+"""Run the examples of a client as a suite: `examples.py SUITE.toml FOLDER`.
 
-An entry of the table has a producer, a consumer or both, and texts that they print, with how often at least. The producer runs to
-its end, or with `producer_ends = false` until it has printed its texts; then the consumer until it has printed its texts. Prints
-what `go test -v` prints.
+An entry of the table has a producer, a consumer or both, and for each the texts that it must print and how often at least. The
+producer runs to its end, or with `producer_ends = false` until it has printed its texts. Then the consumer runs until it has
+printed its texts. The output is that of `go test -v`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def enough(output: Path, texts: dict[str, int]) -> bool:
 
 
 def run(folder: Path, name: str, texts: dict[str, int], output: Path, *, ends: bool) -> bool:
-    """Has the program printed its texts? One that ends by itself must say that it went well."""
+    """Whether the program has printed its texts. If it `ends` by itself, its exit status must be 0."""
     with open(output, "w") as file:
         program = subprocess.Popen(
             [folder / "programs" / name.replace("/", "-")], stdin=subprocess.DEVNULL, stdout=file, stderr=file

@@ -1,8 +1,8 @@
-"""Fetch what the suites of clients are made of: `fetch.py FOLDER [NAME ...]`. Without names: those that run unasked.
+"""Fetch the test suites of clients: `fetch.py FOLDER [NAME ...]`. Without names, fetch the suites that run by default.
 
-Each table of a suite names a package, its version and its hash. Registries are asked through their ordinary clients: `go mod`,
-`pip`, `npm`, `mvn`. A suite that cannot be fetched is named and left out; its test is skipped then. Suites that no registry has
-are checkouts, which their environment variables name.
+The table of a suite gives a package, its version and its hash. Packages come from registries through their ordinary clients: `go
+mod`, `pip`, `npm`, `mvn`. If a suite cannot be fetched, the program reports its name and the error, and continues with the next
+one; the test of the suite is then skipped. Suites that are in no registry are checkouts, given by environment variables.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ HERE = Path(__file__).resolve().parent
 
 
 class Failed(Exception):
-    """A suite cannot be fetched; the text says why."""
+    """A suite cannot be fetched. The text gives the reason."""
 
 
 def call(*command: str | Path, cwd: Path | None = None, env: dict[str, str] | None = None) -> str:
@@ -45,7 +45,7 @@ def check(name: str, found: str, pinned: str) -> None:
 
 
 def module_of(source: dict[str, Any], folder: Path) -> None:
-    """A module of Go. Its sources are copied, for the module cache is read-only."""
+    """Fetch a Go module. Its sources are copied, because the module cache is read-only."""
     module = f"{source['module']}@{source['version']}"
     said = json.loads(call("go", "mod", "download", "-json", module, cwd=folder))
     check(module, said["Sum"], source["hash"])
@@ -55,7 +55,7 @@ def module_of(source: dict[str, Any], folder: Path) -> None:
 
 
 def of_go(suite: dict[str, Any], folder: Path) -> None:
-    """A module, and its tests as a program."""
+    """Fetch a Go module and compile its tests to a program."""
     source = suite["source"]
     module_of(source, folder)
     tags = ["-tags", source["tags"]] if "tags" in source else []
@@ -63,7 +63,7 @@ def of_go(suite: dict[str, Any], folder: Path) -> None:
 
 
 def of_examples(suite: dict[str, Any], folder: Path) -> None:
-    """A module, and those of its examples that run, as programs."""
+    """Fetch a Go module and compile the examples that the suite runs."""
     module_of(suite["source"], folder)
     for entry in suite["example"]:
         for role in ("producer", "consumer"):
@@ -73,7 +73,7 @@ def of_examples(suite: dict[str, Any], folder: Path) -> None:
 
 
 def of_java(suite: dict[str, Any], folder: Path) -> None:
-    """An artifact of Maven with examples, and what it needs. Programs are scripts that run a class."""
+    """Fetch a Maven artifact with examples, and its dependencies. Each program is a script that runs a class."""
     source = suite["source"]
     group, name, version = source["artifact"].split(":")
     (folder / "pom.xml").write_text(
@@ -98,7 +98,7 @@ def of_java(suite: dict[str, Any], folder: Path) -> None:
 
 
 def of_python(suite: dict[str, Any], folder: Path) -> None:
-    """A source distribution. What it needs goes into an environment that all suites in Python share."""
+    """Fetch a source distribution. Its requirements go into an environment that all Python suites share."""
     source = suite["source"]
     package, version = source["package"], source["version"]
     call(
@@ -131,7 +131,7 @@ def of_python(suite: dict[str, Any], folder: Path) -> None:
 
 
 def of_node(suite: dict[str, Any], folder: Path) -> None:
-    """A package that brings its tests along, and what runs them."""
+    """Fetch a package that contains its tests, and the program that runs them."""
     source = suite["source"]
     package, version = source["package"], source["version"]
     call("npm", "install", "--no-audit", "--no-fund", "--ignore-scripts", "--prefix", folder, f"{package}@{version}",

@@ -1,6 +1,6 @@
-"""Run a client's own test suite against the broker in memory, in a network of its own: `host.py SUITE.toml FOLDER WORK`.
+"""Run a client's own test suite against the broker in memory, in a separate network: `host.py SUITE.toml FOLDER WORK`.
 
-WORK/result.json says how each test ended, WORK/output.txt what the suite printed.
+WORK/result.json has the outcome of each test, WORK/output.txt the output of the suite.
 
 `unshare` has given this process a network and mounts that nothing else sees. So the broker has the usual ports, names such as a
 public test broker's lead to it, and no suite reaches anything else. Beside the broker there is what suites expect of a real one:
@@ -52,7 +52,7 @@ Route = Callable[[dict[str, str], bytes, str], Answer]
 
 
 def loopback_up() -> None:
-    """Set the loopback interface of this network up: it is there, and down (SIOCGIFFLAGS, SIOCSIFFLAGS, IFF_UP)."""
+    """Activate the loopback interface of this network, which exists but is down (SIOCGIFFLAGS, SIOCSIFFLAGS, IFF_UP)."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
         request = fcntl.ioctl(sock, 0x8913, struct.pack("16sH14x", b"lo", 0))
         (flags,) = struct.unpack_from("H", request, 16)
@@ -60,7 +60,7 @@ def loopback_up() -> None:
 
 
 def lead_here(names: list[str], work: Path) -> None:
-    """These host names are this machine, and its own is: a hosts file of our own lies over the real one."""
+    """Make these host names and that of this machine 127.0.0.1, with a hosts file that is mounted over the real one."""
     file = work / "hosts"
     file.write_text(f"127.0.0.1 localhost {' '.join([socket.gethostname(), *names])}\n")
     libc = ctypes.CDLL(None, use_errno=True)
@@ -69,7 +69,7 @@ def lead_here(names: list[str], work: Path) -> None:
 
 
 def certificate(folder: Path, key_name: str = "key.pem", name: str = "certificate.pem") -> tuple[Path, Path]:
-    """A certificate for this machine, made now, that vouches for itself."""
+    """Make a self-signed certificate for this machine."""
     folder.mkdir(exist_ok=True)
     key, chain = folder / key_name, folder / name
     subprocess.run(
@@ -82,7 +82,7 @@ def certificate(folder: Path, key_name: str = "key.pem", name: str = "certificat
 
 
 def serve_http(port: int, routes: dict[tuple[str, str], Route]) -> ThreadingHTTPServer:
-    """Answer the routes in threads: the longest path that the request's begins with."""
+    """Serve the routes in threads. A request goes to the longest path that is a prefix of its own."""
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -112,7 +112,7 @@ def serve_http(port: int, routes: dict[tuple[str, str], Route]) -> ThreadingHTTP
         daemon_threads = True
 
         def handle_error(self, request: Any, client_address: Any) -> None:
-            if not isinstance(sys.exception(), ConnectionError):  # clients go as they like
+            if not isinstance(sys.exception(), ConnectionError):  # a client may close its connection at any time
                 super().handle_error(request, client_address)
 
     server = Server(("", port), Handler)
@@ -120,11 +120,11 @@ def serve_http(port: int, routes: dict[tuple[str, str], Route]) -> ThreadingHTTP
     return server
 
 
-# ---- what is beside a broker
+# ---- services beside a broker
 
 
 def management(broker: Running) -> None:
-    """RabbitMQ's management on its usual port: connections, and closing one. `/rabbitmqctl` is for the program of that name."""
+    """RabbitMQ's management API on its default port: list and close connections. Our `rabbitmqctl` uses `/rabbitmqctl`."""
     alarms: list[Any] = []
 
     def clients() -> dict[str, Any]:
@@ -164,7 +164,7 @@ def management(broker: Running) -> None:
 
 
 def docker(ports: Mapping[str, int | None]) -> int:
-    """A Docker daemon: any image has been pulled, and every container is the broker. Returns its port."""
+    """Imitate a Docker daemon that has every image and whose containers are all the broker. Returns its port."""
     known = {f"{port}/tcp": [{"HostIp": "127.0.0.1", "HostPort": str(port)}] for port in ports.values()}
     return serve_http(0, {
         ("POST", "/images/create"): lambda query, body, rest: (200, b""),
@@ -176,7 +176,7 @@ def docker(ports: Mapping[str, int | None]) -> int:
 
 
 def nsqd_http(broker: Running, port: int) -> ThreadingHTTPServer:
-    """nsqd's HTTP: what tests of clients ask for."""
+    """The part of nsqd's HTTP API that the tests of clients use."""
 
     async def publish(topic: str, bodies: list[bytes]) -> Answer:
         broker.broker.nsq.publish(topic, *bodies)
@@ -200,8 +200,10 @@ def nsqd_http(broker: Running, port: int) -> ThreadingHTTPServer:
 
 
 class QpidTopic:
-    """`amq.topic` as Apache Qpid's broker has it: a source of that name gets all that is published there. (RabbitMQ's addresses
-    of version 2, which are the broker's own, have no exchange as a source.)"""
+    """`amq.topic` as in Apache Qpid's broker: a source of that name receives all messages of the exchange.
+
+    In RabbitMQ's addresses of version 2, which our broker has, an exchange cannot be a source.
+    """
 
     NAME = "amq.topic"
 
@@ -231,7 +233,7 @@ class QpidTopic:
 
 
 class Nsqd(socketserver.StreamRequestHandler):
-    """What the program `nsqd` of these suites talks to: it says its arguments, and a broker is there until it is gone."""
+    """The peer of the program `nsqd` of these suites: the program sends its arguments, and has a broker until it ends."""
 
     def handle(self) -> None:
         folder, _, arguments = self.rfile.readline().decode().partition(" ")
@@ -248,7 +250,7 @@ class Nsqd(socketserver.StreamRequestHandler):
 
 
 def serve_nsqd() -> None:
-    server = socketserver.ThreadingUnixStreamServer("\0nsqd", Nsqd)  # a name that only this network knows
+    server = socketserver.ThreadingUnixStreamServer("\0nsqd", Nsqd)  # an abstract name, visible in this network only
     server.daemon_threads = True
     threading.Thread(target=server.serve_forever, daemon=True).start()
 
@@ -257,13 +259,13 @@ def serve_nsqd() -> None:
 
 
 def of_go(output: str, _: Path) -> dict[str, str]:
-    """`go test -v`: tests and their parts."""
+    """Outcomes in the output of `go test -v`, of tests and subtests."""
     words = {"PASS": "passed", "FAIL": "failed", "SKIP": "skipped"}
     return {m[2]: words[m[1]] for m in re.finditer(r"^ *--- (PASS|FAIL|SKIP): (\S+)", output, re.MULTILINE)}
 
 
 def of_junit(_: str, report: Path) -> dict[str, str]:
-    """A report in JUnit's XML, as pytest and mocha write it. A test that fails and then passes on another try has passed."""
+    """Outcomes in a JUnit report of pytest or mocha. A test that fails and passes on a later try has passed."""
     found: dict[str, str] = {}
     for case in ET.parse(report).iter("testcase"):
         name = f"{case.get('classname') or ''}::{case.get('name')}".removeprefix("::")
@@ -273,7 +275,7 @@ def of_junit(_: str, report: Path) -> dict[str, str]:
     return found
 
 
-#: Kind of suite -> what reads its outcomes, and what tells it to leave a test out.
+#: Kind of suite -> the function that reads its outcomes, and the arguments that deselect tests.
 KINDS: dict[str, tuple[Callable[[str, Path], dict[str, str]], Callable[[list[str]], list[str]]]] = {
     "go": (of_go, lambda names: [f"-test.skip=^({'|'.join(names)})$"]),
     "examples": (of_go, lambda names: names),
@@ -285,10 +287,10 @@ KINDS: dict[str, tuple[Callable[[str, Path], dict[str, str]], Callable[[list[str
 
 
 def options_of(suite: dict[str, Any], tls: ssl.SSLContext) -> Options:
-    """What the broker serves. With `known_users` clients may come without a name, but not with an unknown one. `refused_filters`
-    get 0x80 in SUBACK, and `mqtt` has further options."""
+    """The options of the broker. With `known_users`, a client may connect without a user name but not with an unknown one.
+    `refused_filters` get 0x80 in SUBACK. `mqtt` has further options."""
     ports = {name: port for protocol in suite.get("serves", []) for name, port in PORTS[protocol].items()}
-    host = "127.0.0.1" if "rocketmq" in suite.get("serves", []) else ""  # ::1 too, unless routes name the host
+    host = "127.0.0.1" if "rocketmq" in suite.get("serves", []) else ""  # also ::1, unless routes contain the host
     mqtt = BrokerOptions(**suite.get("mqtt", {}))
     if refused := suite.get("refused_filters"):
 
@@ -335,7 +337,7 @@ def main(spec: Path, folder: Path, work: Path) -> int:
         "here": HERE,
     }
     command = [word.format(**places) for word in suite["command"]]
-    if "files" in suite:  # of Go: the tests of these files only
+    if "files" in suite:  # of Go: run only the tests of these files
         found = [
             name
             for file in suite["files"]

@@ -1,4 +1,4 @@
-"""Run a program that ends with `unittest.main()`, unchanged: `unittests.py PROGRAM`. Prints what `go test -v` prints."""
+"""Run a program that ends with `unittest.main()`, unchanged: `unittests.py PROGRAM`. The output is that of `go test -v`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 
 class Result(unittest.TestResult):
-    """A line for each test, after what went wrong."""
+    """Prints one line per test, after its traceback if it failed."""
 
     def say(self, word: str, test: unittest.TestCase) -> None:
         print(f"--- {word}: {test.id().rpartition('.')[2]}", flush=True)
@@ -34,7 +34,7 @@ class Result(unittest.TestResult):
 
 
 class Runner:
-    """What `unittest.main` runs its tests with."""
+    """The test runner of `unittest.main`."""
 
     def run(self, test: unittest.TestSuite) -> Result:
         result = Result()
@@ -44,7 +44,7 @@ class Runner:
 
 def main(program: Path) -> None:
     sys.argv = [str(program)]
-    sys.path[0] = str(program.parent)  # as if Python had been started with it
+    sys.path[0] = str(program.parent)  # as in `python PROGRAM`
     unittest.main = functools.partial(unittest.main, testRunner=Runner)  # type: ignore[misc, assignment]
     runpy.run_path(str(program), run_name="__main__")
 

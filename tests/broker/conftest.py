@@ -1,0 +1,16 @@
+"""A broker for tests that are synchronous."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from wirefmt import broker
+from wirefmt.broker.embedded import Running
+
+
+@pytest.fixture
+def b() -> Iterator[Running]:
+    with broker.running() as found:
+        yield found

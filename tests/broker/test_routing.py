@@ -16,8 +16,9 @@ from wirefmt import amqp091, amqp10, mqtt
 from wirefmt.broker import Broker
 from wirefmt.broker.amqp10 import Address, Refused, parse_address
 from wirefmt.broker.credentials import is_password, user_of
+from wirefmt.broker.messages import Item, Published
 from wirefmt.broker.mqtt import Message
-from wirefmt.broker.routing import PREDECLARED, Consumer, Exchange, Item, Limits, Published, Queue, Refusal, Router
+from wirefmt.broker.routing import PREDECLARED, Consumer, Exchange, Limits, Queue, Refusal, Router
 from wirefmt.convert import Container, Wire
 from wirefmt.errors import Refused as ClientRefused
 

@@ -29,21 +29,9 @@ from wirefmt.amqp091.server_channel import ServerChannel
 from wirefmt.amqp091.states import ChannelState, State
 from wirefmt.broker.bindings import TABLES
 from wirefmt.broker.credentials import is_password
+from wirefmt.broker.messages import Envelope, Item, Published
 from wirefmt.broker.permissions import Permissions, amqp091_needs
-from wirefmt.broker.routing import (
-    LONGEST,
-    PREDECLARED,
-    Consumer,
-    Envelope,
-    Exchange,
-    Item,
-    Limits,
-    Published,
-    Queue,
-    Refusal,
-    Router,
-    Transaction,
-)
+from wirefmt.broker.routing import LONGEST, PREDECLARED, Consumer, Exchange, Limits, Queue, Refusal, Router, Transaction
 from wirefmt.connection.aio.driver import READY_BYTES
 from wirefmt.connection.contract import Disconnected
 from wirefmt.errors import ConversionError, LocalProtocolError, RemoteProtocolError

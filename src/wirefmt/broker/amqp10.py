@@ -42,8 +42,9 @@ from wirefmt.amqp10.receiver import Receiver
 from wirefmt.amqp10.sender import Sender
 from wirefmt.amqp10.server import Peer
 from wirefmt.broker.credentials import is_password
+from wirefmt.broker.messages import Item, Published
 from wirefmt.broker.permissions import Permissions, amqp10_needs
-from wirefmt.broker.routing import Consumer, Item, Published, Queue, Refusal, Router, Transaction
+from wirefmt.broker.routing import Consumer, Queue, Refusal, Router, Transaction
 from wirefmt.connection.contract import Acknowledged, Disconnected, WindowOpened
 from wirefmt.connection.sasl import ScramCredentials
 from wirefmt.convert import Container

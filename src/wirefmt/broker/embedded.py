@@ -21,8 +21,9 @@ from wirefmt.broker import rocketmq as rocketmq_broker
 from wirefmt.broker.credentials import is_password, user_of
 from wirefmt.broker.faults import Active, Fault, Faults, FaultyHandler
 from wirefmt.broker.listeners import NAMES, SCHEMES, SharedPort
+from wirefmt.broker.messages import Published
 from wirefmt.broker.permissions import Permissions, Table
-from wirefmt.broker.routing import Limits, Published, Router
+from wirefmt.broker.routing import Limits, Router
 from wirefmt.broker.views import AsyncSeen, Client, Message, SyncSeen
 from wirefmt.connection import aio
 from wirefmt.convert import topic_of

@@ -20,8 +20,9 @@ from random import Random, SystemRandom
 from typing import Any, ClassVar, Final, Literal
 
 from wirefmt import mqtt
+from wirefmt.broker.messages import Item, Published
 from wirefmt.broker.permissions import Permissions
-from wirefmt.broker.routing import Item, Published, Router
+from wirefmt.broker.routing import Router
 from wirefmt.broker.topics import Sharing, TopicTree
 from wirefmt.connection.aio.driver import READY_BYTES
 from wirefmt.connection.contract import Acknowledged, Connected, Disconnected, WindowOpened

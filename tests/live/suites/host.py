@@ -34,8 +34,9 @@ from wirefmt.broker import Options, running
 from wirefmt.broker.amqp10 import Address
 from wirefmt.broker.embedded import Running
 from wirefmt.broker.faults import Fault
+from wirefmt.broker.messages import Item
 from wirefmt.broker.mqtt import BrokerOptions, default_authorise
-from wirefmt.broker.routing import Item, Queue
+from wirefmt.broker.routing import Queue
 
 HERE = Path(__file__).resolve().parent
 PORTS = {

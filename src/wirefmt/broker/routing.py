@@ -86,40 +86,32 @@ class Refusal(Exception):
         self.reason = reason
 
 
-class Consumer:
-    """A consumer of a queue."""
+class Consumer(Protocol):
+    """A consumer of a queue, as a protocol's broker makes it.
+
+    Attributes:
+        exclusive: it wants to be the queue's only one.
+        priority: consumers with a higher one come first.
+    """
 
     exclusive: bool
     priority: int
 
     def room(self) -> int:
-        """Messages that it takes now."""
-        raise NotImplementedError
+        """Messages that it takes now. If there are none, the broker of its protocol calls `Queue.wake` when there may be."""
+        ...
 
-    def deliver(self, queue: Queue, item: Item) -> bool:
-        """Give it a message. False: it does not take it now. Raises ConversionError if it is not for its protocol."""
-        raise NotImplementedError
+    def deliver(self, queue: Queue, items: Sequence[Item], at: int) -> int:
+        """Give it message number `at` and the following ones, as far as it takes them together. There is room for one.
 
-    def deliver_all(self, queue: Queue, items: Sequence[Item]) -> int:
-        """Give it messages, in order, and return how many of them it takes now. There is room for the first one. Raises
-        ConversionError if the first one is not for its protocol."""
-        taken = 0
-        for item in items:
-            if taken and self.room() <= 0:
-                break
-            try:
-                if not self.deliver(queue, item):
-                    break
-            except ConversionError:
-                if not taken:
-                    raise
-                break  # it is the first one of the next call
-            taken += 1
-        return taken
+        Returns how many it has taken; 0: it takes none now, and the broker of its protocol calls `Queue.wake`. Raises
+        ConversionError if message number `at` is not for its protocol; then it has taken none.
+        """
+        ...
 
     def cancelled(self, queue: Queue) -> None:
         """Its queue has been deleted."""
-        raise NotImplementedError
+        ...
 
 
 class Sink(Protocol):
@@ -423,18 +415,27 @@ class Queue:
             self._pumping = False
 
     def _give(self, consumer: Consumer, items: Sequence[Item]) -> int:
-        """Deliver messages to a consumer that has room. Returns how many are done with; 0: it takes none now."""
-        try:
-            taken = consumer.deliver_all(self, items)
-        except ConversionError:
-            self.router.dead_letter(self, items[0], "rejected", unfit=True)
-            return 1
+        """Deliver messages, in order, to a consumer that has room for one. Returns how many are done with: those that it has
+        taken, and those that are not for its protocol, which are dead letters."""
+        at = given = 0
+        while at < len(items):
+            if at and (consumer not in self.consumers or consumer.room() <= 0):
+                break  # if it is still there, `_next` lets it rest
+            try:
+                taken = consumer.deliver(self, items, at)
+            except ConversionError:
+                self.router.dead_letter(self, items[at], "rejected", unfit=True)
+                at += 1
+                continue
+            if not taken:
+                self._rest(consumer)
+                break
+            at += taken
+            given += taken
         turns = self._able.get(consumer.priority)
-        if not taken:
-            self._rest(consumer)
-        elif turns is not None and len(turns) > 1 and consumer in turns:
+        if given and turns is not None and len(turns) > 1 and consumer in turns:
             turns.move_to_end(consumer)
-        return taken
+        return at
 
     def _next(self) -> tuple[Consumer, int] | None:
         """The consumer whose turn it is, and how many messages it may be given: one, if others wait for theirs. Those that have

@@ -306,7 +306,7 @@ def test_mqtt_topics_that_are_denied(overlap: Literal["merged", "each"], version
 
 
 def test_mqtt_shared_subscriptions_and_denied_topics() -> None:
-    """The members to whom a topic is not denied get its messages."""
+    """Members who may have a topic get its messages."""
 
     async def test() -> None:
         async with (

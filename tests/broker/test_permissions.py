@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import re
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
@@ -12,6 +12,7 @@ from lib.loopback import HOST, run
 from lib.needs import imported
 from wirefmt import amqp091, amqp10, mqtt, nsq, rocketmq
 from wirefmt.broker import Broker, Options
+from wirefmt.broker import mqtt as mqtt_broker
 from wirefmt.broker.permissions import Permissions, covers
 from wirefmt.errors import ConnectionLost, Refused
 
@@ -92,6 +93,38 @@ def test_what_is_not_listed_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
+    ("user", "action", "name", "allowed"),
+    [
+        ("ann", "mqtt.subscribe", "plant/one", True),
+        ("ann", "mqtt.subscribe", "plant/secret", False),
+        ("ann", "mqtt.publish", "plant/secret", False),
+        ("ann", "mqtt.subscribe", "plant/secret/#", False),  # it matches nothing else
+        ("ann", "mqtt.subscribe", "plant/+", True),  # it matches other topics, too
+        ("ann", "mqtt.subscribe", "#", True),
+        ("ann", "mqtt.subscribe", "a/plant/secret", True),
+        ("ann", "amqp.read", "orders", True),
+        ("ann", "amqp.read", "orders-secret", False),
+        ("ann", "amqp.write", "orders", False),  # a name that is not denied is not allowed yet
+        ("ann", "nsq.publish", "orders", False),  # she has a table of her own, where this is not listed
+        ("eve", "nsq.publish", "orders", True),
+        ("", "nsq.publish", "orders", True),
+        ("eve", "mqtt.publish", "plant/one", False),
+    ],
+)
+def test_what_is_denied_comes_first(user: str, action: str, name: str, allowed: bool) -> None:
+    permissions = Permissions(
+        {
+            "ann": {
+                "mqtt": {"deny": "plant/secret/#", "publish": "#", "subscribe": "#"},
+                "amqp": {"read": "^orders", "deny": "secret$"},
+            },
+            "*": {"nsq": {"publish": ".*"}},
+        }
+    )
+    assert permissions.may(user, action, name) is allowed
+
+
+@pytest.mark.parametrize(
     ("table", "why"),
     [
         ({"ann": {"amqq": {}}}, "unknown protocol 'amqq' in permissions; did you mean amqp"),
@@ -101,12 +134,20 @@ def test_what_is_not_listed_is_refused() -> None:
         ({"ann": {"mqtt": {"publish": 7}}}, "mqtt.publish of 'ann' must be a pattern or a list of patterns, not 7"),
         ({"ann": "all"}, "permissions of 'ann' must be a table, not 'all'"),
         ([], "permissions must be a table, not []"),
+        ({"ann": {"mqtt": {"deny": "a/#/b"}}}, "'a/#/b' is not a topic filter"),
+        ({"ann": {"mqtt": {"denny": "a"}}}, "unknown right 'denny' for mqtt; did you mean deny"),
         ({"bob": {}}, "permissions for an unknown user 'bob'; there are ann, eve"),
     ],
 )
 def test_a_wrong_table(table: Any, why: str) -> None:
     with pytest.raises(ValueError, match=re.escape(why)):
         Options(users=USERS, permissions=table)
+
+
+def test_permissions_without_users() -> None:
+    Options(permissions={"*": {}})
+    with pytest.raises(ValueError, match="permissions for 'ann' need users; those for all clients are for '\\*'"):
+        Options(permissions={"*": {}, "ann": {}})
 
 
 # ---- AMQP 0.9.1: 403, access-refused, closes the channel
@@ -219,6 +260,71 @@ def test_mqtt() -> None:
                     with pytest.raises(Refused) as refused:
                         await client.open()
                     assert refused.value.code == 0x87
+
+    run(test())
+
+
+DENYING: dict[str, Any] = {
+    "ann": {"mqtt": {"publish": "#", "subscribe": "#", "deny": ["secret/#", "+/hidden"]}},
+    "*": {"mqtt": {"publish": "#", "subscribe": "#"}},
+}
+
+
+@pytest.mark.parametrize("overlap", ["merged", "each"])
+@pytest.mark.parametrize(("version", "code"), [(5, 0x87), (4, 0x80)])
+def test_mqtt_topics_that_are_denied(overlap: Literal["merged", "each"], version: Literal[4, 5], code: int) -> None:
+    """A filter that matches only denied topics is refused. Others get no messages of denied topics, as from mosquitto with
+    `topic deny`."""
+
+    async def test() -> None:
+        options = Options(
+            ports={"mqtt": 0}, users=USERS, permissions=DENYING, mqtt=mqtt_broker.BrokerOptions(overlap=overlap)
+        )
+        async with (
+            Broker(options) as b,
+            mqtt.connect(url(b, "mqtt", "ann"), version=version) as ann,
+            mqtt.connect(url(b, "mqtt", "eve"), version=version) as eve,
+        ):
+            assert await eve.subscribe("secret/#") == (0,)
+            filters = ("secret/a", "secret/#", "+/hidden", "a/hidden", "secret/+/b")
+            assert await ann.subscribe(*filters) == (code,) * len(filters)
+            await eve.publish("secret/kept", b"", qos=1, retain=True)
+            await eve.publish("plant/kept", b"1", qos=1, retain=True)
+            await eve.publish("secret/kept", b"1", qos=1, retain=True)
+            assert await ann.subscribe("#", "plant/+", "+/a") == (0, 0, 0)
+            for qos in (0, 1):
+                for topic in ("secret/a", "secret", "a/hidden", "a/b/hidden", "plant/a"):
+                    await eve.publish(topic, b"1", qos=qos)
+            await eve.publish("last", b"1", qos=1)
+            got = []
+            async for message in ann.messages():
+                got.append(message.topic_name)
+                if got[-1] == "last":
+                    break
+            assert set(got) == {"plant/kept", "a/b/hidden", "plant/a", "last"}
+
+    run(test())
+
+
+def test_mqtt_shared_subscriptions_and_denied_topics() -> None:
+    """Members who may have a topic get its messages."""
+
+    async def test() -> None:
+        async with (
+            Broker(ports={"mqtt": 0}, users=USERS, permissions=DENYING) as b,
+            mqtt.connect(url(b, "mqtt", "ann")) as ann,
+            mqtt.connect(url(b, "mqtt", "eve")) as eve,
+        ):
+            assert await ann.subscribe("$share/all/secret/+", "$share/all/#") == (0x87, 0)
+            assert await eve.subscribe("$share/all/#") == (0,)
+            for number in range(10):
+                await eve.publish(f"secret/{number}", b"1", qos=1)
+            messages = eve.messages()
+            assert {(await anext(messages)).topic_name for _ in range(10)} == {f"secret/{n}" for n in range(10)}
+            await eve.unsubscribe("$share/all/#")
+            await eve.publish("secret/lost", b"1", qos=1)
+            await eve.publish("last", b"1", qos=1)
+            assert (await anext(ann.messages())).topic_name == "last"
 
     run(test())
 

@@ -4,8 +4,8 @@ RabbitMQ's where the specifications have none."""
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncIterator
-from itertools import pairwise
+import itertools
+from collections.abc import AsyncIterator, Sequence
 from typing import Any
 from urllib.parse import quote
 
@@ -16,9 +16,11 @@ from wirefmt import amqp091, amqp10, mqtt
 from wirefmt.broker import Broker
 from wirefmt.broker.amqp10 import Address, Refused, parse_address
 from wirefmt.broker.credentials import is_password, user_of
+from wirefmt.broker.messages import Item, Published
 from wirefmt.broker.mqtt import Message
-from wirefmt.broker.routing import PREDECLARED, Consumer, Exchange, Item, Limits, Published, Queue, Refusal, Router
+from wirefmt.broker.routing import PREDECLARED, Exchange, Limits, Queue, Refusal, Router
 from wirefmt.convert import Container, Wire
+from wirefmt.errors import ConversionError
 from wirefmt.errors import Refused as ClientRefused
 
 PORTS = {"mqtt": 0, "amqp": 0, "amqp10": 0}
@@ -554,27 +556,43 @@ def test_arguments_of_exchanges_and_bindings_and_expirations_are_checked() -> No
 # ---- many of everything
 
 
-class Counting(Consumer):
-    """A consumer that counts how often it is asked."""
+class Counting:
+    """A consumer that counts how often it is asked (`routing.Consumer`)."""
 
-    exclusive = False
-    priority = 0
+    unfit: bytes | None = b"unfit"
 
-    def __init__(self, takes: int) -> None:
+    def __init__(self, takes: int, together: int = 1) -> None:
+        """takes: messages, at most `together` of them in one delivery."""
+        self.exclusive = False
+        self.priority = 0
         self.takes = takes
+        self.together = together
         self.asked = 0
         self.got: list[Item] = []
+        self.deliveries: list[int] = []
 
     def room(self) -> int:
         self.asked += 1
         return self.takes
 
-    def deliver(self, queue: Queue, item: Item) -> bool:
-        self.takes -= 1
-        self.got.append(item)
-        return True
+    def deliver(self, queue: Queue, items: Sequence[Item], at: int) -> int:
+        assert self.takes > 0
+        if items[at].body == self.unfit:
+            raise ConversionError("not for this protocol", rule="test")
+        count = min(self.takes, self.together)
+        taken = list(itertools.takewhile(lambda item: item.body != self.unfit, items[at : at + count]))
+        if taken[0].body == b"last":
+            queue.leave(self)
+        self.takes -= len(taken)
+        self.got += taken
+        self.deliveries.append(len(taken))
+        return len(taken)
 
     def cancelled(self, queue: Queue) -> None: ...
+
+    @property
+    def bodies(self) -> list[bytes]:
+        return [item.body for item in self.got]
 
 
 def publication(key: str, exchange: str = "", body: bytes = b"x") -> Published:
@@ -602,6 +620,105 @@ def test_consumers_without_room_are_asked_once() -> None:
     queue.wake(blocked[7])
     assert len(blocked[7].got) == 1
     assert not queue.messages
+
+
+#: How messages reach a consumer: from the queue, where they waited, or at once when they are published.
+WAYS = ("waited", "at once")
+
+
+def offer(way: str, consumer: Counting, bodies: Sequence[bytes], **queue: Any) -> tuple[Queue, list[bytes]]:
+    """A queue with these messages, and the consumer for them. Returns the queue and the bodies of its dead letters."""
+    router = Router()
+    made = router.make_queue("q", {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "graves"}, **queue)
+    graves = router.make_queue("graves")
+    messages = [publication("q", body=body) for body in bodies]
+    if way == "waited":
+        router.put([made], *messages)
+    made.insert(consumer)
+    if way == "at once":
+        router.put([made], *messages)
+    return made, [item.body for item in graves.messages]
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize(
+    ("takes", "together", "deliveries"),
+    [(9, 1, [1, 1, 1, 1, 1]), (9, 2, [2, 2, 1]), (9, 9, [5]), (4, 3, [3, 1]), (4, 9, [4]), (1, 2, [1])],
+)
+def test_a_consumer_takes_messages_together(way: str, takes: int, together: int, deliveries: list[int]) -> None:
+    consumer = Counting(takes, together)
+    bodies = [b"%d" % n for n in range(5)]
+    queue, dead = offer(way, consumer, bodies)
+    count = sum(deliveries)
+    assert (consumer.deliveries, consumer.bodies, dead) == (deliveries, bodies[:count], [])
+    assert [item.body for item in queue.messages] == bodies[count:]
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("together", [1, 2, 9])
+@pytest.mark.parametrize("places", [(0,), (1,), (4,), (0, 1), (1, 3), (0, 1, 2, 3, 4)])
+def test_messages_that_a_consumer_cannot_have_are_dead_letters(
+    way: str, together: int, places: tuple[int, ...]
+) -> None:
+    """The other messages reach it, in order."""
+    bodies = [b"unfit" if n in places else b"%d" % n for n in range(5)]
+    fit = [body for body in bodies if body != b"unfit"]
+    consumer = Counting(len(fit) + 1, together)
+    queue, dead = offer(way, consumer, bodies)
+    assert (consumer.bodies, dead, queue.messages) == (fit, [b"unfit"] * len(places), [])
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("auto_delete", [False, True])
+def test_a_consumer_that_leaves_while_it_takes(way: str, auto_delete: bool) -> None:
+    """The following messages stay in the queue, or are gone with it."""
+    consumer = Counting(9)
+    queue, dead = offer(way, consumer, [b"1", b"last", b"3", b"4"], auto_delete=auto_delete)
+    assert (consumer.bodies, dead, queue.gone) == ([b"1", b"last"], [], auto_delete)
+    assert [item.body for item in queue.messages] == ([] if auto_delete else [b"3", b"4"])
+    assert queue.router.bytes == queue.bytes
+
+
+def test_a_message_that_a_consumer_cannot_have_costs_no_turn() -> None:
+    router = Router()
+    queue = router.make_queue("q")
+    consumers = [Counting(9), Counting(9)]
+    for consumer in consumers:
+        queue.insert(consumer)
+    router.put([queue], *[publication("q", body=body) for body in (b"unfit", b"1", b"2", b"unfit", b"3", b"4")])
+    assert [consumer.bodies for consumer in consumers] == [[b"1", b"3"], [b"2", b"4"]]
+    assert queue.dropped == 2
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_dead_letter_that_fills_the_window_of_its_consumer(way: str) -> None:
+    """A consumer of two queues has one window, as with basic.qos for a channel."""
+    router = Router()
+    source = router.make_queue("q", {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "graves"})
+    graves = router.make_queue("graves")
+    consumer = Counting(2)
+
+    class Reader(Counting):
+        """It reads the dead letters, and has the window of the other consumer."""
+
+        unfit = None
+
+        def deliver(self, queue: Queue, items: Sequence[Item], at: int) -> int:
+            consumer.takes = 0
+            return super().deliver(queue, items, at)
+
+    graves.insert(Reader(1))
+    messages = [publication("q", body=body) for body in (b"unfit", b"next")]
+    if way == "waited":
+        router.put([source], *messages)
+    source.insert(consumer)
+    if way == "at once":
+        router.put([source], *messages)
+    assert not consumer.got
+    assert [item.body for item in source.messages] == [b"next"]
+    consumer.takes = 1
+    source.wake(consumer)
+    assert consumer.bodies == [b"next"]
 
 
 def test_a_chain_of_full_queues() -> None:
@@ -648,7 +765,7 @@ def test_a_chain_of_exchanges_that_delete_themselves() -> None:
     router = Router()
     chain = [Exchange(f"e{n}", "fanout", auto_delete=True) for n in range(3000)]
     router.exchanges |= {exchange.name: exchange for exchange in chain}
-    for source, destination in pairwise(chain):
+    for source, destination in itertools.pairwise(chain):
         router.bind(source, (destination, "", b""), {})
     queue = router.make_queue("q")
     router.bind(chain[-1], (queue, "", b""), {})

@@ -462,6 +462,28 @@ def test_a_config_file_with_limits_and_faults(tmp_path: Path) -> None:
         b.stop()
 
 
+@pytest.mark.parametrize(("version", "code"), [(4, 0x80), (5, 0x87)])
+def test_a_filter_that_is_denied(tmp_path: Path, version: int, code: int) -> None:
+    """The example of docs/broker.md, and paho's client as the one that sees the refusal."""
+    paho = pytest.importorskip("paho.mqtt.client", reason="needs paho-mqtt (pip install paho-mqtt)")
+    page = (ROOT / "docs" / "broker.md").read_text()
+    config = tmp_path / "broker.toml"
+    config.write_text(re.search(r"^```toml\n(.*?)^```", page, re.DOTALL | re.MULTILINE)[1])  # type: ignore[index]
+    told: queue.Queue[Any] = queue.Queue()
+    with served("--config", str(config), "--mqtt", "0") as b:
+        client = paho.Client(paho.CallbackAPIVersion.VERSION2, "meter", protocol=version)
+        client.on_connect = lambda c, u, flags, code, properties: told.put(code.value)
+        client.on_subscribe = lambda c, u, mid, codes, properties: told.put([code.value for code in codes])
+        client.connect(HOST, b.port("mqtt"))
+        client.loop_start()
+        assert told.get(timeout=PATIENCE) == 0
+        client.subscribe([("test/nosubscribe", 2), ("test/+", 2), ("#", 1)])
+        assert told.get(timeout=PATIENCE) == [code, 2, 1]
+        client.disconnect()
+        client.loop_stop()
+        b.stop()
+
+
 def test_a_terminal_has_a_live_table() -> None:
     """Clients, queues and rates; no log lines."""
     with socket.create_server((HOST, 0)) as probe:
@@ -534,7 +556,7 @@ def test_wrong_usage(arguments: list[str], why: str, capsys: pytest.CaptureFixtu
         ("[mqtt]\noverflow = 'x'", "mqtt.overflow must be 'drop_oldest' or 'refuse' or 'disconnect', not 'x'"),
         ("[mqtt]\nauthorise = 'x'", "unknown option 'authorise' in mqtt"),
         ("[amqp]\nvirtual_hosts = '/'", "amqp.virtual_hosts must be a list of strings, not '/'"),
-        ("[permissions.ann]\nmqtt = {}", "permissions need users"),
+        ("[permissions.ann]\nmqtt = {}", "permissions for 'ann' need users"),
         ("[users]\nbob = ''\n[permissions.ann]\nmqtt = {}", "permissions for an unknown user 'ann'"),
         ("[users]\nann = ''\n[permissions.ann]\nmqt = {}", "unknown protocol 'mqt' in permissions"),
         ("[mqtt]\noverflw = 1", "unknown option 'overflw' in mqtt"),

@@ -193,6 +193,32 @@ def test_a_module_imports_only_what_is_below(path: Path) -> None:
         assert target == floor or target in FLOORS[floor], f"{path.name} imports {name}"
 
 
+#: Module or package of broker/ -> what it may import of broker/.
+BROKER: dict[str, set[str]] = {
+    **{name: set() for name in ("bindings", "credentials", "listeners", "messages")},
+    **{name: set() for name in ("permissions", "phpmq", "recording", "topics", "views")},
+    "routing": {"bindings", "messages"},
+    "amqp091": {"bindings", "credentials", "messages", "permissions", "routing"},
+    "amqp10": {"credentials", "messages", "permissions", "routing"},
+    "mqtt": {"messages", "permissions", "routing", "topics"},
+    "nsq": {"permissions"},
+    "rocketmq": {"permissions"},
+    "faults": {"embedded", "listeners", "messages", "routing"} | NAMED,  # embedded as a type only
+    "embedded": {"credentials", "faults", "listeners", "messages", "permissions", "routing", "views"} | NAMED,
+    "pytest_plugin": {"Options", "Running", "running"},
+    "__init__": {"embedded", "views"},
+}
+
+
+@pytest.mark.parametrize("path", modules(PACKAGE / "broker"), ids=lambda p: str(p.relative_to(PACKAGE)))
+def test_a_module_of_the_broker_imports_only_what_is_below(path: Path) -> None:
+    """No protocol's broker knows another's, and the core knows none of them."""
+    name = path.relative_to(PACKAGE / "broker").parts[0].removesuffix(".py")
+    assert name in BROKER, f"what does {name} import? Say so in this test and in docs/design.md"
+    found = {each.split(".")[2] for each in imports_of(path) if each.startswith("wirefmt.broker.")}
+    assert found <= BROKER[name] | {name}
+
+
 @pytest.mark.parametrize(
     "path", modules(ROOT / "spark") + modules(PACKAGE / "cli") + modules(ROOT / "bench"), ids=lambda p: p.name
 )

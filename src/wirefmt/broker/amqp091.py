@@ -29,21 +29,9 @@ from wirefmt.amqp091.server_channel import ServerChannel
 from wirefmt.amqp091.states import ChannelState, State
 from wirefmt.broker.bindings import TABLES
 from wirefmt.broker.credentials import is_password
+from wirefmt.broker.messages import Envelope, Item, Published
 from wirefmt.broker.permissions import Permissions, amqp091_needs
-from wirefmt.broker.routing import (
-    LONGEST,
-    PREDECLARED,
-    Consumer,
-    Envelope,
-    Exchange,
-    Item,
-    Limits,
-    Published,
-    Queue,
-    Refusal,
-    Router,
-    Transaction,
-)
+from wirefmt.broker.routing import LONGEST, PREDECLARED, Exchange, Limits, Queue, Refusal, Router, Transaction
 from wirefmt.connection.aio.driver import READY_BYTES
 from wirefmt.connection.contract import Disconnected
 from wirefmt.errors import ConversionError, LocalProtocolError, RemoteProtocolError
@@ -64,8 +52,8 @@ class BrokerOptions:
     permissions: Permissions | None = None
 
 
-class Subscriber(Consumer):
-    """A consumer on a channel."""
+class Subscriber:
+    """A consumer on a channel (`routing.Consumer`)."""
 
     def __init__(self, peer: Peer, session: Session, view: ServerChannel, consume: amqp091.BasicConsume) -> None:
         self.peer = peer
@@ -80,23 +68,8 @@ class Subscriber(Consumer):
     def room(self) -> int:
         return self.view.room(self.tag) if self.peer.ready else 0
 
-    def deliver_all(self, queue: Queue, items: Sequence[Item]) -> int:
-        taken = 0
-        while taken < len(items) and (not taken or self.room()):
-            try:
-                count = self._deliver(queue, items, taken)
-            except ConversionError:
-                if not taken:
-                    raise
-                break  # it is the first one of the next call
-            if not count:
-                break
-            taken += count
-        return taken
-
-    def _deliver(self, queue: Queue, items: Sequence[Item], at: int) -> int:
-        """Deliver message number `at` and those behind it that were published in the same way, as far as there is room. Returns
-        how many they were."""
+    def deliver(self, queue: Queue, items: Sequence[Item], at: int) -> int:
+        """Deliver message number `at` and the following ones that were published in the same way, as far as there is room."""
         first, redelivered = items[at].published.envelope, items[at].redelivered
         one, body = items[at].for_amqp091(self.peer.connection.frame_max)
         properties: list[Any] = [one]

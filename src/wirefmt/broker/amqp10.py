@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import itertools
 import secrets
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 from urllib.parse import unquote
@@ -42,8 +42,9 @@ from wirefmt.amqp10.receiver import Receiver
 from wirefmt.amqp10.sender import Sender
 from wirefmt.amqp10.server import Peer
 from wirefmt.broker.credentials import is_password
+from wirefmt.broker.messages import Item, Published
 from wirefmt.broker.permissions import Permissions, amqp10_needs
-from wirefmt.broker.routing import Consumer, Item, Published, Queue, Refusal, Router, Transaction
+from wirefmt.broker.routing import Queue, Refusal, Router, Transaction
 from wirefmt.connection.contract import Acknowledged, Disconnected, WindowOpened
 from wirefmt.connection.sasl import ScramCredentials
 from wirefmt.convert import Container
@@ -86,8 +87,8 @@ class Address(NamedTuple):
     routing_key: str
 
 
-class Subscriber(Consumer):
-    """A link on which a client consumes."""
+class Subscriber:
+    """A link on which a client consumes (`routing.Consumer`)."""
 
     def __init__(self, peer: Peer, client: _Client, link: Sender, priority: Any) -> None:
         self.peer = peer
@@ -101,7 +102,9 @@ class Subscriber(Consumer):
         self.link.waiting |= not room  # `WindowOpened` is wanted
         return room
 
-    def deliver(self, queue: Queue, item: Item) -> bool:
+    def deliver(self, queue: Queue, items: Sequence[Item], at: int) -> int:
+        """Send message number `at`."""
+        item = items[at]
         payload = item.for_amqp10()
         try:
             handle = self.link.send(payload)
@@ -109,11 +112,11 @@ class Subscriber(Consumer):
             if error.reply == MESSAGE_SIZE_EXCEEDED:
                 raise ConversionError(str(error), rule="amqp10:max-message-size") from error
             self.peer.driver.want()
-            return False
+            return 0
         if not handle.settled:
             self.client.sending[handle] = (queue, item)
         self.peer.update()
-        return True
+        return 1
 
     def cancelled(self, queue: Queue) -> None:
         self.client.consumers.pop(self.link, None)

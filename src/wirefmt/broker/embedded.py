@@ -21,8 +21,9 @@ from wirefmt.broker import rocketmq as rocketmq_broker
 from wirefmt.broker.credentials import is_password, user_of
 from wirefmt.broker.faults import Active, Fault, Faults, FaultyHandler
 from wirefmt.broker.listeners import NAMES, SCHEMES, SharedPort
-from wirefmt.broker.permissions import Permissions, Table
-from wirefmt.broker.routing import Limits, Published, Router
+from wirefmt.broker.messages import Published
+from wirefmt.broker.permissions import OTHERS, Permissions, Table
+from wirefmt.broker.routing import Limits, Router
 from wirefmt.broker.views import AsyncSeen, Client, Message, SyncSeen
 from wirefmt.connection import aio
 from wirefmt.convert import topic_of
@@ -44,7 +45,8 @@ class Options:
             for AMQP 1.0. NSQ: the secret is the password of any user. RocketMQ: access key and secret key. PHPMQ has no
             authentication.
         permissions: what the users may do: user -> protocol -> right -> patterns (`wirefmt.broker.permissions`). None:
-            everything. A user may do nothing that is not listed. PHPMQ has no users, so it is not restricted.
+            everything. A user may do nothing that is not listed. The user "*" is for those who are not listed, and for all
+            clients if there are no users. PHPMQ is not restricted.
         connections: clients of each listener at a time; further ones are closed immediately. Two protocols on one port are one
             listener.
         limits: limits of AMQP's exchanges and queues, and the dialect for messages between MQTT and AMQP.
@@ -87,11 +89,11 @@ class Options:
             raise ValueError("listeners with TLS need `tls`")
         if self.permissions is not None:
             Permissions(self.permissions)
-            if not self.users:
-                raise ValueError("permissions need users")
             for user in self.permissions:
-                if user not in self.users:
-                    raise ValueError(f"permissions for an unknown user {user!r}; {suggest(user, self.users)}")
+                if user != OTHERS and not self.users:
+                    raise ValueError(f"permissions for {user!r} need users; those for all clients are for {OTHERS!r}")
+                if user != OTHERS and user not in (self.users or ()):
+                    raise ValueError(f"permissions for an unknown user {user!r}; {suggest(user, self.users or ())}")
 
 
 class Broker:

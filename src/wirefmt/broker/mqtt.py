@@ -20,8 +20,9 @@ from random import Random, SystemRandom
 from typing import Any, ClassVar, Final, Literal
 
 from wirefmt import mqtt
+from wirefmt.broker.messages import Item, Published
 from wirefmt.broker.permissions import Permissions
-from wirefmt.broker.routing import Item, Published, Router
+from wirefmt.broker.routing import Router
 from wirefmt.broker.topics import Sharing, TopicTree
 from wirefmt.connection.aio.driver import READY_BYTES
 from wirefmt.connection.contract import Acknowledged, Connected, Disconnected, WindowOpened
@@ -254,6 +255,8 @@ class Broker:
         self._index: mqtt.TopicIndex[Subscription | Sharing[Subscription]] = mqtt.TopicIndex(4)
         self._shared: dict[tuple[str, str], Sharing[Subscription]] = {}
         self._by_peer: dict[Peer, Subscriber] = {}
+        permissions = self.options.permissions
+        self._denying = permissions if permissions is not None and permissions.denies_some("mqtt") else None
         self._tasks: set[asyncio.Task[None]] = set()
 
     def close(self) -> None:
@@ -461,7 +464,7 @@ class Broker:
         client = subscriber.identifier
         code = self._authorise(subscriber.user, client, "publish", event.topic_name)
         if not code:
-            plain = not (self._bindings or event.retain or event.properties)
+            plain = not (self._bindings or event.retain or event.properties or self._denying)
             forwarded = self._forward(client, event) if plain else None
             code = self._take(peer, event, client) if forwarded is None else forwarded
         if event.qos:
@@ -523,7 +526,7 @@ class Broker:
             ):
                 return QUOTA_EXCEEDED
         if self.options.overflow == "refuse" and message.qos:
-            for found in self._index.match(message.topic):
+            for found in self._targets(message.topic):
                 if isinstance(found, Subscription) and found.asked.qos and self._full(found.subscriber, message):
                     return QUOTA_EXCEEDED
         return SUCCESS
@@ -603,7 +606,7 @@ class Broker:
                     self.counts["dropped"] += 1
         if message.retain:
             self._retain(message)
-        targets = self._index.match(message.topic)
+        targets = self._targets(message.topic)
         if not targets:
             return code or (SUCCESS if routed else NO_SUBSCRIBERS)
         if self.options.overlap == "each" or len(targets) == 1:
@@ -631,6 +634,17 @@ class Broker:
             self._deliver(subscriber, queued)
         return code
 
+    def _targets(self, topic: str) -> list[Subscription | Sharing[Subscription]]:
+        """What a message of this topic goes to. A shared subscription may have members that do not get it."""
+        targets = self._index.match(topic)
+        if self._denying is None:
+            return targets
+        return [found for found in targets if isinstance(found, Sharing) or self._gets(found, topic)]
+
+    def _gets(self, subscription: Subscription, topic: str) -> bool:
+        """Does the subscription get messages of this topic, which its filter matches? It gets none that are denied."""
+        return self._denying is None or not self._denying.denies(subscription.subscriber.user, "mqtt", topic)
+
     def _queued(self, subscription: Subscription, message: Message, identifiers: tuple[int, ...]) -> Queued:
         asked = subscription.asked
         return Queued(
@@ -650,9 +664,13 @@ class Broker:
                 and not member.subscriber.queue
                 and peer.ready
                 and bool(peer.connection.send_quota or not min(message.qos, member.asked.qos))
+                and gets(member)
             )
 
-        member = sharing.choose(able, lambda m: m.subscriber.peer is not None, lambda m: True)
+        def gets(member: Subscription) -> bool:
+            return self._gets(member, message.topic)
+
+        member = sharing.choose(able, lambda m: m.subscriber.peer is not None and gets(m), gets)
         if member is not None:
             identifiers = (member.identifier,) if member.identifier is not None else ()
             queued = self._queued(member, message, identifiers)
@@ -797,6 +815,8 @@ class Broker:
         for topic, message in list(self.retained.match(subscription.asked.topic_filter)):
             if message.expires is not None and message.expires <= now:
                 self._drop_retained(topic)
+                continue
+            if not self._gets(subscription, topic):
                 continue
             qos = min(message.qos, subscription.asked.qos)
             self._deliver(subscription.subscriber, Queued(message, qos, True, identifiers))  # [MQTT-3.3.1-8]

@@ -1,7 +1,8 @@
 """What users may do. All brokers ask `Permissions.may`.
 
 The rights are those of the real brokers. AMQP: configure, write and read of RabbitMQ, with its table of operations. MQTT: topics
-to publish and to subscribe to, as in an ACL file of mosquitto. NSQ and RocketMQ: topics to publish and to subscribe to.
+to publish and to subscribe to, as in an ACL file of mosquitto. NSQ and RocketMQ: topics to publish and to subscribe to. What
+is denied comes before them, as mosquitto's `topic deny`.
 """
 
 from __future__ import annotations
@@ -21,10 +22,16 @@ RIGHTS: Final = {
     "rocketmq": ("publish", "subscribe"),
 }
 
+#: The key beside the rights: patterns of names for which nothing is allowed, whatever the rights say.
+DENY: Final = "deny"
+
+#: The user whose table is for all that have none of their own, and for all clients if there are no users.
+OTHERS: Final = "*"
+
 #: The name of AMQP's default exchange in patterns, as in RabbitMQ.
 DEFAULT_EXCHANGE: Final = "amq.default"
 
-#: Permissions as a user writes them: user -> protocol -> right -> pattern or patterns.
+#: Permissions as a user writes them: user or OTHERS -> protocol -> right or DENY -> pattern or patterns.
 Table = Mapping[str, Mapping[str, Mapping[str, Any]]]
 
 
@@ -33,21 +40,25 @@ class Permissions:
 
     Args:
         table: user -> protocol -> right -> patterns, as a string or a list: `{"ann": {"amqp": {"read": "^orders"}}}`. RIGHTS has
-            the protocols and their rights. Patterns of MQTT are topic filters. All others are regular expressions that are
-            searched in the name, as in RabbitMQ and nsqd; "^$" or "" matches no name.
+            the protocols and their rights; DENY in place of a right has what is refused. OTHERS in place of a user is for those
+            who have no table. Patterns of MQTT are topic filters. All others are regular expressions that are searched in the
+            name, as in RabbitMQ and nsqd; "^$" or "" matches no name.
 
     Raises ValueError for an unknown protocol or right, and for an invalid pattern.
     """
 
     def __init__(self, table: Table) -> None:
+        self._users: set[str] = set()
         self._matchers: dict[tuple[str, str], list[Callable[[str], object]]] = {}
         for user, protocols in _items(table, "permissions"):
+            self._users.add(user)
             for protocol, rights in _items(protocols, f"permissions of {user!r}"):
                 if protocol not in RIGHTS:
                     raise ValueError(f"unknown protocol {protocol!r} in permissions; {suggest(protocol, RIGHTS)}")
                 for right, patterns in _items(rights, f"permissions of {user!r} for {protocol}"):
-                    if right not in RIGHTS[protocol]:
-                        raise ValueError(f"unknown right {right!r} for {protocol}; {suggest(right, RIGHTS[protocol])}")
+                    known = (*RIGHTS[protocol], DENY)
+                    if right not in known:
+                        raise ValueError(f"unknown right {right!r} for {protocol}; {suggest(right, known)}")
                     self._matchers[user, f"{protocol}.{right}"] = [
                         _matcher(protocol, pattern) for pattern in _strings(patterns, f"{protocol}.{right} of {user!r}")
                     ]
@@ -59,7 +70,19 @@ class Permissions:
             action: a protocol and one of its rights, "amqp.read".
             name: AMQP: a queue or an exchange; MQTT: a topic, or a topic filter for "mqtt.subscribe"; otherwise a topic.
         """
-        return any(matches(name) for matches in self._matchers.get((user, action), ()))
+        return self._finds(user, action, name) and not self.denies(user, action.partition(".")[0], name)
+
+    def denies(self, user: str, protocol: str, name: str) -> bool:
+        """Is this name denied to this user, whatever the rights say? A filter of MQTT is denied if all that it matches is."""
+        return self._finds(user, f"{protocol}.{DENY}", name)
+
+    def denies_some(self, protocol: str) -> bool:
+        """Is there a name of this protocol that is denied to a user?"""
+        return any(action == f"{protocol}.{DENY}" for _, action in self._matchers)
+
+    def _finds(self, user: str, action: str, name: str) -> bool:
+        known = user if user in self._users else OTHERS
+        return any(matches(name) for matches in self._matchers.get((known, action), ()))
 
 
 def _items(value: Any, what: str) -> Any:

@@ -1,7 +1,7 @@
 """Exchanges, bindings and queues: the core that AMQP 0.9.1, AMQP 1.0 and MQTT share. It knows no connection.
 
-A message is a `wirefmt.convert.Container`: it stays as it was published, and is converted when a consumer of another protocol
-gets it, as RabbitMQ does. What the specification leaves open is done as RabbitMQ does it. Sections are those of AMQP 0.9.1.
+What the specification leaves open is done as RabbitMQ does it. Sections are those of AMQP 0.9.1. Messages are those of
+`wirefmt.broker.messages`.
 """
 
 from __future__ import annotations
@@ -14,21 +14,15 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal, Protocol
 
-from wirefmt import amqp091
 from wirefmt.amqp091.events import ACCESS_REFUSED, LOCKED, NOT_FOUND, PRECONDITION
 from wirefmt.broker.bindings import HOW_TO_MATCH, TABLES, Binding
-from wirefmt.convert import Container, Wire
+from wirefmt.broker.messages import Envelope, Item, Published
+from wirefmt.convert import Container
 from wirefmt.errors import ConversionError
-
-#: Bytes of the longest name and routing key of AMQP 0.9.1 (4.2.5.3).
-SHORT: Final = 255
 
 #: Messages that a consumer is given together, at most, and bytes of them from which on there are no more.
 TOGETHER: Final = 256
 TOGETHER_BYTES: Final = 1 << 18
-
-#: Bytes of a content header without its properties: a frame of its own (2.3.5.2, 4.2.6.1).
-HEADER_FRAME: Final = 7 + 12 + 1
 
 #: The longest time that a message or a queue may have, in milliseconds (RabbitMQ).
 LONGEST: Final = 0xFFFFFFFF
@@ -92,216 +86,32 @@ class Refusal(Exception):
         self.reason = reason
 
 
-class Envelope:
-    """All of a message but its body. Messages that are published together share it, if they differ only in that.
+class Consumer(Protocol):
+    """A consumer of a queue, as a protocol's broker makes it.
 
     Attributes:
-        octets: of AMQP 0.9.1: the properties; otherwise the message.
-        exchange, routing_key: how it was published.
-        ttl: milliseconds until it expires; None: its queues decide.
-        properties: of a message of AMQP 0.9.1, decoded; None: of another protocol, or changed since.
-        plain: it is of AMQP 0.9.1 and has no headers, so exchange and routing key alone decide where it goes.
-        unconvertible: AMQP 0.9.1 cannot have its headers, so a headers exchange has seen none.
+        exclusive: it wants to be the queue's only one.
+        priority: consumers with a higher one come first.
     """
-
-    __slots__ = (
-        "dialect", "exchange", "octets", "plain", "priority", "properties", "routing_key", "ttl", "unconvertible",
-    )  # fmt: skip
-
-    def __init__(
-        self,
-        octets: bytes,
-        exchange: str,
-        routing_key: str,
-        ttl: int | None,
-        priority: int,
-        properties: amqp091.BasicProperties | None,
-        dialect: str,
-    ) -> None:
-        self.octets = octets
-        self.exchange = exchange
-        self.routing_key = routing_key
-        self.ttl = ttl
-        self.priority = priority
-        self.properties = properties
-        self.dialect = dialect
-        self.plain = properties is not None and properties.headers is None
-        self.unconvertible = False
-
-    def goes_with(self, other: Envelope) -> bool:
-        """Do both go the same way: to the same destinations, with the same priority and time?"""
-        return self is other or (
-            self.plain
-            and other.plain
-            and self.exchange == other.exchange
-            and self.routing_key == other.routing_key
-            and self.ttl == other.ttl
-            and self.priority == other.priority
-        )
-
-
-class Published:
-    """A message on its way to its queues.
-
-    Attributes:
-        envelope: all but the body.
-        body: of a message of AMQP 0.9.1; otherwise None.
-        size, body_size: bytes of the message, and of its body; of AMQP 1.0 and MQTT both are those of the message.
-        copies: how many copies dead-lettering has made of it since a client last touched it, shared by all of them; None: it has
-            made none.
-    """
-
-    __slots__ = ("_container", "body", "body_size", "copies", "envelope", "size")
-
-    def __init__(self, envelope: Envelope, body: bytes | None, container: Container | None = None) -> None:
-        """container: the message, for conversions; None: it is of AMQP 0.9.1."""
-        self.envelope = envelope
-        self.body = body
-        self.copies: list[int] | None = None
-        self._container = container
-        self.size = size = len(envelope.octets)
-        if body is None:
-            self.body_size = size
-        else:
-            self.body_size = len(body)
-            self.size += self.body_size
-
-    @classmethod
-    def of(cls, container: Container) -> Published:
-        """With what the container knows. Raises ConversionError if RabbitMQ would refuse the message."""
-        known = container.annotations
-        ttl = known.ttl_ms if known.ttl_ms is not None and known.ttl_ms >= 0 else None
-        envelope = Envelope(container.octets, known.exchange, known.routing_keys[0], ttl, known.priority or 0, None, "")
-        return cls(envelope, container.body, container)
-
-    @property
-    def exchange(self) -> str:
-        return self.envelope.exchange
-
-    @property
-    def routing_key(self) -> str:
-        return self.envelope.routing_key
-
-    @property
-    def unconvertible(self) -> bool:
-        return self.envelope.unconvertible
-
-    @property
-    def container(self) -> Container:
-        """The message, for conversions. It is made when it is needed: a message that stays in AMQP 0.9.1 needs none."""
-        if self._container is None:
-            assert self.body is not None
-            envelope = self.envelope
-            self._container = Container(
-                Wire("amqp091", envelope.octets, self.body),
-                exchange=envelope.exchange,
-                routing_key=envelope.routing_key,
-                dialect=envelope.dialect,
-            )
-        return self._container
-
-    @property
-    def keys(self) -> tuple[str, ...]:
-        """The routing key, and those of CC and BCC. Raises ConversionError if RabbitMQ would refuse the message."""
-        if self.envelope.plain:
-            return (self.envelope.routing_key,)
-        known = self.container.annotations
-        return (self.routing_key, *known.routing_keys[1:], *known.bcc)
-
-    def headers(self) -> Mapping[Any, Any]:
-        """For headers exchanges: of AMQP 0.9.1, or what the message has in their place."""
-        properties = self.envelope.properties
-        if properties is None:
-            try:
-                properties = self.container.to("amqp091").message[0]
-            except ConversionError:
-                self.envelope.unconvertible = True
-                return {}
-        return properties.headers or {}
-
-
-class Item:
-    """A message in a queue."""
-
-    __slots__ = ("expires", "failed", "priority", "published", "redelivered", "where")
-
-    def __init__(self, published: Published) -> None:
-        self.published = published
-        self.expires: float | None = None
-        self.priority = 0
-        self.where = 0  # its place in the queue
-        self.redelivered = False
-        self.failed = 0  # deliveries that have failed
-
-    def __lt__(self, other: Item) -> bool:
-        return (-self.priority, self.where) < (-other.priority, other.where)
-
-    @property
-    def body(self) -> bytes:
-        """The body of AMQP 0.9.1, or the bytes of the message."""
-        published = self.published
-        return published.envelope.octets if published.body is None else published.body
-
-    def for_amqp091(self, frame_max: int) -> tuple[amqp091.BasicProperties, bytes]:
-        """Properties and body for a consumer of AMQP 0.9.1 (`frame_max`: of its connection).
-
-        Raises ConversionError, also if the exchange or the routing key is too long, or the properties exceed a frame.
-        """
-        published, envelope = self.published, self.published.envelope
-        for text in (envelope.exchange, envelope.routing_key):
-            if len(text) > SHORT or (not text.isascii() and len(text.encode("utf-8", "surrogatepass")) > SHORT):
-                raise ConversionError(f"a routing key or exchange of more than {SHORT} bytes", rule="amqp091:shortstr")
-        if envelope.properties is not None:
-            properties, body, octets = envelope.properties, published.body or b"", envelope.octets
-        else:
-            made = published.container.deliver("amqp091", redelivered=self.redelivered, delivery_count=self.failed)
-            (properties, body), octets = made.message, made.octets
-        if frame_max and len(octets) + HEADER_FRAME > frame_max:
-            raise ConversionError(
-                f"{len(octets)} bytes of properties in frames of {frame_max}", rule="amqp091:frame-max"
-            )
-        return properties, body
-
-    def for_amqp10(self) -> bytes:
-        """The message for a consumer of AMQP 1.0. Raises ConversionError."""
-        made = self.published.container.deliver("amqp10", redelivered=self.redelivered, delivery_count=self.failed)
-        return made.octets
-
-
-class Consumer:
-    """A consumer of a queue."""
 
     exclusive: bool
     priority: int
 
     def room(self) -> int:
-        """Messages that it takes now."""
-        raise NotImplementedError
+        """Messages that it takes now. If there are none, the broker of its protocol calls `Queue.wake` when there may be."""
+        ...
 
-    def deliver(self, queue: Queue, item: Item) -> bool:
-        """Give it a message. False: it does not take it now. Raises ConversionError if it is not for its protocol."""
-        raise NotImplementedError
+    def deliver(self, queue: Queue, items: Sequence[Item], at: int) -> int:
+        """Give it message number `at` and the following ones, as far as it takes them together. There is room for one.
 
-    def deliver_all(self, queue: Queue, items: Sequence[Item]) -> int:
-        """Give it messages, in order, and return how many of them it takes now. There is room for the first one. Raises
-        ConversionError if the first one is not for its protocol."""
-        taken = 0
-        for item in items:
-            if taken and self.room() <= 0:
-                break
-            try:
-                if not self.deliver(queue, item):
-                    break
-            except ConversionError:
-                if not taken:
-                    raise
-                break  # it is the first one of the next call
-            taken += 1
-        return taken
+        Returns how many it has taken; 0: it takes none now, and the broker of its protocol calls `Queue.wake`. Raises
+        ConversionError if message number `at` is not for its protocol; then it has taken none.
+        """
+        ...
 
     def cancelled(self, queue: Queue) -> None:
         """Its queue has been deleted."""
-        raise NotImplementedError
+        ...
 
 
 class Sink(Protocol):
@@ -605,18 +415,27 @@ class Queue:
             self._pumping = False
 
     def _give(self, consumer: Consumer, items: Sequence[Item]) -> int:
-        """Deliver messages to a consumer that has room. Returns how many are done with; 0: it takes none now."""
-        try:
-            taken = consumer.deliver_all(self, items)
-        except ConversionError:
-            self.router.dead_letter(self, items[0], "rejected", unfit=True)
-            return 1
+        """Deliver messages, in order, to a consumer that has room for one. Returns how many are done with: those that it has
+        taken, and those that are not for its protocol, which are dead letters."""
+        at = given = 0
+        while at < len(items):
+            if at and (consumer not in self.consumers or consumer.room() <= 0):
+                break  # if it is still there, `_next` lets it rest
+            try:
+                taken = consumer.deliver(self, items, at)
+            except ConversionError:
+                self.router.dead_letter(self, items[at], "rejected", unfit=True)
+                at += 1
+                continue
+            if not taken:
+                self._rest(consumer)
+                break
+            at += taken
+            given += taken
         turns = self._able.get(consumer.priority)
-        if not taken:
-            self._rest(consumer)
-        elif turns is not None and len(turns) > 1 and consumer in turns:
+        if given and turns is not None and len(turns) > 1 and consumer in turns:
             turns.move_to_end(consumer)
-        return taken
+        return at
 
     def _next(self) -> tuple[Consumer, int] | None:
         """The consumer whose turn it is, and how many messages it may be given: one, if others wait for theirs. Those that have

@@ -34,8 +34,9 @@ from wirefmt.broker import Options, running
 from wirefmt.broker.amqp10 import Address
 from wirefmt.broker.embedded import Running
 from wirefmt.broker.faults import Fault
+from wirefmt.broker.messages import Item
 from wirefmt.broker.mqtt import BrokerOptions, default_authorise
-from wirefmt.broker.routing import Item, Queue
+from wirefmt.broker.routing import Queue
 
 HERE = Path(__file__).resolve().parent
 PORTS = {
@@ -287,8 +288,8 @@ KINDS: dict[str, tuple[Callable[[str, Path], dict[str, str]], Callable[[list[str
 
 
 def options_of(suite: dict[str, Any], tls: ssl.SSLContext) -> Options:
-    """The options of the broker. With `known_users`, a client may connect without a user name but not with an unknown one.
-    `refused_filters` get 0x80 in SUBACK. `mqtt` has further options."""
+    """What the broker serves. With `known_users` clients may come without a name, but not with an unknown one. `refused_filters`
+    get 0x80 in SUBACK, where permissions answer 0x87. `permissions` and `mqtt` are as in the configuration of `wirefmt serve`."""
     ports = {name: port for protocol in suite.get("serves", []) for name, port in PORTS[protocol].items()}
     host = "127.0.0.1" if "rocketmq" in suite.get("serves", []) else ""  # also ::1, unless routes contain the host
     mqtt = BrokerOptions(**suite.get("mqtt", {}))
@@ -298,7 +299,8 @@ def options_of(suite: dict[str, Any], tls: ssl.SSLContext) -> Options:
             return 0x80 if deed == "subscribe" and topic in refused else default_authorise(client, deed, topic)
 
         mqtt = replace(mqtt, authorise=authorise)
-    options = Options(ports=ports, tls=tls, users=suite.get("users"), host=host, mqtt=mqtt)
+    users, permissions = suite.get("users"), suite.get("permissions")
+    options = Options(ports=ports, tls=tls, users=users, permissions=permissions, host=host, mqtt=mqtt)
     if known := suite.get("known_users"):
 
         def authenticate(connect: Any, peer: Any) -> int:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 from wirefmt import amqp091, amqp10, mqtt, nsq, phpmq, rocketmq
 from wirefmt.amqp10._codec import Incoming
 from wirefmt.amqp10.events import Login
-from wirefmt.broker.routing import Published, Refusal
+from wirefmt.broker.messages import Published
+from wirefmt.broker.routing import Refusal
 from wirefmt.convert import Container
 from wirefmt.errors import ConversionError, DecodeError
 

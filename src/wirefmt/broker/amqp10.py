@@ -49,7 +49,6 @@ from wirefmt.connection.contract import Acknowledged, Disconnected, WindowOpened
 from wirefmt.connection.sasl import ScramCredentials
 from wirefmt.convert import Container
 from wirefmt.errors import ConversionError, DecodeError, LocalProtocolError
-from wirefmt.strictness import LAX
 
 _OUTCOMES: Final = ["amqp:accepted:list", "amqp:rejected:list", "amqp:released:list", "amqp:modified:list"]
 
@@ -533,7 +532,7 @@ def _message_of(delivery: Incoming) -> amqp10.Message:
     try:
         message: amqp10.Message = delivery.message
     except DecodeError:
-        message = amqp10.decode_message(delivery.payload, strictness=LAX)
+        message = amqp10.decode_message(delivery.payload, strictness="lax")
         for note in message.notes:
             if note.check != "PROPERTY_VALUE":
                 text = f"{note.path or 'message'}: {note.reason} at offset {note.offset} [{note.spec}]"

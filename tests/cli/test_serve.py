@@ -128,6 +128,8 @@ def test_all_six_are_served_recorded_and_ended(tmp_path: Path) -> None:
         with pytest.raises(pika.exceptions.ConnectionClosedByBroker) as closed:
             rabbit.sleep(PATIENCE)
         assert closed.value.reply_code == 320
+        text = "CONNECTION_FORCED - broker forced connection closure with reason 'shutdown'"  # as RabbitMQ
+        assert closed.value.reply_text == text
         with pytest.raises(proton.ConnectionException) as ended:
             receiver.receive(timeout=PATIENCE)
         assert "amqp:connection:forced" in str(ended.value)

@@ -539,6 +539,7 @@ def test_wrong_usage(arguments: list[str], why: str, capsys: pytest.CaptureFixtu
         ("[permissions.ann]\nmqtt = {}", "permissions need users"),
         ("[users]\nbob = ''\n[permissions.ann]\nmqtt = {}", "permissions for an unknown user 'ann'"),
         ("[users]\nann = ''\n[permissions.ann]\nmqt = {}", "unknown protocol 'mqt' in permissions"),
+        ("[limits]\nmesages = 1", "unknown option 'mesages' in limits; did you mean messages"),
         ("[mqtt]\noverflw = 1", "unknown option 'overflw' in mqtt"),
         ("x = [", "broker.toml"),
     ],

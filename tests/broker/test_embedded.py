@@ -27,6 +27,32 @@ def message(text: str) -> amqp10.Message:
     return amqp10.Message(body=text.encode())
 
 
+@pytest.mark.parametrize("target", ["/queues/q", None])
+def test_application_properties_that_are_no_simple_values_are_taken(target: str | None) -> None:
+    """3.2.5 forbids lists, maps and arrays; RabbitMQ keeps them. A message that breaks another rule is rejected."""
+    properties = b"\0\x53\x73\xc0\x0e\x03\x40\x40\xa1\x09/queues/q"  # `to`
+    compound = (
+        b"\xa1\x04list\xc0\x04\x02\x41\x54\x07"  # [true, int 7]
+        b"\xa1\x03map\xc1\x06\x02\xa1\x01k\x54\x07"  # {"k": int 7}
+        b"\xa1\x05array\xe0\x04\x02\x54\x01\x02"  # of int: [1, 2]
+    )
+    section = b"\0\x53\x74\xc1" + bytes((len(compound) + 1, 6)) + compound
+    data = b"\0\x53\x75\xa0\x01x"
+
+    async def test() -> None:
+        async with Broker(ports={"amqp10": 0}) as b, amqp10.connect(b.url("amqp10")) as client:
+            sender = await client.sender(target or amqp10.Target())
+            assert await sender.post(properties + section + data) == amqp10.Accepted()
+            with pytest.raises(Refused, match=r"amqp:decode-error message: message has no body .*\[3.2\]"):
+                await sender.post(properties + section)
+            assert b.queue("q")[0].body == b"x"
+            receiver = await client.receiver("/queues/q")
+            delivery = await receiver.receive()
+            assert bytes(delivery.payload).endswith(properties + section + data)
+
+    run(test())
+
+
 def test_all_six_are_served_and_seen() -> None:
     async def test() -> None:
         async with Broker() as b:

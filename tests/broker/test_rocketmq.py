@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -100,5 +101,29 @@ def test_a_new_group_starts_with_the_first_message_as_long_as_it_is_there() -> N
                 await producer.send(TOPIC, b"%d" % n)
             assert queues[first].base
             assert await asked(first) == (22, None)
+
+    run(test())
+
+
+@pytest.mark.parametrize(
+    ("code", "header"),
+    [
+        (222, rocketmq.ResetOffsetRequestHeader(group="g", topic="t", timestamp=-1, is_force=True)),
+        (223, rocketmq.GetConsumerStatusRequestHeader(topic="t", group="g")),
+        (9999, None),
+    ],
+)
+def test_a_request_that_the_broker_does_not_serve(code: int, header: Any) -> None:
+    """As the real broker answers a code that it does not know, with its remark."""
+
+    async def test() -> None:
+        async with served() as (_, server, _):
+            reader, writer = await asyncio.open_connection(HOST, server.port)
+            writer.write(rocketmq.RemotingCommand(code=code, header=header, opaque=77).encode())
+            size = await reader.readexactly(4)
+            answer = rocketmq.decode(size + await reader.readexactly(int.from_bytes(size, "big")))
+            assert (answer.opaque, answer.code) == (77, 3)
+            assert answer.remark == f" request type {code} not supported"
+            writer.close()
 
     run(test())

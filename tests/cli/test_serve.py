@@ -128,6 +128,8 @@ def test_all_six_are_served_recorded_and_ended(tmp_path: Path) -> None:
         with pytest.raises(pika.exceptions.ConnectionClosedByBroker) as closed:
             rabbit.sleep(PATIENCE)
         assert closed.value.reply_code == 320
+        text = "CONNECTION_FORCED - broker forced connection closure with reason 'shutdown'"  # as RabbitMQ
+        assert closed.value.reply_text == text
         with pytest.raises(proton.ConnectionException) as ended:
             receiver.receive(timeout=PATIENCE)
         assert "amqp:connection:forced" in str(ended.value)
@@ -559,6 +561,7 @@ def test_wrong_usage(arguments: list[str], why: str, capsys: pytest.CaptureFixtu
         ("[permissions.ann]\nmqtt = {}", "permissions for 'ann' need users"),
         ("[users]\nbob = ''\n[permissions.ann]\nmqtt = {}", "permissions for an unknown user 'ann'"),
         ("[users]\nann = ''\n[permissions.ann]\nmqt = {}", "unknown protocol 'mqt' in permissions"),
+        ("[limits]\nmesages = 1", "unknown option 'mesages' in limits; did you mean messages"),
         ("[mqtt]\noverflw = 1", "unknown option 'overflw' in mqtt"),
         ("x = [", "broker.toml"),
     ],

@@ -245,13 +245,14 @@ def test_the_end_is_raised_everywhere() -> None:
         async with scripted(script) as (_, url):
             client = amqp091.connect(url)
             await client.open()
-            channel = await client.channel()
+            channel, second, third = [await client.channel() for _ in range(3)]
             waiting = [
                 asyncio.create_task(channel.publish(b"x", routing_key="q")),
-                asyncio.create_task(channel.declare_queue("q")),
-                asyncio.create_task(channel.get("q")),
+                asyncio.create_task(second.declare_queue("q")),
+                asyncio.create_task(third.get("q")),
             ]
-            await until(lambda: len(script.events) >= 8)
+            asked = (amqp091.BasicMessage, amqp091.QueueDeclare, amqp091.BasicGet)
+            await until(lambda: sum(isinstance(event, asked) for event in script.events) == 3)
             script.peers[0].close(320, "maintenance")
             for task in waiting:
                 with pytest.raises(Refused) as refused:

@@ -290,16 +290,17 @@ def test_tags_of_deliveries_rise() -> None:
 
 @pytest.mark.parametrize("nowait", [False, True])
 def test_a_cancel_that_follows_its_consume_at_once(nowait: bool) -> None:
-    """4.7: methods of a channel take effect in their order, even if the host decides late about the first one."""
+    """4.7: methods of a channel take effect in their order, also if the host decides late about the first one."""
     server, channel = server_channel()
     consume = octets("basic.consume", queue="q", consumer_tag="c", nowait=nowait)
     cancel = octets("basic.cancel", consumer_tag="c")
-    first, second = server.receive(consume + cancel + consume + cancel, 0.0)
+    events = server.receive(consume + cancel + consume + cancel, 0.0)
     assert server.data_to_send() == b""
     begun = [] if nowait else ["basic.consume-ok"]
-    for event in (first, second):
-        (cancelled,) = server.reply(event)
+    for rest in ([amqp091.BasicConsume], []):
+        cancelled, *events = server.reply(events[0])
         assert type(cancelled) is amqp091.BasicCancel
+        assert [type(event) for event in events] == rest
         assert names(server.data_to_send()) == [*begun, "basic.cancel-ok"]
         assert not channel.consumers
     with pytest.raises(LocalProtocolError):

@@ -20,17 +20,14 @@ OPTIONS = amqp091.ConnectionOptions
 def test_requests_that_wait_stop_reading() -> None:
     server, _channel = server_channel(OPTIONS(undecided=3))
     events = server.receive(octets("queue.declare") * 5, 0.0)
-    assert (len(events), server.undecided, server.wants_read) == (3, 3, False)
-    more = server.reply(events[0])
-    assert len(more) == 1
-    assert not server.wants_read
-    more += server.reply(events[1])
-    for event in [events[2], *more]:
-        server.reply(event)
-    assert (server.undecided, server.wants_read) == (0, True)
+    for left, reading in ((5, False), (4, False), (3, False), (2, True), (1, True)):
+        (first,) = events  # one after another: those behind it wait, and count
+        assert (server.undecided, server.wants_read) == (min(left, 3), reading)
+        events = server.reply(first)
+    assert (events, server.undecided, server.wants_read) == ([], 0, True)
     assert names(server.data_to_send()) == ["queue.declare-ok"] * 5
     with pytest.raises(LocalProtocolError):
-        server.reply(events[0])
+        server.reply(first)
 
 
 def test_publishes_that_wait_for_a_confirm_stop_reading() -> None:
@@ -222,7 +219,7 @@ def test_a_peer_that_does_not_take_its_answers() -> None:
 
 def test_unacknowledged_deliveries_of_a_channel() -> None:
     server, channel = server_channel(OPTIONS(unacknowledged=3))
-    consume, _ = server.receive(octets("basic.consume") + octets("tx.select"), 0.0)
+    _, consume = server.receive(octets("tx.select") + octets("basic.consume"), 0.0)
     server.reply(consume)
     for _ in range(3):
         channel.deliver("c", "", "q", b"")

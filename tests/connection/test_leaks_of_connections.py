@@ -76,6 +76,8 @@ def channels(by: str) -> Callable[[], None]:
             if by != "client":
                 theirs.close(404, "gone")
             pair.run()
+            pair.server.reply(requests[-1])  # the client's close has come behind this request, and waits for its answer
+            pair.run()
         for end in (pair.client, pair.server):
             assert (end.channels, end.undecided, end.pending_bytes, end._marked) == ({}, 0, 0, [])
         for publication in list(pair.client._session.outgoing.values()):

@@ -400,6 +400,19 @@ def test_what_nsqd_refuses_is_refused_with_the_same_code(nsqd: int, octets: byte
     assert ours == (None if code == "E_AUTH_DISABLED" else code)
 
 
+@needs_nsqd
+def test_the_words_of_refusals_are_those_of_nsqd(nsqd: int) -> None:
+    """What `nsq/test_refusals.py` expects of our server."""
+    for row in json.loads((DATA / "nsq" / "refusals.json").read_text()):
+        with socket.create_connection((HOST, nsqd), timeout=PATIENCE) as connection:
+            connection.sendall(b"  V2" + row["sent"].encode("latin-1"))
+            decoder = nsq.Decoder(side="server")
+            told: list[Any] = []
+            while not told and (octets := connection.recv(4096)):
+                told += [frame for frame in decoder.feed(octets) if isinstance(frame, nsq.Error)]
+        assert [bytes(frame.data).decode() for frame in told] == [row["error"]], row["name"]
+
+
 # ---- ansq
 
 

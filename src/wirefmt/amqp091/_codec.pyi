@@ -352,6 +352,7 @@ class ServerFlows(Flows):
 @disjoint_base
 class ChannelFlows:
     active: bool
+    _held: bool
     def __init__(self, connection: Flows, number: int) -> None: ...
     @property
     def number(self) -> int: ...

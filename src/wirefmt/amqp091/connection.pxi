@@ -347,7 +347,7 @@ cdef class Flows:
                 if found == NULL or not isinstance(<object>found, ChannelFlows):
                     break
                 channel = <ChannelFlows><object>found
-            if not channel.open_:
+            if not channel.open_ or channel._held:
                 break
             self._at = at
             if type(message) is BasicAck:
@@ -483,6 +483,7 @@ cdef class ChannelFlows:
     cdef public bint active
     cdef readonly Tags _tags                # deliveries of a client, publishes in confirm mode of a server
     cdef object state_
+    cdef public bint _held                  # a request waits for the host, and what comes behind it waits, too
     cdef str mode_
     cdef bint open_, confirming, marked
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 from wirefmt import amqp091
 from wirefmt.amqp091._codec import Publication, ServerFlows
@@ -32,6 +32,7 @@ from wirefmt.amqp091.session import Session
 from wirefmt.amqp091.spec import FRAME_MIN, PROTOCOL_HEADER
 from wirefmt.amqp091.states import SENDS, ChannelState, Role, State, Violation
 from wirefmt.connection.contract import Acknowledged, Change, Connected
+from wirefmt.connection.endpoint import Fault
 from wirefmt.connection.sasl import Mechanism, Plain
 from wirefmt.errors import EncodeError, LocalProtocolError, RemoteProtocolError
 
@@ -360,6 +361,10 @@ class ServerConnection(Endpoint, ServerFlows):
     - `Connected`, `ChannelOpened`, `ChannelClosed`, `Settled`, `amqp091.BasicQos`, `BasicCancel`, `TxSelect`,
       `TxRollback`, `ChannelFlow`, `ChannelFlowOk`, `Disconnected`: no answer. Methods among them have been answered.
 
+    The methods of a channel take effect and are answered in their order (4.7), as RabbitMQ does it: while a request waits for
+    `reply`, `get_ok` or `refuse`, what comes behind it on its channel waits, too, and these methods return the events of it. A
+    message that waits for its confirm holds nothing up.
+
     Events of one call of `receive` may be followed by the end of their channel. Answers to them are dropped then.
 
     From `TxSelect` on the host keeps messages of the channel until `TxCommit`; settlements come just before that event.
@@ -394,9 +399,11 @@ class ServerConnection(Endpoint, ServerFlows):
         self._waits: Any = None  # the event of the handshake that waits for the host
         self._secret: Any = None
         self._tuned = (0, 0, 0)
+        self._behind: dict[int, deque[Any]] = {}  # by channel: what has come after a request that waits for the host
 
     @property
     def undecided(self) -> int:
+        """Events that wait for an answer of the host, and messages that wait behind them."""
         return self._undecided + (self._waits is not None) + (self._secret is not None)
 
     # ---- answers of the handshake
@@ -504,15 +511,15 @@ class ServerConnection(Endpoint, ServerFlows):
         """Answer a request with its reply, and these fields of it: `queue`, `message_count` and `consumer_count` of declare-ok,
         `message_count` of purge-ok and delete-ok, `consumer_tag` of consume-ok. With nowait nothing is sent.
 
-        Returns events of bytes that were waiting, and the basic.cancel that has come for a consumer before it began. Raises
-        LocalProtocolError if the event does not wait for it.
+        Returns events of what has come behind the request, and of bytes that were waiting. Raises LocalProtocolError if the
+        event does not wait for it.
         """
         self._check_open()
         channel = self._channel_of(event)
-        events: list[Event] = []
-        if channel is not None:
-            channel._reply(event, fields, events)
-        return events if self._reading else events + self._go_on()
+        if channel is None:
+            return [] if self._reading else self._go_on()
+        channel._reply(event, fields)
+        return self._go_on_with(channel)
 
     def reject(self, event: amqp091.BasicMessage) -> list[Event]:
         """Tell that a message that was published in confirm mode has not been taken: basic.nack."""
@@ -545,7 +552,7 @@ class ServerConnection(Endpoint, ServerFlows):
 
     def _waits_for_reply(self, event: Any) -> bool:
         channel = self.channels.get(event.channel)
-        return channel is not None and channel._requests.get(id(event)) is event
+        return channel is not None and channel._request is event
 
     def _channel_of(self, event: Any) -> ServerChannel | None:
         """The channel of an event; None: it is closed."""
@@ -585,6 +592,70 @@ class ServerConnection(Endpoint, ServerFlows):
         if self.blocked:
             self.blocked = False
             self._put(amqp091.ConnectionUnblocked().encode())
+
+    # ---- what waits for a request
+
+    def _take_frame(self, message: Any, events: list[Event]) -> None:
+        channel = self.channels.get(message.channel) if self._up else None
+        if channel is not None and channel._held:
+            self._behind.setdefault(message.channel, deque()).append(message)
+            self._undecided += 1
+        else:
+            super()._take_frame(message, events)
+
+    def _go_on_with(self, channel: ServerChannel) -> list[Event]:
+        """Take what has come after a request of this channel, until one of it has to wait. Then go on reading."""
+        events: list[Event] = []
+        if channel.number in self._behind:
+            self._take_behind(channel.number, events)
+        return events if self._reading else events + self._go_on()
+
+    def _take_behind(self, number: int, events: list[Event], *, ending: bool = False) -> None:
+        """`ending`: the connection ends, so nothing waits any more, and a violation has no answer."""
+        behind = self._behind[number]
+        while behind and not self._over:
+            channel = self.channels.get(number)
+            if channel is not None and channel._held:
+                if not ending:
+                    return
+                channel._answered()
+            message = behind.popleft()
+            self._undecided -= 1
+            try:
+                if not self._flow([message], 0, events):
+                    super()._take_frame(message, events)
+            except RemoteProtocolError as error:
+                if ending:
+                    break
+                self._answer_fault(error, message, events)
+        self._drop_behind(number)
+
+    def _take_all_behind(self, events: list[Event]) -> None:
+        """The client ends the connection or has made it end: what has come before that is the host's."""
+        for number in list(self._behind):
+            self._take_behind(number, events, ending=True)
+
+    def _drop_behind(self, number: int) -> None:
+        self._undecided -= len(self._behind.pop(number, ()))
+
+    def _on_close(self, message: amqp091.ConnectionClose, events: list[Event]) -> None:
+        self._take_all_behind(events)
+        super()._on_close(message, events)
+
+    def _fault(self, error: Fault, events: list[Event], message: Any = None) -> None:
+        if message is not None:
+            self._drop_behind(message.channel)
+        self._take_all_behind(events)
+        super()._fault(error, events, message)
+
+    def _end(
+        self, by: Literal["local", "peer", "transport"], code: Any, reason: str, events: list[Event], **more: Any
+    ) -> None:
+        if by == "transport":
+            self._take_all_behind(events)
+        for number in list(self._behind):
+            self._drop_behind(number)
+        super()._end(by, code, reason, events, **more)
 
     # ---- what comes
 
@@ -669,6 +740,6 @@ class ServerConnection(Endpoint, ServerFlows):
         amqp091.ConnectionTuneOk: _on_tune_ok,
         amqp091.ConnectionOpen: _on_open,
         amqp091.ConnectionUpdateSecret: _on_secret,
-        amqp091.ConnectionClose: Endpoint._on_close,
+        amqp091.ConnectionClose: _on_close,
         amqp091.ConnectionCloseOk: Endpoint._on_close_ok,
     }

@@ -42,13 +42,10 @@ class ServerChannel(Channel, ServerChannelFlows):
     def __init__(self, connection: ServerConnection, number: int) -> None:
         super().__init__(connection, number)
         self.queue = ""
-        self._requests: dict[int, Any] = {}  # by id: events that wait for a reply
+        self._request: Any = None  # the event that waits for a reply; what comes behind it waits, too: see `_held`
         self._in_transaction: list[tuple[list[Delivery], Literal["ack", "requeue", "discard"], Any]] = []
         self._tag_number = 0
         self._flows = 0  # channel.flow that wait for flow-ok
-        # by tag: basic.consumes that the host has not decided about, and the basic.cancels that have come for them
-        self._asking: dict[str | bytes, int] = {}
-        self._cancels: dict[str | bytes, list[amqp091.BasicCancel]] = {}
 
     # ---- what the host asks
 
@@ -95,9 +92,9 @@ class ServerChannel(Channel, ServerChannelFlows):
         )
         self._flush()
         self._put_content(method, properties, body)
-        self._answered(event)
+        self._answered()
         delivery = self._delivered(context, event.no_ack)
-        return delivery, self.connection._go_on()
+        return delivery, self.connection._go_on_with(self)
 
     def cancel(self, consumer_tag: str) -> None:
         """End a consumer, as when its queue is deleted. A client that has announced consumer_cancel_notify receives
@@ -114,7 +111,7 @@ class ServerChannel(Channel, ServerChannelFlows):
         self._check("channel.close")
         events: list[Event] = []
         self._fail(code, reason, ids_of(event) if event is not None else (0, 0), events)
-        return events + self.connection._go_on()
+        return events + self.connection._go_on_with(self)
 
     def _fail(
         self, code: int, reason: str, ids: tuple[int, int], events: list[Event], error: Exception | None = None
@@ -126,24 +123,21 @@ class ServerChannel(Channel, ServerChannelFlows):
     # ---- requests
 
     def _asked(self, event: Any) -> None:
-        if self._requests.get(id(event)) is not event:
+        if event is None or self._request is not event:
             raise LocalProtocolError("this event does not wait for a reply")
 
-    def _answered(self, event: Any) -> None:
-        del self._requests[id(event)]
-        self.connection._undecided -= 1
-        if type(event) is amqp091.BasicConsume:
-            tag = event.consumer_tag
-            self._asking[tag] -= 1
-            if not self._asking[tag]:
-                del self._asking[tag]
+    def _answered(self) -> None:
+        """The request is answered, or nobody waits for its answer any more."""
+        if self._held:
+            self._request, self._held = None, False
+            self.connection._undecided -= 1
 
     def _ask(self, event: Any, events: list[Event]) -> None:
-        self._requests[id(event)] = event
+        self._request, self._held = event, True
         self.connection._undecided += 1
         events.append(event)
 
-    def _reply(self, event: Any, fields: dict[str, Any], events: list[Event]) -> None:
+    def _reply(self, event: Any, fields: dict[str, Any]) -> None:
         self._asked(event)
         kind = type(event)
         nowait = getattr(event, "nowait", False)
@@ -164,16 +158,9 @@ class ServerChannel(Channel, ServerChannelFlows):
             reply = self._build(REPLY_OF[kind], **{"message_count": 0, **fields})
         else:
             reply = self._build(REPLY_OF[kind], **fields)
-        self._answered(event)
+        self._answered()
         if not nowait:
             self._put(reply)
-        if kind is amqp091.BasicConsume:
-            waiting = self._cancels.get(event.consumer_tag)
-            if waiting:
-                cancel = waiting.pop(0)
-                if not waiting:
-                    del self._cancels[event.consumer_tag]
-                self._end_consumer(cancel, events)
 
     def _make_tag(self) -> str:
         while True:
@@ -206,26 +193,14 @@ class ServerChannel(Channel, ServerChannelFlows):
         tag = text_of(message.consumer_tag)
         if not message.queue and not self.queue:
             raise RemoteProtocolError("no previously declared queue", reply=NOT_FOUND)
-        if tag and (tag in self.consumers or self._asked_for(message.consumer_tag)):
+        if tag in self.consumers:
             raise RemoteProtocolError(f"attempt to reuse consumer tag '{tag}'", reply=NOT_ALLOWED)
-        if len(self.consumers) + len(self._asking) >= self.connection.options.consumers:
+        if len(self.consumers) >= self.connection.options.consumers:
             raise RemoteProtocolError("too many consumers on a channel", reply=NOT_ALLOWED)
-        self._asking[message.consumer_tag] = self._asking.get(message.consumer_tag, 0) + 1
         self._ask(message, events)
 
-    def _asked_for(self, tag: str | bytes) -> bool:
-        """Does a consumer with this tag begin once the host agrees, and not end at once by a cancel that has come?"""
-        return self._asking.get(tag, 0) > len(self._cancels.get(tag, ()))
-
     def _on_cancel(self, message: amqp091.BasicCancel, events: list[Event]) -> None:
-        """Answered at once, also for a consumer that is not there (RabbitMQ). If the host has not decided about the consumer, the
-        cancel takes effect after that: methods of a channel take effect in their order (4.7)."""
-        if self._asked_for(message.consumer_tag):
-            self._cancels.setdefault(message.consumer_tag, []).append(message)
-        else:
-            self._end_consumer(message, events)
-
-    def _end_consumer(self, message: amqp091.BasicCancel, events: list[Event]) -> None:
+        """Answered at once, also for a consumer that is not there (RabbitMQ)."""
         known = self.consumers.pop(text_of(message.consumer_tag), None)
         if not message.nowait:
             self._put(amqp091.BasicCancelOk(channel=self.number, consumer_tag=message.consumer_tag))
@@ -316,10 +291,8 @@ class ServerChannel(Channel, ServerChannelFlows):
         return tuple(sorted(waiting, key=lambda delivery: delivery.tag))
 
     def _forget(self) -> None:
-        self.connection._undecided -= len(self._requests) + len(self._tags)
-        self._requests.clear()
-        self._asking.clear()
-        self._cancels.clear()
+        self._answered()
+        self.connection._undecided -= len(self._tags)
         self._deliveries.clear()
         self._in_transaction.clear()
 

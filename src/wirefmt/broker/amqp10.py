@@ -20,6 +20,7 @@ from wirefmt.amqp091.events import ACCESS_REFUSED, LOCKED, PRECONDITION
 from wirefmt.amqp091.events import NOT_FOUND as NOT_FOUND_091
 from wirefmt.amqp10._codec import Incoming, Outgoing
 from wirefmt.amqp10.events import (
+    DECODE_ERROR,
     INVALID_FIELD,
     MESSAGE_SIZE_EXCEEDED,
     NOT_ALLOWED,
@@ -353,13 +354,13 @@ class Broker:
                     raise Refused(UNKNOWN_ID, "no such transaction")
             address = client.targets[delivery.link]
             if address is None:
-                properties = delivery.message.properties
+                properties = _message_of(delivery).properties
                 if properties is None or properties.to is None:
                     raise Refused(INVALID_FIELD, "a message to the anonymous terminus has `to`")
                 address = parse_address(str(properties.to))
                 self._declare(client, address, "write")
             else:
-                _ = delivery.message  # it is one
+                _message_of(delivery)  # it is one
             self._check(address, peer)
             published = Published.of(
                 Container(
@@ -523,7 +524,23 @@ def _error_of(error: Exception) -> amqp10.Error:
             return amqp10.Error(condition=_CONDITIONS.get(error.code, NOT_ALLOWED), description=error.reason)
         case ConversionError():
             return amqp10.Error(condition=INVALID_FIELD, description=str(error))
-    return amqp10.Error(condition="amqp:decode-error", description=str(error))
+    return amqp10.Error(condition=DECODE_ERROR, description=str(error))
+
+
+def _message_of(delivery: Incoming) -> amqp10.Message:
+    """The message of a delivery. Raises DecodeError or Refused if it is none.
+
+    3.2.5 has only simple values in application properties. RabbitMQ takes lists, maps and arrays, too.
+    """
+    try:
+        message: amqp10.Message = delivery.message
+    except DecodeError:
+        message = amqp10.decode_message(delivery.payload, strictness="lax")
+        for note in message.notes:
+            if note.check != "PROPERTY_VALUE":
+                text = f"{note.path or 'message'}: {note.reason} at offset {note.offset} [{note.spec}]"
+                raise Refused(DECODE_ERROR, text) from None
+    return message
 
 
 def parse_address(text: str) -> Address:

@@ -442,7 +442,7 @@ def _say_goodbye(protocol: str, driver: aio.Driver) -> None:
     try:
         match protocol:
             case "amqp":
-                driver.update(connection.close(320, "CONNECTION_FORCED - broker forced connection closure"))
+                driver.update(connection.close(320, "broker forced connection closure with reason 'shutdown'"))
             case "amqp10":
                 error = amqp10.Error(condition="amqp:connection:forced", description="the broker shuts down")
                 driver.update(connection.close(error))

@@ -19,6 +19,7 @@ from wirefmt import nsq
 from wirefmt.broker.permissions import Permissions
 from wirefmt.connection.contract import Acknowledged, Disconnected, WindowOpened
 from wirefmt.nsq.events import Publication, Requeued, TimedOut
+from wirefmt.nsq.refusals import quoted
 from wirefmt.nsq.server import Peer
 
 
@@ -289,7 +290,9 @@ class Broker:
         permissions = self.options.permissions
         if permissions is None or permissions.may(self._users.get(peer, ""), f"nsq.{right}", event.topic or ""):
             return True
-        peer.refuse(event, "E_UNAUTHORIZED", f"AUTH failed for {event.name} on {event.topic!r}")
+        channel = event.channel if isinstance(event, nsq.Sub) else ""
+        where = f"{quoted(event.topic or '')} {quoted(channel or '')}"
+        peer.refuse(event, "E_UNAUTHORIZED", f"AUTH failed for {event.name} on {where}")
         return False
 
     def _on_sub(self, peer: Peer, event: nsq.Sub) -> None:
@@ -301,7 +304,7 @@ class Broker:
         channel = topic.channels.get(event.channel)
         if channel is None:
             if sum(1 + len(t.channels) for t in self.topics.values()) > self.options.topics:
-                peer.refuse(event, "E_SUB_FAILED", "too many topics and channels")
+                peer.refuse(event, "E_SUB_FAILED", "SUB failed too many topics and channels")
                 return
             channel = topic.channels[event.channel] = Channel(topic, event.channel)
             backlog, topic.backlog = topic.backlog, []
@@ -325,7 +328,7 @@ class Broker:
             bodies = (event.body_bytes(),)
         if not self._has_room(name, bodies):
             self.counts["refused"] += len(bodies)
-            peer.refuse(event, f"E_{event.name}_FAILED", f"{event.name} failed: the broker is full")
+            peer.refuse(event, f"E_{event.name}_FAILED", f"{event.name} failed the broker is full")
             return
         defer = (event.defer_time or 0) if isinstance(event, nsq.DeferredPublish) else 0
         self.publish(name, *bodies, defer=defer)

@@ -37,6 +37,9 @@ GRACE: Final = 2.0
 #: Options of the protocols' brokers that `users` and `permissions` set, or that are functions.
 SEPARATE: Final = frozenset(("users", "accounts", "permissions", "authenticate", "authorise"))
 
+#: Settings of the table `limits` that are no members of routing.Limits.
+IN_LIMITS: Final = ("clients", "messages", "bytes")
+
 #: The options of each protocol that --messages and --bytes set.
 MOST_MESSAGES: Final = {
     "limits": "queue_messages", "mqtt": "queue_messages", "nsq": "messages", "rocketmq": "queue_messages",
@@ -202,7 +205,7 @@ def _options(settings: Mapping[str, Any]) -> Options:
         host=settings.get("host", "127.0.0.1"),
     )
     limits = dict(settings.get("limits", {}))
-    clients, *most = (limits.pop(name, None) for name in ("clients", "messages", "bytes"))
+    clients, *most = (limits.pop(name, None) for name in IN_LIMITS)
     if clients is not None:
         options = replace(options, connections=clients)
     changes: dict[str, Any] = {}
@@ -212,7 +215,8 @@ def _options(settings: Mapping[str, Any]) -> Options:
         names = [field.name for field in fields(have) if field.name not in SEPARATE]
         for key in given:
             if key not in names:
-                raise ValueError(f"unknown option {key!r} in {section}; {suggest(key, names)}")
+                known = [*IN_LIMITS, *names] if section == "limits" else names
+                raise ValueError(f"unknown option {key!r} in {section}; {suggest(key, known)}")
             given[key] = _checked(f"{section}.{key}", given[key], get_type_hints(type(have))[key])
         for value, table in zip(most, (MOST_MESSAGES, MOST_BYTES), strict=True):
             if value is not None and section in table:

@@ -212,7 +212,7 @@ class Endpoint(endpoint.Endpoint[State]):
             kind = kind_of(message)
             transition = self._receives[self._state][kind]
             if isinstance(transition, Violation):
-                raise RemoteProtocolError(transition.rule, reply=transition.code)
+                raise self._violated(kind, transition)
             if transition is Outcome.IGNORED:
                 continue
             if transition is Outcome.UNREAD:
@@ -224,6 +224,10 @@ class Endpoint(endpoint.Endpoint[State]):
                 return
             if self._state is before and isinstance(transition, State):
                 self.state = transition
+
+    def _violated(self, kind: str, rule: Violation) -> RemoteProtocolError:
+        """The fault of a message that must not come in this state."""
+        return RemoteProtocolError(rule.rule, reply=rule.code)
 
     def _go_on(self) -> list[Event]:
         events: list[Event] = []

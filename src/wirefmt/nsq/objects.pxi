@@ -102,6 +102,9 @@ cdef class Decoder(FrameDecoder):
     cdef NsqOptions options
     cdef bint looks             # at the messages of an MPUB that is incomplete
     cdef NsqWalk walk           # position in it
+    cdef const uint8_t* seen    # the octets of a frame that were looked at last
+    cdef size_t seen_size
+    cdef readonly tuple _faulty
 
     def __init__(self, *, side=None, magic=None, strictness=STRICT_MODE, limits=None, server=None):
         self.tables = &NSQ_TABLES
@@ -113,8 +116,18 @@ cdef class Decoder(FrameDecoder):
         """The sender; None: unknown before the first byte."""
         return ("client", "server")[self.options.common.side] if self.options.common.side >= 0 else None
 
+    cdef int fail(self, const Fault* f, str reason, list out) except -1:
+        cdef size_t at
+        if reason is None:
+            at = min(<size_t>max(f.offset, 0), self.seen_size)
+            self._faulty = (octets_of(self.seen, <uint32_t>min(self.seen_size, <size_t>(NSQ_LINE_MAX + 4))),
+                            octets_of(self.seen + at, <uint32_t>min(self.seen_size - at, <size_t>NSQ_NAME_ROOM)))
+        return FrameDecoder.fail(self, f, reason, out)
+
     cdef int frame_size(self, const uint8_t* p, size_t n, size_t* size, Fault* f) noexcept:
         cdef int status
+        self.seen = p
+        self.seen_size = n
         if self.options.common.side == NSQ_EITHER and n:
             self.options.common.side = NSQ_SERVER if nsq_is_frame(&self.options, p[0]) else NSQ_CLIENT
         status = nsq_frame_size(p, n, &self.options, size, f)
@@ -124,10 +137,14 @@ cdef class Decoder(FrameDecoder):
         return status
 
     cdef int look(self, const uint8_t* p, size_t n, size_t size, Fault* f) noexcept:
+        self.seen = p
+        self.seen_size = n
         return nsq_look(p, n, size, &self.options, &self.walk, f) if self.looks else OK
 
     cdef object decode_frame(self, bytes block, const uint8_t* p, size_t n, Fault* f):
         cdef NsqUnitView m
+        self.seen = p
+        self.seen_size = n
         if self.options.common.side == NSQ_SERVER and n >= 8 + NSQ_MESSAGE_HEADER_SIZE and load_u32(p + 4) == 2:
             return make_nsq_message(block, p, n)
         if nsq_parse_whole(p, n, &self.options, &m, f) != OK:

@@ -32,6 +32,7 @@ from wirefmt.nsq.events import (
     TimedOut,
 )
 from wirefmt.nsq.inflight import InFlight
+from wirefmt.nsq.refusals import refusal
 from wirefmt.nsq.spec import LINE_MAX
 from wirefmt.nsq.states import Role, State, Violation
 
@@ -333,12 +334,13 @@ class ServerConnection(Endpoint, ServerFlows):
 
     def _make_decoder(self) -> nsq.Decoder:
         server = self.options.server
-        return nsq.Decoder(
+        self._parser = nsq.Decoder(
             side="client",
             magic=not hasattr(self, "_decoder"),
             limits=Limits(frame_size=server.max_body_size + LINE_MAX + 64, elements=server.max_body_size // 5 + 1),
             server=server,
         )
+        return self._parser
 
     def _step(self) -> int:
         if self._failing or self._state in _DECIDING:
@@ -387,8 +389,12 @@ class ServerConnection(Endpoint, ServerFlows):
         reply = error.reply
         if not isinstance(reply, str):
             return None
-        text = error.reason if isinstance(error, DecodeError) else str(error)
-        self._outbox.put(_error(reply, "" if reply == "E_BAD_PROTOCOL" else text).encode())
+        text = b""
+        if not isinstance(error, DecodeError):
+            text = str(error).encode()
+        elif reply != "E_BAD_PROTOCOL":
+            text = refusal(error, self._parser._faulty or (b"", b""), self.options.server)
+        self._outbox.put(nsq.Error(b" ".join(filter(None, (reply.encode(), text)))).encode())
         return reply
 
     def _fault(self, error: Fault, events: list[Event]) -> None:
@@ -400,6 +406,10 @@ class ServerConnection(Endpoint, ServerFlows):
             reply.then = lambda events: super(ServerConnection, self)._fault(error, events)
             self._replies.append(reply)
             self._note_reading()
+
+    def _violated(self, kind: str, rule: Violation) -> RemoteProtocolError:
+        text = rule.rule if kind == "magic" else f"cannot {kind} in current state"
+        return RemoteProtocolError(text, reply=rule.code)
 
     def _on_magic(self, message: nsq.Magic, events: list[Event]) -> None:
         self._start_heartbeat(self.options.heartbeat_interval)

@@ -251,6 +251,25 @@ def test_2_6_5_so_does_input_after_a_violation_of_the_link() -> None:
     )
 
 
+def test_2_6_5_a_disposition_for_a_link_that_was_detached_with_an_error_ends_nothing() -> None:
+    """Its range may have deliveries of other links. What has been decided counts until the peer's detach; then it is unknown, and
+    skipped, as RabbitMQ and Proton skip what they do not know."""
+    pair = Pair()
+    ours, theirs = pair.session()
+    _, first = pair.receiver(ours, window=5, name="first")
+    _, other = pair.receiver(ours, window=5, name="other")
+    decided, lost, kept = first.send(message()), first.send(message()), other.send(message())
+    first.detach(ERROR)
+    accepted = {"role": True, "settled": True, "state": amqp10.Accepted()}
+    (event,) = pair.tell(amqp10.Disposition(first=0, **accepted))
+    assert event.handle is decided
+    (gone,) = pair.tell(amqp10.Detach(handle=0, closed=True))
+    assert gone.lost == (lost,)
+    (event,) = pair.tell(amqp10.Disposition(first=0, last=2, **accepted))
+    assert event.handle is kept
+    assert theirs.state is SessionState.MAPPED
+
+
 def test_2_6_5_the_peers_detach_is_the_answer() -> None:
     pair = Pair()
     sessions = ours, theirs = pair.session()

@@ -789,6 +789,8 @@ def is_plain_command(command: Any) -> bool:
     ):
         return False
     fields = dict(command.ext_fields or {})
+    if body and any((whole(fields.get(name), "int64") or 0) & 1 for name in ("sysFlag", "f")):
+        return False
     names = [tuple(n for n in names if n in fields) for names in ROCKETMQ_COLUMNS.values()]
     return command.code not in (34, 35, 320) and all(len(n) < 2 for n in names)
 

@@ -209,6 +209,25 @@ def test_a_topic_shows_what_amqp_clients_publish(subscribed: bool) -> None:
     run(test())
 
 
+def test_messages_from_amqp_do_not_exceed_a_queue_of_mqtt_that_refuses() -> None:
+    """The publisher in AMQP is not told; what has no room is counted."""
+
+    async def test() -> None:
+        policy = mqtt_broker.BrokerOptions(overflow="refuse", queue_messages=3)
+        async with Broker(ports=dict.fromkeys(("mqtt", "amqp"), 0), mqtt=policy) as b:
+            async with mqtt.connect(b.url("mqtt"), client_identifier="slow", session_expiry_interval=600) as client:
+                await client.subscribe("f", qos=1)
+            await until(lambda: b.mqtt.subscribers["slow"].peer is None)
+            async with amqp091.connect(b.url("amqp")) as old:
+                channel = await old.channel(confirms=True)
+                durable = amqp091.BasicProperties(delivery_mode=2)
+                for _ in range(5):
+                    await channel.publish(b"x", exchange="amq.topic", routing_key="f", properties=durable)
+            assert (len(b.mqtt.subscribers["slow"].queue), b.mqtt.counts["dropped"]) == (3, 2)
+
+    run(test())
+
+
 @pytest.mark.parametrize("version", [4, 5])
 @pytest.mark.parametrize("qos", [0, 1, 2])
 def test_a_full_queue_of_amqp_refuses_for_itself(version: Any, qos: Any) -> None:

@@ -467,6 +467,43 @@ def test_a_full_queue_refuses(limit: str) -> None:
     run(test())
 
 
+@pytest.mark.parametrize("overlap", ["merged", "each"])
+def test_a_queue_that_refuses_has_room_for_all_copies_of_a_message(overlap: Any) -> None:
+    """Two subscriptions and a shared one of the same client match. The shared copy comes last, and is dropped if it has no room."""
+
+    async def test() -> None:
+        policy = BrokerOptions(overflow="refuse", queue_messages=4, overlap=overlap)
+        async with brokered(policy) as (broker, url), Client(url, "p") as p:
+            async with Client(url, "slow", session_expiry_interval=600) as slow:
+                for topic_filter in ("f", "#", "$share/g/f"):
+                    await slow.subscribe(topic_filter, qos=1)
+            await until(lambda: broker.subscribers["slow"].peer is None)
+            waiting = []
+            with pytest.raises(Refused):
+                while len(waiting) < 5:
+                    await p.publish("f", b"x", qos=1)
+                    waiting.append((len(broker.subscribers["slow"].queue), broker.counts["dropped"]))
+            assert waiting == ([(2, 0), (4, 0)] if overlap == "merged" else [(3, 0)])
+
+    run(test())
+
+
+def test_retained_messages_do_not_exceed_a_queue_that_refuses() -> None:
+    async def test() -> None:
+        policy = BrokerOptions(overflow="refuse", queue_messages=3)
+        async with brokered(policy) as (broker, url), Client(url, "p") as p:
+            for n in range(6):
+                await p.publish(f"r/{n}", b"x", qos=1, retain=True)
+            _, writer = await asyncio.open_connection(HOST, int(url.rpartition(":")[2]))
+            writer.write(mqtt.Connect(client_identifier="slow", properties=[("receive_maximum", 1)]).encode())
+            writer.write(mqtt.Subscribe(packet_identifier=1, subscriptions=[mqtt.Subscription("#", qos=1)]).encode())
+            await until(lambda: bool(broker.counts["dropped"]))
+            assert (len(broker.subscribers["slow"].queue), broker.counts["dropped"]) == (3, 2)
+            writer.transport.abort()
+
+    run(test())
+
+
 def test_a_full_queue_disconnects_the_slow_client() -> None:
     """It does not read; the others do not notice."""
 

@@ -69,7 +69,8 @@ class BrokerOptions:
             Subscription Identifiers, or "each": a copy for each subscription (3.3.4 allows both).
         queue_messages, queue_bytes: what may wait for one client.
         overflow: what happens when a queue is full. "drop_oldest": its oldest messages are dropped. "refuse": a message of QoS
-            1 or 2 is refused with 0x97 and goes to nobody; before 5.0 and with QoS 0 the new message is dropped.
+            1 or 2 is refused with 0x97 and goes to nobody; before 5.0 and with QoS 0 the new message is dropped, and so are
+            retained messages for a new subscription, messages from AMQP, and those of a shared subscription.
             "disconnect": the slow client is disconnected with 0x97; for a client that is away the new message is dropped.
         retained_messages, retained_bytes: of all retained messages.
         retained_overflow: what happens to a retained message that exceeds them. "refuse": with 0x97. "drop_oldest": topics
@@ -526,9 +527,13 @@ class Broker:
             ):
                 return QUOTA_EXCEEDED
         if self.options.overflow == "refuse" and message.qos:
+            copies: dict[Subscriber, int] = {}
             for found in self._targets(message.topic):
-                if isinstance(found, Subscription) and found.asked.qos and self._full(found.subscriber, message):
-                    return QUOTA_EXCEEDED
+                if isinstance(found, Subscription) and found.asked.qos:
+                    before = copies.get(found.subscriber, 0) if self.options.overlap == "each" else 0
+                    copies[found.subscriber] = before + 1
+            if any(self._full(subscriber, message, count) for subscriber, count in copies.items()):
+                return QUOTA_EXCEEDED
         return SUCCESS
 
     # ---- from and to AMQP
@@ -609,21 +614,19 @@ class Broker:
         targets = self._targets(message.topic)
         if not targets:
             return code or (SUCCESS if routed else NO_SUBSCRIBERS)
-        if self.options.overlap == "each" or len(targets) == 1:
-            for found in targets:
-                if isinstance(found, Sharing):
-                    self._deliver_shared(found, message)
-                elif not (found.asked.no_local and found.subscriber.identifier == message.publisher):
-                    identifiers = (found.identifier,) if found.identifier is not None else ()
-                    self._deliver(found.subscriber, self._queued(found, message, identifiers))
-            return code
+        taken = checked and not crossed  # before PUBREL, when there was room
+        apart = self.options.overlap == "each" or len(targets) == 1
         merged: dict[Subscriber, Queued] = {}
+        shared: list[Sharing[Subscription]] = []
         for found in targets:
             if isinstance(found, Sharing):
-                self._deliver_shared(found, message)
+                shared.append(found)
             elif not (found.asked.no_local and found.subscriber.identifier == message.publisher):
                 identifiers = (found.identifier,) if found.identifier is not None else ()
                 queued = self._queued(found, message, identifiers)
+                if apart:
+                    self._deliver(found.subscriber, queued, taken)
+                    continue
                 before = merged.get(found.subscriber)
                 if before is not None:
                     queued.qos = max(queued.qos, before.qos)
@@ -631,7 +634,9 @@ class Broker:
                     queued.identifiers = before.identifiers + identifiers
                 merged[found.subscriber] = queued
         for subscriber, queued in merged.items():
-            self._deliver(subscriber, queued)
+            self._deliver(subscriber, queued, taken)
+        for sharing in shared:  # last: the room that was found is that of the subscribers' own
+            self._deliver_shared(sharing, message)
         return code
 
     def _targets(self, topic: str) -> list[Subscription | Sharing[Subscription]]:
@@ -701,8 +706,8 @@ class Broker:
 
     # ---- to one client
 
-    def _deliver(self, subscriber: Subscriber, queued: Queued) -> None:
-        """Send, or queue behind what waits already."""
+    def _deliver(self, subscriber: Subscriber, queued: Queued, taken: bool = False) -> None:
+        """Send, or queue behind what waits already. `taken`: its publisher has PUBREC, so it is queued even if that is full."""
         if not subscriber.queue and self._send(subscriber, queued):
             return
         peer, options = subscriber.peer, self.options
@@ -713,8 +718,7 @@ class Broker:
                 while subscriber.queue and self._full(subscriber, queued.message):
                     subscriber.take()
                     self.counts["dropped"] += 1
-            elif not (options.overflow == "refuse" and queued.qos and not queued.sharing):
-                # with "refuse" the room was there, or a message of QoS 2 had been taken before
+            elif not (options.overflow == "refuse" and queued.qos and taken):
                 self.counts["dropped"] += 1
                 if options.overflow == "disconnect" and peer is not None:
                     self.counts["slow"] += 1
@@ -722,10 +726,10 @@ class Broker:
                 return
         subscriber.put(queued)
 
-    def _full(self, subscriber: Subscriber, message: Message) -> bool:
+    def _full(self, subscriber: Subscriber, message: Message, copies: int = 1) -> bool:
         return (
-            len(subscriber.queue) >= self.options.queue_messages
-            or subscriber.queued_bytes + message.size > self.options.queue_bytes
+            len(subscriber.queue) + copies > self.options.queue_messages
+            or subscriber.queued_bytes + copies * message.size > self.options.queue_bytes
         )
 
     def _send(self, subscriber: Subscriber, queued: Queued) -> bool:

@@ -36,7 +36,9 @@ include "_core/buffers.pxi"
 include "_core/message.pxi"
 # one framing loop for any protocol; their Decoders derive from it
 include "_core/framer.pxi"
-# column builders, Batch, Arrow PyCapsules
+# columns while they are built
+include "_core/columns.pxi"
+# types of columns, sets of columns, Batch, Arrow PyCapsules
 include "_core/arrow.pxi"
 # decode_batch: one loop for any protocol
 include "_core/batch.pxi"

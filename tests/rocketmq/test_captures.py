@@ -343,6 +343,27 @@ def test_what_is_remembered_is_bounded() -> None:
     assert known == list(range(3000 - 1024, 3000))
 
 
+def test_answers_come_in_any_order() -> None:
+    """Any number of requests may wait, and their numbers need not follow one another: each answer finds its own request."""
+    chance = random.Random(5)
+    free, waiting, turns, expected = list(range(1024)), {}, [], []
+    for most in (3, 40, 8, 200, 1, 700, 2):
+        for _ in range(12):
+            chance.shuffle(free)
+            asked = [low + 1024 * chance.randrange(1000) for low in free[: chance.randrange(1, most + 1)]]
+            free = [low for low in free if low not in {opaque % 1024 for opaque in asked}]
+            waiting |= {opaque: f"T{len(turns)}-{opaque}" for opaque in asked}
+            turns.append((CLIENT, b"".join(request(105, opaque, topic=waiting[opaque]) for opaque in asked)))
+            answered = chance.sample(
+                sorted(waiting), chance.randrange(max(0, len(waiting) - most // 2), len(waiting) + 1)
+            )
+            free += [opaque % 1024 for opaque in answered]
+            expected += [(opaque, waiting.pop(opaque)) for opaque in answered]
+            turns.append((SERVER, b"".join(response(0, opaque) for opaque in answered)))
+    rows = talk(*(turn for turn in turns if turn[1]), port=9876, size=60000)
+    assert [(r["sequence"], r["destination"]) for r in rows if r["code"] is not None] == expected
+
+
 def test_one_way_requests_are_not_waited_for() -> None:
     oneway = rocketmq.RemotingCommand(
         code=15, flag=2, opaque=3, ext_fields={"topic": "T", "commitOffset": "9"}

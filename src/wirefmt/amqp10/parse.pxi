@@ -67,7 +67,7 @@ cdef int amqp10_parse(const uint8_t* p, size_t n, const Amqp10Options* o, Amqp10
     """Read exactly one whole frame or protocol header. Returns OK or the fault's status."""
     cdef Amqp10Reader x
     cdef int status
-    memset(out, 0, sizeof(Amqp10FrameView))
+    clear_octets(out, sizeof(Amqp10FrameView))
     amqp10_begin(&x, p, o, f)
     x.bound = AMQP10_FIELD_SIZE
     out.frame = p
@@ -384,7 +384,7 @@ cdef int amqp10_parse_message(const uint8_t* p, size_t n, const Amqp10Options* o
     cdef int status
     if p == NULL:
         p = <const uint8_t*>b""
-    memset(out, 0, sizeof(Amqp10MessageView))
+    clear_octets(out, sizeof(Amqp10MessageView))
     amqp10_begin(&x, p, o, f)
     out.octets = p
     out.size = <uint32_t>n

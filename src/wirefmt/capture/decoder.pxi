@@ -6,6 +6,7 @@ from wirefmt.spec.table import COLUMNS as TABLE_COLUMNS
 
 cdef enum:
     PREFETCHED = 128            # octets of a protocol's state, of a pending frame
+    AHEAD = 4096                # octets of the file that are prefetched before they are read
     NAMES_MAX = 1 << 24         # capture files
     BATCH_MAX = 1 << 28         # octets: a column of a batch has 32-bit offsets, which also allow one message more
 
@@ -334,6 +335,8 @@ cdef class CaptureDecoder(KnownStreams):
             step = 0
             answer = self.file.next_record(p + at, n - at, last, &step, &r)
             at += step
+            if n - at > AHEAD:
+                prefetch_read(p + at + AHEAD, min(step, n - at - AHEAD))
             if answer == READ_RECORD:
                 self.seen.packets += 1
                 s = self.next_place()

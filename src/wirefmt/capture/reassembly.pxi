@@ -30,8 +30,13 @@ cdef extern from *:
         const char *at = (const char *)p, *end = at + size;
         for (; at < end; at += WIREFMT_LINE) __builtin_prefetch(at, 1);
     }
+    static inline void wirefmt_prefetch_read(const void *p, size_t size) {
+        const char *at = (const char *)p, *end = at + size;
+        for (; at < end; at += WIREFMT_LINE) __builtin_prefetch(at, 0);
+    }
     """
     void prefetch "wirefmt_prefetch"(const void* p, size_t size) noexcept nogil      # any address
+    void prefetch_read "wirefmt_prefetch_read"(const void* p, size_t size) noexcept nogil    # it will not be written
 
 
 cdef enum:
@@ -133,6 +138,15 @@ cdef class Reassembler(FlowTable):
             for i in range(count):
                 if flows[i] != NULL:
                     self.prefetch_state(flows[i], k)
+                    if k == 0:
+                        self.prefetch_links(flows[i])
+
+    cdef inline void prefetch_links(self, const Flow* f) noexcept nogil:
+        """Prefetch what `touch` writes to: the members of the flow's neighbours in its list that link to it."""
+        if f.older != NULL:
+            prefetch(&f.older.newer, sizeof(Flow*))
+        if f.newer != NULL:
+            prefetch(&f.newer.older, sizeof(Flow*))
 
     cdef void segment(self, const Segment* s, uint64_t hash, const Mark* mark) noexcept nogil:
         """`hash`: segment_table_hash of `s`."""

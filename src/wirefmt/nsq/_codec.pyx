@@ -33,6 +33,7 @@ from wirefmt._core.octets cimport Octets, add_octets, add_u32, add_u8
 from wirefmt._core.status cimport CommonOptions, Fault, NEED_DATA, Notes, OK, fault
 from wirefmt._core.text cimport NOT_HEX, add_json_string, hex4, hex_digit, store_utf8
 from wirefmt._core.utf8 cimport UTF8_ILL_FORMED, check_utf8, is_utf8
+from wirefmt._core.words cimport clear_octets
 
 from wirefmt.errors import EncodeError
 from wirefmt.framing import NEED_DATA as NEED_DATA_VALUE

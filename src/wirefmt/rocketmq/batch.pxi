@@ -123,7 +123,9 @@ cdef bint rocketmq_keep(bytes octets, RocketmqScratch* scratch, Span* out) excep
 
 cdef inline void rocketmq_put_text(Col* c, int64_t row, const RocketmqText* t, RocketmqScratch* scratch) noexcept nogil:
     cdef Span plain
-    if c.on and rocketmq_plain(t, scratch, &plain):
+    if t.form == ROCKETMQ_NULL or not c.on:
+        return
+    if rocketmq_plain(t, scratch, &plain):
         put_octets(c, row, plain.at, plain.size)
     elif scratch.failed:
         c.tally.no_memory = True

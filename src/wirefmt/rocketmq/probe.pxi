@@ -184,6 +184,7 @@ cdef bint rocketmq_put_frame(MessageTable t, const MessageContext* m, RocketmqCo
     x.part = part
     x.part_size = part_size
     x.asked = NULL
+    x.properties = span_of(NULL, 0)
     x.response = frame.flag & ROCKETMQ_RESPONSE
     rocketmq_slots(frame, fields, not x.response and rocketmq_letters(code), slots)
     rocketmq_learn_from(c, frame, slots)
@@ -197,9 +198,12 @@ cdef bint rocketmq_put_frame(MessageTable t, const MessageContext* m, RocketmqCo
         if not rocketmq_put_messages(t, m, &x):
             return False
     else:
+        if rocketmq_wants_properties(t) and \
+                not rocketmq_plain(&slots[<int>ROCKETMQ_PROPERTIES], &c.properties, &x.properties):
+            x.properties = span_of(NULL, 0)
         rocketmq_put_command(t, m, &x)
     if x.asked != NULL:
-        x.asked.live = 0
+        rocketmq_forget(c, &c.asked[1 - m.direction], x.asked)
     elif not x.response:
         rocketmq_remember(c, m.direction, frame, slots)
     return True

@@ -9,7 +9,8 @@ from wirefmt.rocketmq.columns import OPERATIONS as ROCKETMQ_OPERATION_ROWS
 
 
 cdef enum:
-    ROCKETMQ_ASKED_MOST = 1024          # remembered requests of a direction; a power of two
+    ROCKETMQ_ASKED_MOST = 1024          # remembered requests of a direction, by the low bits of their numbers; a power of two
+    ROCKETMQ_ASKED_FIRST = 8            # slots to begin with
     ROCKETMQ_NAME_MOST = 255            # octets of a topic or group remembered with a request
     ROCKETMQ_SEARCH_MAX = 1 << 20       # octets: the search for a boundary waits for no larger frame
     ROCKETMQ_SNIFF_MAX = 1 << 16        # octets: the largest header with which a connection begins
@@ -22,8 +23,9 @@ cdef struct RocketmqAsked:              # a request that waits for its response
 
 
 cdef struct RocketmqAskedTable:
-    RocketmqAsked* rows                 # by the low bits of opaque; a newer request replaces an older one
+    RocketmqAsked* rows                 # by the low bits of opaque; taken slots move on to the next
     uint32_t room                       # a power of two, or 0
+    uint32_t count                      # live
 
 
 cdef struct RocketmqConnection:         # what a capture knows about one connection: a ProtocolState
@@ -144,18 +146,20 @@ cdef inline bint rocketmq_stored(bint response, int code) noexcept nogil:
 
 cdef void rocketmq_slots(const RocketmqFrameView* m, const RocketmqFields* fields, bint letters,
                          RocketmqText* slots) noexcept nogil:
-    """The fields that have a column; of two fields for one column, the first that the table names."""
+    """The fields that have a column; of two fields for one column, the first that the table names. A slot without a field has the
+    form ROCKETMQ_NULL, and no other member is set."""
     cdef RocketmqWalk walk
     cdef RocketmqText key, value
     cdef uint32_t names
     cdef int i
-    memset(slots, 0, ROCKETMQ_SLOTS * sizeof(RocketmqText))
+    for i in range(ROCKETMQ_SLOTS):
+        slots[i].form = ROCKETMQ_NULL
     rocketmq_walk(&walk, m, fields)
     while rocketmq_step(&walk, &key, &value):
         if letters and key.size == 1 and c"a" <= key.at[0] <= c"z":
             i = ROCKETMQ_LETTER_SLOT[key.at[0] - c"a"]
             if i >= 0:
-                slots[i] = value
+                rocketmq_copy_text(&slots[i], &value)
             continue
         names = ROCKETMQ_SLOT_SIZED[key.size] if key.size < ROCKETMQ_SLOT_SIZES else 0
         i = 0
@@ -163,17 +167,20 @@ cdef void rocketmq_slots(const RocketmqFrameView* m, const RocketmqFields* field
             if names >> i & 1 and memcmp(ROCKETMQ_SLOT_NAME[i].at, key.at, key.size) == 0:
                 # PULL_MESSAGE has queueOffset and commitOffset
                 if slots[ROCKETMQ_SLOT_OF[i]].form == ROCKETMQ_NULL or not rocketmq_is(&key, b"commitOffset", 12):
-                    slots[ROCKETMQ_SLOT_OF[i]] = value
+                    rocketmq_copy_text(&slots[ROCKETMQ_SLOT_OF[i]], &value)
                 break
             i += 1
 
 
 cdef bint rocketmq_number(const RocketmqText* t, int64_t* out) noexcept nogil:
     """The number in a text. False: not a number."""
-    cdef uint32_t i = 0
-    cdef bint minus = t.size > 0 and t.at[0] == c"-"
+    cdef uint32_t i
+    cdef bint minus
     cdef uint64_t v = 0
-    if t.form != ROCKETMQ_OCTETS or t.size == <uint32_t>minus or t.size > 19 + <uint32_t>minus:
+    if t.form != ROCKETMQ_OCTETS:
+        return False
+    minus = t.size > 0 and t.at[0] == c"-"
+    if t.size == <uint32_t>minus or t.size > 19 + <uint32_t>minus:
         return False
     for i in range(minus, t.size):
         if not c"0" <= t.at[i] <= c"9":
@@ -199,45 +206,77 @@ cdef inline void rocketmq_put_i32(Col* c, int64_t row, const RocketmqText* t) no
 
 # ------------------------------------------------------------------------------------------------ requests and responses
 
+cdef inline uint32_t rocketmq_asked_slot(const RocketmqAskedTable* t, int32_t opaque) noexcept nogil:
+    """The slot of the request whose number has these low bits, or else the free slot for it. A table of ROCKETMQ_ASKED_MOST has
+    one slot for each, a smaller one always has a free slot."""
+    cdef uint32_t i = <uint32_t>opaque & (t.room - 1)
+    while t.rows[i].live and (t.rows[i].opaque ^ opaque) & (ROCKETMQ_ASKED_MOST - 1):
+        i = (i + 1) & (t.room - 1)
+    return i
+
+
 cdef RocketmqAsked* rocketmq_asked(RocketmqAskedTable* t, int32_t opaque) noexcept nogil:
     """The request of that number. NULL: unknown."""
     cdef RocketmqAsked* row
-    if t.room == 0:
+    if t.count == 0:
         return NULL
-    row = &t.rows[<uint32_t>opaque & (t.room - 1)]
+    row = &t.rows[rocketmq_asked_slot(t, opaque)]
     return row if row.live and row.opaque == opaque else NULL
 
 
 cdef RocketmqAsked* rocketmq_asked_place(RocketmqConnection* c, RocketmqAskedTable* t, int32_t opaque) noexcept nogil:
-    """A slot for a request; the table grows before an older request is replaced. NULL: out of memory."""
+    """An empty slot for a request; an older one whose number has the same low bits is forgotten. NULL: out of memory."""
     cdef RocketmqAsked* grown
+    cdef RocketmqAskedTable old = t[0]
     cdef RocketmqAsked* row
-    cdef uint32_t room, i
-    while True:
-        if t.room:
-            row = &t.rows[<uint32_t>opaque & (t.room - 1)]
-            if not row.live or row.opaque == opaque or t.room == ROCKETMQ_ASKED_MOST:
-                return row
-        room = 2 * t.room if t.room else 16
-        grown = <RocketmqAsked*>calloc(room, sizeof(RocketmqAsked))
+    cdef uint32_t i
+    if t.room < ROCKETMQ_ASKED_MOST and 4 * t.count >= 3 * t.room:
+        grown = <RocketmqAsked*>calloc(2 * t.room if t.room else ROCKETMQ_ASKED_FIRST, sizeof(RocketmqAsked))
         if grown == NULL:
             return NULL
-        for i in range(t.room):
-            if t.rows[i].live:
-                grown[<uint32_t>t.rows[i].opaque & (room - 1)] = t.rows[i]
-            else:
-                rocketmq_forget_names(c, &t.rows[i])
-        free(t.rows)
-        c.held += <int64_t>((room - t.room) * sizeof(RocketmqAsked))
+        t.room = 2 * t.room if t.room else ROCKETMQ_ASKED_FIRST
         t.rows = grown
-        t.room = room
+        for i in range(old.room):
+            if old.rows[i].live:
+                grown[rocketmq_asked_slot(t, old.rows[i].opaque)] = old.rows[i]
+        free(old.rows)
+        c.held += <int64_t>((t.room - old.room) * sizeof(RocketmqAsked))
+    row = &t.rows[rocketmq_asked_slot(t, opaque)]
+    if row.live:
+        rocketmq_forget_names(c, row)
+    else:
+        t.count += 1
+    memset(row, 0, sizeof(RocketmqAsked))
+    return row
 
 
 cdef void rocketmq_forget_names(RocketmqConnection* c, RocketmqAsked* row) noexcept nogil:
     if row.names != NULL:
         c.held -= row.topic_size + row.group_size + BLOCK_OCTETS
         free(row.names)
-        row.names = NULL
+
+
+cdef void rocketmq_forget(RocketmqConnection* c, RocketmqAskedTable* t, RocketmqAsked* row) noexcept nogil:
+    """Forget an answered request. An empty table keeps no memory: that of many connections would not stay in the cache."""
+    cdef uint32_t mask = t.room - 1
+    cdef uint32_t hole = <uint32_t>(row - t.rows)
+    cdef uint32_t i = hole
+    rocketmq_forget_names(c, row)
+    t.count -= 1
+    if t.count == 0:
+        c.held -= <int64_t>(t.room * sizeof(RocketmqAsked))
+        free(t.rows)
+        t.rows = NULL
+        t.room = 0
+        return
+    while True:                                         # linear probing: move later requests back
+        i = (i + 1) & mask
+        if not t.rows[i].live or i == hole:
+            break
+        if ((i - <uint32_t>t.rows[i].opaque) & mask) >= ((i - hole) & mask):
+            t.rows[hole] = t.rows[i]
+            hole = i
+    memset(&t.rows[hole], 0, sizeof(RocketmqAsked))
 
 
 cdef void rocketmq_remember(RocketmqConnection* c, int direction, const RocketmqFrameView* m,
@@ -250,8 +289,6 @@ cdef void rocketmq_remember(RocketmqConnection* c, int direction, const Rocketmq
     row = rocketmq_asked_place(c, &c.asked[direction], m.opaque)
     if row == NULL:
         return
-    rocketmq_forget_names(c, row)
-    memset(row, 0, sizeof(RocketmqAsked))
     row.opaque = m.opaque
     row.code = m.code
     row.live = 1
@@ -312,6 +349,7 @@ cdef struct RocketmqRow:                # a frame whose rows are being put
     RocketmqConnection* c
     int place                           # of the request's code in the static tables; -1: unknown
     bint response
+    Span properties                     # of the header, as valid UTF-8; at == NULL: none, or not needed
     const char* part                    # why the frame is incomplete; NULL: it is complete
     size_t part_size
 
@@ -376,13 +414,19 @@ cdef void rocketmq_put_ext(Col* map, int64_t row, const RocketmqRow* x) noexcept
     cdef RocketmqWalk walk
     cdef Span name, text
     cdef RocketmqText key, value
-    cdef bint letters = rocketmq_letters(x.m.code)
+    cdef bint plain, letters = rocketmq_letters(x.m.code)
     cdef int64_t entries = open_list(map, row)          # makes an empty map instead of a null
     if entries >= 0:
         close_list(map, entries)
     rocketmq_walk(&walk, x.m, x.fields)
     while rocketmq_step(&walk, &key, &value):
-        if rocketmq_plain_of(x.m, &key, &x.c.names, &name) and rocketmq_plain_of(x.m, &value, &x.c.values, &text):
+        plain = x.properties.at != NULL and value.at == x.slots[<int>ROCKETMQ_PROPERTIES].at
+        if plain:                                       # they need not be unescaped again
+            text.at = x.properties.at
+            text.size = x.properties.size
+        else:
+            plain = rocketmq_plain_of(x.m, &value, &x.c.values, &text)
+        if plain and rocketmq_plain_of(x.m, &key, &x.c.names, &name):
             rocketmq_put_field(map, row, letters, &name, &text)
         elif x.c.names.failed or x.c.values.failed:
             map.tally.no_memory = True
@@ -500,7 +544,6 @@ cdef void rocketmq_put_command(MessageTable t, const MessageContext* m, const Ro
     cdef Col* r = c[<int>T_ROCKETMQ].children
     cdef const RocketmqText* slots = x.slots
     cdef int64_t row = t.begin_row(m), sys_flag = 0
-    cdef Span properties = span_of(NULL, 0)
     cdef RocketmqMessageView item
     cdef Fault f
     cdef const uint8_t* p
@@ -511,8 +554,8 @@ cdef void rocketmq_put_command(MessageTable t, const MessageContext* m, const Ro
     rocketmq_put_text(c + T_DESTINATION, row, &slots[<int>ROCKETMQ_TOPIC], &x.c.values)
     if x.asked != NULL and x.asked.topic_size:
         put_octets(c + T_DESTINATION, row, x.asked.names, x.asked.topic_size)
-    if rocketmq_wants_properties(t) and rocketmq_plain(&slots[<int>ROCKETMQ_PROPERTIES], &x.c.properties, &properties):
-        rocketmq_put_properties(t, row, &properties)
+    if x.properties.at != NULL:
+        rocketmq_put_properties(t, row, &x.properties)
     rocketmq_put_text(c + T_MESSAGE_ID, row, &slots[<int>ROCKETMQ_MESSAGE_ID], &x.c.values)
     rocketmq_put_i32(r + RM_QUEUE_ID, row, &slots[<int>ROCKETMQ_QUEUE_ID])
     rocketmq_put_i64(r + RM_QUEUE_OFFSET, row, &slots[<int>ROCKETMQ_QUEUE_OFFSET])
@@ -530,7 +573,7 @@ cdef void rocketmq_put_command(MessageTable t, const MessageContext* m, const Ro
             p += item.size
         put_i32(r + RM_MESSAGE_COUNT, row, count)
     if t.options.detail:
-        rocketmq_put_line(t, row, x, &properties, NULL, count)
+        rocketmq_put_line(t, row, x, &x.properties, NULL, count)
     if not x.response and slots[<int>ROCKETMQ_PROPERTIES].form != ROCKETMQ_NULL:
         rocketmq_number(&slots[<int>ROCKETMQ_SYS_FLAG], &sys_flag)
     if not t.tally.exposed and rocketmq_secret_body(x.m):

@@ -1,0 +1,241 @@
+# Columns while they are built, row by row and without the GIL: their memory, room for rows and octets, nulls, texts.
+#
+# A column without values costs nothing per row: each put names its row, and the later of two puts fills in the nulls
+# between them. The puts themselves are in columns_head.pxi. arrow.pxi has the types, and the finished batches.
+from libc.stdio cimport snprintf
+
+cdef extern from *:
+    """
+    #include <stdlib.h>
+    #if defined(__linux__)
+    #include <sys/mman.h>
+    #endif
+    #include <stdatomic.h>
+    /* Buffers of columns. Fresh memory costs page faults, and consecutive batches have similar sizes, so freed blocks are
+       kept for the next batch, up to POOL_OCTETS. Blocks larger than 2^POOL_MOST use huge pages instead. Blocks come from
+       malloc: `size` is the requested size, wirefmt_room(size) the allocated size. The pool is never waited for: if it is
+       locked (by another thread, or permanently in a process that was forked while it was locked), malloc serves. */
+    enum { POOL_LEAST = 14, POOL_MOST = 23, POOL_BLOCKS = 64, POOL_OCTETS = 32 << 20 };      /* classes of 2^n octets */
+    static struct { int count; void *blocks[POOL_BLOCKS]; } wirefmt_pool[POOL_MOST + 1];
+    static size_t wirefmt_pooled;
+    static atomic_flag wirefmt_pool_lock = ATOMIC_FLAG_INIT;
+
+    static int wirefmt_class(size_t size) {                 /* 0: not kept */
+        int n = POOL_LEAST;
+    #if !defined(__SANITIZE_ADDRESS__)
+        if (size > ((size_t)1 << (POOL_LEAST - 1)) && size <= ((size_t)1 << POOL_MOST)) {
+            while (((size_t)1 << n) < size) n++;
+            return n;
+        }
+    #endif
+        return 0;
+    }
+    static size_t wirefmt_room(size_t size) {
+        int n = wirefmt_class(size);
+        return n ? (size_t)1 << n : size;
+    }
+    static void *wirefmt_pool_take(int n) {
+        void *p = NULL;
+        if (atomic_flag_test_and_set_explicit(&wirefmt_pool_lock, memory_order_acquire)) return NULL;
+        if (wirefmt_pool[n].count) {
+            p = wirefmt_pool[n].blocks[--wirefmt_pool[n].count];
+            wirefmt_pooled -= (size_t)1 << n;
+        }
+        atomic_flag_clear_explicit(&wirefmt_pool_lock, memory_order_release);
+        return p;
+    }
+    static void wirefmt_release(void *p, size_t size) {
+        int n = wirefmt_class(size);
+        if (n && p != NULL && !atomic_flag_test_and_set_explicit(&wirefmt_pool_lock, memory_order_acquire)) {
+            if (wirefmt_pool[n].count < POOL_BLOCKS && wirefmt_pooled + ((size_t)1 << n) <= POOL_OCTETS) {
+                wirefmt_pool[n].blocks[wirefmt_pool[n].count++] = p;
+                wirefmt_pooled += (size_t)1 << n;
+                p = NULL;
+            }
+            atomic_flag_clear_explicit(&wirefmt_pool_lock, memory_order_release);
+        }
+        free(p);
+    }
+    static void *wirefmt_resize(void *p, size_t old, size_t size) {
+        size_t room = wirefmt_room(size);
+        int n = wirefmt_class(size);
+        void *kept = NULL;
+        if (p != NULL && room == wirefmt_room(old)) return p;
+        if (n && (kept = wirefmt_pool_take(n)) != NULL) {
+            if (p != NULL) {
+                memcpy(kept, p, old < size ? old : size);
+                wirefmt_release(p, old);
+            }
+            return kept;
+        }
+        p = realloc(p, room);
+    #if defined(__linux__) && defined(MADV_HUGEPAGE)
+        if (p != NULL && room > ((size_t)1 << POOL_MOST)) {
+            size_t edge = (4096 - ((size_t)p & 4095)) & 4095;
+            (void)madvise((char *)p + edge, room - edge, MADV_HUGEPAGE);    /* advice: may fail, changes nothing */
+        }
+    #endif
+        return p;
+    }
+    """
+    void* resize_octets "wirefmt_resize"(void* p, size_t old, size_t size) noexcept nogil
+    void release_octets "wirefmt_release"(void* p, size_t size) noexcept nogil
+    size_t octets_room "wirefmt_room"(size_t size) noexcept nogil
+
+
+cdef inline size_t data_size(const Col* c, int64_t room) noexcept nogil:
+    """Size of `data` for `rows` rows of every kind but KIND_OCTETS."""
+    return <size_t>(room * c.width if c.kind == KIND_FIXED else (room + 7) >> 3)
+
+
+cdef bint grow_rows(Col* c, int64_t rows) noexcept nogil:
+    """Room for at least `rows` rows. False: out of memory."""
+    cdef int64_t room = max(2 * c.room, rows, max(c.first_room, <int64_t>FIRST_ROOM))
+    cdef void* p
+    if room > OFFSET_MAX - 8:
+        c.tally.full = True
+        return False
+    if c.kind == KIND_FIXED or c.kind == KIND_BOOL:
+        p = resize_octets(c.data, data_size(c, c.room), data_size(c, room))
+        if p == NULL:
+            c.tally.no_memory = True
+            return False
+        c.data = <uint8_t*>p
+        # zeros: what lies under nulls, at no cost per row
+        memset(c.data + data_size(c, c.room), 0, data_size(c, room) - data_size(c, c.room))
+    elif c.kind != KIND_STRUCT:
+        p = resize_octets(c.offsets, <size_t>((c.room + 1) * sizeof(int32_t)), <size_t>((room + 1) * sizeof(int32_t)))
+        if p == NULL:
+            c.tally.no_memory = True
+            return False
+        c.offsets = <int32_t*>p
+        if c.room == 0:
+            c.offsets[0] = 0
+    if c.validity != NULL:
+        p = resize_octets(c.validity, <size_t>((c.room + 7) >> 3), <size_t>((room + 7) >> 3))
+        if p == NULL:
+            c.tally.no_memory = True
+            return False
+        c.validity = <uint8_t*>p
+        memset(c.validity + ((c.room + 7) >> 3), 0, <size_t>(((room + 7) >> 3) - ((c.room + 7) >> 3)))
+    c.room = room
+    return True
+
+
+cdef bint fill_nulls(Col* c, int64_t rows) noexcept nogil:
+    """Nulls up to `rows` rows."""
+    if rows > c.room and not grow_rows(c, rows):
+        return False
+    if c.validity == NULL:
+        c.validity = <uint8_t*>resize_octets(NULL, 0, <size_t>((c.room + 7) >> 3))
+        if c.validity == NULL:
+            c.tally.no_memory = True
+            return False
+        memset(c.validity, 0, <size_t>((c.room + 7) >> 3))
+        memset(c.validity, 0xFF, <size_t>(c.rows >> 3))
+        if c.rows & 7:
+            c.validity[c.rows >> 3] = <uint8_t>((1 << (c.rows & 7)) - 1)
+    skip_rows(c, rows)
+    return True
+
+
+cdef inline void skip_rows(Col* c, int64_t rows) noexcept nogil:
+    """Nulls up to `rows` rows. There is room for them, and `validity` is allocated."""
+    cdef int64_t i
+    cdef int32_t* offsets = c.offsets
+    cdef int32_t last
+    if c.kind == KIND_OCTETS or c.kind == KIND_LIST:
+        last = offsets[c.rows]
+        for i in range(c.rows + 1, rows + 1):
+            offsets[i] = last
+    c.nulls += rows - c.rows
+    c.rows = rows
+
+
+cdef bint reach_row(Col* c, int64_t row) noexcept nogil:
+    """at_row if the column is off, has nulls to fill in, or must grow. In a capture of several protocols the columns of
+    each have nulls before nearly every row."""
+    if c.rows < row < c.room and c.validity != NULL:
+        skip_rows(c, row)
+        set_bit(c.validity, row)
+        c.rows = row + 1
+        return True
+    if not c.on or row < c.rows or (row > c.rows and not fill_nulls(c, row)):
+        return False
+    if row == c.room and not grow_rows(c, row + 1):
+        return False
+    if c.validity != NULL:
+        set_bit(c.validity, row)
+    c.rows = row + 1
+    return True
+
+
+cdef bint grow_octets(Col* c, int64_t n) noexcept nogil:
+    cdef int64_t size = max(2 * c.size, c.used + n, max(c.first_size, <int64_t>FIRST_OCTETS))
+    cdef void* p
+    if n > OFFSET_MAX - c.used:
+        c.tally.full = True
+        return False
+    p = resize_octets(c.data, <size_t>c.size, <size_t>size)
+    if p == NULL:
+        c.tally.no_memory = True
+        return False
+    c.data = <uint8_t*>p
+    c.size = <int64_t>octets_room(<size_t>size)
+    return True
+
+
+cdef void put_octets_checked(Col* c, int64_t row, const uint8_t* p, int64_t n) noexcept nogil:
+    """put_octets of a long string, or into a column that is not ready: it must grow, or has nulls to fill in."""
+    if (n > c.size - c.used and not grow_octets(c, n)) or not at_row(c, row):
+        return
+    if n:                                   # a column without octets has no memory for them
+        memcpy(c.data + c.used, p, <size_t>n)
+    c.used += n
+    c.tally.octets += n
+    c.offsets[row + 1] = <int32_t>c.used
+
+
+cdef bint reserve(Col* c, int64_t rows, int64_t octets) noexcept nogil:
+    """Make room for `rows` rows and `octets` octets at once. Pages that are not written cost nothing."""
+    if not c.on:
+        return True
+    return ((rows <= c.room or grow_rows(c, rows))
+            and (octets <= c.size - c.used or c.kind != KIND_OCTETS or grow_octets(c, octets)))
+
+
+cdef Text pad_text(bytes octets):
+    """A Text that is never freed: for tables of names."""
+    cdef Text t
+    cdef uint8_t* copy = <uint8_t*>calloc(1, <size_t>len(octets) + TEXT_PAD)
+    if copy == NULL:
+        raise MemoryError
+    memcpy(copy, PyBytes_AS_STRING(octets), <size_t>len(octets))
+    t.at = copy
+    t.size = len(octets)
+    return t
+
+
+cdef Text NO_TEXT = pad_text(b"")
+cdef Text SECRET_SHOWN_TEXT = pad_text(SECRET_SHOWN_OCTETS)       # in place of a secret
+
+
+cdef void text_or_hex(const Span* octets, uint8_t* room, Span* out) noexcept nogil:
+    """The text of octets in a column of text: the octets if they are UTF-8, otherwise hex_text of them in `room` (HEX_ROOM).
+    `out` may be `octets`."""
+    cdef size_t bad = 0
+    if check_utf8(octets.at, octets.size, &bad) == UTF8_OK:
+        out[0] = octets[0]
+        return
+    out.size = hex_text(octets.at, octets.size, room)
+    out.at = room
+
+
+cdef uint32_t hex_text(const uint8_t* p, uint32_t size, uint8_t* room) noexcept nogil:
+    """Write the first HEX_OCTETS octets in hexadecimal to `room` (HEX_ROOM), and the number of all if there are more: "00ff...
+    (1024 of 5000 bytes)". Returns the size of the text."""
+    cdef uint32_t n = min(size, <uint32_t>HEX_OCTETS)
+    write_hex(p, n, room)
+    if n == size:
+        return 2 * n
+    return 2 * n + <uint32_t>snprintf(<char*>room + 2 * n, <size_t>HEX_ROOM - 2 * n, "... (%u of %u bytes)", n, size)

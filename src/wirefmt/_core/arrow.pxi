@@ -244,6 +244,33 @@ cdef bint reach_row(Col* c, int64_t row) noexcept nogil:
     return True
 
 
+cdef int64_t begin_run(Col* c, int64_t row) noexcept nogil:
+    """Make `row` the next row to fill. Returns the number of rows from it on for which there is room; 0: none, out of memory."""
+    if not c.on:
+        return OFFSET_MAX
+    if row < c.rows or (row > c.rows and not fill_nulls(c, row)) or (row >= c.room and not grow_rows(c, row + 1)):
+        return 0
+    return c.room - row
+
+
+cdef void end_run(Col* c, int64_t row) noexcept nogil:
+    """The caller has written the values of all rows before `row`."""
+    cdef int64_t i = c.rows
+    if not c.on:
+        return
+    c.rows = row
+    if c.validity == NULL:
+        return
+    while i < row and i & 7:
+        set_bit(c.validity, i)
+        i += 1
+    memset(c.validity + (i >> 3), 0xFF, <size_t>((row - i) >> 3))
+    i += (row - i) & ~<int64_t>7
+    while i < row:
+        set_bit(c.validity, i)
+        i += 1
+
+
 cdef bint grow_octets(Col* c, int64_t n) noexcept nogil:
     cdef int64_t size = max(2 * c.size, c.used + n, max(c.first_size, <int64_t>FIRST_OCTETS))
     cdef void* p
@@ -445,6 +472,24 @@ cdef bint finish_col(Col* c, int64_t rows, bint dense) noexcept nogil:
     return ok
 
 
+cdef enum:
+    TABLES_KEPT = 32
+
+
+cdef dict FIELDS_OF_TABLE = {}  # by identity of a tuple of columns: (the tuple, its Fields). Parsing types takes longer than a batch
+
+
+cdef list fields_of(columns):
+    """The Fields of (name, type) rows."""
+    cdef tuple kept = FIELDS_OF_TABLE.get(id(columns))
+    if kept is not None:                    # the tuple is alive, so no other object has its identity
+        return kept[1]
+    fields = [Field(c[0], c[1]) for c in columns]
+    if type(columns) is tuple and len(FIELDS_OF_TABLE) < TABLES_KEPT:
+        FIELDS_OF_TABLE[id(columns)] = columns, fields
+    return fields
+
+
 cdef class ColumnSet:
     """Columns while they are built, from (name, type) rows and selected names in order (None: all).
 
@@ -467,7 +512,7 @@ cdef class ColumnSet:
         cdef int i
         if self.cols != NULL:
             raise RuntimeError("the columns are already initialised")
-        self.fields = [Field(c[0], c[1]) for c in columns]
+        self.fields = fields_of(columns)
         by_name = {(<Field>f).name: i for i, f in enumerate(self.fields)}
         if names is None:
             self.chosen = list(range(len(self.fields)))

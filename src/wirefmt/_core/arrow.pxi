@@ -162,13 +162,25 @@ cdef inline size_t data_size(const Col* c, int64_t room) noexcept nogil:
     return <size_t>(room * c.width if c.kind == KIND_FIXED else (room + 7) >> 3)
 
 
+cdef enum:
+    GROWTH_MOST = 8             # a column grows to at most so many times its room, so that a dense beginning costs little
+
+
+cdef inline int64_t grown(const Tally* t, int64_t room) noexcept nogil:
+    """The room after `room` is filled: twice as much, or what the rest of the input will need if it is like the part before."""
+    if t.read == 0 or t.whole // t.read < 2:
+        return 2 * room
+    return room * min(t.whole // t.read + 1, <int64_t>GROWTH_MOST)
+
+
 cdef bint grow_rows(Col* c, int64_t rows) noexcept nogil:
     """Room for at least `rows` rows. False: out of memory."""
-    cdef int64_t room = max(2 * c.room, rows, max(c.first_room, <int64_t>FIRST_ROOM))
+    cdef int64_t room = max(grown(c.tally, c.room), rows, max(c.first_room, <int64_t>FIRST_ROOM))
     cdef void* p
-    if room > OFFSET_MAX - 8:
+    if rows > OFFSET_MAX - 8:
         c.tally.full = True
         return False
+    room = min(room, <int64_t>OFFSET_MAX - 8)
     if c.kind == KIND_FIXED or c.kind == KIND_BOOL:
         p = resize_octets(c.data, data_size(c, c.room), data_size(c, room))
         if p == NULL:
@@ -272,11 +284,12 @@ cdef void end_run(Col* c, int64_t row) noexcept nogil:
 
 
 cdef bint grow_octets(Col* c, int64_t n) noexcept nogil:
-    cdef int64_t size = max(2 * c.size, c.used + n, max(c.first_size, <int64_t>FIRST_OCTETS))
+    cdef int64_t size = max(grown(c.tally, c.size), c.used + n, max(c.first_size, <int64_t>FIRST_OCTETS))
     cdef void* p
     if n > OFFSET_MAX - c.used:
         c.tally.full = True
         return False
+    size = min(size, <int64_t>OFFSET_MAX)   # so that no offset exceeds it
     p = resize_octets(c.data, <size_t>c.size, <size_t>size)
     if p == NULL:
         c.tally.no_memory = True
@@ -513,20 +526,21 @@ cdef class ColumnSet:
         if self.cols != NULL:
             raise RuntimeError("the columns are already initialised")
         self.fields = fields_of(columns)
-        by_name = {(<Field>f).name: i for i, f in enumerate(self.fields)}
         if names is None:
             self.chosen = list(range(len(self.fields)))
         else:
+            by_name = {(<Field>f).name: i for i, f in enumerate(self.fields)}
             unknown = [n for n in names if n not in by_name]
             if unknown:
                 raise ValueError(f"no column {unknown[0]!r}; there are {', '.join(by_name)}")
             self.chosen = [by_name[n] for n in dict.fromkeys(names)]
+        chosen = set(self.chosen)
         self.n = <int>len(self.fields)
         self.cols = <Col*>calloc(<size_t>max(self.n, 1), sizeof(Col))
         if self.cols == NULL:
             raise MemoryError
         for i in range(self.n):
-            init_col(&self.cols[i], self.fields[i], self.tally, i in self.chosen)
+            init_col(&self.cols[i], self.fields[i], self.tally, i in chosen)
         return 0
 
     def __dealloc__(self):

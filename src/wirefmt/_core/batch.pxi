@@ -35,6 +35,7 @@ cdef class FrameBatch(ColumnSet):
             at = self.put_usual(data, at, size)
             if at >= size:
                 break
+            self.tally.read = at
             status = self.frame_size(data + at, <size_t>(size - at), &n, &f)
             if status == NEED_DATA or (status == OK and <int64_t>n > size - at):
                 break
@@ -65,6 +66,7 @@ cdef class FrameBatch(ColumnSet):
         cdef Batch batch
         cdef int64_t used
         self.tables = tables
+        self.tally.whole = octets.size
         if payload >= 0:
             reserve(self.cols + payload, 0, min(<int64_t>octets.size, <int64_t>OFFSET_MAX))
         with nogil:

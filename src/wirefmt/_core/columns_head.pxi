@@ -36,6 +36,7 @@ cdef struct Tally:              # shared by the columns of a set
     bint no_memory
     bint full                   # a column would exceed OFFSET_MAX: the value is null
     int64_t octets              # of strings, binaries and list elements so far; they limit a batch
+    int64_t read, whole         # octets of the input, if it is known as a whole: so far, and all. 0: not known
 
 
 cdef struct Col:

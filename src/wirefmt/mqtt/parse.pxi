@@ -773,7 +773,12 @@ cdef inline const uint8_t* mqtt_read_usual_text(const uint8_t* at, const uint8_t
         return NULL
     size = load_u16(at)
     at += 2
-    if <size_t>(end - at) < size or (row.type != MQTT_BINARY and not mqtt_is_plain_string(row, at, size)):
+    if <size_t>(end - at) < size:
+        return NULL
+    if row.rule == MQTT_RULE_TOPIC:
+        if size == 0 or not is_plain_name(at, size):
+            return NULL
+    elif row.type != MQTT_BINARY and not is_plain_text(at, size):
         return NULL
     out.at = at
     out.size = <uint32_t>size

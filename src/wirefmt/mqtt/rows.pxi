@@ -164,11 +164,17 @@ cdef void put_properties(const MqttSink* sink, int64_t row, const Span* area) no
         put_property(sink, row, &v)
 
 
+cdef void put_text_or_hex(Col* c, int64_t row, const Span* octets) noexcept nogil:
+    """A binary in a column of text."""
+    cdef uint8_t[HEX_ROOM] hex
+    cdef Span text
+    text_or_hex(octets, hex, &text)
+    put_span(c, row, &text)
+
+
 cdef inline void put_property(const MqttSink* sink, int64_t row, const MqttProperty* v) noexcept nogil:
     cdef Col* field
     cdef int64_t child
-    cdef uint8_t[HEX_ROOM] hex
-    cdef Span text
     cdef int type
     if v.identifier == MQTT_PROPERTY_USER_PROPERTY:
         put_map(sink.headers, row, v.name.at, v.name.size, v.value.at, v.value.size)
@@ -181,8 +187,7 @@ cdef inline void put_property(const MqttSink* sink, int64_t row, const MqttPrope
     elif v.identifier == MQTT_PROPERTY_RESPONSE_TOPIC and sink.reply_to != NULL:
         put_span(sink.reply_to, row, &v.value)
     elif v.identifier == MQTT_PROPERTY_CORRELATION_DATA and sink.correlation_id != NULL:
-        text_or_hex(&v.value, hex, &text)
-        put_span(sink.correlation_id, row, &text)
+        put_text_or_hex(sink.correlation_id, row, &v.value)
     field = sink.fields + MQTT_PROPERTY_FIELD[v.identifier]
     type = mqtt_properties[v.identifier].type
     if type == MQTT_BYTE:

@@ -5,6 +5,7 @@
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.string cimport memchr, memcmp, memcpy
 from wirefmt._core.cursor cimport Span
+from wirefmt._core.words cimport unmarked
 
 cdef enum TopicRule:            # the violated rule             5.0              3.1.1
     TOPIC_OK = 0
@@ -33,32 +34,8 @@ cdef inline size_t find_wildcard(const uint8_t* p, size_t size) noexcept nogil:
 
 
 cdef inline bint is_plain_name(const uint8_t* p, size_t size) noexcept nogil:
-    """Whether all octets are ASCII and none is zero, '+' or '#': is_plain_text and find_wildcard in one pass. The last word may
-    overlap the previous one."""
-    cdef uint64_t w, faults = 0
-    cdef uint32_t a, b
-    cdef size_t i = 0
-    if size >= 8:
-        while size - i > 8:
-            memcpy(&w, p + i, 8)
-            faults |= name_faults(w)
-            i += 8
-        memcpy(&w, p + size - 8, 8)
-    elif size >= 4:
-        memcpy(&a, p, 4)
-        memcpy(&b, p + size - 4, 4)
-        w = <uint64_t>a << 32 | b
-    elif size:
-        w = <uint64_t>0x0101010101000000ULL | <uint64_t>p[0] << 16 | <uint64_t>p[size >> 1] << 8 | p[size - 1]
-    else:
-        return True
-    return not (faults | name_faults(w)) & <uint64_t>0x8080808080808080ULL
-
-
-cdef inline uint64_t name_faults(uint64_t w) noexcept nogil:
-    """A high bit is set if one of eight octets is not ASCII, zero, '+' or '#' (see find_wildcard)."""
-    cdef uint64_t wild = (w | <uint64_t>0x0808080808080808ULL) ^ <uint64_t>0x2B2B2B2B2B2B2B2BULL
-    return w | (w - <uint64_t>0x0101010101010101ULL) | ((wild - <uint64_t>0x0101010101010101ULL) & ~wild)
+    """Whether all octets are ASCII and none is zero, '+' or '#'. True for no octets."""
+    return unmarked(p, size, True)
 
 
 cdef inline int check_topic_name(const uint8_t* p, size_t size, size_t* bad) noexcept nogil:

@@ -489,7 +489,8 @@ cdef enum:
     TABLES_KEPT = 32
 
 
-cdef dict FIELDS_OF_TABLE = {}  # by identity of a tuple of columns: (the tuple, its Fields). Parsing types takes longer than a batch
+# By identity of a tuple of columns: the tuple and its Fields. Parsing types takes longer than decoding a small batch.
+cdef dict FIELDS_OF_TABLE = {}
 
 
 cdef list fields_of(columns):

@@ -12,7 +12,7 @@ cdef enum:
 cdef extern from *:
     """
     /* The decimal digits of v at `out` (20 octets of room). Returns their number. Digits are made in a register: octets that are
-       written one by one delay whoever reads them as a word right after. */
+       written one by one delay a read of them as a word right after. */
     #if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
     static inline uint64_t wirefmt_eight_digits(uint32_t v) {       /* v < 10^8; a digit in each octet, the first the lowest */
         uint64_t x = v / 10000 | (uint64_t)(v % 10000) << 32, t;

@@ -64,7 +64,7 @@ cdef class BatchColumns(FrameBatch):
         return sink
 
     cdef int64_t put_usual(self, const uint8_t* data, int64_t at, int64_t size) noexcept nogil:
-        """Put PUBLISH packets. Columns that all of them have are filled by runs; their validity is filled at the end of the run."""
+        """Put PUBLISH packets. Columns that all of them have are filled by runs, and their validity at the end of a run."""
         cdef Col* c = self.cols
         cdef Col* topic = c + B_TOPIC_NAME
         cdef Col* payload = c + B_PAYLOAD

@@ -73,7 +73,12 @@ cdef class BatchColumns(FrameBatch):
         cdef int64_t row = self.row, room = OFFSET_MAX
         cdef uint32_t k
         cdef int i, columns = 8 if self.payload else 7
-        cdef size_t n = mqtt_read_usual(data + at, <size_t>(size - at), &self.options, &m)
+        cdef size_t n = 0
+        cdef Fault f
+        if data[at] >> 4 != MQTT_PUBLISH or mqtt_frame_size(data + at, <size_t>(size - at), 0, &n, &f) != OK or \
+                <int64_t>n >= size - at or data[at + <int64_t>n] >> 4 != MQTT_PUBLISH:
+            return at                           # a run of one would cost more than put_frame
+        n = mqtt_read_usual(data + at, <size_t>(size - at), &self.options, &m)
         if n == 0:
             return at
         for i in range(columns):

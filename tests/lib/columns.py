@@ -469,6 +469,7 @@ class Lines(Json):
 
 
 TRANSFER_COLUMNS = ("handle", "delivery_id", "delivery_tag", "message_format", "settled")
+AMQP10_BATCH_TYPES = {c.name: c.type for c in amqp10_columns.BATCH}
 
 
 def amqp10_batch_row(frame: Any, content: amqp10.Message | None = None) -> Row:
@@ -499,8 +500,9 @@ def amqp10_batch_row(frame: Any, content: amqp10.Message | None = None) -> Row:
                 value = text(value)
             elif isinstance(value, (str, uuid.UUID)):
                 value = str(value)
-            elif isinstance(value, amqp10.ULong) and name in PROPERTIES_COMMON:
-                value = str(int(value))
+            elif value is not None and AMQP10_BATCH_TYPES[name] == "string":
+                # a message-id, or what LAX accepts in place of a string
+                value = str(int(value)) if isinstance(value, amqp10.ULong) else text10(value)
             row[name] = value
     for name in ("delivery_annotations", "message_annotations", "application_properties", "footer"):
         row[name] = column10(getattr(content, name), "map<string,string>")

@@ -204,6 +204,25 @@ cdef bint finish_col(Col* c, int64_t rows, bint dense) noexcept nogil:
     return ok
 
 
+cdef enum:
+    TABLES_KEPT = 32
+
+
+# By identity of a tuple of columns: the tuple and its Fields. Parsing types takes longer than decoding a small batch.
+cdef dict FIELDS_OF_TABLE = {}
+
+
+cdef list fields_of(columns):
+    """The Fields of (name, type) rows."""
+    cdef tuple kept = FIELDS_OF_TABLE.get(id(columns))
+    if kept is not None:                    # the tuple is alive, so no other object has its identity
+        return kept[1]
+    fields = [Field(c[0], c[1]) for c in columns]
+    if type(columns) is tuple and len(FIELDS_OF_TABLE) < TABLES_KEPT:
+        FIELDS_OF_TABLE[id(columns)] = columns, fields
+    return fields
+
+
 cdef class ColumnSet:
     """Columns while they are built, from (name, type) rows and selected names in order (None: all).
 
@@ -226,21 +245,22 @@ cdef class ColumnSet:
         cdef int i
         if self.cols != NULL:
             raise RuntimeError("the columns are already initialised")
-        self.fields = [Field(c[0], c[1]) for c in columns]
-        by_name = {(<Field>f).name: i for i, f in enumerate(self.fields)}
+        self.fields = fields_of(columns)
         if names is None:
             self.chosen = list(range(len(self.fields)))
         else:
+            by_name = {(<Field>f).name: i for i, f in enumerate(self.fields)}
             unknown = [n for n in names if n not in by_name]
             if unknown:
                 raise ValueError(f"no column {unknown[0]!r}; there are {', '.join(by_name)}")
             self.chosen = [by_name[n] for n in dict.fromkeys(names)]
+        chosen = set(self.chosen)
         self.n = <int>len(self.fields)
         self.cols = <Col*>calloc(<size_t>max(self.n, 1), sizeof(Col))
         if self.cols == NULL:
             raise MemoryError
         for i in range(self.n):
-            init_col(&self.cols[i], self.fields[i], self.tally, i in self.chosen)
+            init_col(&self.cols[i], self.fields[i], self.tally, i in chosen)
         return 0
 
     def __dealloc__(self):

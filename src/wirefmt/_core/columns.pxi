@@ -88,13 +88,25 @@ cdef inline size_t data_size(const Col* c, int64_t room) noexcept nogil:
     return <size_t>(room * c.width if c.kind == KIND_FIXED else (room + 7) >> 3)
 
 
+cdef enum:
+    GROWTH_MOST = 8             # a column grows to at most so many times its room, so that a dense beginning costs little
+
+
+cdef inline int64_t grown(const Tally* t, int64_t room) noexcept nogil:
+    """The room after `room` is filled: twice as much, or what the rest of the input will need if it is like the part before."""
+    if t.read == 0 or t.whole // t.read < 2:
+        return 2 * room
+    return room * min(t.whole // t.read + 1, <int64_t>GROWTH_MOST)
+
+
 cdef bint grow_rows(Col* c, int64_t rows) noexcept nogil:
     """Room for at least `rows` rows. False: out of memory."""
-    cdef int64_t room = max(2 * c.room, rows, max(c.first_room, <int64_t>FIRST_ROOM))
+    cdef int64_t room = max(grown(c.tally, c.room), rows, max(c.first_room, <int64_t>FIRST_ROOM))
     cdef void* p
-    if room > OFFSET_MAX - 8:
+    if rows > OFFSET_MAX - 8:
         c.tally.full = True
         return False
+    room = min(room, <int64_t>OFFSET_MAX - 8)
     if c.kind == KIND_FIXED or c.kind == KIND_BOOL:
         p = resize_octets(c.data, data_size(c, c.room), data_size(c, room))
         if p == NULL:
@@ -170,12 +182,40 @@ cdef bint reach_row(Col* c, int64_t row) noexcept nogil:
     return True
 
 
+cdef int64_t begin_run(Col* c, int64_t row) noexcept nogil:
+    """Make `row` the next row to fill. Returns the number of rows from it on for which there is room; 0: none, out of memory."""
+    if not c.on:
+        return OFFSET_MAX
+    if row < c.rows or (row > c.rows and not fill_nulls(c, row)) or (row >= c.room and not grow_rows(c, row + 1)):
+        return 0
+    return c.room - row
+
+
+cdef void end_run(Col* c, int64_t row) noexcept nogil:
+    """The caller has written the values of all rows before `row`."""
+    cdef int64_t i = c.rows
+    if not c.on:
+        return
+    c.rows = row
+    if c.validity == NULL:
+        return
+    while i < row and i & 7:
+        set_bit(c.validity, i)
+        i += 1
+    memset(c.validity + (i >> 3), 0xFF, <size_t>((row - i) >> 3))
+    i += (row - i) & ~<int64_t>7
+    while i < row:
+        set_bit(c.validity, i)
+        i += 1
+
+
 cdef bint grow_octets(Col* c, int64_t n) noexcept nogil:
-    cdef int64_t size = max(2 * c.size, c.used + n, max(c.first_size, <int64_t>FIRST_OCTETS))
+    cdef int64_t size = max(grown(c.tally, c.size), c.used + n, max(c.first_size, <int64_t>FIRST_OCTETS))
     cdef void* p
     if n > OFFSET_MAX - c.used:
         c.tally.full = True
         return False
+    size = min(size, <int64_t>OFFSET_MAX)   # so that no offset exceeds it
     p = resize_octets(c.data, <size_t>c.size, <size_t>size)
     if p == NULL:
         c.tally.no_memory = True

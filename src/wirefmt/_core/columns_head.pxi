@@ -36,6 +36,7 @@ cdef struct Tally:              # shared by the columns of a set
     bint no_memory
     bint full                   # a column would exceed OFFSET_MAX: the value is null
     int64_t octets              # of strings, binaries and list elements so far; they limit a batch
+    int64_t read, whole         # octets of the input, if it is known as a whole: so far, and all. 0: not known
 
 
 cdef struct Col:
@@ -113,6 +114,9 @@ cdef inline void set_i8(Col* c, int64_t row, int8_t v) noexcept nogil:
         c.rows = row + 1
 
 
+# Rows in a run: all of them have a value, which the caller writes to `data` and `offsets`.
+cdef int64_t begin_run(Col* c, int64_t row) noexcept nogil
+cdef void end_run(Col* c, int64_t row) noexcept nogil
 cdef bint grow_octets(Col* c, int64_t n) noexcept nogil
 cdef bint reserve(Col* c, int64_t rows, int64_t octets) noexcept nogil
 cdef void put_octets_checked(Col* c, int64_t row, const uint8_t* p, int64_t n) noexcept nogil
@@ -367,6 +371,7 @@ cdef class FrameBatch(ColumnSet):
     cdef int64_t row            # rows so far
     cdef int frame_size(self, const uint8_t* p, size_t n, size_t* size, Fault* f) noexcept nogil
     cdef int put_frame(self, int64_t at, const uint8_t* p, size_t n, Fault* f) noexcept nogil
+    cdef int64_t put_usual(self, const uint8_t* data, int64_t at, int64_t size) noexcept nogil
     cdef void put_unfinished(self, int64_t at) noexcept nogil
     cdef int64_t run(self, const uint8_t* data, int64_t size) noexcept nogil
     cdef inline void put_place(self, int64_t at, int64_t size) noexcept nogil:

@@ -9,6 +9,7 @@
 # Header-only, nogil.
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
+from wirefmt._core.text cimport write_unsigned
 
 
 cdef enum:
@@ -161,10 +162,10 @@ cdef inline int few_digits(uint64_t bits, uint8_t* digits, int* point) noexcept 
 
     n and 10^k are exact, so n / 10^k is the number that the text n * 10^-k is read as. No two texts of at most 15 digits are
     read as one number, so a text that is read as this number is the only one, and with the smallest k it is the shortest."""
-    cdef double v, power = 1.0
+    cdef double v, rest, power = 1.0
     cdef int64_t whole
     cdef uint64_t n = 0
-    cdef int k = 0, size = 0, i
+    cdef int k = 0, size
     memcpy(&v, &bits, 8)
     if not WIREFMT_DOUBLES or not v < 1e15:
         return 0
@@ -172,7 +173,9 @@ cdef inline int few_digits(uint64_t bits, uint8_t* digits, int* point) noexcept 
         whole = <int64_t>(v * power + 0.5)
         if whole >= <int64_t>1000000000000000:
             return 0
-        if whole and <double>whole / power == v:
+        # equal quotients need products that differ by less than their rounding: this saves most divisions
+        rest = v * power - <double>whole
+        if whole and rest * rest <= 1e-30 * <double>whole * <double>whole and <double>whole / power == v:
             break
         power *= 10.0
         k += 1
@@ -183,16 +186,7 @@ cdef inline int few_digits(uint64_t bits, uint8_t* digits, int* point) noexcept 
     while k == 0 and n % 10 == 0:
         n //= 10
         point[0] += 1
-    while True:
-        digits[size] = <uint8_t>(c"0" + n % 10)
-        size += 1
-        n //= 10
-        if n == 0:
-            break
-    for i in range(size >> 1):
-        k = digits[i]
-        digits[i] = digits[size - 1 - i]
-        digits[size - 1 - i] = <uint8_t>k
+    size = write_unsigned(n, digits)
     point[0] += size
     return size
 

@@ -139,7 +139,7 @@ cdef class BatchEncoder:
         cdef int i
         if self.cols != NULL:
             raise RuntimeError("the columns are already initialised")
-        self.fields = [Field(c[0], c[1]) for c in columns]
+        self.fields = fields_of(columns)
         self.paths = []
         self.cols = <SourceCol*>calloc(<size_t>max(len(self.fields), 1), sizeof(SourceCol))
         if self.cols == NULL:

@@ -1,6 +1,5 @@
 # Values as text in Octets: digits, hexadecimal, strings of JSON; characters and digits of text. Header-only, nogil.
 from libc.stdint cimport int64_t, uint32_t, uint64_t, uint8_t
-from libc.string cimport memcpy
 from wirefmt._core.octets cimport Octets, add_octets, add_u8, extend_octets
 
 
@@ -10,21 +9,51 @@ cdef enum:
     NOT_HEX = 0x10000           # more than four hexadecimal digits write
 
 
+cdef extern from *:
+    """
+    /* The decimal digits of v at `out` (20 octets of room). Returns their number. Digits are made in a register: octets that are
+       written one by one delay a read of them as a word right after. */
+    #if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+    static inline uint64_t wirefmt_eight_digits(uint32_t v) {       /* v < 10^8; a digit in each octet, the first the lowest */
+        uint64_t x = v / 10000 | (uint64_t)(v % 10000) << 32, t;
+        t = (x * 10486 >> 20) & 0x0000007F0000007FULL;              /* the first two of each four digits */
+        x = t | (x - 100 * t) << 16;
+        t = (x * 103 >> 10) & 0x000F000F000F000FULL;                /* the first of each two */
+        return t | (x - 10 * t) << 8;
+    }
+    static inline int wirefmt_write_digits(uint64_t v, unsigned char *out) {
+        const uint64_t zeros = 0x3030303030303030ULL;
+        uint64_t x;
+        int skipped, n = 0;
+        if (v >= 100000000) {
+            n = wirefmt_write_digits(v / 100000000, out);
+            x = wirefmt_eight_digits((uint32_t)(v % 100000000)) | zeros;
+            memcpy(out + n, &x, 8);
+            return n + 8;
+        }
+        x = wirefmt_eight_digits((uint32_t)v);
+        skipped = x ? __builtin_ctzll(x) >> 3 : 7;
+        x = (x | zeros) >> 8 * skipped;
+        memcpy(out, &x, 8);
+        return 8 - skipped;
+    }
+    #else
+    static inline int wirefmt_write_digits(uint64_t v, unsigned char *out) {
+        int n = v >= 10 ? wirefmt_write_digits(v / 10, out) : 0;
+        out[n] = (unsigned char)('0' + v % 10);
+        return n + 1;
+    }
+    #endif
+    """
+    int write_unsigned "wirefmt_write_digits"(uint64_t v, uint8_t* out) noexcept nogil
+
+
 cdef inline int write_digits(bint negative, uint64_t v, uint8_t* out) noexcept nogil:
     """Write the decimal digits of v, or of -v, to `out` (DIGITS_ROOM). Returns their size."""
-    cdef uint8_t[24] text
-    cdef int i = 24
-    while True:
-        i -= 1
-        text[i] = <uint8_t>(c"0" + v % 10)
-        v //= 10
-        if v == 0:
-            break
     if negative:
-        i -= 1
-        text[i] = c"-"
-    memcpy(out, text + i, <size_t>(24 - i))
-    return 24 - i
+        out[0] = c"-"
+        return 1 + write_unsigned(v, out + 1)
+    return write_unsigned(v, out)
 
 
 cdef inline int write_signed(int64_t v, uint8_t* out) noexcept nogil:

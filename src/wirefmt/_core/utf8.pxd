@@ -1,7 +1,8 @@
 # UTF-8 as in RFC 3629: no overlong form, no surrogate, nothing above U+10FFFF.
 # U+0000 has its own result, for protocols that forbid it. Header-only, nogil.
-from libc.stdint cimport uint8_t, uint32_t, uint64_t
+from libc.stdint cimport uint8_t, uint64_t
 from libc.string cimport memcpy
+from wirefmt._core.words cimport unmarked
 
 cdef enum Utf8:
     UTF8_OK = 0
@@ -10,25 +11,8 @@ cdef enum Utf8:
 
 
 cdef inline bint is_plain_text(const uint8_t* p, size_t size) noexcept nogil:
-    """Whether all octets are ASCII and none is zero. The last word of eight octets may overlap the previous one."""
-    cdef uint64_t w, faults = 0
-    cdef uint32_t a, b
-    cdef size_t i = 0
-    if size >= 8:
-        while size - i > 8:
-            memcpy(&w, p + i, 8)
-            faults |= w | (w - <uint64_t>0x0101010101010101ULL)
-            i += 8
-        memcpy(&w, p + size - 8, 8)
-    elif size >= 4:
-        memcpy(&a, p, 4)
-        memcpy(&b, p + size - 4, 4)
-        w = <uint64_t>a << 32 | b
-    elif size:
-        w = <uint64_t>0x0101010101000000ULL | <uint64_t>p[0] << 16 | <uint64_t>p[size >> 1] << 8 | p[size - 1]
-    else:
-        return True
-    return not (faults | w | (w - <uint64_t>0x0101010101010101ULL)) & <uint64_t>0x8080808080808080ULL
+    """Whether all octets are ASCII and none is zero."""
+    return unmarked(p, size, False)
 
 
 cdef inline int check_utf8(const uint8_t* p, size_t size, size_t* bad) noexcept nogil:

@@ -1,4 +1,4 @@
-# Short runs of octets, read eight at a time: is all ASCII, are two equal, a hash. If fewer than eight octets are left, the last
+# Short runs of octets, read eight or sixteen at a time: is all ASCII, are two equal, a hash. If fewer octets are left, the last
 # word overlaps the previous one, so no octet is read alone. Header-only, nogil.
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy
@@ -32,6 +32,62 @@ cdef inline uint64_t few_octets(const uint8_t* p, size_t n) noexcept nogil:
     if n == 0:
         return 0
     return <uint64_t>p[0] << 16 | <uint64_t>p[n >> 1] << 8 | p[n - 1]
+
+
+cdef extern from *:
+    """
+    /* wirefmt_unmarked: is no octet marked? Zero and octets above 127 are; '+' and '#' if `wild` is set ('#' is 0x23 and '+' is
+       0x2B: with bit 3 set both are 0x2B, and no other octet is). The last block may overlap the previous one. */
+    static inline uint64_t wirefmt_marks(uint64_t w, int wild) {
+        const uint64_t ones = 0x0101010101010101ULL;
+        uint64_t marks = w | (w - ones), x = (w | 0x08 * ones) ^ 0x2B * ones;
+        if (wild) marks |= (x - ones) & ~x;
+        return marks & 0x80 * ones;
+    }
+    #if defined(__SSE2__)
+    #include <emmintrin.h>
+    static inline __m128i wirefmt_block_marks(const unsigned char *p, int wild) {
+        __m128i w = _mm_loadu_si128((const __m128i *)p), marks = w;
+        marks = _mm_or_si128(marks, _mm_cmpeq_epi8(w, _mm_setzero_si128()));
+        if (wild) marks = _mm_or_si128(marks, _mm_cmpeq_epi8(_mm_or_si128(w, _mm_set1_epi8(8)), _mm_set1_epi8(0x2B)));
+        return marks;
+    }
+    static inline int wirefmt_blocks_unmarked(const unsigned char *p, size_t n, int wild) {    /* n >= 16 */
+        __m128i marks = wirefmt_block_marks(p + n - 16, wild);
+        for (; n > 16; p += 16, n -= 16) marks = _mm_or_si128(marks, wirefmt_block_marks(p, wild));
+        return _mm_movemask_epi8(marks) == 0;
+    }
+    #else
+    static inline int wirefmt_blocks_unmarked(const unsigned char *p, size_t n, int wild) {
+        uint64_t w, marks;
+        memcpy(&w, p + n - 8, 8);
+        marks = wirefmt_marks(w, wild);
+        for (; n > 8; p += 8, n -= 8) {
+            memcpy(&w, p, 8);
+            marks |= wirefmt_marks(w, wild);
+        }
+        return marks == 0;
+    }
+    #endif
+    static inline int wirefmt_unmarked(const unsigned char *p, size_t n, int wild) {
+        uint64_t w, x;
+        uint32_t a, b;
+        if (n >= 16) return wirefmt_blocks_unmarked(p, n, wild);
+        if (n >= 8) {
+            memcpy(&w, p, 8);
+            memcpy(&x, p + n - 8, 8);
+            return (wirefmt_marks(w, wild) | wirefmt_marks(x, wild)) == 0;
+        }
+        if (n >= 4) {
+            memcpy(&a, p, 4);
+            memcpy(&b, p + n - 4, 4);
+            return wirefmt_marks((uint64_t)a << 32 | b, wild) == 0;
+        }
+        if (n == 0) return 1;
+        return wirefmt_marks(0x0101010101000000ULL | (uint64_t)p[0] << 16 | (uint64_t)p[n >> 1] << 8 | p[n - 1], wild) == 0;
+    }
+    """
+    bint unmarked "wirefmt_unmarked"(const uint8_t* p, size_t n, bint wild) noexcept nogil
 
 
 cdef inline bint is_ascii(const uint8_t* p, size_t n) noexcept nogil:

@@ -285,6 +285,7 @@ cdef struct Amqp10CompositeView:    # spans of checked octets
     const uint8_t* at[AMQP10_FIELDS_MAX]    # by field: its value; NULL: absent or null
     const uint8_t* begin            # the described value
     uint32_t count                  # encoded fields, including nulls
+    uint32_t plain                  # bit n: field n is a number, a binary, or a text that is known to be ASCII
     uint8_t shape                   # an Amqp10Shape; 0: none
 
 
@@ -300,6 +301,7 @@ cdef struct Amqp10MessageView:      # spans of the octets; it owns nothing
     # by code - AMQP10_SECTION_FIRST: the value of the first section of its kind; NULL: absent
     const uint8_t* at[AMQP10_SECTION_LAST - AMQP10_SECTION_FIRST + 1]
     Amqp10CompositeView header, properties  # shape 0: absent
+    uint8_t plain                   # by code - AMQP10_SECTION_FIRST, a bit: all keys and texts of that map are known to be ASCII
     uint8_t body                    # code of the first body section; 0: none
     uint32_t body_count             # body sections
     Span payload                    # of the only data section; absent for any other body

@@ -28,8 +28,9 @@ cdef int fill_amqp10_tables() except -1:
 fill_amqp10_tables()
 
 
-cdef inline void amqp10_put_cell(Col* cols, int column, int64_t row, const uint8_t* at) noexcept nogil:
-    """The (checked) value at `at` in a column of its own; null if it is of a type (LAX) that the column has no place for."""
+cdef inline void amqp10_put_cell(Col* cols, int column, int64_t row, const uint8_t* at, bint plain) noexcept nogil:
+    """The (checked) value at `at` in a column of its own; null if it is of a type (LAX) that the column has no place for.
+    plain: it is ASCII if it is a text."""
     cdef Col* c = cols + column
     cdef const Amqp10ConstructorRow* form = &amqp10_constructors[at[0]]
     cdef int type = form.type               # 0: a described value
@@ -38,7 +39,7 @@ cdef inline void amqp10_put_cell(Col* cols, int column, int64_t row, const uint8
         return
     if c.kind == KIND_OCTETS:
         if column != A10B_USER_ID and column != A10B_DELIVERY_TAG:
-            amqp10_put_text_at(c, row, at)
+            amqp10_put_text_at(c, row, at, plain)
         elif AMQP10_BINARY <= type <= AMQP10_SYMBOL:
             head = <size_t>1 + form.width
             put_octets(c, row, at + head, at[1] if form.width == 1 else load_u32(at + 1))
@@ -91,7 +92,7 @@ cdef class BatchColumns(FrameBatch):
             if p.at[i] == NULL:
                 continue
             if p.shape == AMQP10_TRANSFER and AMQP10_TRANSFER_COLUMN[i] >= 0:
-                amqp10_put_cell(self.cols, AMQP10_TRANSFER_COLUMN[i], row, p.at[i])
+                amqp10_put_cell(self.cols, AMQP10_TRANSFER_COLUMN[i], row, p.at[i], p.plain >> i & 1)
             elif map.on:
                 amqp10_read(p.at[i], &v)
                 name.body = <const uint8_t*>amqp10_field_name[shape.first + i]
@@ -133,11 +134,12 @@ cdef class BatchColumns(FrameBatch):
             return
         for i in range(amqp10_shapes[section.shape].count):
             if section.at[i] != NULL:
-                amqp10_put_cell(self.cols, first + i, row, section.at[i])
+                amqp10_put_cell(self.cols, first + i, row, section.at[i], section.plain >> i & 1)
 
     cdef inline void put_section(self, int64_t row, int column, const Amqp10MessageView* m, int code) noexcept nogil:
         if m.at[code - AMQP10_SECTION_FIRST] != NULL:
-            amqp10_put_entries(self.cols + column, row, m.at[code - AMQP10_SECTION_FIRST])
+            amqp10_put_entries(self.cols + column, row, m.at[code - AMQP10_SECTION_FIRST],
+                               m.plain >> (code - AMQP10_SECTION_FIRST) & 1)
 
     cdef void put_body(self, int64_t row, const Amqp10MessageView* m) noexcept nogil:
         """Put a body that is not one data section: several joined, other sections as text, with a line for each sequence."""

@@ -186,6 +186,7 @@ cdef const uint8_t* amqp10_take_list(Amqp10Reader* x, const uint8_t* at, const u
     cdef const Amqp10ConstructorRow* row
     cdef size_t size
     out.count = 0
+    out.plain = 0
     if at >= end:
         return amqp10_cut(x, at, end, 1)
     row = &amqp10_constructors[at[0]]
@@ -235,6 +236,7 @@ cdef const uint8_t* amqp10_take_fields(Amqp10Reader* x, const uint8_t* at, const
         after = amqp10_plain(at, end)
         if after != NULL and amqp10_is_type(&row[i], amqp10_constructors[at[0]].type):
             at = after
+            out.plain |= <uint32_t>1 << i
         else:
             at = amqp10_take_field(x, &row[i], at, end, depth)
         if at == NULL:
@@ -369,6 +371,7 @@ cdef void amqp10_fields_of(const Amqp10ValueView* list, Amqp10CompositeView* out
     cdef uint32_t i = 0
     memset(out.at, 0, sizeof(out.at))
     out.count = list.count
+    out.plain = 0
     while i < amqp10_shapes[out.shape].count and amqp10_next(&items, &v):
         if v.type != AMQP10_NULL:
             out.at[i] = v.constructor
@@ -506,6 +509,8 @@ cdef const uint8_t* amqp10_take_section(Amqp10Reader* x, int code, const uint8_t
     if row.type == AMQP10_MAP:
         at = amqp10_plain_entries(x, code, value, end)
         if at != NULL:
+            if first:
+                out.plain |= <uint8_t>(1 << (code - AMQP10_SECTION_FIRST))
             return at
     at = amqp10_check(x, value, end, 0)
     if at == NULL:

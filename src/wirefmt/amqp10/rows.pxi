@@ -88,12 +88,13 @@ fill_amqp10_rows()
 
 # ------------------------------------------------------------------------------------------------ fields
 
-cdef void amqp10_put_as(Col* c, int64_t row, int form, const uint8_t* at) noexcept nogil:
-    """Put the (checked) value at `at` to a column; null if it is of a type (LAX) that the column cannot have."""
+cdef void amqp10_put_as(Col* c, int64_t row, int form, const uint8_t* at, bint plain) noexcept nogil:
+    """Put the (checked) value at `at` to a column; null if it is of a type (LAX) that the column cannot have. plain: it is ASCII
+    if it is a text."""
     cdef Amqp10ValueView v
     cdef bint whole
     if form == AMQP10_FORM_TEXT:
-        amqp10_put_text_at(c, row, at)
+        amqp10_put_text_at(c, row, at, plain)
         return
     amqp10_read(at, &v)
     whole = AMQP10_UBYTE <= v.type <= AMQP10_ULONG
@@ -115,7 +116,7 @@ cdef void amqp10_put_as(Col* c, int64_t row, int form, const uint8_t* at) noexce
     elif form == AMQP10_FORM_LIST:
         amqp10_put_symbols_of(c, row, &v)
     elif form == AMQP10_FORM_MAP and v.type == AMQP10_MAP:
-        amqp10_put_entries(c, row, at)
+        amqp10_put_entries(c, row, at, False)
 
 
 cdef void amqp10_put_symbols_of(Col* c, int64_t row, const Amqp10ValueView* v) noexcept nogil:
@@ -153,9 +154,9 @@ cdef void amqp10_put_composite_fields(MessageTable t, int64_t row, const Amqp10C
         place = &AMQP10_PLACES[shape.first + i]
         common = place.common_form and t.cols[place.common].on
         if common:
-            amqp10_put_as(t.cols + place.common, row, place.common_form, p.at[i])
+            amqp10_put_as(t.cols + place.common, row, place.common_form, p.at[i], p.plain >> i & 1)
         if apart and place.form and (t.tally.exposed or not AMQP10_SECRET[p.shape][i]):
-            amqp10_put_as(fields + place.field, row, place.form, p.at[i])
+            amqp10_put_as(fields + place.field, row, place.form, p.at[i], p.plain >> i & 1)
 
 
 cdef void amqp10_add_named(Octets* o, const uint8_t* at, bint typed) noexcept nogil:
@@ -231,7 +232,7 @@ cdef void amqp10_put_error(Col* fields, int64_t row, const uint8_t* at) noexcept
     if amqp10_field(&e, AMQP10_ERROR_DESCRIPTION, &v):
         amqp10_put_text(fields + A10_ERROR_DESCRIPTION, row, &v)
     if amqp10_field(&e, AMQP10_ERROR_INFO, &v) and v.type == AMQP10_MAP:
-        amqp10_put_entries(fields + A10_ERROR_INFO, row, v.constructor)
+        amqp10_put_entries(fields + A10_ERROR_INFO, row, v.constructor, False)
 
 
 cdef void amqp10_put_state(Col* fields, int64_t row, const uint8_t* at) noexcept nogil:
@@ -326,7 +327,7 @@ cdef void amqp10_put_sections(MessageTable t, int64_t row, const Amqp10MessageVi
 
 cdef inline void amqp10_put_map_section(Col* map, int64_t row, const Amqp10MessageView* m, int code) noexcept nogil:
     if m.at[code - AMQP10_SECTION_FIRST] != NULL:
-        amqp10_put_entries(map, row, m.at[code - AMQP10_SECTION_FIRST])
+        amqp10_put_entries(map, row, m.at[code - AMQP10_SECTION_FIRST], m.plain >> (code - AMQP10_SECTION_FIRST) & 1)
 
 
 cdef void amqp10_put_payload(MessageTable t, int64_t row, const Amqp10MessageView* m) noexcept nogil:

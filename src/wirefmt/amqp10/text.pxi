@@ -31,13 +31,13 @@ cdef void amqp10_put_text(Col* c, int64_t row, const Amqp10ValueView* v) noexcep
     amqp10_put_written(c, row, &o)
 
 
-cdef inline void amqp10_put_text_at(Col* c, int64_t row, const uint8_t* at) noexcept nogil:
-    """The (checked) value at `at` in a string column."""
+cdef inline void amqp10_put_text_at(Col* c, int64_t row, const uint8_t* at, bint plain) noexcept nogil:
+    """The (checked) value at `at` in a string column. plain: it is ASCII if it is a text."""
     cdef Amqp10ValueView v
     cdef Span text
     if not c.on:
         return
-    if amqp10_ascii_at(at, &text):
+    if amqp10_ascii_at(at, plain, &text):
         put_octets(c, row, text.at, text.size)
         return
     amqp10_read(at, &v)
@@ -87,8 +87,9 @@ cdef void amqp10_put_entry(Col* map, int64_t row, const Amqp10ValueView* key, co
     free_octets(&o)
 
 
-cdef void amqp10_put_entries(Col* map, int64_t row, const uint8_t* at) noexcept nogil:
-    """The (checked) map at `at` as the row's map, in order; an empty one is an empty map, not null."""
+cdef void amqp10_put_entries(Col* map, int64_t row, const uint8_t* at, bint plain) noexcept nogil:
+    """The (checked) map at `at` as the row's map, in order; an empty one is an empty map, not null. plain: all its texts are
+    ASCII."""
     cdef Amqp10ValueView v, key
     cdef Span name, text
     cdef uint8_t[AMQP10_SHORT_ROOM] short
@@ -106,9 +107,9 @@ cdef void amqp10_put_entries(Col* map, int64_t row, const uint8_t* at) noexcept 
     left_ = v.count >> 1
     while left_:
         left_ -= 1
-        if amqp10_ascii_at(at, &name):
+        if amqp10_ascii_at(at, plain, &name):
             value = name.at + name.size
-            if amqp10_ascii_at(value, &text):
+            if amqp10_ascii_at(value, plain, &text):
                 put_map(map, row, name.at, name.size, text.at, text.size)
                 at = text.at + text.size
                 continue

@@ -258,14 +258,14 @@ cdef inline bint amqp10_is_text(const Amqp10ValueView* v) noexcept nogil:
     return v.type == AMQP10_STRING or v.type == AMQP10_SYMBOL
 
 
-cdef inline bint amqp10_ascii_at(const uint8_t* at, Span* out) noexcept nogil:
-    """The octets of the (checked) value at `at`, if it is a string or symbol of ASCII."""
+cdef inline bint amqp10_ascii_at(const uint8_t* at, bint plain, Span* out) noexcept nogil:
+    """The octets of the (checked) value at `at`, if it is a string or symbol of ASCII. plain: it is ASCII if it is a text."""
     cdef const Amqp10ConstructorRow* row = &amqp10_constructors[at[0]]
     if row.type != AMQP10_STRING and row.type != AMQP10_SYMBOL:
         return False
     out.size = at[1] if row.width == 1 else load_u32(at + 1)
     out.at = at + 1 + row.width
-    return is_ascii(out.at, out.size)
+    return plain or is_ascii(out.at, out.size)
 
 
 cdef inline uint64_t amqp10_fixed_at(const Amqp10ConstructorRow* row, const uint8_t* at) noexcept nogil:

@@ -1,5 +1,23 @@
 # MQTT: octets -> columns, one row per packet: decode_batch.
 
+# Columns that every PUBLISH has a value for: filled by runs.
+cdef int[8] MQTT_RUN_COLUMNS
+MQTT_RUN_COLUMNS = [B_OFFSET, B_SIZE, B_PACKET_TYPE, B_QOS, B_DUP, B_RETAIN, B_TOPIC_NAME, B_PAYLOAD]
+
+
+cdef inline void run_octets(Col* c, int64_t row, const Span* s) noexcept nogil:
+    """A string or binary in a row of a run, for which there is room."""
+    copy_octets(c.data + c.used, s.at, s.size)
+    c.used += s.size
+    c.tally.octets += s.size
+    c.offsets[row + 1] = <int32_t>c.used
+
+
+cdef inline bint has_octets(Col* c, int64_t n) noexcept nogil:
+    """Is there room for another `n` octets?"""
+    return n <= c.size - c.used or grow_octets(c, n)
+
+
 cdef class BatchColumns(FrameBatch):
     """The columns of decode_batch while they are built."""
 
@@ -33,11 +51,78 @@ cdef class BatchColumns(FrameBatch):
         put_struct(c + B_MQTT, row)
         m = c[<int>B_MQTT].children
         put_i16(m + M_FLAGS, row, p.flags)
-        sink.fields = m
-        sink.headers = c + B_USER_PROPERTIES
-        sink.content_type = c + B_CONTENT_TYPE
-        sink.reply_to = sink.correlation_id = sink.ttl_ms = NULL
+        sink = self.sink()
         put_mqtt(c + B_MQTT, row, p, &sink)
+
+    cdef MqttSink sink(self) noexcept nogil:
+        """Where properties are put."""
+        cdef MqttSink sink
+        sink.fields = self.cols[<int>B_MQTT].children
+        sink.headers = self.cols + B_USER_PROPERTIES
+        sink.content_type = self.cols + B_CONTENT_TYPE
+        sink.reply_to = sink.correlation_id = sink.ttl_ms = NULL
+        return sink
+
+    cdef int64_t put_usual(self, const uint8_t* data, int64_t at, int64_t size) noexcept nogil:
+        """Put PUBLISH packets. Columns that all of them have are filled by runs, and their validity at the end of a run."""
+        cdef Col* c = self.cols
+        cdef Col* topic = c + B_TOPIC_NAME
+        cdef Col* payload = c + B_PAYLOAD
+        cdef MqttUsual m
+        cdef MqttSink sink
+        cdef int64_t row = self.row, room = OFFSET_MAX
+        cdef uint32_t k
+        cdef int i, columns = 8 if self.payload else 7
+        cdef size_t n = 0
+        cdef Fault f
+        if data[at] >> 4 != MQTT_PUBLISH or mqtt_frame_size(data + at, <size_t>(size - at), 0, &n, &f) != OK or \
+                <int64_t>n >= size - at or data[at + <int64_t>n] >> 4 != MQTT_PUBLISH:
+            return at                           # a run of one would cost more than put_frame
+        n = mqtt_read_usual(data + at, <size_t>(size - at), &self.options, &m)
+        if n == 0:
+            return at
+        for i in range(columns):
+            room = min(room, begin_run(c + MQTT_RUN_COLUMNS[i], row))
+        if room == 0:
+            return at
+        sink = self.sink()
+        room += row
+        while n and row < room:
+            if (topic.on and not has_octets(topic, m.topic.size)) or \
+                    (self.payload and payload.on and not has_octets(payload, m.payload.size)):
+                break
+            if c[<int>B_OFFSET].on:
+                (<int64_t*>c[<int>B_OFFSET].data)[row] = at
+            if c[<int>B_SIZE].on:
+                (<int32_t*>c[<int>B_SIZE].data)[row] = <int32_t>n
+            if c[<int>B_PACKET_TYPE].on:
+                (<int8_t*>c[<int>B_PACKET_TYPE].data)[row] = MQTT_PUBLISH
+            if c[<int>B_QOS].on:
+                (<int8_t*>c[<int>B_QOS].data)[row] = m.flags >> 1 & 3
+            if m.flags & 8 and c[<int>B_DUP].on:
+                set_bit(c[<int>B_DUP].data, row)
+            if m.flags & 1 and c[<int>B_RETAIN].on:
+                set_bit(c[<int>B_RETAIN].data, row)
+            if m.flags & 6:
+                put_i32(c + B_PACKET_IDENTIFIER, row, m.packet_identifier)
+            if topic.on:
+                run_octets(topic, row, &m.topic)
+            if self.payload and payload.on:
+                run_octets(payload, row, &m.payload)
+            if m.property_count:
+                put_struct(c + B_MQTT, row)
+                put_i16(sink.fields + M_FLAGS, row, m.flags)
+                for k in range(m.property_count):
+                    put_property(&sink, row, &m.properties[k])
+            row += 1
+            at += <int64_t>n
+            if at == size:
+                break
+            n = mqtt_read_usual(data + at, <size_t>(size - at), &self.options, &m)
+        for i in range(columns):
+            end_run(c + MQTT_RUN_COLUMNS[i], row)
+        self.row = row
+        return at
 
     cdef int frame_size(self, const uint8_t* p, size_t n, size_t* size, Fault* f) noexcept nogil:
         return mqtt_frame_size(p, n, self.options.common.max_frame_size, size, f)

@@ -159,43 +159,52 @@ cdef void put_properties(const MqttSink* sink, int64_t row, const Span* area) no
     cdef const uint8_t* p = area.at
     cdef const uint8_t* end = p + area.size
     cdef MqttProperty v
-    cdef Col* field
-    cdef int64_t child
-    cdef uint8_t[HEX_ROOM] hex
-    cdef Span text
-    cdef int type
     while p < end:
         p = mqtt_next_property(p, &v)
-        if v.identifier == MQTT_PROPERTY_USER_PROPERTY:
-            put_map(sink.headers, row, v.name.at, v.name.size, v.value.at, v.value.size)
-            continue
-        if v.identifier == MQTT_PROPERTY_CONTENT_TYPE:
-            put_span(sink.content_type, row, &v.value)
-            continue
-        if v.identifier == MQTT_PROPERTY_MESSAGE_EXPIRY_INTERVAL and sink.ttl_ms != NULL:
-            put_i64(sink.ttl_ms, row, <int64_t>v.number * 1000)
-        elif v.identifier == MQTT_PROPERTY_RESPONSE_TOPIC and sink.reply_to != NULL:
-            put_span(sink.reply_to, row, &v.value)
-        elif v.identifier == MQTT_PROPERTY_CORRELATION_DATA and sink.correlation_id != NULL:
-            text_or_hex(&v.value, hex, &text)
-            put_span(sink.correlation_id, row, &text)
-        field = sink.fields + MQTT_PROPERTY_FIELD[v.identifier]
-        type = mqtt_properties[v.identifier].type
-        if type == MQTT_BYTE:
-            put_i16(field, row, <int16_t>v.number)
-        elif type == MQTT_TWO:
-            put_i32(field, row, <int32_t>v.number)
-        elif type == MQTT_FOUR:
-            put_i64(field, row, v.number)
-        elif type == MQTT_VARINT:
-            child = field.offsets[field.rows] if field.on and field.rows == row + 1 else open_list(field, row)
-            if child >= 0:
-                put_i32(field.children, child, <int32_t>v.number)
-                close_list(field, child + 1)
-        elif MQTT_PROPERTY_SECRET[v.identifier]:
-            put_secret(field, row, &v.value)
-        else:
-            put_span(field, row, &v.value)
+        put_property(sink, row, &v)
+
+
+cdef void put_text_or_hex(Col* c, int64_t row, const Span* octets) noexcept nogil:
+    """A binary in a column of text."""
+    cdef uint8_t[HEX_ROOM] hex
+    cdef Span text
+    text_or_hex(octets, hex, &text)
+    put_span(c, row, &text)
+
+
+cdef inline void put_property(const MqttSink* sink, int64_t row, const MqttProperty* v) noexcept nogil:
+    cdef Col* field
+    cdef int64_t child
+    cdef int type
+    if v.identifier == MQTT_PROPERTY_USER_PROPERTY:
+        put_map(sink.headers, row, v.name.at, v.name.size, v.value.at, v.value.size)
+        return
+    if v.identifier == MQTT_PROPERTY_CONTENT_TYPE:
+        put_span(sink.content_type, row, &v.value)
+        return
+    if v.identifier == MQTT_PROPERTY_MESSAGE_EXPIRY_INTERVAL and sink.ttl_ms != NULL:
+        put_i64(sink.ttl_ms, row, <int64_t>v.number * 1000)
+    elif v.identifier == MQTT_PROPERTY_RESPONSE_TOPIC and sink.reply_to != NULL:
+        put_span(sink.reply_to, row, &v.value)
+    elif v.identifier == MQTT_PROPERTY_CORRELATION_DATA and sink.correlation_id != NULL:
+        put_text_or_hex(sink.correlation_id, row, &v.value)
+    field = sink.fields + MQTT_PROPERTY_FIELD[v.identifier]
+    type = mqtt_properties[v.identifier].type
+    if type == MQTT_BYTE:
+        put_i16(field, row, <int16_t>v.number)
+    elif type == MQTT_TWO:
+        put_i32(field, row, <int32_t>v.number)
+    elif type == MQTT_FOUR:
+        put_i64(field, row, v.number)
+    elif type == MQTT_VARINT:
+        child = field.offsets[field.rows] if field.on and field.rows == row + 1 else open_list(field, row)
+        if child >= 0:
+            put_i32(field.children, child, <int32_t>v.number)
+            close_list(field, child + 1)
+    elif MQTT_PROPERTY_SECRET[v.identifier]:
+        put_secret(field, row, &v.value)
+    else:
+        put_span(field, row, &v.value)
 
 
 cdef bint holds_secret_property(const Span* area) noexcept nogil:

@@ -404,6 +404,37 @@ def test_commands_of_others_go_through_unchanged_but_for_their_opaque(form: Any)
     assert ready.opaque == handle.opaque
 
 
+@pytest.mark.parametrize("deed", ["send", "forward"])
+def test_a_binary_header_goes_through_with_what_is_unknown_here(deed: str) -> None:
+    """A language without a name, and a field without one."""
+    client, server = pair()
+    octets = bytearray(RemotingCommand(code=11, opaque=5, flag=deed == "forward", serialize_type="ROCKETMQ").encode())
+    octets[10] = 0x7B
+    foreign = rocketmq.decode(bytes(octets))
+    assert foreign.language is None
+    if deed == "send":
+        client.send(foreign, timeout=1.0, now=0.0)
+        sent = client.data_to_send()
+    else:
+        client.request(11, timeout=1.0, now=0.0)
+        (event,) = server.receive(client.data_to_send(), 0.0)
+        octets[13:17] = event.opaque.to_bytes(4, "big")
+        server.forward(event, foreign)
+        sent = server.data_to_send()
+    assert sent[:13] == octets[:13]
+    assert sent[17:] == octets[17:]
+
+
+def test_a_json_header_that_cannot_be_written_is_not_sent() -> None:
+    """fastjson reads a null as a name; nothing writes one."""
+    text = b'{"code":11,"extFields":{null:"x"},"flag":0,"language":"JAVA","opaque":5,"version":479}'
+    octets = (len(text) + 4).to_bytes(4, "big") + len(text).to_bytes(4, "big") + text
+    client, _ = pair()
+    with pytest.raises(LocalProtocolError):
+        client.send(rocketmq.decode(octets), timeout=1.0, now=0.0)
+    assert client.data_to_send() == b""
+
+
 def test_large_bodies_are_not_copied() -> None:
     client, _ = pair()
     command = RemotingCommand(code=310, opaque=client._opaque + 1, body=bytes(100_000))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from heapq import heapify, heappop, heappush
+from struct import Struct
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
 
 from wirefmt.connection import endpoint
@@ -15,7 +16,7 @@ from wirefmt.connection.deadlines import Keepalive
 from wirefmt.connection.endpoint import ANSWER_ROOM
 from wirefmt.errors import DecodeError, EncodeError, LocalProtocolError, RemoteProtocolError
 from wirefmt.framing import Limits
-from wirefmt.rocketmq._codec import CommandCustomHeader, Decoder, Flows, RemotingCommand, Request
+from wirefmt.rocketmq._codec import CommandCustomHeader, Decoder, Flows, RemotingCommand, Request, decode
 from wirefmt.rocketmq.events import (
     BINARY_CODE_MOST,
     GO_AWAY,
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
 RESPONSE: Final = 1
 ONEWAY: Final = 2
 
+_OPAQUE_AND_FLAG: Final = Struct(">ii")
+_OPAQUE_AT: Final = 13  # after the lengths, code, language and version of a ROCKETMQ header (section 3)
 _KINDS: Final = ("request", "response", "one-way request", "response")  # by the two bits of the flag
 _OPENING: Final = frozenset((State.IDLE, State.PROXIED, State.SECURED))
 _LAST_OPAQUE: Final = 0x7FFFFFFF
@@ -49,20 +52,30 @@ def kind_of(command: RemotingCommand) -> str:
 
 
 def numbered(command: RemotingCommand, opaque: int, flag: int) -> RemotingCommand:
-    """The command with another opaque and flag."""
+    """The command with another opaque and flag.
+
+    Raises:
+        LocalProtocolError: its JSON header was read with something that cannot be written, such as a member without a name.
+    """
     if command.opaque == opaque and command.flag == flag:
         return command
-    return RemotingCommand(
-        code=command.code,
-        flag=flag,
-        opaque=opaque,
-        remark=command.remark,
-        ext_fields=command.ext_fields,
-        body=command.body,
-        language=command.language,
-        version=command.version,
-        serialize_type=command.serialize_type,
-    )
+    if command.serialize_type == "ROCKETMQ":  # the rest stays as it is, also a language that is unknown here
+        octets = bytearray(command.encode())
+        _OPAQUE_AND_FLAG.pack_into(octets, _OPAQUE_AT, opaque, flag)
+        return decode(bytes(octets), strictness="lax", limits=Limits(frame_size=len(octets)))
+    try:
+        return RemotingCommand(
+            code=command.code,
+            flag=flag,
+            opaque=opaque,
+            remark=command.remark,
+            ext_fields=command.ext_fields,
+            body=command.body,
+            language=command.language,
+            version=command.version,
+        )
+    except (EncodeError, TypeError) as error:
+        raise LocalProtocolError(str(error)) from error
 
 
 class Endpoint(endpoint.Endpoint[State], Flows):
@@ -213,18 +226,7 @@ class Endpoint(endpoint.Endpoint[State], Flows):
         self._check_undecided(event)
         if not response.flag & RESPONSE:
             raise LocalProtocolError("only a response answers a request")
-        if response.opaque != event.opaque:
-            response = RemotingCommand(
-                code=response.code,
-                flag=response.flag,
-                opaque=event.opaque,
-                remark=response.remark,
-                ext_fields=response.ext_fields,
-                body=response.body,
-                language=response.language,
-                version=response.version,
-                serialize_type=response.serialize_type,
-            )
+        response = numbered(response, event.opaque, response.flag)
         return self._answer(event, response.encode())
 
     def refuse(self, event: RemotingCommand) -> list[Event]:

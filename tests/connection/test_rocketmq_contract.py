@@ -425,6 +425,16 @@ def test_a_binary_header_goes_through_with_what_is_unknown_here(deed: str) -> No
     assert sent[17:] == octets[17:]
 
 
+def test_a_binary_response_to_a_request_without_an_opaque() -> None:
+    _, server = pair()
+    text = b'{"code":11,"flag":0,"language":"JAVA","version":479}'
+    (event,) = server.receive((len(text) + 4).to_bytes(4, "big") + len(text).to_bytes(4, "big") + text, 0.0)
+    with pytest.raises(LocalProtocolError):
+        server.forward(event, RemotingCommand(code=0, flag=1, opaque=3, serialize_type="ROCKETMQ"))
+    server.forward(event, RemotingCommand(code=0, flag=1, opaque=3))
+    assert rocketmq.decode(server.data_to_send()).opaque is None
+
+
 def test_a_json_header_that_cannot_be_written_is_not_sent() -> None:
     """fastjson reads a null as a name; nothing writes one."""
     text = b'{"code":11,"extFields":{null:"x"},"flag":0,"language":"JAVA","opaque":5,"version":479}'

@@ -51,16 +51,19 @@ def kind_of(command: RemotingCommand) -> str:
     return "response GO_AWAY" if kind == "response" and command.code == GO_AWAY else kind
 
 
-def numbered(command: RemotingCommand, opaque: int, flag: int) -> RemotingCommand:
+def numbered(command: RemotingCommand, opaque: int | None, flag: int) -> RemotingCommand:
     """The command with another opaque and flag.
 
     Raises:
-        LocalProtocolError: its JSON header was read with something that cannot be written, such as a member without a name.
+        LocalProtocolError: its JSON header was read with something that cannot be written, such as a member without a name; or
+            `opaque` is None, as in a JSON header without it, and its own header is binary.
     """
     if command.opaque == opaque and command.flag == flag:
         return command
-    if command.serialize_type == "ROCKETMQ":  # the rest stays as it is, also a language that is unknown here
-        octets = bytearray(command.encode())
+    if command.serialize_type == "ROCKETMQ":
+        if opaque is None:
+            raise LocalProtocolError("the request has no opaque, which a ROCKETMQ header cannot express")
+        octets = bytearray(command.encode())  # the rest stays as it is, also a language that is unknown here
         _OPAQUE_AND_FLAG.pack_into(octets, _OPAQUE_AT, opaque, flag)
         return decode(bytes(octets), strictness="lax", limits=Limits(frame_size=len(octets)))
     try:

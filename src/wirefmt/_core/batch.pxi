@@ -16,8 +16,8 @@ cdef class FrameBatch(ColumnSet):
         return UNSUPPORTED
 
     cdef int64_t put_usual(self, const uint8_t* data, int64_t at, int64_t size) noexcept nogil:
-        """Put the rows of frames in the form that is usual for them, from `at` on, as frame_size and put_frame would. Returns
-        where the first other frame begins; `at` if none is usual."""
+        """Put the rows of frames in the form that is usual for them, from `at` on (before `size`), as frame_size and put_frame
+        would. Returns where the first other frame begins; `at` if none is usual."""
         return at
 
     cdef void put_unfinished(self, int64_t at) noexcept nogil:
@@ -31,9 +31,9 @@ cdef class FrameBatch(ColumnSet):
         cdef size_t n = 0
         cdef Fault f
         cdef int status
-        while True:
+        while at < size:
             at = self.put_usual(data, at, size)
-            if at >= size:
+            if at == size:
                 break
             self.tally.read = at
             status = self.frame_size(data + at, <size_t>(size - at), &n, &f)

@@ -49,6 +49,7 @@ SOME_CODECS = {
     "commands",
     "frames",
     "topics",
+    "usual",
     "connection",
 }
 

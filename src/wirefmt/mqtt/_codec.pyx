@@ -47,6 +47,8 @@ from wirefmt.framing import NEED_DATA as NEED_DATA_VALUE
 
 # octets -> MqttPacketView, nogil
 include "parse.pxi"
+# ... of a PUBLISH in its usual form, in one pass
+include "usual.pxi"
 # properties, filters and codes: octets <-> values
 include "properties.pxi"
 # the fifteen packets as Python objects, encoders

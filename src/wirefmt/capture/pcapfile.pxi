@@ -86,6 +86,7 @@ cdef enum Stage:
 
 
 cdef inline const char* capture_fault_text(int reason) noexcept nogil:
+    """Of any number, also one that is no CaptureReason: a row of the packets table can have any."""
     if reason == CAPTURE_NOT_A_CAPTURE:
         return b"not a packet capture: unknown magic number"
     if reason == CAPTURE_EMPTY:
@@ -112,8 +113,8 @@ cdef inline const char* capture_fault_text(int reason) noexcept nogil:
         return b"packet does not fit in its block"
     if reason == CAPTURE_TOO_MANY_INTERFACES:
         return b"too many interfaces"
-    if CAPTURE_FORMAT <= reason < CAPTURE_FORMAT + format_count:
-        return formats[reason - CAPTURE_FORMAT].text
+    if reason >= <int>CAPTURE_FORMAT and reason - <int>CAPTURE_FORMAT < format_count:    # int, because an enum has no sign
+        return formats[reason - <int>CAPTURE_FORMAT].text
     return b"?"
 
 

@@ -15,7 +15,7 @@ from libc.string cimport memcpy, memmove, memset
 from wirefmt._core.cursor cimport Span
 from wirefmt._core.octets cimport BLOCK_OCTETS, extend_octets, free_octets, octets_over
 from wirefmt._core.status cimport CommonOptions, Fault, NEED_DATA, Notes, OK, TRUNCATED, UNSUPPORTED, Violation, fault
-from wirefmt._core.text cimport DIGITS_ROOM, write_digits, write_hex
+from wirefmt._core.text cimport DIGITS_ROOM, printed, write_digits, write_hex
 from wirefmt._core.utf8 cimport UTF8_OK, check_utf8, is_utf8
 from wirefmt._core.varint cimport VARINT_MAX, store_varint, varint_size
 from wirefmt._core.words cimport is_ascii

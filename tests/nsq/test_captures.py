@@ -108,6 +108,18 @@ def test_without_an_agreement_nothing_is_unpacked() -> None:
     assert [row["kind"] for row in rows] == ["MAGIC", "IDENTIFY", "response", "NOP"]
 
 
+def test_a_long_reason_is_shown_whole() -> None:
+    """A chunk of snappy with a wrong checksum comes while a command is incomplete."""
+    snappy = pytest.importorskip("cramjam", reason="needs cramjam (pip install cramjam)").snappy
+    begun = bytes(snappy.compress(b"PUB t\n\0\0\1\0abc"))
+    chunk = bytes(snappy.compress(b"d" * 30))[10:]  # without the identifier of a stream
+    wrong = chunk[:4] + b"\xff\xff\xff\xff" + chunk[8:]
+    rows = talk((CLIENT, identify(snappy=True)), (SERVER, reply(snappy=True)), (CLIENT, begun), (CLIENT, wrong))
+    (row,) = [row for row in rows if row["status"] == "partial"]
+    assert row["error"].startswith("compressed: snappy: corrupt input (bad checksum; expected: 4294967295, got: ")
+    assert row["error"].endswith("): 13 of 266 bytes read")
+
+
 def test_a_hole_in_a_compressed_stream_ends_its_direction() -> None:
     client, server = Deflate(), Deflate()
     tcp = Tcp(port=4150)

@@ -19,7 +19,7 @@ cdef int write_path(const ProtocolTables* t, int field, int index, char* out, si
             n += snprintf(out + n, room - <size_t>n, "%s", brackets + 2)
     else:
         n = snprintf(out, room, "%.*s[%d]%s", <int>(brackets - path), path, index, brackets + 2)
-    return n if n >= 0 and <size_t>n < room else <int>room - 1
+    return printed(n, room)
 
 
 cdef int fault_text(const ProtocolTables* t, const Fault* f, int64_t base_offset, char* out,
@@ -38,13 +38,13 @@ cdef int fault_text(const ProtocolTables* t, const Fault* f, int64_t base_offset
     else:
         n = snprintf(out, room, "%s%s%s at offset %lld%s%s%s", path, ": " if path[0] else "", t.text[f.check],
                      <long long>(base_offset + f.offset), " [" if spec[0] else "", spec, "]" if spec[0] else "")
-    return n if n >= 0 and <size_t>n < room else <int>room - 1
+    return printed(n, room)
 
 
 cdef int note_text(const ProtocolTables* t, const Notes* notes, int64_t base_offset, char* out, size_t room) noexcept nogil:
     """One line about the first violation that LAX accepted. Octets written, without the closing NUL."""
     cdef int n = snprintf(out, room, "%s at offset %lld", t.text[notes.check], <long long>(base_offset + notes.offset))
-    return n if n >= 0 and <size_t>n < room else <int>room - 1
+    return printed(n, room)
 
 
 cdef int violation(const CommonOptions* o, Notes* notes, Fault* f, int status, bint lax, int check, int field, int index,

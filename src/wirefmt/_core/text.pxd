@@ -48,6 +48,11 @@ cdef extern from *:
     int write_unsigned "wirefmt_write_digits"(uint64_t v, uint8_t* out) noexcept nogil
 
 
+cdef inline int printed(int n, size_t room) noexcept nogil:
+    """The size of the text that snprintf has put in `room` octets, of its result `n`: the text may have been truncated."""
+    return n if <size_t>n < room else <int>room - 1
+
+
 cdef inline int write_digits(bint negative, uint64_t v, uint8_t* out) noexcept nogil:
     """Write the decimal digits of v, or of -v, to `out` (DIGITS_ROOM). Returns their size."""
     if negative:

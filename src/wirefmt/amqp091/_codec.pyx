@@ -36,7 +36,7 @@ from wirefmt._core.be cimport load_u16, load_u32, load_u64, store_u16, store_u32
 from wirefmt._core.cursor cimport Cursor, Span, cursor_over, left
 from wirefmt._core.octets cimport BLOCK_OCTETS, extend_octets
 from wirefmt._core.status cimport CommonOptions, Fault, NEED_DATA, Notes, OK, fault
-from wirefmt._core.text cimport DIGITS_ROOM, add_hex, add_json_string, write_digits, write_signed
+from wirefmt._core.text cimport DIGITS_ROOM, add_hex, add_json_string, printed, write_digits, write_signed
 from wirefmt._core.utf8 cimport UTF8_OK, check_utf8, is_plain_text, is_utf8
 from wirefmt._core.words cimport is_ascii
 

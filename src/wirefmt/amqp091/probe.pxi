@@ -230,10 +230,13 @@ cdef bint amqp091_put_octets(MessageTable t, int64_t row, const Amqp091Content* 
 cdef int amqp091_say_unfinished(const Amqp091Content* k, char* out, size_t room, const char* text,
                                 size_t text_size) noexcept nogil:
     """Write the reason why a content is incomplete, and the size of its available part."""
+    cdef int size
     if k.state.stage == AMQP091_AWAITS_BODY:
-        return snprintf(out, room, "%.*s: %llu of %llu bytes of the body read", <int>text_size, text,
+        size = snprintf(out, room, "%.*s: %llu of %llu bytes of the body read", <int>text_size, text,
                         <unsigned long long>k.state.body_have, <unsigned long long>k.state.body_size)
-    return snprintf(out, room, "%.*s: no content header", <int>text_size, text)
+    else:
+        size = snprintf(out, room, "%.*s: no content header", <int>text_size, text)
+    return printed(size, room)
 
 
 cdef void amqp091_put_alone(MessageTable t, const MessageContext* m, Amqp091Connection* c, const Amqp091FrameView* frame,

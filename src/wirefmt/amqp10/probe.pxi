@@ -429,7 +429,7 @@ cdef void amqp10_put_unfinished(MessageTable t, Amqp10Connection* c, Amqp10Deliv
                         <unsigned long long>k.size)
     else:
         size = snprintf(said, sizeof(said), "%.*s: a delivery whose first transfer was not captured", <int>text_size, text)
-    t.put_status(row, ROW_PARTIAL, said, min(size, <int>sizeof(said) - 1))
+    t.put_status(row, ROW_PARTIAL, said, printed(size, sizeof(said)))
     amqp10_drop_delivery(c, d, k)
 
 

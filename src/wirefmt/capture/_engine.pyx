@@ -19,6 +19,7 @@ from wirefmt._core.be cimport load_u16, load_u32, load_u64, store_u16, store_u32
 from wirefmt._core.cursor cimport Span
 from wirefmt._core.octets cimport BLOCK_OCTETS
 from wirefmt._core.status cimport Fault, NEED_DATA, OK, fault
+from wirefmt._core.text cimport printed
 
 # pcap and pcapng blocks -> packet records
 include "pcapfile.pxi"

@@ -1,5 +1,8 @@
 # Encodings of a stream of frames: WebSocket, compression, and TLS that begins inside a stream.
 
+cdef enum:
+    REASON_MOST = 120           # octets of the reason why a stream cannot be decompressed
+
 
 cdef class CarriedStreams(FrameStreams):
     """Decodes streams inside other streams."""
@@ -178,7 +181,7 @@ cdef class CarriedStreams(FrameStreams):
         except MemoryError:
             self.counts.no_memory += 1
         except Exception as error:
-            text = f"compressed: {error}".encode("utf-8", "replace")
+            text = f"compressed: {error}".encode("ascii", "replace")[:REASON_MOST]
             self.break_off(f, end, PyBytes_AS_STRING(text), mark)
         return n
 

@@ -168,7 +168,7 @@ cdef class Streams(Reassembler):
         cdef FlowState* fs = <FlowState*>f.state
         cdef Side* side = &fs.sides[end]
         cdef MessageContext m
-        cdef char text[128]
+        cdef char text[256]
         cdef int64_t row
         cdef bint done
         cdef int size
@@ -176,6 +176,7 @@ cdef class Streams(Reassembler):
             size = snprintf(text, sizeof(text), "%s: %zu of %zu bytes read", why, side.size, side.need)
         else:
             size = snprintf(text, sizeof(text), "%s: %zu bytes of a message of unknown size read", why, side.size)
+        size = printed(size, sizeof(text))
         self.context(f, end, &side.first, mark, side.offset, <int64_t>(side.need if side.need else side.size), &m)
         if fs.protocol.put_part != NULL:
             done = fs.protocol.put_part(self.table, &m, fs.state, side.pending, side.size, text, <size_t>size)

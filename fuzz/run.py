@@ -2,7 +2,7 @@
 
     python fuzz/run.py --seconds 60                    all targets, the time shared between them
     python fuzz/run.py --seconds 60 --target capture
-    python fuzz/run.py --inputs 4000 --seed 7          as many inputs of each target, the same ones on any machine
+    python fuzz/run.py --inputs 4000 --seed 7          as many inputs of each target, the same ones every time
     python fuzz/run.py --blocks 9000000 --seed 7       inputs of each target until they have run as many blocks of the core
     python fuzz/run.py --once                          every input that there is, without mutations
     python fuzz/run.py --target capture FILE...        run inputs once, to look into a failure
@@ -32,11 +32,13 @@ import math
 import mmap
 import os
 import random
+import subprocess
 import sys
 import time
 import traceback
 from array import array
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -328,6 +330,9 @@ def main() -> int:
     )
     parser.add_argument("--target", choices=sorted(TARGETS), action="append", help="may be repeated")
     parser.add_argument("--seed", type=int, default=None, help="of the mutations; else the clock's")
+    parser.add_argument(
+        "--jobs", type=int, default=os.cpu_count() or 1, help="targets at a time; else one per processor"
+    )
     parser.add_argument("files", nargs="*", type=Path)
     parser.add_argument("--once", action="store_true", help="every seed and all that is kept, once; no mutations")
     options = parser.parse_args()
@@ -347,17 +352,42 @@ def main() -> int:
         coverage.library.coverage_count_memory()
     limited = math.isfinite(options.inputs) or (math.isfinite(options.blocks) and coverage.on)
     seconds = options.seconds or (math.inf if limited else 60)
-    end = time.monotonic() + seconds
-    results = []
-    for at, name in enumerate(names):  # what one target leaves of its share goes to those after it
-        share = (end - time.monotonic()) / (len(names) - at)
-        results.append(loop(name, TARGETS[name], share, options.inputs, options.blocks, seed))
-    status = 0 if all(results) else 1
+    if len(names) > 1:
+        return 0 if in_processes(names, seconds, options.jobs, ["--seed", str(seed), *limits(options)]) else 1
+    good = loop(names[0], TARGETS[names[0]], seconds, options.inputs, options.blocks, seed)
+    status = 0 if good else 1
     if coverage.on:  # each target was checked for leaks: memory that the interpreter leaves at its end is not ours
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(status)
     return status
+
+
+def limits(options: argparse.Namespace) -> list[str]:
+    named = {"--inputs": options.inputs, "--blocks": options.blocks}
+    return [word for name, most in named.items() if math.isfinite(most) for word in (name, str(most))]
+
+
+def in_processes(names: list[str], seconds: float, jobs: int, arguments: list[str]) -> bool:
+    """Run each target in a process of its own, `jobs` at a time: so nothing that one target leaves in memory changes what the
+    next one keeps, and a crash ends one target only. Whether nothing was found."""
+    end = time.monotonic() + seconds
+    left = len(names)
+
+    def run(name: str) -> bool:
+        nonlocal left
+        share = jobs * (end - time.monotonic()) / left  # what one target leaves of its share goes to those after it
+        left -= 1
+        command = [sys.executable, __file__, "--target", name, *arguments]
+        if math.isfinite(end):
+            command += ["--seconds", str(max(min(share, end - time.monotonic()), 0.001))]
+        status = subprocess.run(command).returncode
+        if status < 0:
+            print(f"{name}: FAILED with signal {-status} on {CORPUS / name / 'last'}", file=sys.stderr, flush=True)
+        return status == 0
+
+    with ThreadPoolExecutor(jobs) as pool:
+        return all([*pool.map(run, names)])
 
 
 if __name__ == "__main__":

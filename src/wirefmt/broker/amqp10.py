@@ -528,7 +528,7 @@ def _error_of(error: Exception) -> amqp10.Error:
 
 
 def _message_of(delivery: Incoming) -> amqp10.Message:
-    """The message of a delivery. Raises DecodeError or Refused if it is none.
+    """The message of a delivery. Raises DecodeError or Refused if the payload is not a valid message.
 
     3.2.5 has only simple values in application properties. RabbitMQ takes lists, maps and arrays, too.
     """

@@ -55,7 +55,7 @@ def numbered(command: RemotingCommand, opaque: int | None, flag: int) -> Remotin
     """The command with another opaque and flag.
 
     Raises:
-        LocalProtocolError: its JSON header was read with something that cannot be written, such as a member without a name; or
+        LocalProtocolError: its JSON header has something that the encoder does not write, such as a member without a name; or
             `opaque` is None, as in a JSON header without it, and its own header is binary.
     """
     if command.opaque == opaque and command.flag == flag:

@@ -187,6 +187,11 @@ cdef inline int rocketmq_json_escape(const uint8_t* p, const uint8_t* end) noexc
     return -1
 
 
+cdef inline bint rocketmq_is_split(const uint8_t* p, const uint8_t* end) noexcept nogil:
+    """Is this, behind a backslash, one of u0000 to u0007? The Java code writes u0001 and u0002 between properties."""
+    return end - p >= 5 and memcmp(p, b"u000", 4) == 0 and p[4] & 0xF8 == c"0"
+
+
 cdef inline bint rocketmq_is_name(uint8_t c, bint first) noexcept nogil:
     """May an octet occur in a name without quotes?"""
     return c"a" <= (c | 0x20) <= c"z" or c == c"_" or c >= 0x80 or (c == c"$" if first else c"0" <= c <= c"9")

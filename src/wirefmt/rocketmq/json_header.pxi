@@ -426,37 +426,38 @@ cdef inline void rocketmq_plain_fields(RocketmqJson* j, RocketmqFrameView* m, Ro
     brace, without a blank. rocketmq_take_ext reads all others, and finds every fault."""
     cdef const uint8_t* p = j.at
     cdef const uint8_t* end = j.end
-    cdef const uint8_t* colon
+    cdef const uint8_t* name_end
     cdef const uint8_t* value
     cdef uint32_t count = 0, left_ = j.max_elements - j.elements if j.max_elements else 0xFFFFFFFF
+    cdef int kept = ROCKETMQ_FIELDS_KEPT if fields == NULL else fields.count
     cdef uint8_t form
     cdef int n
     while count < left_ and p < end and p[0] == c'"':
-        colon = rocketmq_special(p + 1, end, c'"') + 1
-        if end - colon < 4 or (colon - 1)[0] != c'"' or colon[0] != c":" or colon[1] != c'"':
+        name_end = rocketmq_special(p + 1, end, c'"')
+        if end - name_end < 5 or name_end[0] != c'"' or name_end[1] != c":" or name_end[2] != c'"':
             break
         form = ROCKETMQ_OCTETS
-        value = rocketmq_special(colon + 2, end, c'"')
+        value = rocketmq_special(name_end + 3, end, c'"')
         while value < end and value[0] == c"\\":
             form = ROCKETMQ_ESCAPED
-            n = rocketmq_json_escape(value + 1, end)
+            n = 5 if rocketmq_is_split(value + 1, end) else rocketmq_json_escape(value + 1, end)
             if n < 0:
                 break
             value = rocketmq_special(value + 1 + n, end, c'"')
         if end - value < 2 or value[0] != c'"' or (value[1] != c"," and value[1] != c"}"):
             break
-        if fields != NULL:
-            if fields.count < ROCKETMQ_FIELDS_KEPT:
-                rocketmq_set_text(&fields.keys[fields.count], p + 1, colon - 1, ROCKETMQ_OCTETS)
-                rocketmq_set_text(&fields.values[fields.count], colon + 2, value, form)
-            fields.count += 1
+        if kept < ROCKETMQ_FIELDS_KEPT:
+            rocketmq_set_text(&fields.keys[kept], p + 1, name_end, ROCKETMQ_OCTETS)
+            rocketmq_set_text(&fields.values[kept], name_end + 3, value, form)
+            kept += 1
         count += 1
-        p = value + 1
-        j.at = p
-        if p[0] == c",":
-            p += 1
+        p = value + (2 if value[1] == c"," else 1)
     j.elements += count
     m.ext_count += count
+    if count:
+        j.at = p if (p - 1)[0] == c'"' else p - 1       # before the comma
+        if fields != NULL:
+            fields.count += count
 
 
 cdef inline bint rocketmq_is_no_number(const RocketmqText* value) noexcept nogil:

@@ -183,23 +183,20 @@ cdef inline int rocketmq_slot_of(const RocketmqSlots* slots, bint letters, const
 cdef void rocketmq_slots(const RocketmqFrameView* m, const RocketmqFields* fields, bint letters,
                          RocketmqSlots* slots) noexcept nogil:
     cdef RocketmqWalk walk
-    cdef RocketmqText key, value
     cdef int i, k
     for i in range(<int>ROCKETMQ_SLOTS):
         slots.of[i] = &ROCKETMQ_NO_VALUE
-    if m.ext.at == NULL:
-        return
-    if fields != NULL and fields.count <= ROCKETMQ_FIELDS_KEPT:
+    if rocketmq_are_kept(m, fields):
         for k in range(fields.count):
             i = rocketmq_slot_of(slots, letters, &fields.keys[k])
             if i >= 0:
                 slots.of[i] = &fields.values[k]
         return
     rocketmq_walk(&walk, m, fields)
-    while rocketmq_step(&walk, &key, &value):
-        i = rocketmq_slot_of(slots, letters, &key)
+    while rocketmq_step(&walk):
+        i = rocketmq_slot_of(slots, letters, walk.key)
         if i >= 0:
-            rocketmq_copy_text(&slots.held[i], &value)
+            slots.held[i] = walk.value[0]
             slots.of[i] = &slots.held[i]
 
 
@@ -441,26 +438,47 @@ cdef void rocketmq_put_header(MessageTable t, int64_t row, const RocketmqRow* x)
         rocketmq_put_ext(r + RM_EXT_FIELDS, row, x)
 
 
-cdef void rocketmq_put_ext(Col* map, int64_t row, const RocketmqRow* x) noexcept nogil:
+cdef void rocketmq_put_ext(Col* ext, int64_t row, const RocketmqRow* x) noexcept nogil:
+    cdef MapWriter map
     cdef RocketmqWalk walk
-    cdef Span name, text
-    cdef RocketmqText key, value
-    cdef bint plain, letters = rocketmq_letters(x.m.code)
-    cdef int64_t entries = open_list(map, row)          # makes an empty map instead of a null
+    cdef const RocketmqText* key
+    cdef const RocketmqText* value
+    cdef bint letters = rocketmq_letters(x.m.code)
+    cdef int i
+    cdef int64_t entries = open_list(ext, row)          # makes an empty map instead of a null
     if entries >= 0:
-        close_list(map, entries)
-    rocketmq_walk(&walk, x.m, x.fields)
-    while rocketmq_step(&walk, &key, &value):
-        plain = x.properties.at != NULL and value.at == x.slots.of[<int>ROCKETMQ_PROPERTIES].at
-        if plain:                                       # they need not be unescaped again
-            text.at = x.properties.at
-            text.size = x.properties.size
-        else:
-            plain = rocketmq_plain_of(x.m, &value, &x.c.values, &text)
-        if plain and rocketmq_plain_of(x.m, &key, &x.c.names, &name):
-            rocketmq_put_field(map, row, letters, &name, &text)
-        elif x.c.names.failed or x.c.values.failed:
-            map.tally.no_memory = True
+        close_list(ext, entries)
+    begin_map(&map, ext, row, x.m.frame + x.m.size)
+    if rocketmq_are_kept(x.m, x.fields):
+        for i in range(x.fields.count):
+            key = &x.fields.keys[i]
+            value = &x.fields.values[i]
+            if rocketmq_is_near(x.m, key, value) and not rocketmq_is_properties(letters, key.at, key.size):
+                add_entry(&map, key.at, key.size, value.at, value.size)
+            else:
+                map = rocketmq_put_rewritten(map, x, letters, key, value)
+    else:
+        rocketmq_walk(&walk, x.m, x.fields)
+        while rocketmq_step(&walk):
+            map = rocketmq_put_rewritten(map, x, letters, walk.key, walk.value)
+    end_map(&map)
+
+
+cdef MapWriter rocketmq_put_rewritten(MapWriter map, const RocketmqRow* x, bint letters, const RocketmqText* key,
+                                      const RocketmqText* value) noexcept nogil:
+    """Put an entry that may have to be rewritten or hidden. The writer is passed as a value for the same reason as in the kernel."""
+    cdef Span name, text
+    cdef bint plain = x.properties.at != NULL and value.at == x.slots.of[<int>ROCKETMQ_PROPERTIES].at
+    if plain:                                           # they need not be unescaped again
+        text.at = x.properties.at
+        text.size = x.properties.size
+    else:
+        plain = rocketmq_plain_of(x.m, value, &x.c.values, &text)
+    if plain and rocketmq_plain_of(x.m, key, &x.c.names, &name):
+        return rocketmq_put_field(map, letters, &name, &text)
+    if x.c.names.failed or x.c.values.failed:
+        map.map.tally.no_memory = True
+    return map
 
 
 cdef bint rocketmq_wants_properties(MessageTable t) noexcept nogil:
@@ -470,19 +488,23 @@ cdef bint rocketmq_wants_properties(MessageTable t) noexcept nogil:
             or c[<int>T_REPLY_TO].on or c[<int>T_TTL_MS].on or t.options.detail)
 
 
-cdef void rocketmq_put_properties(MessageTable t, int64_t row, const Span* properties) noexcept nogil:
+cdef void rocketmq_put_properties(MessageTable t, int64_t row, const RocketmqRow* x, const Span* properties) noexcept nogil:
     """The properties of a message, which are valid UTF-8: as headers, and in their own columns."""
     cdef Col* c = t.cols
     cdef Col* r = c[<int>T_ROCKETMQ].children
     cdef const uint8_t* p = properties.at
     cdef const uint8_t* end = p + properties.size
+    cdef const RocketmqScratch* scratch = &x.c.properties
+    cdef MapWriter map
     cdef Span name, value
     cdef RocketmqText number
-    while p != NULL:
+    cdef bint shown = begin_map(&map, c + T_HEADERS, row, scratch.p + scratch.room if p == scratch.p else x.m.frame + x.m.size)
+    while True:
         p = rocketmq_next_property(p, end, &name, &value)
         if p == NULL:
-            return
-        put_map(c + T_HEADERS, row, name.at, name.size, value.at, value.size)
+            break
+        if shown:
+            add_entry(&map, name.at, name.size, value.at, value.size)
         if name.size == 4 and memcmp(name.at, b"TAGS", 4) == 0:
             put_span(r + RM_TAGS, row, &value)
         elif name.size == 4 and memcmp(name.at, b"KEYS", 4) == 0:
@@ -500,6 +522,8 @@ cdef void rocketmq_put_properties(MessageTable t, int64_t row, const Span* prope
             number.size = value.size
             number.form = ROCKETMQ_OCTETS
             rocketmq_put_i64(c + T_TTL_MS, row, &number)
+    if shown:
+        end_map(&map)
 
 
 cdef void rocketmq_put_body(MessageTable t, int64_t row, const Span* body, int sys_flag) noexcept nogil:
@@ -586,7 +610,7 @@ cdef void rocketmq_put_command(MessageTable t, const MessageContext* m, const Ro
     if x.asked != NULL and x.asked.topic_size:
         put_octets(c + T_DESTINATION, row, x.asked.names, x.asked.topic_size)
     if x.properties.at != NULL:
-        rocketmq_put_properties(t, row, &x.properties)
+        rocketmq_put_properties(t, row, x, &x.properties)
     rocketmq_put_text(c + T_MESSAGE_ID, row, slots.of[<int>ROCKETMQ_MESSAGE_ID], &x.c.values)
     rocketmq_put_i32(r + RM_QUEUE_ID, row, slots.of[<int>ROCKETMQ_QUEUE_ID])
     rocketmq_put_i64(r + RM_QUEUE_OFFSET, row, slots.of[<int>ROCKETMQ_QUEUE_OFFSET])
@@ -692,7 +716,7 @@ cdef void rocketmq_put_message(MessageTable t, int64_t row, const RocketmqRow* x
         text.at = m.properties.at
         text.size = m.properties.size
         if rocketmq_plain(&text, &x.c.properties, &span):
-            rocketmq_put_properties(t, row, &span)
+            rocketmq_put_properties(t, row, x, &span)
     n = rocketmq_write_id(m, digits)
     put_octets(c + T_MESSAGE_ID, row, digits, n)
     put_octets(r + RM_OFFSET_MESSAGE_ID, row, digits, n)

@@ -131,14 +131,20 @@ cdef inline void rocketmq_put_text(Col* c, int64_t row, const RocketmqText* t, R
         c.tally.no_memory = True
 
 
-cdef inline void rocketmq_put_field(Col* c, int64_t row, bint letters, const Span* name, Span* text) noexcept nogil:
+cdef inline bint rocketmq_is_near(const RocketmqFrameView* m, const RocketmqText* key, const RocketmqText* value) noexcept nogil:
+    """Are name and value of an entry valid UTF-8 where they stand?"""
+    return m.ascii and key.form == ROCKETMQ_OCTETS and value.form == ROCKETMQ_OCTETS
+
+
+cdef MapWriter rocketmq_put_field(MapWriter map, bint letters, const Span* name, Span* text) noexcept nogil:
     """Put an entry of extFields into a map. `letters`: rocketmq_letters of the code. A properties string with a secret is hidden;
     `text` is shown in its place."""
-    if (rocketmq_is_properties(letters, name.at, name.size) and not c.tally.exposed
+    if (rocketmq_is_properties(letters, name.at, name.size) and not map.exposed
             and rocketmq_secret_properties(text.at, text.size)):
         text.at = SECRET_SHOWN_TEXT.at
         text.size = <uint32_t>SECRET_SHOWN_TEXT.size
-    put_map(c, row, name.at, name.size, text.at, text.size)
+    add_entry_of(&map, name.at, name.size, text.at, text.size)
+    return map
 
 
 # ------------------------------------------------------------------------------------------------ decode_batch
@@ -176,24 +182,35 @@ cdef class BatchColumns(FrameBatch):
     cdef void put_fields(self, int64_t row, const RocketmqFrameView* m, const RocketmqFields* fields) noexcept nogil:
         """ext_fields, and the fields that have their own column."""
         cdef Col* c = self.cols
+        cdef MapWriter map
         cdef RocketmqWalk walk
-        cdef RocketmqText key, value
         cdef Span name, text
         cdef bint letters = rocketmq_letters(m.code)
         cdef int64_t entries = open_list(c + RB_EXT_FIELDS, row)        # makes an empty map instead of a null
         if entries >= 0:
             close_list(c + RB_EXT_FIELDS, entries)
+        begin_map(&map, c + RB_EXT_FIELDS, row, m.frame + m.size)
         rocketmq_walk(&walk, m, fields)
-        while rocketmq_step(&walk, &key, &value):
-            if not rocketmq_plain_of(m, &key, &self.names, &name) or not rocketmq_plain_of(m, &value, &self.values, &text):
+        while rocketmq_step(&walk):
+            if rocketmq_is_near(m, walk.key, walk.value) and not rocketmq_is_properties(letters, walk.key.at, walk.key.size):
+                name.at = walk.key.at
+                name.size = walk.key.size
+                text.at = walk.value.at
+                text.size = walk.value.size
+                if map.map.on:
+                    add_entry(&map, name.at, name.size, text.at, text.size)
+            elif rocketmq_plain_of(m, walk.key, &self.names, &name) and rocketmq_plain_of(m, walk.value, &self.values, &text):
+                if map.map.on:
+                    map = rocketmq_put_field(map, letters, &name, &text)
+            else:
                 if self.names.failed or self.values.failed:
                     self.tally.no_memory = True
                 continue
-            rocketmq_put_field(c + RB_EXT_FIELDS, row, letters, &name, &text)
             if rocketmq_is_properties(letters, name.at, name.size):
                 put_span(c + RB_PROPERTIES, row, &text)
             elif name.size == 1 and name.at[0] == c"b" if letters else name.size == 5 and memcmp(name.at, b"topic", 5) == 0:
                 put_span(c + RB_TOPIC, row, &text)
+        end_map(&map)
 
     cdef int frame_size(self, const uint8_t* p, size_t n, size_t* size, Fault* f) noexcept nogil:
         return rocketmq_frame_size(p, n, self.max_frame_size, size, f)

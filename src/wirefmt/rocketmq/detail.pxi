@@ -260,16 +260,15 @@ cdef const Text* rocketmq_entry_name(const DetailField* f) noexcept nogil:
 cdef void rocketmq_entries(const RocketmqDetailOf* x, const DetailForm* form, RocketmqText* entries) noexcept nogil:
     """The entries of extFields that the form names, by position in the form."""
     cdef RocketmqWalk walk
-    cdef RocketmqText key, value
     cdef const Text* name
     cdef int i
     memset(entries, 0, ROCKETMQ_DETAIL_MOST * sizeof(RocketmqText))
     rocketmq_walk(&walk, x.m, x.fields)
-    while rocketmq_step(&walk, &key, &value):
+    while rocketmq_step(&walk):
         for i in range(form.count):
             name = rocketmq_entry_name(&DETAIL_FIELD[form.first + i])
-            if name != NULL and rocketmq_is(&key, <const char*>name.at, <uint32_t>name.size):
-                entries[i] = value
+            if name != NULL and rocketmq_is(walk.key, <const char*>name.at, <uint32_t>name.size):
+                entries[i] = walk.value[0]
 
 
 cdef void rocketmq_put_detail(MessageTable t, int64_t row, const RocketmqDetailOf* x) noexcept nogil:

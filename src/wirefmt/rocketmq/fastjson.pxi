@@ -110,23 +110,43 @@ cdef extern from *:
     }
     #define ROCKETMQ_FIRST(marks) (__builtin_ctzll(marks) >> 3)
     #endif
+    /* Skip the n octets of a constant if they stand at `at`. The compiler compares them as words. */
+    #if defined(__GNUC__)
+    __attribute__((always_inline))
+    #endif
+    static inline int ROCKETMQ_WRITTEN(const unsigned char **at, const unsigned char *end, const char *text, size_t n) {
+        const unsigned char *p = *at;
+        size_t i;
+        if ((size_t)(end - p) < n) return 0;
+        for (i = 0; i + 8 < n; i += 8) if (memcmp(p + i, text + i, 8) != 0) return 0;
+        i = n < 8 ? 0 : n - 8;
+        if (memcmp(p + i, text + i, n < 8 ? n : 8) != 0) return 0;
+        *at = p + n;
+        return 1;
+    }
     """
     enum: ROCKETMQ_BLOCK
     uint64_t ROCKETMQ_MARKS(const uint8_t* p, uint8_t a, uint8_t b) nogil
     size_t ROCKETMQ_FIRST(uint64_t marks) nogil
+    bint ROCKETMQ_WRITTEN(const uint8_t** at, const uint8_t* end, const char* text, size_t n) nogil
+
+
+cdef inline const uint8_t* rocketmq_either(const uint8_t* p, const uint8_t* end, uint8_t a, uint8_t b) noexcept nogil:
+    """The first of two octets; `end`: none."""
+    cdef uint64_t marks
+    while end - p >= ROCKETMQ_BLOCK:
+        marks = ROCKETMQ_MARKS(p, a, b)
+        if marks:
+            return p + ROCKETMQ_FIRST(marks)
+        p += ROCKETMQ_BLOCK
+    while p < end and p[0] != a and p[0] != b:
+        p += 1
+    return p
 
 
 cdef inline const uint8_t* rocketmq_special(const uint8_t* p, const uint8_t* end, uint8_t quote) noexcept nogil:
     """The first quote or backslash; `end`: none."""
-    cdef uint64_t marks
-    while end - p >= ROCKETMQ_BLOCK:
-        marks = ROCKETMQ_MARKS(p, quote, c"\\")
-        if marks:
-            return p + ROCKETMQ_FIRST(marks)
-        p += ROCKETMQ_BLOCK
-    while p < end and p[0] != quote and p[0] != c"\\":
-        p += 1
-    return p
+    return rocketmq_either(p, end, quote, c"\\")
 
 
 cdef inline int rocketmq_json_string(RocketmqJson* j, RocketmqText* out) noexcept nogil:
@@ -185,6 +205,11 @@ cdef inline int rocketmq_json_escape(const uint8_t* p, const uint8_t* end) noexc
             c == c'"' or c == c"'" or c == c"/" or c == c"\\":
         return 1
     return -1
+
+
+cdef inline bint rocketmq_is_split(const uint8_t* p, const uint8_t* end) noexcept nogil:
+    """Is this, behind a backslash, one of u0000 to u0007? The Java code writes u0001 and u0002 between properties."""
+    return end - p >= 5 and memcmp(p, b"u000", 4) == 0 and p[4] & 0xF8 == c"0"
 
 
 cdef inline bint rocketmq_is_name(uint8_t c, bint first) noexcept nogil:
@@ -383,6 +408,11 @@ cdef size_t rocketmq_unescape(const uint8_t* p, size_t n, uint8_t* out) noexcept
                 run = 1
             o += run
             p += run
+            continue
+        if rocketmq_is_split(p + 1, end):
+            o[0] = p[5] - c"0"
+            o += 1
+            p += 6
             continue
         c = p[1]
         p += 2

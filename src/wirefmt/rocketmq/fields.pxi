@@ -69,32 +69,47 @@ cdef const uint8_t* rocketmq_next_field(const RocketmqFrameView* m, const uint8_
     return j.at
 
 
+cdef inline bint rocketmq_are_kept(const RocketmqFrameView* m, const RocketmqFields* fields) noexcept nogil:
+    """Are all entries of extFields in `fields`?"""
+    return m.ext.at != NULL and fields != NULL and fields.count <= ROCKETMQ_FIELDS_KEPT
+
+
 cdef struct RocketmqWalk:       # walks the entries of extFields
+    const RocketmqText* key     # the entry
+    const RocketmqText* value
     const RocketmqFrameView* m
     const RocketmqFields* fields
+    int i                       # of the next entry
+    int count                   # entries in `fields`; -1: they must be parsed again
     const uint8_t* at
-    int i
+    RocketmqText held_key, held_value       # of an entry that was parsed again
 
 
-cdef inline bint rocketmq_step(RocketmqWalk* w, RocketmqText* key, RocketmqText* value) noexcept nogil:
-    """The next entry. False: no more."""
-    if w.fields != NULL and w.fields.count <= ROCKETMQ_FIELDS_KEPT:
-        if w.i >= w.fields.count or w.m.ext.at == NULL:
-            return False
-        rocketmq_copy_text(key, &w.fields.keys[w.i])
-        rocketmq_copy_text(value, &w.fields.values[w.i])
-        w.i += 1
-        return True
-    w.at = rocketmq_next_field(w.m, w.m.ext.at if w.i == 0 else w.at, key, value)
-    w.i = 1
+cdef bint rocketmq_parse_step(RocketmqWalk* w) noexcept nogil:
+    w.at = rocketmq_next_field(w.m, w.at, &w.held_key, &w.held_value)
     return w.at != NULL
+
+
+cdef inline bint rocketmq_step(RocketmqWalk* w) noexcept nogil:
+    """Go to the next entry. False: no more."""
+    if w.count < 0:
+        return rocketmq_parse_step(w)
+    if w.i == w.count:
+        return False
+    w.key = &w.fields.keys[w.i]
+    w.value = &w.fields.values[w.i]
+    w.i += 1
+    return True
 
 
 cdef inline void rocketmq_walk(RocketmqWalk* w, const RocketmqFrameView* m, const RocketmqFields* fields) noexcept nogil:
     w.m = m
     w.fields = fields
-    w.at = NULL
     w.i = 0
+    w.count = fields.count if rocketmq_are_kept(m, fields) else -1
+    w.at = m.ext.at
+    w.key = &w.held_key
+    w.value = &w.held_value
 
 
 cdef inline bint rocketmq_is(const RocketmqText* text, const char* word, uint32_t size) noexcept nogil:

@@ -157,13 +157,13 @@ cdef bint rocketmq_written_header(RocketmqJson* j, RocketmqFrameView* m, Rocketm
     cdef RocketmqText language, remark
     cdef int32_t code = 0, flag = 0, opaque = 0, version = 0
     remark.form = ROCKETMQ_NULL
-    if (rocketmq_written(j, b'{"code":', 8) and rocketmq_digits(j, &code) and rocketmq_written_ext(j, m, fields)
-            and rocketmq_written(j, b',"flag":', 8) and rocketmq_digits(j, &flag)
-            and rocketmq_written_text(j, b',"language":"', 13, &language)
-            and rocketmq_written(j, b',"opaque":', 10) and rocketmq_digits(j, &opaque)
-            and (rocketmq_written_text(j, b',"remark":"', 11, &remark) or remark.form == ROCKETMQ_NULL)
-            and rocketmq_written(j, b',"serializeTypeCurrentRPC":"JSON"', 33)
-            and rocketmq_written(j, b',"version":', 11) and rocketmq_digits(j, &version)
+    if (ROCKETMQ_WRITTEN(&j.at, j.end, b'{"code":', 8) and rocketmq_digits(j, &code) and rocketmq_written_ext(j, m, fields)
+            and ROCKETMQ_WRITTEN(&j.at, j.end, b',"flag":', 8) and rocketmq_digits(j, &flag)
+            and ROCKETMQ_WRITTEN(&j.at, j.end, b',"language":"', 13) and rocketmq_written_text(j, &language)
+            and ROCKETMQ_WRITTEN(&j.at, j.end, b',"opaque":', 10) and rocketmq_digits(j, &opaque)
+            and (not ROCKETMQ_WRITTEN(&j.at, j.end, b',"remark":"', 11) or rocketmq_written_text(j, &remark))
+            and ROCKETMQ_WRITTEN(&j.at, j.end, b',"serializeTypeCurrentRPC":"JSON"', 33)
+            and ROCKETMQ_WRITTEN(&j.at, j.end, b',"version":', 11) and rocketmq_digits(j, &version)
             and j.at + 1 == j.end and j.at[0] == c"}"
             and (j.max_elements == 0 or j.elements + 8 <= j.max_elements)
             and rocketmq_take_language(j, language.at, True, &language, &m.language) == OK):
@@ -184,20 +184,9 @@ cdef bint rocketmq_written_header(RocketmqJson* j, RocketmqFrameView* m, Rocketm
     return False
 
 
-cdef inline bint rocketmq_written(RocketmqJson* j, const char* text, int size) noexcept nogil:
-    """Skip this text if it stands here."""
-    if j.end - j.at < size or memcmp(j.at, text, <size_t>size) != 0:
-        return False
-    j.at += size
-    return True
-
-
-cdef inline bint rocketmq_written_text(RocketmqJson* j, const char* text, int size, RocketmqText* out) noexcept nogil:
-    """Skip this text, which ends with a quote, and read a string without escapes up to the next quote."""
-    cdef const uint8_t* end
-    if not rocketmq_written(j, text, size):
-        return False
-    end = rocketmq_special(j.at, j.end, c'"')
+cdef inline bint rocketmq_written_text(RocketmqJson* j, RocketmqText* out) noexcept nogil:
+    """Read a string without escapes up to the next quote."""
+    cdef const uint8_t* end = rocketmq_special(j.at, j.end, c'"')
     rocketmq_set_text(out, j.at, end, ROCKETMQ_OCTETS)
     if end == j.end or end[0] != c'"':
         return False
@@ -207,7 +196,7 @@ cdef inline bint rocketmq_written_text(RocketmqJson* j, const char* text, int si
 
 cdef inline bint rocketmq_written_ext(RocketmqJson* j, RocketmqFrameView* m, RocketmqFields* fields) noexcept nogil:
     """extFields, or nothing."""
-    if not rocketmq_written(j, b',"extFields":{', 14):
+    if not ROCKETMQ_WRITTEN(&j.at, j.end, b',"extFields":{', 14):
         return True
     m.ext.at = j.at
     rocketmq_plain_fields(j, m, fields)
@@ -336,15 +325,17 @@ cdef inline int rocketmq_take_member(RocketmqJson* j, RocketmqFrameView* m, int 
 cdef inline bint rocketmq_digits(RocketmqJson* j, int32_t* out) noexcept nogil:
     """Read a number of one to nine digits that the next member or the end follows; False: anything else."""
     cdef const uint8_t* p = j.at
-    cdef int32_t v = 0
-    while p < j.end and c"0" <= p[0] <= c"9":
-        if p - j.at == 9:
-            return False
-        v = v * 10 + (p[0] - c"0")
+    cdef const uint8_t* stop = p + min(<size_t>(j.end - p), <size_t>10)
+    cdef uint32_t v = 0, digit
+    while p < stop:
+        digit = <uint32_t>p[0] - c"0"
+        if digit > 9:
+            break
+        v = v * 10 + digit
         p += 1
-    if p == j.at or p == j.end or (p[0] != c"," and p[0] != c"}"):
+    if p == j.at or p == stop or (p[0] != c"," and p[0] != c"}"):
         return False
-    out[0] = v
+    out[0] = <int32_t>v
     j.at = p
     return True
 
@@ -426,37 +417,38 @@ cdef inline void rocketmq_plain_fields(RocketmqJson* j, RocketmqFrameView* m, Ro
     brace, without a blank. rocketmq_take_ext reads all others, and finds every fault."""
     cdef const uint8_t* p = j.at
     cdef const uint8_t* end = j.end
-    cdef const uint8_t* colon
+    cdef const uint8_t* name_end
     cdef const uint8_t* value
     cdef uint32_t count = 0, left_ = j.max_elements - j.elements if j.max_elements else 0xFFFFFFFF
+    cdef int kept = ROCKETMQ_FIELDS_KEPT if fields == NULL else fields.count
     cdef uint8_t form
     cdef int n
     while count < left_ and p < end and p[0] == c'"':
-        colon = rocketmq_special(p + 1, end, c'"') + 1
-        if end - colon < 4 or (colon - 1)[0] != c'"' or colon[0] != c":" or colon[1] != c'"':
+        name_end = rocketmq_special(p + 1, end, c'"')
+        if end - name_end < 5 or name_end[0] != c'"' or name_end[1] != c":" or name_end[2] != c'"':
             break
         form = ROCKETMQ_OCTETS
-        value = rocketmq_special(colon + 2, end, c'"')
+        value = rocketmq_special(name_end + 3, end, c'"')
         while value < end and value[0] == c"\\":
             form = ROCKETMQ_ESCAPED
-            n = rocketmq_json_escape(value + 1, end)
+            n = 5 if rocketmq_is_split(value + 1, end) else rocketmq_json_escape(value + 1, end)
             if n < 0:
                 break
             value = rocketmq_special(value + 1 + n, end, c'"')
         if end - value < 2 or value[0] != c'"' or (value[1] != c"," and value[1] != c"}"):
             break
-        if fields != NULL:
-            if fields.count < ROCKETMQ_FIELDS_KEPT:
-                rocketmq_set_text(&fields.keys[fields.count], p + 1, colon - 1, ROCKETMQ_OCTETS)
-                rocketmq_set_text(&fields.values[fields.count], colon + 2, value, form)
-            fields.count += 1
+        if kept < ROCKETMQ_FIELDS_KEPT:
+            rocketmq_set_text(&fields.keys[kept], p + 1, name_end, ROCKETMQ_OCTETS)
+            rocketmq_set_text(&fields.values[kept], name_end + 3, value, form)
+            kept += 1
         count += 1
-        p = value + 1
-        j.at = p
-        if p[0] == c",":
-            p += 1
+        p = value + (2 if value[1] == c"," else 1)
     j.elements += count
     m.ext_count += count
+    if count:
+        j.at = p if (p - 1)[0] == c'"' else p - 1       # before the comma
+        if fields != NULL:
+            fields.count += count
 
 
 cdef inline bint rocketmq_is_no_number(const RocketmqText* value) noexcept nogil:
@@ -593,6 +585,19 @@ cdef int rocketmq_take_ordinal(RocketmqJson* j, const uint8_t* at, const Rocketm
     return rocketmq_json_stop(j, check)
 
 
+cdef uint8_t[ROCKETMQ_LANGUAGES] ROCKETMQ_LANGUAGE_SIZE
+
+
+cdef int fill_rocketmq_languages() except -1:
+    cdef int k
+    for k in range(ROCKETMQ_LANGUAGES):
+        ROCKETMQ_LANGUAGE_SIZE[k] = <uint8_t>strlen(rocketmq_languages[k])
+    return 0
+
+
+fill_rocketmq_languages()
+
+
 cdef int rocketmq_take_language(RocketmqJson* j, const uint8_t* at, bint quoted, const RocketmqText* value,
                                 int16_t* out) noexcept nogil:
     """A language by name, in any case, or by number; an unknown name is null."""
@@ -609,8 +614,11 @@ cdef int rocketmq_take_language(RocketmqJson* j, const uint8_t* at, bint quoted,
     if value.form != ROCKETMQ_OCTETS:
         return OK
     for k in range(ROCKETMQ_LANGUAGES):
-        if strlen(rocketmq_languages[k]) != value.size:
+        if ROCKETMQ_LANGUAGE_SIZE[k] != value.size:
             continue
+        if same_octets(value.at, <const uint8_t*>rocketmq_languages[k], value.size):
+            out[0] = <int16_t>k
+            return OK
         for i in range(value.size):
             c = value.at[i]
             if (c - 0x20 if c"a" <= c <= c"z" else c) != <uint8_t>rocketmq_languages[k][i]:

@@ -109,11 +109,11 @@ cdef int rocketmq_plausible(void* state, int direction, const uint8_t* p, size_t
 cdef void rocketmq_learn(void* state, int direction, const uint8_t* p, size_t n) noexcept nogil:
     cdef RocketmqConnection* c = <RocketmqConnection*>state
     cdef RocketmqFrameView m
-    cdef RocketmqText[ROCKETMQ_SLOTS] slots
+    cdef RocketmqSlots slots
     cdef Fault f
     if rocketmq_parse(p, n, 0, &m, NULL, &f) == OK:
-        rocketmq_slots(&m, NULL, not m.flag & ROCKETMQ_RESPONSE and rocketmq_letters(m.code), slots)
-        rocketmq_learn_from(c, &m, slots)
+        rocketmq_slots(&m, NULL, not m.flag & ROCKETMQ_RESPONSE and rocketmq_letters(m.code), &slots)
+        rocketmq_learn_from(c, &m, &slots)
         rocketmq_drop_scratches(c)
 
 
@@ -174,20 +174,20 @@ cdef bint rocketmq_put_rows(MessageTable t, const MessageContext* m, RocketmqCon
 
 cdef bint rocketmq_put_frame(MessageTable t, const MessageContext* m, RocketmqConnection* c, const RocketmqFrameView* frame,
                              const RocketmqFields* fields, const char* part, size_t part_size) noexcept nogil:
-    cdef RocketmqText[ROCKETMQ_SLOTS] slots
+    cdef RocketmqSlots slots
     cdef RocketmqRow x
     cdef int code = frame.code
     x.m = frame
     x.fields = fields
-    x.slots = slots
+    x.slots = &slots
     x.c = c
     x.part = part
     x.part_size = part_size
     x.asked = NULL
     x.properties = span_of(NULL, 0)
     x.response = frame.flag & ROCKETMQ_RESPONSE
-    rocketmq_slots(frame, fields, not x.response and rocketmq_letters(code), slots)
-    rocketmq_learn_from(c, frame, slots)
+    rocketmq_slots(frame, fields, not x.response and rocketmq_letters(code), &slots)
+    rocketmq_learn_from(c, frame, &slots)
     if x.response:
         if frame.has_opaque:
             x.asked = rocketmq_asked(&c.asked[1 - m.direction], frame.opaque)
@@ -199,13 +199,13 @@ cdef bint rocketmq_put_frame(MessageTable t, const MessageContext* m, RocketmqCo
             return False
     else:
         if rocketmq_wants_properties(t) and \
-                not rocketmq_plain(&slots[<int>ROCKETMQ_PROPERTIES], &c.properties, &x.properties):
+                not rocketmq_plain(slots.of[<int>ROCKETMQ_PROPERTIES], &c.properties, &x.properties):
             x.properties = span_of(NULL, 0)
         rocketmq_put_command(t, m, &x)
     if x.asked != NULL:
         rocketmq_forget(c, &c.asked[1 - m.direction], x.asked)
     elif not x.response:
-        rocketmq_remember(c, m.direction, frame, slots)
+        rocketmq_remember(c, m.direction, frame, &slots)
     return True
 
 

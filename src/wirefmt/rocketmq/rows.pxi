@@ -62,12 +62,13 @@ cdef enum RocketmqSlot:                 # the meaning of fields in any header
 
 cdef enum:
     ROCKETMQ_SLOT_NAMES = 32
-    ROCKETMQ_SLOT_SIZES = 16                                # longer than any name
+    ROCKETMQ_SLOT_LEAST = 4                                 # octets of a name
+    ROCKETMQ_SLOT_FACTOR = <uint32_t>0x9E3779CB             # gives each name another number
 
 
 cdef Text[ROCKETMQ_SLOT_NAMES] ROCKETMQ_SLOT_NAME
 cdef uint8_t[ROCKETMQ_SLOT_NAMES] ROCKETMQ_SLOT_OF
-cdef uint32_t[ROCKETMQ_SLOT_SIZES] ROCKETMQ_SLOT_SIZED      # lengths of names, one bit each
+cdef uint8_t[64] ROCKETMQ_SLOT_ROW                          # rocketmq_slot_number -> row of the two above, if its name is the same
 cdef int8_t[26] ROCKETMQ_LETTER_SLOT                        # of SEND_MESSAGE_V2; -1: has no slot
 
 cdef tuple ROCKETMQ_SLOT_ROWS = (
@@ -99,9 +100,15 @@ cdef tuple ROCKETMQ_SLOT_ROWS = (
 )
 
 
+cdef inline uint32_t rocketmq_slot_number(const uint8_t* p, uint32_t n) noexcept nogil:
+    return ((load_u32(p) ^ (load_u32(p + n - 4) + n)) * ROCKETMQ_SLOT_FACTOR) >> 26
+
+
 cdef int fill_rocketmq_tables() except -1:
     cdef int i, d
+    cdef uint32_t number
     cdef dict slots = dict(ROCKETMQ_SLOT_ROWS)
+    cdef set numbers = set()
     for i in range(ROCKETMQ_REQUESTS):
         name = rocketmq_requests[i].name.decode("ascii")
         ROCKETMQ_KIND_TEXT[i] = pad_text(name.encode())
@@ -112,9 +119,11 @@ cdef int fill_rocketmq_tables() except -1:
     for i, (name, slot) in enumerate(ROCKETMQ_SLOT_ROWS):
         ROCKETMQ_SLOT_NAME[i] = pad_text(name.encode())
         ROCKETMQ_SLOT_OF[i] = slot
-        if len(name) >= ROCKETMQ_SLOT_SIZES:
-            raise IndexError("ROCKETMQ_SLOT_SIZES is too small")
-        ROCKETMQ_SLOT_SIZED[<int>len(name)] |= <uint32_t>1 << i
+        number = rocketmq_slot_number(ROCKETMQ_SLOT_NAME[i].at, <uint32_t>len(name))
+        if len(name) < ROCKETMQ_SLOT_LEAST or number in numbers:
+            raise ValueError("ROCKETMQ_SLOT_FACTOR does not tell the names apart")
+        numbers.add(number)
+        ROCKETMQ_SLOT_ROW[number] = <uint8_t>i
     for i in range(26):
         ROCKETMQ_LETTER_SLOT[i] = <int8_t>slots.get(ROCKETMQ_LETTERS.get(chr(97 + i)), -1)
     return 0
@@ -144,32 +153,51 @@ cdef inline bint rocketmq_stored(bint response, int code) noexcept nogil:
     return code == 39 or code == 309
 
 
-cdef void rocketmq_slots(const RocketmqFrameView* m, const RocketmqFields* fields, bint letters,
-                         RocketmqText* slots) noexcept nogil:
-    """The fields that have a column; of two fields for one column, the first that the table names. A slot without a field has the
-    form ROCKETMQ_NULL, and no other member is set."""
-    cdef RocketmqWalk walk
-    cdef RocketmqText key, value
-    cdef uint32_t names
+cdef struct RocketmqSlots:              # the fields that have a column
+    const RocketmqText* of[ROCKETMQ_SLOTS]          # the value; ROCKETMQ_NO_VALUE: there is no such field
+    RocketmqText held[ROCKETMQ_SLOTS]               # values that are not in RocketmqFields
+
+
+cdef RocketmqText ROCKETMQ_NO_VALUE     # its form is ROCKETMQ_NULL
+
+
+cdef inline int rocketmq_slot_of(const RocketmqSlots* slots, bint letters, const RocketmqText* key) noexcept nogil:
+    """The slot of a field; -1: none. Of several fields for one slot the last counts, except that PULL_MESSAGE has both queueOffset
+    and commitOffset."""
+    cdef const Text* name
     cdef int i
-    for i in range(ROCKETMQ_SLOTS):
-        slots[i].form = ROCKETMQ_NULL
-    rocketmq_walk(&walk, m, fields)
-    while rocketmq_step(&walk, &key, &value):
-        if letters and key.size == 1 and c"a" <= key.at[0] <= c"z":
-            i = ROCKETMQ_LETTER_SLOT[key.at[0] - c"a"]
+    if letters and key.size == 1 and c"a" <= key.at[0] <= c"z":
+        return ROCKETMQ_LETTER_SLOT[key.at[0] - c"a"]
+    if key.size < ROCKETMQ_SLOT_LEAST:
+        return -1
+    i = ROCKETMQ_SLOT_ROW[rocketmq_slot_number(key.at, key.size)]
+    name = &ROCKETMQ_SLOT_NAME[i]
+    if name.size != key.size or not same_octets(name.at, key.at, key.size):
+        return -1
+    i = ROCKETMQ_SLOT_OF[i]
+    if i == ROCKETMQ_QUEUE_OFFSET and slots.of[i].form != ROCKETMQ_NULL and rocketmq_is(key, b"commitOffset", 12):
+        return -1
+    return i
+
+
+cdef void rocketmq_slots(const RocketmqFrameView* m, const RocketmqFields* fields, bint letters,
+                         RocketmqSlots* slots) noexcept nogil:
+    cdef RocketmqWalk walk
+    cdef int i, k
+    for i in range(<int>ROCKETMQ_SLOTS):
+        slots.of[i] = &ROCKETMQ_NO_VALUE
+    if rocketmq_are_kept(m, fields):
+        for k in range(fields.count):
+            i = rocketmq_slot_of(slots, letters, &fields.keys[k])
             if i >= 0:
-                rocketmq_copy_text(&slots[i], &value)
-            continue
-        names = ROCKETMQ_SLOT_SIZED[key.size] if key.size < ROCKETMQ_SLOT_SIZES else 0
-        i = 0
-        while names >> i:
-            if names >> i & 1 and memcmp(ROCKETMQ_SLOT_NAME[i].at, key.at, key.size) == 0:
-                # PULL_MESSAGE has queueOffset and commitOffset
-                if slots[ROCKETMQ_SLOT_OF[i]].form == ROCKETMQ_NULL or not rocketmq_is(&key, b"commitOffset", 12):
-                    rocketmq_copy_text(&slots[ROCKETMQ_SLOT_OF[i]], &value)
-                break
-            i += 1
+                slots.of[i] = &fields.values[k]
+        return
+    rocketmq_walk(&walk, m, fields)
+    while rocketmq_step(&walk):
+        i = rocketmq_slot_of(slots, letters, walk.key)
+        if i >= 0:
+            slots.held[i] = walk.value[0]
+            slots.of[i] = &slots.held[i]
 
 
 cdef bint rocketmq_number(const RocketmqText* t, int64_t* out) noexcept nogil:
@@ -280,7 +308,7 @@ cdef void rocketmq_forget(RocketmqConnection* c, RocketmqAskedTable* t, Rocketmq
 
 
 cdef void rocketmq_remember(RocketmqConnection* c, int direction, const RocketmqFrameView* m,
-                            const RocketmqText* slots) noexcept nogil:
+                            const RocketmqSlots* slots) noexcept nogil:
     """Remember a request that expects a response."""
     cdef RocketmqAsked* row
     cdef Span topic, group
@@ -292,9 +320,9 @@ cdef void rocketmq_remember(RocketmqConnection* c, int direction, const Rocketmq
     row.opaque = m.opaque
     row.code = m.code
     row.live = 1
-    if not rocketmq_plain(&slots[<int>ROCKETMQ_TOPIC], &c.names, &topic) or topic.size > ROCKETMQ_NAME_MOST:
+    if not rocketmq_plain(slots.of[<int>ROCKETMQ_TOPIC], &c.names, &topic) or topic.size > ROCKETMQ_NAME_MOST:
         topic.size = 0
-    if not rocketmq_plain(&slots[<int>ROCKETMQ_GROUP], &c.values, &group) or group.size > ROCKETMQ_NAME_MOST:
+    if not rocketmq_plain(slots.of[<int>ROCKETMQ_GROUP], &c.values, &group) or group.size > ROCKETMQ_NAME_MOST:
         group.size = 0
     if topic.size + group.size == 0:
         return
@@ -315,7 +343,7 @@ cdef void rocketmq_learn_client(RocketmqConnection* c, const Span* id) noexcept 
         keep_text(&c.client_id, id.at, id.size, &c.held)
 
 
-cdef void rocketmq_learn_from(RocketmqConnection* c, const RocketmqFrameView* m, const RocketmqText* slots) noexcept nogil:
+cdef void rocketmq_learn_from(RocketmqConnection* c, const RocketmqFrameView* m, const RocketmqSlots* slots) noexcept nogil:
     """The client's identifier, from HEART_BEAT's body or UNREGISTER_CLIENT."""
     cdef RocketmqJson j
     cdef RocketmqText name, value
@@ -324,7 +352,7 @@ cdef void rocketmq_learn_from(RocketmqConnection* c, const RocketmqFrameView* m,
     if m.flag & ROCKETMQ_RESPONSE:
         return
     if m.code == 35:
-        if rocketmq_plain(&slots[<int>ROCKETMQ_CLIENT_ID], &c.values, &id):
+        if rocketmq_plain(slots.of[<int>ROCKETMQ_CLIENT_ID], &c.values, &id):
             rocketmq_learn_client(c, &id)
     elif m.code == 34 and m.body.at != NULL:
         rocketmq_json_begin(&j, m.body.at, m.body.size, 0, &f)
@@ -344,7 +372,7 @@ cdef void rocketmq_learn_from(RocketmqConnection* c, const RocketmqFrameView* m,
 cdef struct RocketmqRow:                # a frame whose rows are being put
     const RocketmqFrameView* m
     const RocketmqFields* fields
-    const RocketmqText* slots
+    const RocketmqSlots* slots
     RocketmqAsked* asked                # of a response: the request; NULL: unknown
     RocketmqConnection* c
     int place                           # of the request's code in the static tables; -1: unknown
@@ -359,7 +387,7 @@ cdef void rocketmq_put_header(MessageTable t, int64_t row, const RocketmqRow* x)
     cdef Col* c = t.cols
     cdef Col* r
     cdef const RocketmqFrameView* m = x.m
-    cdef const RocketmqText* slots = x.slots
+    cdef const RocketmqSlots* slots = x.slots
     cdef char[16] digits
     cdef int n
     put_text(c + T_PROTOCOL, row, &ROCKETMQ_PROTOCOL_TEXT)
@@ -383,7 +411,7 @@ cdef void rocketmq_put_header(MessageTable t, int64_t row, const RocketmqRow* x)
         put_i64(c + T_SEQUENCE, row, m.opaque)
     if x.response:
         put_i32(c + T_CODE, row, m.code)
-    rocketmq_put_text(c + T_CONSUMER_GROUP, row, &slots[<int>ROCKETMQ_GROUP], &x.c.values)
+    rocketmq_put_text(c + T_CONSUMER_GROUP, row, slots.of[<int>ROCKETMQ_GROUP], &x.c.values)
     if x.asked != NULL and x.asked.group_size:
         put_octets(c + T_CONSUMER_GROUP, row, x.asked.names + x.asked.topic_size, x.asked.group_size)
     if not c[<int>T_ROCKETMQ].on:
@@ -399,37 +427,58 @@ cdef void rocketmq_put_header(MessageTable t, int64_t row, const RocketmqRow* x)
         put_text(r + RM_LANGUAGE, row, &ROCKETMQ_LANGUAGE_TEXT[m.language])
     put_text(r + RM_SERIALIZE_TYPE, row, &ROCKETMQ_SERIALIZE_TEXT[m.serialize_type])
     rocketmq_put_text(r + RM_REMARK, row, &m.remark, &x.c.values)
-    rocketmq_put_text(r + RM_PRODUCER_GROUP, row, &slots[<int>ROCKETMQ_PRODUCER_GROUP], &x.c.values)
-    rocketmq_put_text(r + RM_BROKER_NAME, row, &slots[<int>ROCKETMQ_BROKER_NAME], &x.c.values)
-    rocketmq_put_text(r + RM_TRANSACTION_ID, row, &slots[<int>ROCKETMQ_TRANSACTION_ID], &x.c.values)
-    rocketmq_put_text(r + RM_SUBSCRIPTION, row, &slots[<int>ROCKETMQ_SUBSCRIPTION], &x.c.values)
-    rocketmq_put_i64(r + RM_NEXT_BEGIN_OFFSET, row, &slots[<int>ROCKETMQ_NEXT_BEGIN_OFFSET])
-    rocketmq_put_i64(r + RM_MIN_OFFSET, row, &slots[<int>ROCKETMQ_MIN_OFFSET])
-    rocketmq_put_i64(r + RM_MAX_OFFSET, row, &slots[<int>ROCKETMQ_MAX_OFFSET])
+    rocketmq_put_text(r + RM_PRODUCER_GROUP, row, slots.of[<int>ROCKETMQ_PRODUCER_GROUP], &x.c.values)
+    rocketmq_put_text(r + RM_BROKER_NAME, row, slots.of[<int>ROCKETMQ_BROKER_NAME], &x.c.values)
+    rocketmq_put_text(r + RM_TRANSACTION_ID, row, slots.of[<int>ROCKETMQ_TRANSACTION_ID], &x.c.values)
+    rocketmq_put_text(r + RM_SUBSCRIPTION, row, slots.of[<int>ROCKETMQ_SUBSCRIPTION], &x.c.values)
+    rocketmq_put_i64(r + RM_NEXT_BEGIN_OFFSET, row, slots.of[<int>ROCKETMQ_NEXT_BEGIN_OFFSET])
+    rocketmq_put_i64(r + RM_MIN_OFFSET, row, slots.of[<int>ROCKETMQ_MIN_OFFSET])
+    rocketmq_put_i64(r + RM_MAX_OFFSET, row, slots.of[<int>ROCKETMQ_MAX_OFFSET])
     if r[<int>RM_EXT_FIELDS].on and m.ext.at != NULL:
         rocketmq_put_ext(r + RM_EXT_FIELDS, row, x)
 
 
-cdef void rocketmq_put_ext(Col* map, int64_t row, const RocketmqRow* x) noexcept nogil:
+cdef void rocketmq_put_ext(Col* ext, int64_t row, const RocketmqRow* x) noexcept nogil:
+    cdef MapWriter map
     cdef RocketmqWalk walk
-    cdef Span name, text
-    cdef RocketmqText key, value
-    cdef bint plain, letters = rocketmq_letters(x.m.code)
-    cdef int64_t entries = open_list(map, row)          # makes an empty map instead of a null
+    cdef const RocketmqText* key
+    cdef const RocketmqText* value
+    cdef bint letters = rocketmq_letters(x.m.code)
+    cdef int i
+    cdef int64_t entries = open_list(ext, row)          # makes an empty map instead of a null
     if entries >= 0:
-        close_list(map, entries)
-    rocketmq_walk(&walk, x.m, x.fields)
-    while rocketmq_step(&walk, &key, &value):
-        plain = x.properties.at != NULL and value.at == x.slots[<int>ROCKETMQ_PROPERTIES].at
-        if plain:                                       # they need not be unescaped again
-            text.at = x.properties.at
-            text.size = x.properties.size
-        else:
-            plain = rocketmq_plain_of(x.m, &value, &x.c.values, &text)
-        if plain and rocketmq_plain_of(x.m, &key, &x.c.names, &name):
-            rocketmq_put_field(map, row, letters, &name, &text)
-        elif x.c.names.failed or x.c.values.failed:
-            map.tally.no_memory = True
+        close_list(ext, entries)
+    begin_map(&map, ext, row, x.m.frame + x.m.size)
+    if rocketmq_are_kept(x.m, x.fields):
+        for i in range(x.fields.count):
+            key = &x.fields.keys[i]
+            value = &x.fields.values[i]
+            if rocketmq_is_near(x.m, key, value) and not rocketmq_is_properties(letters, key.at, key.size):
+                add_entry(&map, key.at, key.size, value.at, value.size)
+            else:
+                map = rocketmq_put_rewritten(map, x, letters, key, value)
+    else:
+        rocketmq_walk(&walk, x.m, x.fields)
+        while rocketmq_step(&walk):
+            map = rocketmq_put_rewritten(map, x, letters, walk.key, walk.value)
+    end_map(&map)
+
+
+cdef MapWriter rocketmq_put_rewritten(MapWriter map, const RocketmqRow* x, bint letters, const RocketmqText* key,
+                                      const RocketmqText* value) noexcept nogil:
+    """Put an entry that may have to be rewritten or hidden. The writer is passed as a value for the same reason as in the kernel."""
+    cdef Span name, text
+    cdef bint plain = x.properties.at != NULL and value.at == x.slots.of[<int>ROCKETMQ_PROPERTIES].at
+    if plain:                                           # they need not be unescaped again
+        text.at = x.properties.at
+        text.size = x.properties.size
+    else:
+        plain = rocketmq_plain_of(x.m, value, &x.c.values, &text)
+    if plain and rocketmq_plain_of(x.m, key, &x.c.names, &name):
+        return rocketmq_put_field(map, letters, &name, &text)
+    if x.c.names.failed or x.c.values.failed:
+        map.map.tally.no_memory = True
+    return map
 
 
 cdef bint rocketmq_wants_properties(MessageTable t) noexcept nogil:
@@ -439,19 +488,23 @@ cdef bint rocketmq_wants_properties(MessageTable t) noexcept nogil:
             or c[<int>T_REPLY_TO].on or c[<int>T_TTL_MS].on or t.options.detail)
 
 
-cdef void rocketmq_put_properties(MessageTable t, int64_t row, const Span* properties) noexcept nogil:
+cdef void rocketmq_put_properties(MessageTable t, int64_t row, const RocketmqRow* x, const Span* properties) noexcept nogil:
     """The properties of a message, which are valid UTF-8: as headers, and in their own columns."""
     cdef Col* c = t.cols
     cdef Col* r = c[<int>T_ROCKETMQ].children
     cdef const uint8_t* p = properties.at
     cdef const uint8_t* end = p + properties.size
+    cdef const RocketmqScratch* scratch = &x.c.properties
+    cdef MapWriter map
     cdef Span name, value
     cdef RocketmqText number
-    while p != NULL:
+    cdef bint shown = begin_map(&map, c + T_HEADERS, row, scratch.p + scratch.room if p == scratch.p else x.m.frame + x.m.size)
+    while True:
         p = rocketmq_next_property(p, end, &name, &value)
         if p == NULL:
-            return
-        put_map(c + T_HEADERS, row, name.at, name.size, value.at, value.size)
+            break
+        if shown:
+            add_entry(&map, name.at, name.size, value.at, value.size)
         if name.size == 4 and memcmp(name.at, b"TAGS", 4) == 0:
             put_span(r + RM_TAGS, row, &value)
         elif name.size == 4 and memcmp(name.at, b"KEYS", 4) == 0:
@@ -469,6 +522,8 @@ cdef void rocketmq_put_properties(MessageTable t, int64_t row, const Span* prope
             number.size = value.size
             number.form = ROCKETMQ_OCTETS
             rocketmq_put_i64(c + T_TTL_MS, row, &number)
+    if shown:
+        end_map(&map)
 
 
 cdef void rocketmq_put_body(MessageTable t, int64_t row, const Span* body, int sys_flag) noexcept nogil:
@@ -517,11 +572,11 @@ cdef void rocketmq_put_line(MessageTable t, int64_t row, const RocketmqRow* x, c
     cdef RocketmqDetailOf of
     of.m = x.m
     of.fields = x.fields
-    of.topic = &x.slots[<int>ROCKETMQ_TOPIC]
-    of.group = &x.slots[<int>ROCKETMQ_GROUP]
-    of.producer_group = &x.slots[<int>ROCKETMQ_PRODUCER_GROUP]
-    of.queue_id = &x.slots[<int>ROCKETMQ_QUEUE_ID]
-    of.reconsume_times = &x.slots[<int>ROCKETMQ_RECONSUME_TIMES]
+    of.topic = x.slots.of[<int>ROCKETMQ_TOPIC]
+    of.group = x.slots.of[<int>ROCKETMQ_GROUP]
+    of.producer_group = x.slots.of[<int>ROCKETMQ_PRODUCER_GROUP]
+    of.queue_id = x.slots.of[<int>ROCKETMQ_QUEUE_ID]
+    of.reconsume_times = x.slots.of[<int>ROCKETMQ_RECONSUME_TIMES]
     of.asked_topic = of.asked_group = of.client_id = span_of(NULL, 0)
     if x.asked != NULL and x.asked.topic_size:
         of.asked_topic = span_of(x.asked.names, x.asked.topic_size)
@@ -542,7 +597,7 @@ cdef void rocketmq_put_command(MessageTable t, const MessageContext* m, const Ro
     """Put a command that is one row. A SEND has the message's properties, topic and body."""
     cdef Col* c = t.cols
     cdef Col* r = c[<int>T_ROCKETMQ].children
-    cdef const RocketmqText* slots = x.slots
+    cdef const RocketmqSlots* slots = x.slots
     cdef int64_t row = t.begin_row(m), sys_flag = 0
     cdef RocketmqMessageView item
     cdef Fault f
@@ -551,20 +606,20 @@ cdef void rocketmq_put_command(MessageTable t, const MessageContext* m, const Ro
     if x.part != NULL:
         t.put_status(row, ROW_PARTIAL, x.part, <int64_t>x.part_size)
     rocketmq_put_header(t, row, x)
-    rocketmq_put_text(c + T_DESTINATION, row, &slots[<int>ROCKETMQ_TOPIC], &x.c.values)
+    rocketmq_put_text(c + T_DESTINATION, row, slots.of[<int>ROCKETMQ_TOPIC], &x.c.values)
     if x.asked != NULL and x.asked.topic_size:
         put_octets(c + T_DESTINATION, row, x.asked.names, x.asked.topic_size)
     if x.properties.at != NULL:
-        rocketmq_put_properties(t, row, &x.properties)
-    rocketmq_put_text(c + T_MESSAGE_ID, row, &slots[<int>ROCKETMQ_MESSAGE_ID], &x.c.values)
-    rocketmq_put_i32(r + RM_QUEUE_ID, row, &slots[<int>ROCKETMQ_QUEUE_ID])
-    rocketmq_put_i64(r + RM_QUEUE_OFFSET, row, &slots[<int>ROCKETMQ_QUEUE_OFFSET])
-    rocketmq_put_i64(r + RM_PHYSICAL_OFFSET, row, &slots[<int>ROCKETMQ_PHYSICAL_OFFSET])
-    rocketmq_put_i32(r + RM_MESSAGE_FLAG, row, &slots[<int>ROCKETMQ_MESSAGE_FLAG])
-    rocketmq_put_i32(r + RM_SYS_FLAG, row, &slots[<int>ROCKETMQ_SYS_FLAG])
-    rocketmq_put_i64(r + RM_BORN_TIMESTAMP, row, &slots[<int>ROCKETMQ_BORN_TIMESTAMP])
-    rocketmq_put_i64(r + RM_STORE_TIMESTAMP, row, &slots[<int>ROCKETMQ_STORE_TIMESTAMP])
-    rocketmq_put_i32(r + RM_RECONSUME_TIMES, row, &slots[<int>ROCKETMQ_RECONSUME_TIMES])
+        rocketmq_put_properties(t, row, x, &x.properties)
+    rocketmq_put_text(c + T_MESSAGE_ID, row, slots.of[<int>ROCKETMQ_MESSAGE_ID], &x.c.values)
+    rocketmq_put_i32(r + RM_QUEUE_ID, row, slots.of[<int>ROCKETMQ_QUEUE_ID])
+    rocketmq_put_i64(r + RM_QUEUE_OFFSET, row, slots.of[<int>ROCKETMQ_QUEUE_OFFSET])
+    rocketmq_put_i64(r + RM_PHYSICAL_OFFSET, row, slots.of[<int>ROCKETMQ_PHYSICAL_OFFSET])
+    rocketmq_put_i32(r + RM_MESSAGE_FLAG, row, slots.of[<int>ROCKETMQ_MESSAGE_FLAG])
+    rocketmq_put_i32(r + RM_SYS_FLAG, row, slots.of[<int>ROCKETMQ_SYS_FLAG])
+    rocketmq_put_i64(r + RM_BORN_TIMESTAMP, row, slots.of[<int>ROCKETMQ_BORN_TIMESTAMP])
+    rocketmq_put_i64(r + RM_STORE_TIMESTAMP, row, slots.of[<int>ROCKETMQ_STORE_TIMESTAMP])
+    rocketmq_put_i32(r + RM_RECONSUME_TIMES, row, slots.of[<int>ROCKETMQ_RECONSUME_TIMES])
     if not x.response and x.m.code == 320 and x.m.body.at != NULL:
         p = x.m.body.at
         while p < x.m.body.at + x.m.body.size and \
@@ -574,8 +629,8 @@ cdef void rocketmq_put_command(MessageTable t, const MessageContext* m, const Ro
         put_i32(r + RM_MESSAGE_COUNT, row, count)
     if t.options.detail:
         rocketmq_put_line(t, row, x, &x.properties, NULL, count)
-    if not x.response and slots[<int>ROCKETMQ_PROPERTIES].form != ROCKETMQ_NULL:
-        rocketmq_number(&slots[<int>ROCKETMQ_SYS_FLAG], &sys_flag)
+    if not x.response and slots.of[<int>ROCKETMQ_PROPERTIES].form != ROCKETMQ_NULL:
+        rocketmq_number(slots.of[<int>ROCKETMQ_SYS_FLAG], &sys_flag)
     if not t.tally.exposed and rocketmq_secret_body(x.m):
         put_i64(c + T_PAYLOAD_SIZE, row, x.m.body.size)
         t.put_status(row, ROW_OK, NULL, 0)
@@ -661,7 +716,7 @@ cdef void rocketmq_put_message(MessageTable t, int64_t row, const RocketmqRow* x
         text.at = m.properties.at
         text.size = m.properties.size
         if rocketmq_plain(&text, &x.c.properties, &span):
-            rocketmq_put_properties(t, row, &span)
+            rocketmq_put_properties(t, row, x, &span)
     n = rocketmq_write_id(m, digits)
     put_octets(c + T_MESSAGE_ID, row, digits, n)
     put_octets(r + RM_OFFSET_MESSAGE_ID, row, digits, n)

@@ -14,18 +14,12 @@ cdef inline bint rocketmq_carries_message(int code) noexcept nogil:
 cdef bint rocketmq_secret_properties(const uint8_t* p, size_t n) noexcept nogil:
     """Does a properties string contain a secret? A name ends before 0x01 and begins after 0x02."""
     cdef const uint8_t* end = p + n
-    cdef const uint8_t* split
-    cdef const uint8_t* name
-    while p < end:
-        split = <const uint8_t*>memchr(p, 1, <size_t>(end - p))
-        if split == NULL:
-            return False
-        name = split
-        while name > p and (name - 1)[0] != 2:
-            name -= 1
-        if is_secret_name(name, <size_t>(split - name)):
+    cdef const uint8_t* mark = rocketmq_either(p, end, 1, 2)
+    while mark < end:
+        if mark[0] == 1 and is_secret_name(p, <size_t>(mark - p)):
             return True
-        p = split + 1
+        p = mark + 1
+        mark = rocketmq_either(p, end, 1, 2)
     return False
 
 

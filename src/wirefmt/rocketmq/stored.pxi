@@ -160,11 +160,10 @@ cdef const uint8_t* rocketmq_next_property(const uint8_t* p, const uint8_t* end,
     cdef const uint8_t* stop
     cdef const uint8_t* split
     while p < end:
-        stop = <const uint8_t*>memchr(p, 2, <size_t>(end - p))
-        if stop == NULL:
-            stop = end
-        split = <const uint8_t*>memchr(p, 1, <size_t>(stop - p))
-        if split != NULL and split > p and split < stop - 1:
+        split = stop = rocketmq_either(p, end, 1, 2)
+        while stop < end and stop[0] == 1:              # a value may contain 0x01
+            stop = rocketmq_either(stop + 1, end, 2, 2)
+        if split > p and split < stop - 1:
             name.at = p
             name.size = <uint32_t>(split - p)
             value.at = split + 1

@@ -23,6 +23,7 @@ SHARED = {"wirefmt._core", "wirefmt.errors", "wirefmt.framing", "wirefmt.spec", 
 EVERY_CODEC = {"table", "columns", "parse", "objects", "rows", "batch", "detail", "probe"}
 SOME_CODECS = {
     "tags",
+    "cells",
     "channels",
     "encode_batch",
     "pending",

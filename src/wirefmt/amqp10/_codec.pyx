@@ -16,9 +16,8 @@ from libc.string cimport memchr, memcmp, memcpy, memset, strcmp, strlen
 
 from wirefmt._core cimport (
     BatchEncoder, Col, DEFAULT_FRAME_SIZE, DETAIL_FIELD, DetailField, DetailForm, DetailLine, Factory, FrameBatch,
-    FrameDecoder, HEX_OCTETS, HEX_ROOM, HIDDEN_OCTETS, INPUT_HEAD, Input, KEEP_FROM, KIND_BOOL,
-    KIND_OCTETS, LINE_MAX, LINE_VALUE, MORE, MessageContext, MessageOps, MessageTable, NO, NO_MESSAGE, NO_TEXT, Outbox,
-    Problem, Protocol, ProtocolTables, PyDescr_NewGetSet, PyDescr_NewMember, PyGetSetDef, PyMemberDef,
+    FrameDecoder, HEX_OCTETS, HEX_ROOM, HIDDEN_OCTETS, INPUT_HEAD, Input, KEEP_FROM, LINE_MAX,
+    LINE_VALUE, MORE, MessageContext, MessageOps, MessageTable, NO, NO_MESSAGE, NO_TEXT, Outbox, Problem, Protocol, ProtocolTables, PyDescr_NewGetSet, PyDescr_NewMember, PyGetSetDef, PyMemberDef,
     PyVectorcall_NARGS, READONLY, REFUSED_FAULT, REFUSED_MEMORY, REFUSED_NULL, ROW_MALFORMED, ROW_OK, ROW_PARTIAL,
     SECRET_SHOWN, SECRET_SHOWN_OCTETS, SECRET_SHOWN_TEXT, SHARED_OCTETS, SHARED_TEXT, STRICT_MODE, SharedSlot,
     SourceCol, T_ATTEMPTS, T_CHANNEL, T_CLIENT_ID, T_CODE, T_CONTENT_TYPE, T_CORRELATION_ID, T_DESTINATION, T_HEADERS,
@@ -55,6 +54,8 @@ include "types.pxi"
 include "write.pxi"
 # octets -> Amqp10FrameView, Amqp10MessageView, nogil
 include "parse.pxi"
+# ... of a delivery in its usual form, in one pass
+include "usual.pxi"
 # assembles transfers to deliveries, nogil
 include "pending.pxi"
 # scalars as Python objects
@@ -71,6 +72,8 @@ include "messages.pxi"
 include "stream.pxi"
 # AMQP 1.0 values as text
 include "text.pxi"
+# values -> columns
+include "cells.pxi"
 # Amqp10FrameView, Amqp10MessageView -> columns
 include "batch.pxi"
 # columns -> octets: encode_batch

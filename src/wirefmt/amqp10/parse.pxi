@@ -291,8 +291,10 @@ cdef inline const uint8_t* amqp10_take_field(Amqp10Reader* x, const Amqp10FieldR
 
 
 cdef inline bint amqp10_is_type(const Amqp10FieldRow* row, int type) noexcept nogil:
-    """Does a field's row name this type? If not, amqp10_fits decides."""
-    return type == row.type or (type == AMQP10_STRING and row.requires & AMQP10_PROVIDES_MESSAGE_ID)
+    """Does a field's row name this type, or is it the usual one? If not, amqp10_fits decides."""
+    if row.type != AMQP10_ANY:
+        return type == row.type
+    return type == AMQP10_STRING and row.requires & (AMQP10_PROVIDES_MESSAGE_ID | AMQP10_PROVIDES_ADDRESS) != 0
 
 
 cdef bint amqp10_fits(const Amqp10FieldRow* row, const uint8_t* at, int type) noexcept nogil:
@@ -491,6 +493,7 @@ cdef const uint8_t* amqp10_take_section(Amqp10Reader* x, int code, const uint8_t
     cdef Amqp10CompositeView again
     cdef Amqp10CompositeView* composite
     cdef Amqp10ValueView v
+    cdef uint64_t elements
     cdef bint first = out.at[code - AMQP10_SECTION_FIRST] == NULL
     cdef int type = amqp10_constructors[at[0]].type if at[0] else AMQP10_DESCRIBED
     x.field = row.field
@@ -507,8 +510,10 @@ cdef const uint8_t* amqp10_take_section(Amqp10Reader* x, int code, const uint8_t
         composite.shape = row.shape
         return amqp10_take_list(x, at, end, 1, composite)
     if row.type == AMQP10_MAP:
-        at = amqp10_plain_entries(x, code, value, end)
-        if at != NULL:
+        elements = x.elements
+        at = amqp10_plain_entries(code, value, end, &elements)
+        if at != NULL and (x.o.common.max_elements == 0 or elements <= x.o.common.max_elements):
+            x.elements = elements
             if first:
                 out.plain |= <uint8_t>(1 << (code - AMQP10_SECTION_FIRST))
             return at
@@ -528,9 +533,9 @@ cdef const uint8_t* amqp10_take_section(Amqp10Reader* x, int code, const uint8_t
     return at
 
 
-cdef const uint8_t* amqp10_plain_entries(Amqp10Reader* x, int code, const uint8_t* at, const uint8_t* end) noexcept nogil:
+cdef const uint8_t* amqp10_plain_entries(int code, const uint8_t* at, const uint8_t* end, uint64_t* elements) noexcept nogil:
     """Accept the map of a section that cannot violate a rule: few keys, all of different hashes, and plain values. Returns where
-    the next value begins; NULL: amqp10_check and amqp10_check_entries must decide."""
+    the next value begins, and counts the elements; NULL: amqp10_check and amqp10_check_entries must decide."""
     cdef const Amqp10ConstructorRow* row = &amqp10_constructors[at[0]]
     cdef const uint8_t* key
     cdef uint64_t[AMQP10_FEW_KEYS] hashes
@@ -544,8 +549,6 @@ cdef const uint8_t* amqp10_plain_entries(Amqp10Reader* x, int code, const uint8_
     size = at[0] if head == 1 else load_u32(at)
     count = at[head] if head == 1 else load_u32(at + head)
     if size < head or <size_t>(end - at) - head < size or count & 1 or count > 2 * AMQP10_FEW_KEYS:
-        return NULL
-    if x.o.common.max_elements and x.elements + count > x.o.common.max_elements:
         return NULL
     end = at + head + size
     at += 2 * head
@@ -567,7 +570,7 @@ cdef const uint8_t* amqp10_plain_entries(Amqp10Reader* x, int code, const uint8_
             return NULL
     if at != end:
         return NULL
-    x.elements += count
+    elements[0] += count
     return at
 
 

@@ -64,21 +64,30 @@ cdef inline const uint8_t* amqp10_plain(const uint8_t* at, const uint8_t* end) n
     cdef const Amqp10ConstructorRow* row
     cdef size_t size
     cdef uint8_t code
-    if at >= end:
-        return NULL
+    if end - at < 2:                        # the last octet is a constructor: it is enough for few values
+        return at + 1 if at < end and AMQP10_CODE_NULL <= at[0] <= AMQP10_CODE_ULONG0 else NULL
     code = at[0]
     row = &amqp10_constructors[code]
-    at += 1
-    if <size_t>(end - at) < row.width:
-        return NULL
-    if row.category == AMQP10_CATEGORY_FIXED:
-        if code == AMQP10_CODE_BOOLEAN or code == AMQP10_CODE_CHAR or code == AMQP10_CODE_LIST0:
+    # Where the value ends depends on branches, which are predicted, rather than on what the row says.
+    if code < AMQP10_CODE_VBIN8:
+        if row.category != AMQP10_CATEGORY_FIXED or \
+                code == AMQP10_CODE_BOOLEAN or code == AMQP10_CODE_CHAR or code == AMQP10_CODE_LIST0:
             return NULL
-        return at + row.width
+        if code < AMQP10_CODE_UBYTE:
+            return at + 1
+        if code < AMQP10_CODE_USHORT:
+            return at + 2
+        return at + 1 + row.width if end - at > row.width else NULL
     if row.category != AMQP10_CATEGORY_VARIABLE:
         return NULL
-    size = at[0] if row.width == 1 else load_u32(at)
-    at += row.width
+    if code < AMQP10_CODE_VBIN32:
+        size = at[1]
+        at += 2
+    else:
+        if end - at < 5:
+            return NULL
+        size = load_u32(at + 1)
+        at += 5
     if <size_t>(end - at) < size or (row.type != AMQP10_BINARY and not is_ascii(at, size)):
         return NULL
     return at + size

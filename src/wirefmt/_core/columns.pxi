@@ -236,6 +236,15 @@ cdef void put_octets_checked(Col* c, int64_t row, const uint8_t* p, int64_t n) n
     c.offsets[row + 1] = <int32_t>c.used
 
 
+cdef MapWriter add_entry_checked(MapWriter w, const uint8_t* k, int64_t kn, const uint8_t* v, int64_t vn) noexcept nogil:
+    """add_entry without room, or in columns with nulls. The writer is passed and returned as a value: its address would keep the
+    compiler from holding its members in registers."""
+    end_map(&w)
+    put_map(w.map, w.row, k, kn, v, vn)
+    begin_map(&w, w.map, w.row, w.ahead + AHEAD_OCTETS if w.ahead != NULL else NULL)
+    return w
+
+
 cdef bint reserve(Col* c, int64_t rows, int64_t octets) noexcept nogil:
     """Make room for `rows` rows and `octets` octets at once. Pages that are not written cost nothing."""
     if not c.on:

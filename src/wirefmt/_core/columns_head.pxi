@@ -12,8 +12,17 @@ cdef extern from *:
         else if (n >= 4) { memcpy(to, from, 4); memcpy(to + n - 4, from + n - 4, 4); }
         else if (n) { to[0] = from[0]; to[n >> 1] = from[n >> 1]; to[n - 1] = from[n - 1]; }
     }
+    /* The same where up to 16 octets after the end may be read and written */
+    static inline void wirefmt_copy_ahead(unsigned char *to, const unsigned char *from, size_t n) {
+        memcpy(to, from, 16);
+        if (n > 16) {
+            if (n > 48) memcpy(to + 16, from + 16, n - 16);
+            else { memcpy(to + 16, from + 16, 16); if (n > 32) memcpy(to + 32, from + 32, 16); }
+        }
+    }
     """
     void copy_octets "wirefmt_copy"(uint8_t* to, const uint8_t* at, size_t n) noexcept nogil
+    void copy_ahead "wirefmt_copy_ahead"(uint8_t* to, const uint8_t* at, size_t n) noexcept nogil
 
 
 cdef enum ColumnKind:
@@ -27,6 +36,7 @@ cdef enum:
     FIRST_ROOM = 1024           # rows
     FIRST_OCTETS = 16384
     SHORT_OCTETS = 32           # copy_octets copies them without a call
+    AHEAD_OCTETS = 16           # copy_ahead reads and writes so many after the end
     OFFSET_MAX = 0x7FFFFFFF     # 32-bit offsets: octets (or children) of one column of a batch
     ELEMENT_OCTETS = 8          # counted for an element of a list besides its octets, because an empty one takes memory, too
 
@@ -124,7 +134,7 @@ cdef inline void put_octets(Col* c, int64_t row, const uint8_t* p, int64_t n) no
     """A string (the caller has checked that it is UTF-8) or a binary. Whatever needs a call is done by put_octets_checked, so a
     short one needs none."""
     cdef int64_t used = c.used
-    if n > SHORT_OCTETS or n > c.size - used or row != c.rows or row >= c.room:
+    if <size_t>n > <size_t>SHORT_OCTETS or n > c.size - used or row != c.rows or row >= c.room:
         if c.on:                            # otherwise it has no room
             put_octets_checked(c, row, p, n)
         return
@@ -323,6 +333,97 @@ cdef inline void put_secret_entry(Col* c, int64_t row, const uint8_t* k, int64_t
         put_map(c, row, k, kn, v, vn)
     else:
         put_map(c, row, k, kn, SECRET_SHOWN_TEXT.at, SECRET_SHOWN_TEXT.size)
+
+
+# The entries of one map in a row: begin_map finds out once how much room there is, add_entry copies, and end_map sets what the
+# columns count. Between them nothing else is put to the map. An entry without room, or in a column with nulls, is put by put_map,
+# so the columns are the same. Without end_map, the entries since begin_map (or since the last put_map) are not part of the map.
+cdef struct MapWriter:
+    Col* map
+    int64_t row
+    int64_t first, at, most     # rows of entries: the first one, the next one, and where the room ends
+    int64_t spare               # octets for which both keys and values have room
+    int64_t octets              # `spare` at the beginning
+    uint8_t* keys               # data and offsets of the children
+    uint8_t* values
+    int32_t* key_offsets
+    int32_t* value_offsets
+    int64_t key_end, value_end  # octets of the children
+    const uint8_t* ahead        # octets before it may be read by copy_ahead: AHEAD_OCTETS before the end of memory
+    bint exposed
+
+
+cdef inline bint begin_map(MapWriter* w, Col* c, int64_t row, const uint8_t* end) noexcept nogil:
+    """Begin to write entries of the row's map. `end` of the readable memory from which add_entry copies; NULL: not known. False:
+    the column is off, and nothing need be added. A map without entries stays null; open_list before makes it empty."""
+    cdef Col* entries = c.children
+    cdef Col* keys = entries.children
+    cdef Col* values = keys + 1
+    w.map = c
+    w.row = row
+    w.exposed = c.tally.exposed
+    w.ahead = end - AHEAD_OCTETS if end != NULL else NULL
+    w.first = w.at = w.most = entries.rows
+    w.octets = w.spare = 0
+    if (c.on and c.rows <= row + 1 and w.at == (c.offsets[c.rows] if c.room else 0) and w.at == keys.rows and w.at == values.rows
+            and entries.validity == NULL and keys.validity == NULL and values.validity == NULL):
+        w.most = min(entries.room, keys.room, values.room)
+        w.octets = w.spare = min(keys.size - keys.used, values.size - values.used) - AHEAD_OCTETS
+        w.keys = keys.data
+        w.values = values.data
+        w.key_offsets = keys.offsets + 1
+        w.value_offsets = values.offsets + 1
+        w.key_end = keys.used
+        w.value_end = values.used
+    return c.on
+
+
+cdef MapWriter add_entry_checked(MapWriter w, const uint8_t* k, int64_t kn, const uint8_t* v, int64_t vn) noexcept nogil
+cdef inline void add_copied(MapWriter* w, const uint8_t* k, int64_t kn, const uint8_t* v, int64_t vn, bint near) noexcept nogil:
+    """`near`: both texts are before the `end` of begin_map, in its memory."""
+    if not w.exposed and is_secret_name(k, <size_t>kn):
+        v = SECRET_SHOWN_TEXT.at
+        vn = SECRET_SHOWN_TEXT.size
+        near = False
+    if w.at >= w.most or kn + vn > w.spare:
+        w[0] = add_entry_checked(w[0], k, kn, v, vn)
+        return
+    w.spare -= kn + vn
+    if near and k + kn <= w.ahead and v + vn <= w.ahead:
+        copy_ahead(w.keys + w.key_end, k, <size_t>kn)
+        copy_ahead(w.values + w.value_end, v, <size_t>vn)
+    else:
+        copy_octets(w.keys + w.key_end, k, <size_t>kn)
+        copy_octets(w.values + w.value_end, v, <size_t>vn)
+    w.key_end += kn
+    w.value_end += vn
+    w.key_offsets[w.at] = <int32_t>w.key_end
+    w.value_offsets[w.at] = <int32_t>w.value_end
+    w.at += 1
+
+
+cdef inline void add_entry(MapWriter* w, const uint8_t* k, int64_t kn, const uint8_t* v, int64_t vn) noexcept nogil:
+    """put_map of an entry whose texts are in the memory of begin_map."""
+    add_copied(w, k, kn, v, vn, True)
+
+
+cdef inline void add_entry_of(MapWriter* w, const uint8_t* k, int64_t kn, const uint8_t* v, int64_t vn) noexcept nogil:
+    """put_map of an entry whose texts are anywhere."""
+    add_copied(w, k, kn, v, vn, False)
+
+
+cdef inline void end_map(MapWriter* w) noexcept nogil:
+    """The entries that were added become part of the map."""
+    cdef Col* entries = w.map.children
+    cdef Col* keys = entries.children
+    cdef Col* values = keys + 1
+    if w.at == w.first or (w.map.rows != w.row + 1 and open_list(w.map, w.row) < 0):
+        return
+    entries.rows = keys.rows = values.rows = w.at
+    keys.used = w.key_end
+    values.used = w.value_end
+    w.map.tally.octets += w.octets - w.spare
+    close_list(w.map, w.at)
 
 
 cdef inline void put_secret(Col* c, int64_t row, const Span* value) noexcept nogil:

@@ -222,16 +222,19 @@ cdef bint holds_secret_property(const Span* area) noexcept nogil:
 
 cdef void put_will_properties(Col* m, int64_t row, const Span* area) noexcept nogil:
     """Will properties as text by name; User Properties among them under their own names. The delay has a column as well."""
-    cdef Col* map = m + M_WILL_PROPERTIES
+    cdef MapWriter map
     cdef const uint8_t* p = area.at
     cdef const uint8_t* end = p + area.size
     cdef MqttProperty v
     cdef uint8_t[HEX_ROOM] room
+    begin_map(&map, m + M_WILL_PROPERTIES, row, end)
     while p < end:
         p = mqtt_next_property(p, &v)
-        if v.identifier != MQTT_PROPERTY_USER_PROPERTY:
-            v.name.at = MQTT_PROPERTY_TEXT[v.identifier].at
-            v.name.size = <uint32_t>MQTT_PROPERTY_TEXT[v.identifier].size
+        if v.identifier == MQTT_PROPERTY_USER_PROPERTY:
+            add_entry(&map, v.name.at, v.name.size, v.value.at, v.value.size)
+            continue
+        v.name.at = MQTT_PROPERTY_TEXT[v.identifier].at
+        v.name.size = <uint32_t>MQTT_PROPERTY_TEXT[v.identifier].size
         if v.value.at == NULL:
             v.value.size = <uint32_t>snprintf(<char*>room, sizeof(room), "%u", v.number)
             v.value.at = room
@@ -239,7 +242,8 @@ cdef void put_will_properties(Col* m, int64_t row, const Span* area) noexcept no
                 put_i64(m + M_WILL_DELAY_INTERVAL, row, v.number)
         elif mqtt_properties[v.identifier].type == MQTT_BINARY:
             text_or_hex(&v.value, room, &v.value)
-        put_map(map, row, v.name.at, v.name.size, v.value.at, v.value.size)
+        add_entry_of(&map, v.name.at, v.name.size, v.value.at, v.value.size)
+    end_map(&map)
 
 
 # ------------------------------------------------------------------------------------------------ the mqtt struct

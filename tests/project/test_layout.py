@@ -25,6 +25,7 @@ SOME_CODECS = {
     "tags",
     "cells",
     "channels",
+    "links",
     "encode_batch",
     "pending",
     "content",

@@ -131,7 +131,7 @@ cdef class BatchColumns(FrameBatch):
     cdef inline void put_section(self, int64_t row, int column, const Amqp10MessageView* m, int code) noexcept nogil:
         if m.at[code - AMQP10_SECTION_FIRST] != NULL:
             amqp10_put_entries(self.cols + column, row, m.at[code - AMQP10_SECTION_FIRST],
-                               m.plain >> (code - AMQP10_SECTION_FIRST) & 1)
+                               m.plain >> (code - AMQP10_SECTION_FIRST) & 1, m.octets + m.size)
 
     cdef void put_body(self, int64_t row, const Amqp10MessageView* m) noexcept nogil:
         """Put a body that is not one data section: several joined, other sections as text, with a line for each sequence."""
@@ -203,7 +203,7 @@ cdef class BatchColumns(FrameBatch):
             self.put_field(row, AMQP10_TRANSFER, u.field[i], u.at[i], True)
         for i in range(AMQP10_USUAL_MAPS):
             if u.map[i] != NULL:
-                amqp10_put_entries(c + AMQP10_USUAL_COLUMN[i], row, u.map[i], True)
+                amqp10_put_entries(c + AMQP10_USUAL_COLUMN[i], row, u.map[i], True, u.end)
         put_text(c + A10B_BODY_TYPE, row, &AMQP10_BODY_TEXT[0])
         put_i32(c + A10B_BODY_SECTIONS, row, 1)
         if self.payload:

@@ -101,9 +101,10 @@ cdef void amqp10_put_entry(Col* map, int64_t row, const Amqp10ValueView* key, co
     free_octets(&o)
 
 
-cdef void amqp10_put_entries(Col* map, int64_t row, const uint8_t* at, bint plain) noexcept nogil:
+cdef void amqp10_put_entries(Col* map, int64_t row, const uint8_t* at, bint plain, const uint8_t* end) noexcept nogil:
     """The (checked) map at `at` as the row's map, in order; an empty one is an empty map, not null. plain: all its texts are
-    ASCII."""
+    ASCII. `end` of the readable memory; NULL: not known."""
+    cdef MapWriter w
     cdef Amqp10ValueView v, key
     cdef Span name, text
     cdef uint8_t[AMQP10_SHORT_ROOM] short
@@ -114,29 +115,35 @@ cdef void amqp10_put_entries(Col* map, int64_t row, const uint8_t* at, bint plai
     if not map.on:
         return
     amqp10_read(at, &v)
-    entries = open_list(map, row)
-    if entries >= 0:
-        close_list(map, entries)
     at = v.body
     left_ = v.count >> 1
+    if left_ == 0:
+        entries = open_list(map, row)
+        if entries >= 0:
+            close_list(map, entries)
+        return
+    begin_map(&w, map, row, end)
     while left_:
         left_ -= 1
         if amqp10_ascii_at(at, plain, &name):
             value = name.at + name.size
             if amqp10_ascii_at(value, plain, &text):
-                put_map(map, row, name.at, name.size, text.at, text.size)
+                add_entry(&w, name.at, name.size, text.at, text.size)
                 at = text.at + text.size
                 continue
             amqp10_read(value, &v)
             n = amqp10_short_text(&v, short)
             if n:
-                put_map(map, row, name.at, name.size, short, n)
+                add_entry_of(&w, name.at, name.size, short, n)
                 at = v.end
                 continue
+        end_map(&w)
         amqp10_read(at, &key)
         amqp10_read(key.end, &v)
         amqp10_put_entry(map, row, &key, &v)
+        begin_map(&w, map, row, end)
         at = v.end
+    end_map(&w)
 
 
 # ------------------------------------------------------------------------------------------------ any
@@ -191,4 +198,4 @@ cdef inline void amqp10_put_as(Col* c, int64_t row, int form, const uint8_t* at,
     elif form == AMQP10_FORM_LIST:
         amqp10_put_symbols_at(c, row, at)
     elif form == AMQP10_FORM_MAP and read.type == AMQP10_MAP:
-        amqp10_put_entries(c, row, at, False)
+        amqp10_put_entries(c, row, at, False, NULL)

@@ -534,14 +534,13 @@ cdef const uint8_t* amqp10_take_section(Amqp10Reader* x, int code, const uint8_t
 
 
 cdef const uint8_t* amqp10_plain_entries(int code, const uint8_t* at, const uint8_t* end, uint64_t* elements) noexcept nogil:
-    """Accept the map of a section that cannot violate a rule: few keys, all of different hashes, and plain values. Returns where
-    the next value begins, and counts the elements; NULL: amqp10_check and amqp10_check_entries must decide."""
-    cdef const Amqp10ConstructorRow* row = &amqp10_constructors[at[0]]
+    """Accept the map of a section that cannot violate a rule: few keys, all different, and plain values. Returns where the next
+    value begins, and counts the elements; NULL: amqp10_check and amqp10_check_entries must decide."""
+    cdef const uint8_t* keys[AMQP10_FEW_KEYS]
     cdef const uint8_t* key
-    cdef uint64_t[AMQP10_FEW_KEYS] hashes
-    cdef uint64_t hash, seen = 0            # bit n: a key has a hash with n in its low bits
-    cdef size_t head = row.width
-    cdef uint32_t size, count, i, k
+    cdef uint64_t mark, seen = 0
+    cdef size_t head = 1 if at[0] == AMQP10_CODE_MAP8 else 4
+    cdef uint32_t size, count, i
     cdef int type = AMQP10_STRING if code == AMQP10_SECTION_APPLICATION_PROPERTIES else AMQP10_SYMBOL
     at += 1
     if <size_t>(end - at) < 2 * head:
@@ -557,14 +556,13 @@ cdef const uint8_t* amqp10_plain_entries(int code, const uint8_t* at, const uint
         at = amqp10_plain(key, end)
         if at == NULL or amqp10_constructors[key[0]].type != type:
             return NULL
-        head = 2 if amqp10_constructors[key[0]].width == 1 else 5
-        hash = hash_octets(<uint64_t>(at - key) - head, key + head, <size_t>(at - key) - head)
-        if seen >> (hash & 63) & 1:
-            for k in range(i):
-                if hashes[k] == hash:
-                    return NULL
-        seen |= <uint64_t>1 << (hash & 63)
-        hashes[i] = hash
+        # keys of one size that end alike are compared; most have a bit of their own
+        size = <uint32_t>(at - key) - (2 if key[0] < AMQP10_CODE_VBIN32 else 5)
+        mark = <uint64_t>1 << ((size + 8 * <uint32_t>at[-1]) & 63) if size else 1
+        if seen & mark and amqp10_is_among(keys, i, at - size, size):
+            return NULL
+        seen |= mark
+        keys[i] = key
         at = amqp10_plain(at, end)
         if at == NULL:
             return NULL
@@ -572,6 +570,17 @@ cdef const uint8_t* amqp10_plain_entries(int code, const uint8_t* at, const uint
         return NULL
     elements[0] += count
     return at
+
+
+cdef bint amqp10_is_among(const uint8_t** keys, uint32_t count, const uint8_t* text, uint32_t size) noexcept nogil:
+    """Is one of the (checked) keys, all strings or symbols, this text?"""
+    cdef Amqp10ValueView v
+    cdef uint32_t i
+    for i in range(count):
+        amqp10_read(keys[i], &v)
+        if v.size == size and memcmp(v.body, text, size) == 0:
+            return True
+    return False
 
 
 cdef bint amqp10_check_entries(Amqp10Reader* x, int code, const uint8_t* at) noexcept nogil:

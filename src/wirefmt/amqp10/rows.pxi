@@ -158,7 +158,7 @@ cdef void amqp10_put_error(Col* fields, int64_t row, const uint8_t* at) noexcept
     if amqp10_field(&e, AMQP10_ERROR_DESCRIPTION, &v):
         amqp10_put_text(fields + A10_ERROR_DESCRIPTION, row, &v)
     if amqp10_field(&e, AMQP10_ERROR_INFO, &v) and v.type == AMQP10_MAP:
-        amqp10_put_entries(fields + A10_ERROR_INFO, row, v.constructor, False)
+        amqp10_put_entries(fields + A10_ERROR_INFO, row, v.constructor, False, NULL)
 
 
 cdef void amqp10_put_state(Col* fields, int64_t row, const uint8_t* at) noexcept nogil:
@@ -251,26 +251,25 @@ cdef void amqp10_put_usual(MessageTable t, int64_t row, const Amqp10Usual* u, in
         k = u.field[i]
         at = u.at[i]
         place = &AMQP10_PLACES[k]
-        if place.common_form:
-            amqp10_put_as(c + place.common, row, place.common_form, at, True)
         if apart:
             amqp10_put_as(fields + place.field, row, place.form, at, True)
-        if k == amqp10_shapes[<int>AMQP10_HEADER].first + AMQP10_HEADER_DELIVERY_COUNT:
+        if place.common_form:
+            amqp10_put_as(c + place.common, row, place.common_form, at, True)
+        elif k == amqp10_shapes[<int>AMQP10_HEADER].first + AMQP10_HEADER_DELIVERY_COUNT:
             amqp10_put_attempts(t, row, amqp10_fixed_at(&amqp10_constructors[at[0]], at))
         elif k == amqp10_shapes[<int>AMQP10_PROPERTIES].first + AMQP10_PROPERTIES_TO and not addressed:
             amqp10_put_text_at(c + T_DESTINATION, row, at, True)
-    if u.map[AMQP10_SECTION_APPLICATION_PROPERTIES - AMQP10_SECTION_DELIVERY_ANNOTATIONS] != NULL:
-        amqp10_put_entries(c + T_HEADERS, row, u.map[AMQP10_SECTION_APPLICATION_PROPERTIES - AMQP10_SECTION_DELIVERY_ANNOTATIONS],
-                           True)
+    if u.map[3] != NULL:
+        amqp10_put_entries(c + T_HEADERS, row, u.map[3], True, u.end)
     t.put_payload(row, u.payload.at, u.payload.size)
     if not apart:
         return
     put_struct(c + T_AMQP10, row)
     put_i32(fields + A10_TRANSFERS, row, 1)
     if u.map[0] != NULL:
-        amqp10_put_entries(fields + A10_DELIVERY_ANNOTATIONS, row, u.map[0], True)
+        amqp10_put_entries(fields + A10_DELIVERY_ANNOTATIONS, row, u.map[0], True, u.end)
     if u.map[1] != NULL:
-        amqp10_put_entries(fields + A10_MESSAGE_ANNOTATIONS, row, u.map[1], True)
+        amqp10_put_entries(fields + A10_MESSAGE_ANNOTATIONS, row, u.map[1], True, u.end)
     put_text(fields + A10_BODY, row, &AMQP10_BODY_TEXT[0])
     put_i32(fields + A10_BODY_SECTIONS, row, 1)
 
@@ -300,7 +299,8 @@ cdef void amqp10_put_sections(MessageTable t, int64_t row, const Amqp10MessageVi
 
 cdef inline void amqp10_put_map_section(Col* map, int64_t row, const Amqp10MessageView* m, int code) noexcept nogil:
     if m.at[code - AMQP10_SECTION_FIRST] != NULL:
-        amqp10_put_entries(map, row, m.at[code - AMQP10_SECTION_FIRST], m.plain >> (code - AMQP10_SECTION_FIRST) & 1)
+        amqp10_put_entries(map, row, m.at[code - AMQP10_SECTION_FIRST], m.plain >> (code - AMQP10_SECTION_FIRST) & 1,
+                           m.octets + m.size)
 
 
 cdef void amqp10_put_payload(MessageTable t, int64_t row, const Amqp10MessageView* m) noexcept nogil:

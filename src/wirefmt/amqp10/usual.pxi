@@ -6,13 +6,14 @@
 
 cdef enum:
     AMQP10_USUAL_FIELDS = 29        # of transfer, header and properties
-    AMQP10_USUAL_MAPS = 4           # by section: two of annotations, none, application properties
+    AMQP10_USUAL_MAPS = 4           # two of annotations, none, application properties
     AMQP10_USUAL_LEAST = 16         # octets: no such frame is smaller
 
 
 cdef struct Amqp10Usual:            # spans of the octets
     uint16_t channel
     uint32_t handle
+    const uint8_t* end              # of the frame
     int count                       # of fields that are not null
     uint8_t field[AMQP10_USUAL_FIELDS]      # rows of amqp10_fields
     const uint8_t* at[AMQP10_USUAL_FIELDS]
@@ -35,7 +36,7 @@ cdef size_t amqp10_read_usual(const uint8_t* p, size_t n, const CommonOptions* o
     size = load_u32(p)
     if size > n or size < AMQP10_USUAL_LEAST or (o.max_frame_size and size > o.max_frame_size):
         return 0
-    end = p + size
+    out.end = end = p + size
     out.count = 0
     at = amqp10_read_usual_fields(at, end, AMQP10_TRANSFER, none, out, &elements)
     if at == NULL or elements > most or out.count < 2 or \
@@ -82,7 +83,7 @@ cdef inline bint amqp10_read_usual_data(const uint8_t* at, Span* out) noexcept n
     return True
 
 
-cdef const uint8_t* amqp10_read_usual_fields(const uint8_t* at, const uint8_t* end, int shape, uint32_t none, Amqp10Usual* out,
+cdef inline const uint8_t* amqp10_read_usual_fields(const uint8_t* at, const uint8_t* end, int shape, uint32_t none, Amqp10Usual* out,
                                              uint64_t* elements) noexcept nogil:
     """The list of a composite's fields. `none`: bits of those that must be false or zero. Returns what follows it; NULL:
     amqp10_parse must decide."""

@@ -534,14 +534,14 @@ cdef const uint8_t* amqp10_take_section(Amqp10Reader* x, int code, const uint8_t
 
 
 cdef const uint8_t* amqp10_plain_entries(int code, const uint8_t* at, const uint8_t* end, uint64_t* elements) noexcept nogil:
-    """Accept the map of a section that cannot violate a rule: few keys, all different, and plain values. Returns where the next
-    value begins, and counts the elements; NULL: amqp10_check and amqp10_check_entries must decide."""
+    """Accept the map of a section that cannot violate a rule: few short keys, all different, and plain values. Returns where
+    the next value begins, and counts the elements; NULL: amqp10_check and amqp10_check_entries must decide."""
     cdef const uint8_t* keys[AMQP10_FEW_KEYS]
     cdef const uint8_t* key
     cdef uint64_t mark, seen = 0
     cdef size_t head = 1 if at[0] == AMQP10_CODE_MAP8 else 4
     cdef uint32_t size, count, i
-    cdef int type = AMQP10_STRING if code == AMQP10_SECTION_APPLICATION_PROPERTIES else AMQP10_SYMBOL
+    cdef int named = AMQP10_CODE_STR8 if code == AMQP10_SECTION_APPLICATION_PROPERTIES else AMQP10_CODE_SYM8
     at += 1
     if <size_t>(end - at) < 2 * head:
         return NULL
@@ -553,13 +553,14 @@ cdef const uint8_t* amqp10_plain_entries(int code, const uint8_t* at, const uint
     at += 2 * head
     for i in range(count >> 1):
         key = at
-        at = amqp10_plain(key, end)
-        if at == NULL or amqp10_constructors[key[0]].type != type:
+        if end - key < 2 or key[0] != named:
             return NULL
-        # keys of one size that end alike are compared; most have a bit of their own
-        size = <uint32_t>(at - key) - (2 if key[0] < AMQP10_CODE_VBIN32 else 5)
-        mark = <uint64_t>1 << ((size + 8 * <uint32_t>at[-1]) & 63) if size else 1
-        if seen & mark and amqp10_is_among(keys, i, at - size, size):
+        at = amqp10_plain_text(key, end)
+        if at == NULL:
+            return NULL
+        # most keys have a bit of their own; keys of one size that end alike are compared
+        mark = <uint64_t>1 << ((key[1] + 8 * <uint32_t>at[-1]) & 63)
+        if seen & mark and amqp10_is_among(keys, i, key):
             return NULL
         seen |= mark
         keys[i] = key
@@ -572,13 +573,11 @@ cdef const uint8_t* amqp10_plain_entries(int code, const uint8_t* at, const uint
     return at
 
 
-cdef bint amqp10_is_among(const uint8_t** keys, uint32_t count, const uint8_t* text, uint32_t size) noexcept nogil:
-    """Is one of the (checked) keys, all strings or symbols, this text?"""
-    cdef Amqp10ValueView v
+cdef bint amqp10_is_among(const uint8_t** keys, uint32_t count, const uint8_t* key) noexcept nogil:
+    """Is one of the keys, all with one octet of size, this one?"""
     cdef uint32_t i
     for i in range(count):
-        amqp10_read(keys[i], &v)
-        if v.size == size and memcmp(v.body, text, size) == 0:
+        if keys[i][1] == key[1] and memcmp(keys[i] + 2, key + 2, key[1]) == 0:
             return True
     return False
 

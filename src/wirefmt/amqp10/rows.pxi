@@ -6,6 +6,10 @@
 from wirefmt.amqp10.columns import FIELDS as AMQP10_STRUCT_FIELDS, OPERATIONS as AMQP10_OPERATION_ROWS
 
 
+cdef enum:
+    AMQP10_FIELD_COLUMNS = 10
+
+
 cdef struct Amqp10Place:
     uint8_t form, common_form       # an Amqp10Form of each
     int16_t field                   # of the struct
@@ -29,6 +33,7 @@ cdef Text AMQP10_PING_TEXT = pad_text(AMQP10_OPERATION_ROWS["empty"][0].encode()
 cdef Text[2] AMQP10_ROLE_TEXT       # 2.8.1: false, true
 cdef Text[AMQP10_SHAPES][2] AMQP10_OPERATION_TEXT       # by shape and direction
 cdef Amqp10Place[AMQP10_FIELD_ROWS] AMQP10_PLACES       # by row of amqp10_fields
+cdef int[AMQP10_FIELD_COLUMNS] AMQP10_FIELD_COLUMN      # of the table, to which fields are put
 
 
 cdef int fill_amqp10_rows() except -1:
@@ -37,6 +42,10 @@ cdef int fill_amqp10_rows() except -1:
     cdef dict common_forms = {column.name: AMQP10_FORMS.get(column.type, AMQP10_FORM_NONE) for column in SHARED_COLUMNS}
     cdef int i, k
     cdef Amqp10Place* place
+    for i, k in enumerate({T_AMQP10, T_REDELIVERED, T_ATTEMPTS, *AMQP10_COMMON.values()}):
+        if i >= AMQP10_FIELD_COLUMNS:
+            raise IndexError("AMQP10_FIELD_COLUMNS is too small")
+        AMQP10_FIELD_COLUMN[i] = k
     AMQP10_ROLE_TEXT[0] = pad_text(b"sender")
     AMQP10_ROLE_TEXT[1] = pad_text(b"receiver")
     fields["sasl_server_mechanisms"] = fields["mechanisms"]
@@ -238,31 +247,22 @@ cdef void amqp10_put_usual(MessageTable t, int64_t row, const Amqp10Usual* u, in
     """Fill AMQP's part of a row that begin_row began. addressed: its destination is known."""
     cdef Col* c = t.cols
     cdef Col* fields = c[<int>T_AMQP10].children
-    cdef bint apart = c[<int>T_AMQP10].on
-    cdef const Amqp10Place* place
-    cdef const uint8_t* at
-    cdef int i, k
+    cdef const uint8_t* to
     put_text(c + T_PROTOCOL, row, &AMQP10_PROTOCOL_TEXT)
     put_text(c + T_VERSION, row, &AMQP10_VERSION_TEXT)
     put_text(c + T_KIND, row, &AMQP10_KIND_TEXT[<int>AMQP10_TRANSFER])
     put_text(c + T_OPERATION, row, &AMQP10_OPERATION_TEXT[<int>AMQP10_TRANSFER][direction])
     put_i32(c + T_CHANNEL, row, u.channel)
-    for i in range(u.count):
-        k = u.field[i]
-        at = u.at[i]
-        place = &AMQP10_PLACES[k]
-        if apart:
-            amqp10_put_as(fields + place.field, row, place.form, at, True)
-        if place.common_form:
-            amqp10_put_as(c + place.common, row, place.common_form, at, True)
-        elif k == amqp10_shapes[<int>AMQP10_HEADER].first + AMQP10_HEADER_DELIVERY_COUNT:
-            amqp10_put_attempts(t, row, amqp10_fixed_at(&amqp10_constructors[at[0]], at))
-        elif k == amqp10_shapes[<int>AMQP10_PROPERTIES].first + AMQP10_PROPERTIES_TO and not addressed:
-            amqp10_put_text_at(c + T_DESTINATION, row, at, True)
+    if amqp10_shows_fields(c):
+        amqp10_put_usual_fields(t, row, u)
+    if not addressed and c[<int>T_DESTINATION].on:
+        to = amqp10_usual_field(u, AMQP10_PROPERTIES, AMQP10_PROPERTIES_TO)
+        if to != NULL:
+            amqp10_put_text_at(c + T_DESTINATION, row, to, True)
     if u.map[3] != NULL:
         amqp10_put_entries(c + T_HEADERS, row, u.map[3], True, u.end)
     t.put_payload(row, u.payload.at, u.payload.size)
-    if not apart:
+    if not c[<int>T_AMQP10].on:
         return
     put_struct(c + T_AMQP10, row)
     put_i32(fields + A10_TRANSFERS, row, 1)
@@ -272,6 +272,33 @@ cdef void amqp10_put_usual(MessageTable t, int64_t row, const Amqp10Usual* u, in
         amqp10_put_entries(fields + A10_MESSAGE_ANNOTATIONS, row, u.map[1], True, u.end)
     put_text(fields + A10_BODY, row, &AMQP10_BODY_TEXT[0])
     put_i32(fields + A10_BODY_SECTIONS, row, 1)
+
+
+cdef inline bint amqp10_shows_fields(const Col* cols) noexcept nogil:
+    """Is a column on that fields are put to?"""
+    cdef int i
+    for i in range(AMQP10_FIELD_COLUMNS):
+        if cols[AMQP10_FIELD_COLUMN[i]].on:
+            return True
+    return False
+
+
+cdef void amqp10_put_usual_fields(MessageTable t, int64_t row, const Amqp10Usual* u) noexcept nogil:
+    cdef Col* c = t.cols
+    cdef Col* fields = c[<int>T_AMQP10].children
+    cdef bint apart = c[<int>T_AMQP10].on
+    cdef const Amqp10Place* place
+    cdef const uint8_t* at
+    cdef int i
+    for i in range(u.count):
+        at = u.at[i]
+        place = &AMQP10_PLACES[u.field[i]]
+        if apart:
+            amqp10_put_as(fields + place.field, row, place.form, at, True)
+        if place.common_form:
+            amqp10_put_as(c + place.common, row, place.common_form, at, True)
+        elif u.field[i] == amqp10_shapes[<int>AMQP10_HEADER].first + AMQP10_HEADER_DELIVERY_COUNT:
+            amqp10_put_attempts(t, row, amqp10_fixed_at(&amqp10_constructors[at[0]], at))
 
 
 cdef inline void amqp10_put_attempts(MessageTable t, int64_t row, uint64_t failed) noexcept nogil:

@@ -70,6 +70,15 @@ cdef size_t amqp10_read_usual(const uint8_t* p, size_t n, const CommonOptions* o
     return size if amqp10_plain(at, end) == end and amqp10_read_usual_data(at, &out.payload) else 0
 
 
+cdef inline const uint8_t* amqp10_usual_field(const Amqp10Usual* u, int shape, int i) noexcept nogil:
+    """The value of a field; NULL: absent or null."""
+    cdef int k
+    for k in range(u.count):
+        if u.field[k] == amqp10_shapes[shape].first + i:
+            return u.at[k]
+    return NULL
+
+
 cdef inline bint amqp10_read_usual_data(const uint8_t* at, Span* out) noexcept nogil:
     """The octets of the plain value at `at`. False: it is no binary."""
     if at[0] == AMQP10_CODE_VBIN8:

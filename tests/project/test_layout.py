@@ -23,7 +23,9 @@ SHARED = {"wirefmt._core", "wirefmt.errors", "wirefmt.framing", "wirefmt.spec", 
 EVERY_CODEC = {"table", "columns", "parse", "objects", "rows", "batch", "detail", "probe"}
 SOME_CODECS = {
     "tags",
+    "cells",
     "channels",
+    "links",
     "encode_batch",
     "pending",
     "content",

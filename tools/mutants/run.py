@@ -40,6 +40,7 @@ BUILD = ROOT / "build" / "mutants"
 AMQP091_CONNECTION = (
     "connection/test_leaks*", "connection/test_amqp091_[c-lr-t]*", "connection/test_amqp091_publishing*",
 )  # fmt: skip
+AMQP10_CONNECTION = ("connection/test_leaks*", "connection/test_amqp10_[rs]*")
 #: Prefixes of rooms' names, and the tests about them. The first match counts; "": all other rooms.
 ROOMS = {
     "_core/connection": ("connection/test_tools*", "connection/test_leaks*", "connection/test_mqtt_s*"),
@@ -49,7 +50,8 @@ ROOMS = {
     "amqp091/connection": AMQP091_CONNECTION,
     "amqp091/channels": AMQP091_CONNECTION,
     "amqp091/tags": AMQP091_CONNECTION,
-    "amqp10/connection": ("connection/test_leaks*", "connection/test_amqp10_[rs]*"),
+    "amqp10/connection": AMQP10_CONNECTION,
+    "amqp10/links": AMQP10_CONNECTION,
     "mqtt": ("mqtt/*", "core/test_table*", "capture/test_sniffing*", "capture/test_resync*", "capture/test_parts*"),
     "amqp091": ("amqp091/*", "capture/test_amqp*", "capture/test_parts*"),
     "amqp10": ("amqp10/*", "capture/test_amqp*", "capture/test_resync*", "capture/test_parts*"),

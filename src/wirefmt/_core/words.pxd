@@ -86,20 +86,33 @@ cdef extern from *:
         if (n == 0) return 1;
         return wirefmt_marks(0x0101010101000000ULL | (uint64_t)p[0] << 16 | (uint64_t)p[n >> 1] << 8 | p[n - 1], wild) == 0;
     }
+    /* The same of octets above 127 only. For n >= 16 */
+    static inline int wirefmt_blocks_ascii(const unsigned char *p, size_t n) {
+    #if defined(__SSE2__)
+        __m128i all = _mm_loadu_si128((const __m128i *)(p + n - 16));
+        for (; n > 16; p += 16, n -= 16) all = _mm_or_si128(all, _mm_loadu_si128((const __m128i *)p));
+        return _mm_movemask_epi8(all) == 0;
+    #else
+        uint64_t w, all;
+        memcpy(&all, p + n - 8, 8);
+        for (; n > 8; p += 8, n -= 8) {
+            memcpy(&w, p, 8);
+            all |= w;
+        }
+        return (all & 0x8080808080808080ULL) == 0;
+    #endif
+    }
     """
     bint unmarked "wirefmt_unmarked"(const uint8_t* p, size_t n, bint wild) noexcept nogil
+    bint blocks_ascii "wirefmt_blocks_ascii"(const uint8_t* p, size_t n) noexcept nogil
 
 
 cdef inline bint is_ascii(const uint8_t* p, size_t n) noexcept nogil:
-    cdef uint64_t all
-    cdef size_t i = 0
-    if n < 8:
-        return not few_octets(p, n) & 0x8080808080808080ULL
-    all = word_at(p + n - 8)
-    while n - i > 8:
-        all |= word_at(p + i)
-        i += 8
-    return not all & 0x8080808080808080ULL
+    if n >= 16:
+        return blocks_ascii(p, n)
+    if n >= 8:
+        return not (word_at(p) | word_at(p + n - 8)) & 0x8080808080808080ULL
+    return not few_octets(p, n) & 0x8080808080808080ULL
 
 
 cdef inline bint same_octets(const uint8_t* p, const uint8_t* q, size_t n) noexcept nogil:

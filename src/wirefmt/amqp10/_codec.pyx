@@ -16,24 +16,24 @@ from libc.string cimport memchr, memcmp, memcpy, memset, strcmp, strlen
 
 from wirefmt._core cimport (
     BatchEncoder, Col, DEFAULT_FRAME_SIZE, DETAIL_FIELD, DetailField, DetailForm, DetailLine, Factory, FrameBatch,
-    FrameDecoder, HEX_OCTETS, HEX_ROOM, HIDDEN_OCTETS, INPUT_HEAD, Input, KEEP_FROM, KIND_BOOL,
-    KIND_OCTETS, LINE_MAX, LINE_VALUE, MORE, MessageContext, MessageOps, MessageTable, NO, NO_MESSAGE, NO_TEXT, Outbox,
-    Problem, Protocol, ProtocolTables, PyDescr_NewGetSet, PyDescr_NewMember, PyGetSetDef, PyMemberDef,
-    PyVectorcall_NARGS, READONLY, REFUSED_FAULT, REFUSED_MEMORY, REFUSED_NULL, ROW_MALFORMED, ROW_OK, ROW_PARTIAL,
-    SECRET_SHOWN, SECRET_SHOWN_OCTETS, SECRET_SHOWN_TEXT, SHARED_OCTETS, SHARED_TEXT, STRICT_MODE, SharedSlot,
-    SourceCol, T_ATTEMPTS, T_CHANNEL, T_CLIENT_ID, T_CODE, T_CONTENT_TYPE, T_CORRELATION_ID, T_DESTINATION, T_HEADERS,
-    T_KIND, T_MESSAGE_ID, T_OBJECT_EX, T_OPERATION, T_PROTOCOL, T_REDELIVERED, T_REPLY_TO, T_SEQUENCE, T_TTL_MS,
-    T_VERSION, Text, WIREFMT_SHARES_VALUES, WRITER_START, YES, ascii_octets, ascii_text, bare_object, borrowed_item,
-    close_list, construct_slowly, copy_octets, decimal_of, detail_form, encode_error, factory_of, fault_text,
-    fill_view, hex_text, hidden, input_head, is_held, is_secret_name, keep_text, keyed_place, length_of, line_ascii,
-    line_begin, line_binary, line_digits, line_field, line_flag, line_name, line_number, line_piece, line_signed,
-    line_space, line_string, line_text, line_words, message_notes, new_octets, note_text, octets_of, octets_shown,
-    open_list, pad_text, protocol_capsule, put_bool, put_i16, put_i32, put_i64, put_line, put_map, put_octets,
-    put_secret_entry, put_struct, put_text, raise_fault, read_message, refuse, refuse_range, refuse_size, refuse_text,
-    seal, secret_fields, set_factories, set_vectorcall, share, shared_slot, shared_text, shown_encoded, shown_entry,
-    shown_octets, source_bit, source_has, source_name, source_needed_number, source_needed_span, source_number,
-    source_octets, source_range, source_span, span_of, take_block, take_common_options, take_input, violation,
-    whole_number, wirefmt_set_attribute,
+    FrameDecoder, HEX_OCTETS, HEX_ROOM, HIDDEN_OCTETS, INPUT_HEAD, Input, KEEP_FROM, LINE_MAX, LINE_VALUE, MORE,
+    MapWriter, MessageContext, MessageOps, MessageTable, NO, NO_MESSAGE, NO_TEXT, Outbox, Problem, Protocol,
+    ProtocolTables, PyDescr_NewGetSet, PyDescr_NewMember, PyGetSetDef, PyMemberDef, PyVectorcall_NARGS, READONLY,
+    REFUSED_FAULT, REFUSED_MEMORY, REFUSED_NULL, ROW_MALFORMED, ROW_OK, ROW_PARTIAL, SECRET_SHOWN,
+    SECRET_SHOWN_OCTETS, SECRET_SHOWN_TEXT, SHARED_OCTETS, SHARED_TEXT, STRICT_MODE, SharedSlot, SourceCol,
+    T_ATTEMPTS, T_CHANNEL, T_CLIENT_ID, T_CODE, T_CONTENT_TYPE, T_CORRELATION_ID, T_DESTINATION, T_HEADERS, T_KIND,
+    T_MESSAGE_ID, T_OBJECT_EX, T_OPERATION, T_PROTOCOL, T_REDELIVERED, T_REPLY_TO, T_SEQUENCE, T_TTL_MS, T_VERSION,
+    Text, WIREFMT_SHARES_VALUES, WRITER_START, YES, add_entry, add_entry_of, ascii_octets, ascii_text, bare_object,
+    begin_map, borrowed_item, close_list, construct_slowly, copy_octets, decimal_of, detail_form, encode_error,
+    end_map, factory_of, fault_text, fill_view, hex_text, hidden, input_head, is_held, is_secret_name, keep_text,
+    keyed_place, length_of, line_ascii, line_begin, line_binary, line_digits, line_field, line_flag, line_name,
+    line_number, line_piece, line_signed, line_space, line_string, line_text, line_words, message_notes, new_octets,
+    note_text, octets_of, octets_shown, open_list, pad_text, protocol_capsule, put_bool, put_i16, put_i32, put_i64,
+    put_line, put_map, put_octets, put_secret_entry, put_struct, put_text, raise_fault, read_message, refuse,
+    refuse_range, refuse_size, refuse_text, seal, secret_fields, set_factories, set_vectorcall, share, shared_slot,
+    shared_text, shown_encoded, shown_entry, shown_octets, source_bit, source_has, source_name, source_needed_number,
+    source_needed_span, source_number, source_octets, source_range, source_span, span_of, take_block,
+    take_common_options, take_input, violation, whole_number, wirefmt_set_attribute,
 )
 from wirefmt._core.be cimport load_u16, load_u32, load_u64, store_u16, store_u32
 from wirefmt._core.cursor cimport Span, left
@@ -55,6 +55,8 @@ include "types.pxi"
 include "write.pxi"
 # octets -> Amqp10FrameView, Amqp10MessageView, nogil
 include "parse.pxi"
+# ... of a delivery in its usual form, in one pass
+include "usual.pxi"
 # assembles transfers to deliveries, nogil
 include "pending.pxi"
 # scalars as Python objects
@@ -71,6 +73,8 @@ include "messages.pxi"
 include "stream.pxi"
 # AMQP 1.0 values as text
 include "text.pxi"
+# values -> columns
+include "cells.pxi"
 # Amqp10FrameView, Amqp10MessageView -> columns
 include "batch.pxi"
 # columns -> octets: encode_batch
@@ -81,8 +85,10 @@ include "rows.pxi"
 include "detail.pxi"
 # what captures call
 include "probe.pxi"
-# what a connection does for every message
+# what a connection and its sessions do for every message
 include "connection.pxi"
+# ... and its links
+include "links.pxi"
 
 # only constructors make objects; classes and functions belong to the package, except these
 seal(globals(), "wirefmt.amqp10", (

@@ -12,8 +12,18 @@ cdef Text[3] AMQP10_BODY_TEXT                       # by code - AMQP10_SECTION_D
 cdef int[AMQP10_FIELDS_MAX] AMQP10_TRANSFER_COLUMN  # field of transfer -> its column; -1: an entry of `fields`
 
 
+cdef struct Amqp10Cell:             # where a field is put
+    uint8_t form                    # an Amqp10Form; AMQP10_FORM_NONE: an entry of `fields`
+    uint8_t column
+
+
+cdef Amqp10Cell[AMQP10_FIELD_ROWS] AMQP10_CELLS     # by row of amqp10_fields
+cdef int[AMQP10_USUAL_MAPS] AMQP10_USUAL_COLUMN     # of the maps of an Amqp10Usual
+AMQP10_USUAL_COLUMN = [A10B_DELIVERY_ANNOTATIONS, A10B_MESSAGE_ANNOTATIONS, -1, A10B_APPLICATION_PROPERTIES]
+
+
 cdef int fill_amqp10_tables() except -1:
-    cdef int i
+    cdef int i, k, column
     for i in range(1, AMQP10_SHAPES):
         AMQP10_KIND_TEXT[i] = pad_text(amqp10_shape_name[i])
     for i, name in enumerate((b"data", b"amqp-sequence", b"amqp-value")):
@@ -22,35 +32,17 @@ cdef int fill_amqp10_tables() except -1:
         AMQP10_TRANSFER_COLUMN[i] = -1
     for i in range(AMQP10_TRANSFER_HANDLE, AMQP10_TRANSFER_SETTLED + 1):
         AMQP10_TRANSFER_COLUMN[i] = A10B_HANDLE + i
+    # columns of a composite are in the order of its fields
+    for i, column, count in ((AMQP10_TRANSFER, A10B_HANDLE, AMQP10_TRANSFER_SETTLED + 1),
+                             (AMQP10_HEADER, A10B_DURABLE, amqp10_shapes[<int>AMQP10_HEADER].count),
+                             (AMQP10_PROPERTIES, A10B_MESSAGE_ID, amqp10_shapes[<int>AMQP10_PROPERTIES].count)):
+        for k in range(count):
+            AMQP10_CELLS[amqp10_shapes[i].first + k].column = <uint8_t>(column + k)
+            AMQP10_CELLS[amqp10_shapes[i].first + k].form = AMQP10_FORMS[AMQP10_BATCH_COLUMNS[column + k].type]
     return 0
 
 
 fill_amqp10_tables()
-
-
-cdef inline void amqp10_put_cell(Col* cols, int column, int64_t row, const uint8_t* at, bint plain) noexcept nogil:
-    """The (checked) value at `at` in a column of its own; null if it is of a type (LAX) that the column has no place for.
-    plain: it is ASCII if it is a text."""
-    cdef Col* c = cols + column
-    cdef const Amqp10ConstructorRow* form = &amqp10_constructors[at[0]]
-    cdef int type = form.type               # 0: a described value
-    cdef size_t head
-    if not c.on:
-        return
-    if c.kind == KIND_OCTETS:
-        if column != A10B_USER_ID and column != A10B_DELIVERY_TAG:
-            amqp10_put_text_at(c, row, at, plain)
-        elif AMQP10_BINARY <= type <= AMQP10_SYMBOL:
-            head = <size_t>1 + form.width
-            put_octets(c, row, at + head, at[1] if form.width == 1 else load_u32(at + 1))
-    elif c.kind == KIND_BOOL:
-        if type == AMQP10_BOOLEAN:
-            put_bool(c, row, at[0] == AMQP10_CODE_TRUE or amqp10_fixed_at(form, at) != 0)
-    elif c.width == 8:
-        if AMQP10_UBYTE <= type <= AMQP10_ULONG or type == AMQP10_TIMESTAMP:
-            put_i64(c, row, <int64_t>amqp10_fixed_at(form, at))
-    elif type == AMQP10_UBYTE:
-        put_i16(c, row, at[1])
 
 
 cdef class BatchColumns(FrameBatch):
@@ -80,27 +72,34 @@ cdef class BatchColumns(FrameBatch):
         self.put_fields(row, &f.performative)
 
     cdef void put_fields(self, int64_t row, const Amqp10CompositeView* p) noexcept nogil:
-        """Put the fields of a performative: some fields of transfer to their columns, all others to a map."""
-        cdef const Amqp10ShapeRow* shape = &amqp10_shapes[p.shape]
+        """Put the fields of a performative, header or properties."""
+        cdef int i
+        for i in range(amqp10_shapes[p.shape].count):
+            if p.at[i] != NULL:
+                self.put_field(row, p.shape, amqp10_shapes[p.shape].first + i, p.at[i], p.plain >> i & 1)
+
+    cdef inline void put_field(self, int64_t row, int shape, int k, const uint8_t* at, bint plain) noexcept nogil:
+        """Put a field, row `k` of amqp10_fields."""
+        cdef const Amqp10Cell* cell = &AMQP10_CELLS[k]
+        if cell.form:
+            amqp10_put_as(self.cols + cell.column, row, cell.form, at, plain)
+        elif self.cols[<int>A10B_FIELDS].on:
+            self.put_entry(row, shape, k, at)
+
+    cdef void put_entry(self, int64_t row, int shape, int k, const uint8_t* at) noexcept nogil:
+        """Put a field that has no column of its own to the map."""
+        cdef Col* map = self.cols + A10B_FIELDS
         cdef Amqp10ValueView v
         cdef Amqp10ValueView name
-        cdef Col* map = self.cols + A10B_FIELDS
-        cdef int i
         memset(&name, 0, sizeof(Amqp10ValueView))
         name.type = AMQP10_SYMBOL
-        for i in range(shape.count):
-            if p.at[i] == NULL:
-                continue
-            if p.shape == AMQP10_TRANSFER and AMQP10_TRANSFER_COLUMN[i] >= 0:
-                amqp10_put_cell(self.cols, AMQP10_TRANSFER_COLUMN[i], row, p.at[i], p.plain >> i & 1)
-            elif map.on:
-                amqp10_read(p.at[i], &v)
-                name.body = <const uint8_t*>amqp10_field_name[shape.first + i]
-                name.size = <uint32_t>strlen(amqp10_field_name[shape.first + i])
-                if AMQP10_SECRET[p.shape][i] and not map.tally.exposed:
-                    put_secret_entry(map, row, name.body, name.size, NULL, 0)
-                else:
-                    amqp10_put_entry(map, row, &name, &v)
+        name.body = <const uint8_t*>amqp10_field_name[k]
+        name.size = <uint32_t>strlen(amqp10_field_name[k])
+        amqp10_read(at, &v)
+        if AMQP10_SECRET[shape][k - amqp10_shapes[shape].first] and not map.tally.exposed:
+            put_secret_entry(map, row, name.body, name.size, NULL, 0)
+        else:
+            amqp10_put_entry(map, row, &name, &v)
 
     cdef void put_message(self, int64_t offset, const uint8_t* p, size_t n) noexcept nogil:
         cdef Amqp10MessageView m
@@ -110,8 +109,10 @@ cdef class BatchColumns(FrameBatch):
         if amqp10_parse_message(p, n, &self.options, &m, &f) != OK:
             self.put_fault(offset, &f)
             return
-        self.put_composite(row, A10B_DURABLE, &m.header)
-        self.put_composite(row, A10B_MESSAGE_ID, &m.properties)
+        if m.header.shape:
+            self.put_fields(row, &m.header)
+        if m.properties.shape:
+            self.put_fields(row, &m.properties)
         self.put_section(row, A10B_DELIVERY_ANNOTATIONS, &m, AMQP10_SECTION_DELIVERY_ANNOTATIONS)
         self.put_section(row, A10B_MESSAGE_ANNOTATIONS, &m, AMQP10_SECTION_MESSAGE_ANNOTATIONS)
         self.put_section(row, A10B_APPLICATION_PROPERTIES, &m, AMQP10_SECTION_APPLICATION_PROPERTIES)
@@ -127,19 +128,10 @@ cdef class BatchColumns(FrameBatch):
         else:
             self.put_body(row, &m)
 
-    cdef void put_composite(self, int64_t row, int first, const Amqp10CompositeView* section) noexcept nogil:
-        """Put header or properties, whose columns are in the order of the fields."""
-        cdef int i
-        if section.shape == 0:
-            return
-        for i in range(amqp10_shapes[section.shape].count):
-            if section.at[i] != NULL:
-                amqp10_put_cell(self.cols, first + i, row, section.at[i], section.plain >> i & 1)
-
     cdef inline void put_section(self, int64_t row, int column, const Amqp10MessageView* m, int code) noexcept nogil:
         if m.at[code - AMQP10_SECTION_FIRST] != NULL:
             amqp10_put_entries(self.cols + column, row, m.at[code - AMQP10_SECTION_FIRST],
-                               m.plain >> (code - AMQP10_SECTION_FIRST) & 1)
+                               m.plain >> (code - AMQP10_SECTION_FIRST) & 1, m.octets + m.size)
 
     cdef void put_body(self, int64_t row, const Amqp10MessageView* m) noexcept nogil:
         """Put a body that is not one data section: several joined, other sections as text, with a line for each sequence."""
@@ -182,6 +174,40 @@ cdef class BatchColumns(FrameBatch):
             self.put_text_error(error)
         else:
             self.put_message(d.m.byte_offset, d.payload.at, d.payload.size)
+        self.row += 1
+
+    # ---- frames
+
+    cdef int64_t put_usual(self, const uint8_t* data, int64_t at, int64_t size) noexcept nogil:
+        """Put deliveries in their usual form."""
+        cdef Amqp10Usual u
+        cdef size_t n
+        while at < size:
+            n = amqp10_read_usual(data + at, <size_t>(size - at), &self.options.common, &u)
+            if n == 0 or amqp10_find_delivery(&self.deliveries, u.channel, u.handle) != NULL:
+                break
+            self.tally.read = at
+            self.put_whole(at, <int64_t>n, &u)
+            at += <int64_t>n
+        return at
+
+    cdef inline void put_whole(self, int64_t at, int64_t size, const Amqp10Usual* u) noexcept nogil:
+        cdef Col* c = self.cols
+        cdef int64_t row = self.row
+        cdef int i
+        self.put_place(at, size)
+        put_i32(c + A10B_CHANNEL, row, u.channel)
+        put_text(c + A10B_KIND, row, &AMQP10_KIND_TEXT[<int>AMQP10_TRANSFER])
+        put_i32(c + A10B_TRANSFERS, row, 1)
+        for i in range(u.count):            # of other shapes all have columns
+            self.put_field(row, AMQP10_TRANSFER, u.field[i], u.at[i], True)
+        for i in range(AMQP10_USUAL_MAPS):
+            if u.map[i] != NULL:
+                amqp10_put_entries(c + AMQP10_USUAL_COLUMN[i], row, u.map[i], True, u.end)
+        put_text(c + A10B_BODY_TYPE, row, &AMQP10_BODY_TEXT[0])
+        put_i32(c + A10B_BODY_SECTIONS, row, 1)
+        if self.payload:
+            put_octets(c + A10B_BODY, row, u.payload.at, u.payload.size)
         self.row += 1
 
     cdef int frame_size(self, const uint8_t* p, size_t n, size_t* size, Fault* f) noexcept nogil:

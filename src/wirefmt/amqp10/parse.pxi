@@ -291,8 +291,10 @@ cdef inline const uint8_t* amqp10_take_field(Amqp10Reader* x, const Amqp10FieldR
 
 
 cdef inline bint amqp10_is_type(const Amqp10FieldRow* row, int type) noexcept nogil:
-    """Does a field's row name this type? If not, amqp10_fits decides."""
-    return type == row.type or (type == AMQP10_STRING and row.requires & AMQP10_PROVIDES_MESSAGE_ID)
+    """Does a field's row name this type, or is it the usual one? If not, amqp10_fits decides."""
+    if row.type != AMQP10_ANY:
+        return type == row.type
+    return type == AMQP10_STRING and row.requires & (AMQP10_PROVIDES_MESSAGE_ID | AMQP10_PROVIDES_ADDRESS) != 0
 
 
 cdef bint amqp10_fits(const Amqp10FieldRow* row, const uint8_t* at, int type) noexcept nogil:
@@ -491,6 +493,7 @@ cdef const uint8_t* amqp10_take_section(Amqp10Reader* x, int code, const uint8_t
     cdef Amqp10CompositeView again
     cdef Amqp10CompositeView* composite
     cdef Amqp10ValueView v
+    cdef uint64_t elements
     cdef bint first = out.at[code - AMQP10_SECTION_FIRST] == NULL
     cdef int type = amqp10_constructors[at[0]].type if at[0] else AMQP10_DESCRIBED
     x.field = row.field
@@ -507,8 +510,10 @@ cdef const uint8_t* amqp10_take_section(Amqp10Reader* x, int code, const uint8_t
         composite.shape = row.shape
         return amqp10_take_list(x, at, end, 1, composite)
     if row.type == AMQP10_MAP:
-        at = amqp10_plain_entries(x, code, value, end)
-        if at != NULL:
+        elements = x.elements
+        at = amqp10_plain_entries(code, value, end, &elements)
+        if at != NULL and (x.o.common.max_elements == 0 or elements <= x.o.common.max_elements):
+            x.elements = elements
             if first:
                 out.plain |= <uint8_t>(1 << (code - AMQP10_SECTION_FIRST))
             return at
@@ -528,16 +533,15 @@ cdef const uint8_t* amqp10_take_section(Amqp10Reader* x, int code, const uint8_t
     return at
 
 
-cdef const uint8_t* amqp10_plain_entries(Amqp10Reader* x, int code, const uint8_t* at, const uint8_t* end) noexcept nogil:
-    """Accept the map of a section that cannot violate a rule: few keys, all of different hashes, and plain values. Returns where
-    the next value begins; NULL: amqp10_check and amqp10_check_entries must decide."""
-    cdef const Amqp10ConstructorRow* row = &amqp10_constructors[at[0]]
+cdef const uint8_t* amqp10_plain_entries(int code, const uint8_t* at, const uint8_t* end, uint64_t* elements) noexcept nogil:
+    """Accept the map of a section that cannot violate a rule: few short keys, all different, and plain values. Returns where
+    the next value begins, and counts the elements; NULL: amqp10_check and amqp10_check_entries must decide."""
+    cdef const uint8_t* keys[AMQP10_FEW_KEYS]
     cdef const uint8_t* key
-    cdef uint64_t[AMQP10_FEW_KEYS] hashes
-    cdef uint64_t hash, seen = 0            # bit n: a key has a hash with n in its low bits
-    cdef size_t head = row.width
-    cdef uint32_t size, count, i, k
-    cdef int type = AMQP10_STRING if code == AMQP10_SECTION_APPLICATION_PROPERTIES else AMQP10_SYMBOL
+    cdef uint64_t mark, seen = 0
+    cdef size_t head = 1 if at[0] == AMQP10_CODE_MAP8 else 4
+    cdef uint32_t size, count, i
+    cdef int named = AMQP10_CODE_STR8 if code == AMQP10_SECTION_APPLICATION_PROPERTIES else AMQP10_CODE_SYM8
     at += 1
     if <size_t>(end - at) < 2 * head:
         return NULL
@@ -545,30 +549,37 @@ cdef const uint8_t* amqp10_plain_entries(Amqp10Reader* x, int code, const uint8_
     count = at[head] if head == 1 else load_u32(at + head)
     if size < head or <size_t>(end - at) - head < size or count & 1 or count > 2 * AMQP10_FEW_KEYS:
         return NULL
-    if x.o.common.max_elements and x.elements + count > x.o.common.max_elements:
-        return NULL
     end = at + head + size
     at += 2 * head
     for i in range(count >> 1):
         key = at
-        at = amqp10_plain(key, end)
-        if at == NULL or amqp10_constructors[key[0]].type != type:
+        if end - key < 2 or key[0] != named:
             return NULL
-        head = 2 if amqp10_constructors[key[0]].width == 1 else 5
-        hash = hash_octets(<uint64_t>(at - key) - head, key + head, <size_t>(at - key) - head)
-        if seen >> (hash & 63) & 1:
-            for k in range(i):
-                if hashes[k] == hash:
-                    return NULL
-        seen |= <uint64_t>1 << (hash & 63)
-        hashes[i] = hash
+        at = amqp10_plain_text(key, end)
+        if at == NULL:
+            return NULL
+        # most keys have a bit of their own; keys of one size that end alike are compared
+        mark = <uint64_t>1 << ((key[1] + 8 * <uint32_t>at[-1]) & 63)
+        if seen & mark and amqp10_is_among(keys, i, key):
+            return NULL
+        seen |= mark
+        keys[i] = key
         at = amqp10_plain(at, end)
         if at == NULL:
             return NULL
     if at != end:
         return NULL
-    x.elements += count
+    elements[0] += count
     return at
+
+
+cdef bint amqp10_is_among(const uint8_t** keys, uint32_t count, const uint8_t* key) noexcept nogil:
+    """Is one of the keys, all with one octet of size, this one?"""
+    cdef uint32_t i
+    for i in range(count):
+        if keys[i][1] == key[1] and memcmp(keys[i] + 2, key + 2, key[1]) == 0:
+            return True
+    return False
 
 
 cdef bint amqp10_check_entries(Amqp10Reader* x, int code, const uint8_t* at) noexcept nogil:

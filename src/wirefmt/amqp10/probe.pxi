@@ -505,6 +505,27 @@ cdef bint amqp10_close_deliveries(MessageTable t, Amqp10Connection* c, int direc
 
 # ------------------------------------------------------------------------------------------------ what a capture asks
 
+cdef inline bint amqp10_take_usual(MessageTable t, const MessageContext* m, Amqp10Connection* c, const Amqp10Options* o,
+                                   const uint8_t* p, size_t n) noexcept nogil:
+    """Put a delivery in its usual form. False: amqp10_parse must decide."""
+    cdef const Amqp10Link* link
+    cdef Amqp10Usual u
+    cdef int64_t row
+    # a message that lost its beginning does not begin with a section
+    if t.options.raw or t.options.detail or amqp10_read_usual(p, n, &o.common, &u) == 0 or \
+            amqp10_find_delivery(&c.deliveries[m.direction], u.channel, u.handle) != NULL:
+        return False
+    row = t.begin_row(m)
+    if c.client_id.size:
+        put_text(t.cols + T_CLIENT_ID, row, &c.client_id)
+    link = amqp10_find_link(c, amqp10_link_key(m.direction, u.channel, u.handle))
+    if link != NULL:
+        put_octets(t.cols + T_DESTINATION, row, link.address, link.size)
+    amqp10_put_usual(t, row, &u, m.direction, link != NULL)
+    t.put_status(row, ROW_OK, NULL, 0)
+    return True
+
+
 cdef bint amqp10_put(MessageTable t, const MessageContext* m, void* state, bint strict,
                      const uint8_t* p, size_t n) noexcept nogil:
     cdef Amqp10Connection* c = <Amqp10Connection*>state
@@ -516,6 +537,8 @@ cdef bint amqp10_put(MessageTable t, const MessageContext* m, void* state, bint 
     cdef int shape, size
     cdef char text[256]
     amqp10_options(&o, strict)
+    if amqp10_take_usual(t, m, c, &o, p, n):
+        return True
     if amqp10_parse(p, n, &o, &f, &fault) != OK:
         row = t.begin_row(m)
         amqp10_put_kind(t, row, &f, m.direction)

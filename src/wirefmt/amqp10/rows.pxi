@@ -6,21 +6,8 @@
 from wirefmt.amqp10.columns import FIELDS as AMQP10_STRUCT_FIELDS, OPERATIONS as AMQP10_OPERATION_ROWS
 
 
-cdef enum Amqp10Form:               # how a field is put to its column
-    AMQP10_FORM_NONE = 0            # no column, or another function puts it
-    AMQP10_FORM_BOOLEAN
-    AMQP10_FORM_I8
-    AMQP10_FORM_I16
-    AMQP10_FORM_I32
-    AMQP10_FORM_I64
-    AMQP10_FORM_TEXT
-    AMQP10_FORM_BINARY
-    AMQP10_FORM_LIST
-    AMQP10_FORM_MAP
-
-
 cdef enum:
-    AMQP10_FIELD_ROWS = 160         # at least the number of rows of amqp10_fields
+    AMQP10_FIELD_COLUMNS = 10
 
 
 cdef struct Amqp10Place:
@@ -38,11 +25,6 @@ cdef dict AMQP10_COMMON = {
 }
 # Fields with a column in the struct whose form does not follow from the type.
 cdef tuple AMQP10_APART = ("role", "source", "target", "state", "error")
-cdef dict AMQP10_FORMS = {
-    "boolean": AMQP10_FORM_BOOLEAN, "int16": AMQP10_FORM_I16, "int32": AMQP10_FORM_I32,
-    "int64": AMQP10_FORM_I64, "string": AMQP10_FORM_TEXT, "binary": AMQP10_FORM_BINARY,
-    "list<string>": AMQP10_FORM_LIST, "map<string,string>": AMQP10_FORM_MAP,
-}
 
 cdef Text AMQP10_PROTOCOL_TEXT = pad_text(b"amqp10")
 cdef Text AMQP10_VERSION_TEXT = pad_text(b"1.0")
@@ -51,6 +33,7 @@ cdef Text AMQP10_PING_TEXT = pad_text(AMQP10_OPERATION_ROWS["empty"][0].encode()
 cdef Text[2] AMQP10_ROLE_TEXT       # 2.8.1: false, true
 cdef Text[AMQP10_SHAPES][2] AMQP10_OPERATION_TEXT       # by shape and direction
 cdef Amqp10Place[AMQP10_FIELD_ROWS] AMQP10_PLACES       # by row of amqp10_fields
+cdef int[AMQP10_FIELD_COLUMNS] AMQP10_FIELD_COLUMN      # of the table, to which fields are put
 
 
 cdef int fill_amqp10_rows() except -1:
@@ -59,6 +42,10 @@ cdef int fill_amqp10_rows() except -1:
     cdef dict common_forms = {column.name: AMQP10_FORMS.get(column.type, AMQP10_FORM_NONE) for column in SHARED_COLUMNS}
     cdef int i, k
     cdef Amqp10Place* place
+    for i, k in enumerate({T_AMQP10, T_REDELIVERED, T_ATTEMPTS, *AMQP10_COMMON.values()}):
+        if i >= AMQP10_FIELD_COLUMNS:
+            raise IndexError("AMQP10_FIELD_COLUMNS is too small")
+        AMQP10_FIELD_COLUMN[i] = k
     AMQP10_ROLE_TEXT[0] = pad_text(b"sender")
     AMQP10_ROLE_TEXT[1] = pad_text(b"receiver")
     fields["sasl_server_mechanisms"] = fields["mechanisms"]
@@ -87,58 +74,6 @@ fill_amqp10_rows()
 
 
 # ------------------------------------------------------------------------------------------------ fields
-
-cdef void amqp10_put_as(Col* c, int64_t row, int form, const uint8_t* at, bint plain) noexcept nogil:
-    """Put the (checked) value at `at` to a column; null if it is of a type (LAX) that the column cannot have. plain: it is ASCII
-    if it is a text."""
-    cdef Amqp10ValueView v
-    cdef bint whole
-    if form == AMQP10_FORM_TEXT:
-        amqp10_put_text_at(c, row, at, plain)
-        return
-    amqp10_read(at, &v)
-    whole = AMQP10_UBYTE <= v.type <= AMQP10_ULONG
-    if form == AMQP10_FORM_BOOLEAN:
-        if v.type == AMQP10_BOOLEAN:
-            put_bool(c, row, amqp10_unsigned(&v) != 0)
-    elif form == AMQP10_FORM_I64:
-        if whole or v.type == AMQP10_TIMESTAMP:
-            put_i64(c, row, <int64_t>amqp10_unsigned(&v))
-    elif form == AMQP10_FORM_I32:
-        if v.type == AMQP10_UBYTE or v.type == AMQP10_USHORT:
-            put_i32(c, row, <int32_t>amqp10_unsigned(&v))
-    elif form == AMQP10_FORM_I16:
-        if v.type == AMQP10_UBYTE:
-            put_i16(c, row, v.body[0])
-    elif form == AMQP10_FORM_BINARY:
-        if AMQP10_BINARY <= v.type <= AMQP10_SYMBOL:
-            put_octets(c, row, v.body, v.size)
-    elif form == AMQP10_FORM_LIST:
-        amqp10_put_symbols_of(c, row, &v)
-    elif form == AMQP10_FORM_MAP and v.type == AMQP10_MAP:
-        amqp10_put_entries(c, row, at, False)
-
-
-cdef void amqp10_put_symbols_of(Col* c, int64_t row, const Amqp10ValueView* v) noexcept nogil:
-    """A field that may be one symbol or an array of them (1.4), in a list."""
-    cdef Amqp10Items items
-    cdef Amqp10ValueView item
-    cdef int64_t at
-    if v.type != AMQP10_ARRAY and v.type != AMQP10_SYMBOL:
-        return
-    at = open_list(c, row)
-    if at < 0:
-        return
-    if v.type == AMQP10_SYMBOL:
-        amqp10_put_text(c.children, at, v)
-        at += 1
-    elif v.size:                            # otherwise its elements have no octets, so they are not symbols
-        items = amqp10_items(v)
-        while amqp10_next(&items, &item):
-            amqp10_put_text(c.children, at, &item)
-            at += 1
-    close_list(c, at)
-
 
 cdef void amqp10_put_composite_fields(MessageTable t, int64_t row, const Amqp10CompositeView* p) noexcept nogil:
     """Put the fields of a performative or section that go to a column unchanged."""
@@ -232,7 +167,7 @@ cdef void amqp10_put_error(Col* fields, int64_t row, const uint8_t* at) noexcept
     if amqp10_field(&e, AMQP10_ERROR_DESCRIPTION, &v):
         amqp10_put_text(fields + A10_ERROR_DESCRIPTION, row, &v)
     if amqp10_field(&e, AMQP10_ERROR_INFO, &v) and v.type == AMQP10_MAP:
-        amqp10_put_entries(fields + A10_ERROR_INFO, row, v.constructor, False)
+        amqp10_put_entries(fields + A10_ERROR_INFO, row, v.constructor, False, NULL)
 
 
 cdef void amqp10_put_state(Col* fields, int64_t row, const uint8_t* at) noexcept nogil:
@@ -308,15 +243,79 @@ cdef void amqp10_put_row(MessageTable t, int64_t row, const Amqp10FrameView* f, 
 
 # ------------------------------------------------------------------------------------------------ messages
 
+cdef void amqp10_put_usual(MessageTable t, int64_t row, const Amqp10Usual* u, int direction, bint addressed) noexcept nogil:
+    """Fill AMQP's part of a row that begin_row began. addressed: its destination is known."""
+    cdef Col* c = t.cols
+    cdef Col* fields = c[<int>T_AMQP10].children
+    cdef const uint8_t* to
+    put_text(c + T_PROTOCOL, row, &AMQP10_PROTOCOL_TEXT)
+    put_text(c + T_VERSION, row, &AMQP10_VERSION_TEXT)
+    put_text(c + T_KIND, row, &AMQP10_KIND_TEXT[<int>AMQP10_TRANSFER])
+    put_text(c + T_OPERATION, row, &AMQP10_OPERATION_TEXT[<int>AMQP10_TRANSFER][direction])
+    put_i32(c + T_CHANNEL, row, u.channel)
+    if amqp10_shows_fields(c):
+        amqp10_put_usual_fields(t, row, u)
+    if not addressed and c[<int>T_DESTINATION].on:
+        to = amqp10_usual_field(u, AMQP10_PROPERTIES, AMQP10_PROPERTIES_TO)
+        if to != NULL:
+            amqp10_put_text_at(c + T_DESTINATION, row, to, True)
+    if u.map[3] != NULL:
+        amqp10_put_entries(c + T_HEADERS, row, u.map[3], True, u.end)
+    t.put_payload(row, u.payload.at, u.payload.size)
+    if not c[<int>T_AMQP10].on:
+        return
+    put_struct(c + T_AMQP10, row)
+    put_i32(fields + A10_TRANSFERS, row, 1)
+    if u.map[0] != NULL:
+        amqp10_put_entries(fields + A10_DELIVERY_ANNOTATIONS, row, u.map[0], True, u.end)
+    if u.map[1] != NULL:
+        amqp10_put_entries(fields + A10_MESSAGE_ANNOTATIONS, row, u.map[1], True, u.end)
+    put_text(fields + A10_BODY, row, &AMQP10_BODY_TEXT[0])
+    put_i32(fields + A10_BODY_SECTIONS, row, 1)
+
+
+cdef inline bint amqp10_shows_fields(const Col* cols) noexcept nogil:
+    """Is a column on that fields are put to?"""
+    cdef int i
+    for i in range(AMQP10_FIELD_COLUMNS):
+        if cols[AMQP10_FIELD_COLUMN[i]].on:
+            return True
+    return False
+
+
+cdef void amqp10_put_usual_fields(MessageTable t, int64_t row, const Amqp10Usual* u) noexcept nogil:
+    cdef Col* c = t.cols
+    cdef Col* fields = c[<int>T_AMQP10].children
+    cdef bint apart = c[<int>T_AMQP10].on
+    cdef const Amqp10Place* place
+    cdef const uint8_t* at
+    cdef int i
+    for i in range(u.count):
+        at = u.at[i]
+        place = &AMQP10_PLACES[u.field[i]]
+        if apart:
+            amqp10_put_as(fields + place.field, row, place.form, at, True)
+        if place.common_form:
+            amqp10_put_as(c + place.common, row, place.common_form, at, True)
+        elif u.field[i] == amqp10_shapes[<int>AMQP10_HEADER].first + AMQP10_HEADER_DELIVERY_COUNT:
+            amqp10_put_attempts(t, row, amqp10_fixed_at(&amqp10_constructors[at[0]], at))
+
+
+cdef inline void amqp10_put_attempts(MessageTable t, int64_t row, uint64_t failed) noexcept nogil:
+    """Put what the delivery-count of a header says."""
+    if failed < 0x7FFFFFFF:
+        put_bool(t.cols + T_REDELIVERED, row, failed > 0)
+        put_i32(t.cols + T_ATTEMPTS, row, <int32_t>failed + 1)
+
+
 cdef void amqp10_put_sections(MessageTable t, int64_t row, const Amqp10MessageView* m) noexcept nogil:
     """Put all sections of a message except its body."""
     cdef Col* fields = t.cols[<int>T_AMQP10].children
     cdef uint64_t count = 0
     if m.header.shape:
         amqp10_put_composite_fields(t, row, &m.header)
-        if amqp10_field_unsigned(&m.header, AMQP10_HEADER_DELIVERY_COUNT, &count) and count < 0x7FFFFFFF:
-            put_bool(t.cols + T_REDELIVERED, row, count > 0)
-            put_i32(t.cols + T_ATTEMPTS, row, <int32_t>count + 1)
+        if amqp10_field_unsigned(&m.header, AMQP10_HEADER_DELIVERY_COUNT, &count):
+            amqp10_put_attempts(t, row, count)
     if m.properties.shape:
         amqp10_put_composite_fields(t, row, &m.properties)
     amqp10_put_map_section(fields + A10_DELIVERY_ANNOTATIONS, row, m, AMQP10_SECTION_DELIVERY_ANNOTATIONS)
@@ -327,7 +326,8 @@ cdef void amqp10_put_sections(MessageTable t, int64_t row, const Amqp10MessageVi
 
 cdef inline void amqp10_put_map_section(Col* map, int64_t row, const Amqp10MessageView* m, int code) noexcept nogil:
     if m.at[code - AMQP10_SECTION_FIRST] != NULL:
-        amqp10_put_entries(map, row, m.at[code - AMQP10_SECTION_FIRST], m.plain >> (code - AMQP10_SECTION_FIRST) & 1)
+        amqp10_put_entries(map, row, m.at[code - AMQP10_SECTION_FIRST], m.plain >> (code - AMQP10_SECTION_FIRST) & 1,
+                           m.octets + m.size)
 
 
 cdef void amqp10_put_payload(MessageTable t, int64_t row, const Amqp10MessageView* m) noexcept nogil:

@@ -62,26 +62,41 @@ cdef inline const uint8_t* amqp10_plain(const uint8_t* at, const uint8_t* end) n
     """What follows the value at `at`, if it is one that no rule can object to: a number, a binary, a text that is ASCII.
     NULL: amqp10_check is to be asked."""
     cdef const Amqp10ConstructorRow* row
-    cdef size_t size
+    cdef uint32_t size
     cdef uint8_t code
     if at >= end:
         return NULL
     code = at[0]
+    # Branches on the usual constructors are predicted; the processor would wait for what a row says.
+    if AMQP10_CODE_NULL <= code <= AMQP10_CODE_ULONG0:
+        return at + 1
+    if end - at < 2:
+        return NULL
+    if AMQP10_CODE_UBYTE <= code <= AMQP10_CODE_SMALLLONG:
+        return at + 2
+    if code == AMQP10_CODE_STR8 or code == AMQP10_CODE_SYM8:
+        return amqp10_plain_text(at, end)
     row = &amqp10_constructors[code]
-    at += 1
-    if <size_t>(end - at) < row.width:
+    if end - at <= row.width:
         return NULL
     if row.category == AMQP10_CATEGORY_FIXED:
         if code == AMQP10_CODE_BOOLEAN or code == AMQP10_CODE_CHAR or code == AMQP10_CODE_LIST0:
             return NULL
-        return at + row.width
+        return at + 1 + row.width
     if row.category != AMQP10_CATEGORY_VARIABLE:
         return NULL
-    size = at[0] if row.width == 1 else load_u32(at)
-    at += row.width
-    if <size_t>(end - at) < size or (row.type != AMQP10_BINARY and not is_ascii(at, size)):
+    size = at[1] if row.width == 1 else load_u32(at + 1)
+    at += 1 + row.width
+    if end - at < size or (row.type != AMQP10_BINARY and not is_ascii(at, size)):
         return NULL
     return at + size
+
+
+cdef inline const uint8_t* amqp10_plain_text(const uint8_t* at, const uint8_t* end) noexcept nogil:
+    """amqp10_plain of a string or symbol with one octet of size, of which at least two octets are before `end`."""
+    cdef size_t size = at[1]
+    at += 2
+    return at + size if <size_t>(end - at) >= size and is_ascii(at, size) else NULL
 
 
 cdef const uint8_t* amqp10_check(Amqp10Reader* x, const uint8_t* at, const uint8_t* end, int depth) noexcept nogil:

@@ -29,6 +29,7 @@ cdef class CaptureDecoder(KnownStreams):
     cdef uint64_t slice_count
     cdef Segment[GROUP] group                           # segments that were parsed and not yet taken
     cdef Mark[GROUP] group_marks
+    cdef uint64_t[GROUP] group_hashes                   # segment_table_hash
     cdef int group_count
     cdef int64_t fragment_octets                        # of `packets`, as counted in `buffered`
     cdef uint8_t* carry                                 # octets of an incomplete record
@@ -329,17 +330,25 @@ cdef class CaptureDecoder(KnownStreams):
         cdef size_t at = 0
         cdef size_t step
         cdef int answer, reason
+        cdef bint plain = self.file.is_plain()
         cdef PacketRecord r
         cdef Segment* s
         while not self.is_full():
-            step = 0
-            answer = self.file.next_record(p + at, n - at, last, &step, &r)
+            step = self.file.plain_record(p + at, n - at, &r) if plain else 0
+            if step:
+                answer = READ_RECORD
+            else:
+                answer = self.file.next_record(p + at, n - at, last, &step, &r)
+                plain = self.file.is_plain()
             at += step
             if n - at > AHEAD:
                 prefetch_read(p + at + AHEAD, min(step, n - at - AHEAD))
             if answer == READ_RECORD:
                 self.seen.packets += 1
                 s = self.next_place()
+                if self.packets.parse_plain(&r, s):
+                    self.take_segment(&r, self.file_index, False)
+                    continue
                 reason = self.packets.parse(&r, s)
                 if reason == PACKET_TCP:
                     self.take_segment(&r, self.file_index, not payload_lies_in(s, p, n))
@@ -377,25 +386,24 @@ cdef class CaptureDecoder(KnownStreams):
         mark.frame_no = r.frame_no
         mark.capture = capture
         mark.push = s.flags & TCP_PSH != 0
+        self.group_hashes[self.group_count] = segment_table_hash(s)
+        self.prefetch_slot(self.group_hashes[self.group_count])
         self.group_count += 1
         if self.group_count == GROUP or volatile:
             self.take_group()
 
     cdef void take_group(self) noexcept nogil:
         """Take the segments of the group, and defer those that come after a full batch."""
-        cdef uint64_t hashes[GROUP]
         cdef int count = self.group_count
         cdef int i
         self.group_count = 0
-        for i in range(count):
-            hashes[i] = segment_table_hash(&self.group[i])
         if count > 1:
-            self.prefetch_flows(hashes, count)
+            self.prefetch_flows(self.group_hashes, count)
         for i in range(count):
             if self.must_wait():
                 self.defer_segment(&self.group[i], &self.group_marks[i])
             else:
-                self.segment(&self.group[i], hashes[i], &self.group_marks[i])
+                self.segment(&self.group[i], self.group_hashes[i], &self.group_marks[i])
 
     # ---- what waits until a full batch has been taken ---------------------------------------------------------------
 
@@ -669,14 +677,17 @@ cdef class CaptureDecoder(KnownStreams):
     cdef bint is_busy(self) noexcept nogil:
         return self.must_wait()
 
-    cdef void prefetch_state(self, const Flow* f, int step) noexcept nogil:
-        cdef FlowState* fs = <FlowState*>f.state
-        if fs == NULL:
-            return
-        if step == 0:
+    cdef void prefetch_states(self, Flow* const* flows, int count) noexcept nogil:
+        cdef FlowState* fs
+        cdef const Side* side
+        cdef int i
+        for i in range(count):
+            fs = <FlowState*>flows[i].state
             prefetch(fs, <size_t>(<uint8_t*>&fs.sides[0].missing - <uint8_t*>fs))
             prefetch(&fs.sides[1], <size_t>(<uint8_t*>&fs.sides[1].missing - <uint8_t*>&fs.sides[1]))
-        elif step == 1:
+        for i in range(count):
+            fs = <FlowState*>flows[i].state
             prefetch(fs.state, PREFETCHED)
-        elif fs.sides[f.client == 1].size:
-            prefetch(fs.sides[f.client == 1].pending, PREFETCHED)
+            side = &fs.sides[flows[i].client == 1]
+            if side.size:
+                prefetch(side.pending, PREFETCHED)

@@ -115,20 +115,29 @@ cdef inline uint64_t segment_flow_hash(const Segment* s) noexcept nogil:
     return mixed(hash_end(s.src, s.src_port) + hash_end(s.dst, s.dst_port) + (<uint64_t>s.realm << 20) + s.ip_version)
 
 
-cdef inline uint64_t keyed_end(const uint8_t* address, uint16_t port) noexcept nogil:
+cdef inline uint64_t keyed_end(uint64_t a, uint64_t b, uint16_t port) noexcept nogil:
     """32 bits. Two different pairs of ends have the same value with a probability of 2^-32, whatever they are: pair-multiply-
-    shift (M. Thorup, High speed hashing for integers and strings, 3.3)."""
-    cdef uint64_t a, b
-    memcpy(&a, address, 8)
-    memcpy(&b, address + 8, 8)
+    shift (M. Thorup, High speed hashing for integers and strings, 3.3). `a`, `b`: the halves of the address."""
     return ((<uint32_t>a + HASH_KEY[2]) * ((a >> 32) + HASH_KEY[3]) + (<uint32_t>b + HASH_KEY[4]) * ((b >> 32) + HASH_KEY[5])
             + port * HASH_KEY[6]) >> 32
 
 
 cdef inline uint64_t segment_table_hash(const Segment* s) noexcept nogil:
     """Hash of the two ends and the realm, for tables of this process; the same for both directions."""
-    return mixed(mixed(keyed_end(s.src, s.src_port)) + mixed(keyed_end(s.dst, s.dst_port))
-                 + (<uint64_t>s.realm << 8 | s.ip_version) * HASH_KEY[7])
+    cdef uint64_t[4] a
+    cdef uint32_t[2] b
+    cdef uint64_t source, destination
+    if s.ip_version == 4:                                   # most multiplications are then by zero
+        memcpy(b, s.src, 4)
+        memcpy(b + 1, s.dst, 4)
+        source = keyed_end(b[0], 0, s.src_port)
+        destination = keyed_end(b[1], 0, s.dst_port)
+    else:
+        memcpy(a, s.src, 16)
+        memcpy(a + 2, s.dst, 16)
+        source = keyed_end(a[0], a[1], s.src_port)
+        destination = keyed_end(a[2], a[3], s.dst_port)
+    return mixed(mixed(source) + mixed(destination) + (<uint64_t>s.realm << 8 | s.ip_version) * HASH_KEY[7])
 
 
 cdef inline uint64_t segment_pair_hash(const Segment* s) noexcept nogil:
@@ -171,6 +180,23 @@ cdef inline int64_t elapsed_ns(int64_t since, int64_t now) noexcept nogil:
     if half < -(<int64_t>1 << 61):
         return -(<int64_t>1 << 62)
     return now - since
+
+
+cdef inline void ipv4_ends(const uint8_t* p, Segment* out) noexcept nogil:
+    """The addresses of an IPv4 header."""
+    out.ip_version = 4
+    memset(out.src, 0, 32)
+    memcpy(out.src, p + 12, 4)
+    memcpy(out.dst, p + 16, 4)
+
+
+cdef inline void tcp_fields(const uint8_t* p, Segment* out) noexcept nogil:
+    """The members of a TCP header that a segment has."""
+    out.src_port = load_u16(p)
+    out.dst_port = load_u16(p + 2)
+    out.seq = load_u32(p + 4)
+    out.ack = load_u32(p + 8)
+    out.flags = p[13]
 
 
 cdef class PacketParser:
@@ -233,6 +259,28 @@ cdef class PacketParser:
         self.counts[reason] += 1
         self.octets[reason] += self.wire
         return reason
+
+    cdef inline bint parse_plain(self, const PacketRecord* r, Segment* out) noexcept nogil:
+        """Parse a packet of Ethernet, IPv4 without options and fragments, and TCP, of which everything was captured. Its payload
+        is in the record. False: `parse` decides."""
+        cdef const uint8_t* p = r.data
+        cdef size_t header, total
+        if r.link_type != 1 or r.captured_size < 54 or r.captured_size > r.original_size:
+            return False
+        if load_u32(p + 11) & 0xFFFFFF != 0x080045 or load_u32(p + 20) & 0x3FFF00FF != 6:
+            return False
+        total = load_u16(p + 16)
+        header = <size_t>(p[46] >> 4) * 4
+        if header < 20 or total < 20 + header or total > r.captured_size - 14:
+            return False
+        ipv4_ends(p + 14, out)
+        tcp_fields(p + 34, out)
+        out.realm = 0
+        out.size = out.captured = <uint32_t>(total - 20 - header)
+        out.payload = p + 34 + header
+        self.counts[<int>PACKET_TCP] += 1
+        self.octets[<int>PACKET_TCP] += r.original_size
+        return True
 
     # ---- link layers
 
@@ -438,10 +486,7 @@ cdef class PacketParser:
         self.ip_length(x, total)
         if x.wire < header:
             return PACKET_MALFORMED
-        out.ip_version = 4
-        memset(out.src, 0, 32)
-        memcpy(out.src, p + 12, 4)
-        memcpy(out.dst, p + 16, 4)
+        ipv4_ends(p, out)
         if not self.skip(x, header):
             return PACKET_CUT
         fragment = load_u16(p + 6)
@@ -624,11 +669,7 @@ cdef class PacketParser:
         header = <size_t>(p[12] >> 4) * 4
         if header < 20 or header > x.wire:
             return PACKET_MALFORMED
-        out.src_port = load_u16(p)
-        out.dst_port = load_u16(p + 2)
-        out.seq = load_u32(p + 4)
-        out.ack = load_u32(p + 8)
-        out.flags = p[13]
+        tcp_fields(p, out)
         out.realm = x.realm
         out.size = <uint32_t>(x.wire - header)
         out.captured = <uint32_t>(x.n - header) if x.n > header else 0     # options may be truncated; they are not used

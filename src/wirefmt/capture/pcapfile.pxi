@@ -396,6 +396,34 @@ cdef class PcapFile:
         self.offset = offset
         self.frames = first_frame - 1
 
+    cdef inline bint is_plain(self) noexcept nogil:
+        """Is this a pcap file in the form that most have, behind its header? Then plain_record may be called."""
+        return self.stage == STAGE_PCAP and not (self.unsure or self.rule.big or self.rule.swapped_lengths)
+
+    cdef inline size_t plain_record(self, const uint8_t* p, size_t n, PacketRecord* out) noexcept nogil:
+        """Read the next record of `p[:n]` if it is whole and its sizes are possible. Returns its octets; 0: see next_record."""
+        cdef size_t header = self.rule.header_size
+        cdef uint32_t captured
+        if n < header:
+            return 0
+        captured = load_u32_as(p + 8, False)
+        out.original_size = load_u32_as(p + 12, False)
+        if captured == 0 or captured > out.original_size or captured > MAX_RECORD or captured > n - header:
+            return 0
+        self.offset += <int64_t>(header + captured)
+        self.found(p, load_u32_as(p, False), load_u32_as(p + 4, False), captured, out)
+        return header + captured
+
+    cdef inline void found(self, const uint8_t* p, uint32_t seconds, uint32_t fraction, uint32_t captured,
+                           PacketRecord* out) noexcept nogil:
+        """A record of a pcap file, without its size on the wire."""
+        self.frames += 1
+        out.ts_ns = <int64_t>seconds * 1000000000 + <int64_t>fraction * self.to_ns
+        out.frame_no = self.frames
+        out.data = p + self.rule.header_size
+        out.captured_size = captured
+        out.link_type = self.link_type
+
     cdef int next_record(self, const uint8_t* p, size_t n, bint last, size_t* used, PacketRecord* out) noexcept nogil:
         """Read the next record of `p[:n]`. Returns a Read. `last`: the file ends with `p[:n]`. `used`: octets no longer used."""
         cdef size_t at = 0
@@ -520,13 +548,8 @@ cdef class PcapFile:
                 return READ_NEED
             # a damaged length may point past the end of the file, and valid records may follow it
             return self.failed(CAPTURE_CUT_RECORD, STAGE_SEARCH)
-        self.frames += 1
-        out.ts_ns = <int64_t>seconds * 1000000000 + <int64_t>fraction * self.to_ns
-        out.frame_no = self.frames
-        out.data = p + header
-        out.captured_size = captured
+        self.found(p, seconds, fraction, captured, out)
         out.original_size = original
-        out.link_type = self.link_type
         used[0] = header + captured
         return READ_RECORD
 

@@ -114,32 +114,37 @@ cdef class Reassembler(FlowTable):
         """True: the consumer cannot free a flow now; max_buffered ends flows only after the next packet."""
         return False
 
-    cdef void prefetch_state(self, const Flow* f, int step) noexcept nogil:
-        """A segment of `f` comes soon: prefetch f.state, then (step 1, 2 ...) what it points to."""
+    cdef void prefetch_states(self, Flow* const* flows, int count) noexcept nogil:
+        """Segments of these flows come soon: prefetch what f.state (never NULL) points to, and what that points to."""
 
     # ---- one segment ------------------------------------------------------------------------------------------
 
+    cdef inline void prefetch_slot(self, uint64_t hash) noexcept nogil:
+        prefetch(self.slots + (hash & self.slot_mask), sizeof(Slot))
+
     cdef void prefetch_flows(self, const uint64_t* hashes, int count) noexcept nogil:
-        """Prefetch the flows of the next segments, by their table hashes. With many connections the memory of most flows is in no
-        cache: all are prefetched together, so the waits overlap."""
+        """Prefetch the flows of the next segments, by their table hashes, after prefetch_slot. With many connections the memory
+        of most flows is in no cache: all are prefetched together, so the waits overlap."""
         cdef Flow* flows[GROUP]
+        cdef Flow* f
         cdef size_t at
-        cdef int i, k
-        for i in range(count):
-            prefetch(self.slots + (hashes[i] & self.slot_mask), sizeof(Slot))
+        cdef int found = 0, kept = 0
+        cdef int i
         for i in range(count):
             at = hashes[i] & self.slot_mask
             while self.slots[at].flow != NULL and self.slots[at].hash != hashes[i]:
                 at = (at + 1) & self.slot_mask
-            flows[i] = self.slots[at].flow
-            if flows[i] != NULL:
-                prefetch(flows[i], sizeof(Flow))
-        for k in range(3):
-            for i in range(count):
-                if flows[i] != NULL:
-                    self.prefetch_state(flows[i], k)
-                    if k == 0:
-                        self.prefetch_links(flows[i])
+            f = self.slots[at].flow
+            if f != NULL and (found == 0 or flows[found - 1] != f):
+                prefetch(f, sizeof(Flow))
+                flows[found] = f
+                found += 1
+        for i in range(found):
+            self.prefetch_links(flows[i])
+            if flows[i].state != NULL:
+                flows[kept] = flows[i]
+                kept += 1
+        self.prefetch_states(flows, kept)
 
     cdef inline void prefetch_links(self, const Flow* f) noexcept nogil:
         """Prefetch what `touch` writes to: the members of the flow's neighbours in its list that link to it."""
@@ -151,6 +156,7 @@ cdef class Reassembler(FlowTable):
     cdef void segment(self, const Segment* s, uint64_t hash, const Mark* mark) noexcept nogil:
         """`hash`: segment_table_hash of `s`."""
         cdef int end
+        cdef bint plain
         cdef Flow* f = self.current
         self.counts.segments += 1
         if mark.ts_ns > self.now_ns:
@@ -160,7 +166,8 @@ cdef class Reassembler(FlowTable):
         end = sender_of(f, s) if f != NULL else -1
         if end < 0:
             f = self.lookup(s, hash, &end)
-        if f != NULL and self.is_another(f, end, s, mark):
+        plain = f != NULL and self.is_plain(f, end, s, mark)
+        if f != NULL and not plain and self.is_another(f, end, s, mark):
             self.counts.replaced += 1
             self.end_flow(f, WHY_REPLACED)
             f = NULL
@@ -179,7 +186,12 @@ cdef class Reassembler(FlowTable):
         if mark.ts_ns > f.last_ns:
             f.last_ns = mark.ts_ns
         self.touch(f)
-        self.advance(f, end, s, mark)
+        if plain:
+            self.take_ack(f, end, s)
+            if s.size:
+                self.hand_on(f, end, s.payload, s.size, s.size, mark)
+        else:
+            self.advance(f, end, s, mark)
         if self.buffered > self.counts.most_buffered:
             self.counts.most_buffered = self.buffered
         if self.buffered > self.max_buffered:
@@ -200,7 +212,20 @@ cdef class Reassembler(FlowTable):
                 self.counts.flows_evicted += 1
                 self.end_flow(f, WHY_LIMIT)
 
-    cdef inline void advance(self, Flow* f, int end, const Segment* s, const Mark* mark) noexcept nogil:
+    cdef inline bint is_plain(self, const Flow* f, int end, const Segment* s, const Mark* mark) noexcept nogil:
+        """Is this an acknowledgement, or the next octets, in a flow of which nothing is stored, undecided or at its end? Then
+        only `take_ack` and `hand_on` have something to do."""
+        cdef const Stream* st = &f.streams[end]
+        cdef const Stream* other = &f.streams[1 - end]
+        if s.flags & (TCP_SYN | TCP_FIN | TCP_RST | TCP_ACK) != TCP_ACK or f.closed | f.ignored:
+            return False
+        if not st.started & other.started or st.undecided | other.undecided | st.count | other.count or st.fin >= 0:
+            return False
+        if f.last_ns > mark.ts_ns or <uint64_t>mark.ts_ns - <uint64_t>f.last_ns > <uint64_t>self.idle_ns:
+            return False
+        return s.size == 0 or (s.seq == st.next_seq and s.captured == s.size and not st.ended)
+
+    cdef void advance(self, Flow* f, int end, const Segment* s, const Mark* mark) noexcept nogil:
         cdef Stream* st = &f.streams[end]
         cdef Stream* other = &f.streams[1 - end]
         cdef uint32_t seq = s.seq

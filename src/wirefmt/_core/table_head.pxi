@@ -272,6 +272,12 @@ cdef struct Protocol:           # `state` is one connection's; direction: 0 clie
     # message of several frames has `ts_first_ns` and `byte_offset` of the first frame, the sum of the sizes, and other values
     # of the last frame. What a protocol keeps for pending messages is bounded
     bint (*put)(MessageTable t, const MessageContext* m, void* state, bint strict, const uint8_t* p, size_t n) noexcept nogil
+    # put the row of a message whose frames all lie at p[:n], if they have the form that is usual for them, as frame_size and put
+    # of each frame would; `m.wire_size` becomes the sum. Returns their octets; 0: nothing was done. NULL: never usual. No
+    # protocol with a `carrier` has it
+    size_t (*put_usual)(MessageTable t, MessageContext* m, void* state, bint strict, const uint8_t* p,
+                        size_t n) noexcept nogil
+    int64_t usual_held                      # octets that `put` of such frames would hold meanwhile: there must be room for them
     # put a row for a frame of which only the first `n` octets are available; `text` has the reason. NULL: a row without fields
     bint (*put_part)(MessageTable t, const MessageContext* m, void* state, const uint8_t* p, size_t n,
                      const char* text, size_t text_size) noexcept nogil

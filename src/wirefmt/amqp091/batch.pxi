@@ -60,14 +60,16 @@ cdef class BatchColumns(FrameBatch):
         cdef const Amqp091MethodRow* method = &amqp091_methods[m.method]
         cdef const Amqp091ArgumentRow* a
         cdef const uint8_t* p
+        cdef MapWriter w
         cdef Span s
         cdef Col* c
         cdef int i
+        begin_map(&w, self.cols + A9B_ARGUMENTS, row, NULL)
         for i in range(method.first, method.first + method.count):
             a = &amqp091_arguments[i]
             p = m.frame + m.value[a.slot]
             if AMQP091_ARGUMENT_COLUMN[a.name] < 0:
-                self.put_argument(row, a, p)
+                self.put_argument(&w, a, p)
                 continue
             c = self.cols + AMQP091_ARGUMENT_COLUMN[a.name]
             if a.type == AMQP091_SHORTSTR:
@@ -79,25 +81,25 @@ cdef class BatchColumns(FrameBatch):
                 put_i64(c, row, <int64_t>load_u64(p))
             else:
                 put_i32(c, row, load_u16(p))
+        end_map(&w)
 
-    cdef void put_argument(self, int64_t row, const Amqp091ArgumentRow* a, const uint8_t* p) noexcept nogil:
+    cdef void put_argument(self, MapWriter* w, const Amqp091ArgumentRow* a, const uint8_t* p) noexcept nogil:
         """An argument that has no column of its own, as an entry of the map."""
-        cdef Col* map = self.cols + A9B_ARGUMENTS
         cdef Span name
         cdef Amqp091Entry e
-        if not map.on:
+        if not w.map.on:
             return
         name.at = <const uint8_t*>amqp091_argument_name[a.name]
         name.size = <uint32_t>strlen(amqp091_argument_name[a.name])
         amqp091_argument_entry(a, p, &e)
-        if AMQP091_ARGUMENT_SECRET[a.name] and not map.tally.exposed:
+        if AMQP091_ARGUMENT_SECRET[a.name] and not w.exposed:
             e.at = SECRET_SHOWN_TEXT.at
             e.size = <uint32_t>SECRET_SHOWN_TEXT.size
         if e.letter == c"t":
-            put_map(map, row, name.at, name.size, <const uint8_t*>(b"true" if p[0] >> a.bit & 1 else b"false"),
-                    4 if p[0] >> a.bit & 1 else 5)
+            add_entry_of(w, name.at, name.size, <const uint8_t*>(b"true" if p[0] >> a.bit & 1 else b"false"),
+                         4 if p[0] >> a.bit & 1 else 5)
         else:
-            amqp091_put_entry(map, row, &name, &e)
+            amqp091_add_entry(w, &name, &e)
 
     cdef inline void put_header(self, const Amqp091FrameView* h) noexcept nogil:
         cdef Col* c

@@ -15,6 +15,10 @@ from wirefmt._core.octets cimport (
 cdef uint64_t AMQP091_FRAME_TOP = 0xFFFFFFFFU       # octets of a frame that a size_t of any machine holds
 
 
+# octets of a value by Amqp091DataType; 0: as many as it says
+cdef uint8_t[9] AMQP091_TYPE_SIZE = [1, 1, 2, 4, 8, 8, 0, 0, 0]
+
+
 cdef struct Amqp091Reader:      # state shared by the functions below
     const Amqp091Options* o
     Fault* f
@@ -155,6 +159,8 @@ cdef inline int amqp091_read_method(Amqp091Reader* x, Amqp091FrameView* m) noexc
     cdef const Amqp091MethodRow* row
     cdef const Amqp091ArgumentRow* a
     cdef const Amqp091ArgumentRow* end
+    cdef const uint8_t* p
+    cdef const uint8_t* next
     cdef int status, slot = -1
     if left(&x.c) < 4:
         return amqp091_cut(x, AMQP091_CHECK_FIELD_TRUNCATED,
@@ -171,20 +177,36 @@ cdef inline int amqp091_read_method(Amqp091Reader* x, Amqp091FrameView* m) noexc
     status = amqp091_check_method(x, row, m)
     if status != OK:
         return status
-    x.c.at += 4
+    p = x.c.at + 4
     a = amqp091_arguments + row.first
     end = a + row.count
     while a < end:
         if a.slot != slot:                  # not a bit in the octet of the previous one
             slot = a.slot
-            m.value[slot] = <uint32_t>(x.c.at - m.frame)
-            status = amqp091_take_argument(x, a)
-            if status != OK:
-                return status
+            m.value[slot] = <uint32_t>(p - m.frame)
+            next = amqp091_after_usual(p, x.c.end, a.type)
+            if next == NULL or (a.utf8 and not is_plain_text(p + 1, p[0])):
+                x.c.at = p
+                status = amqp091_take_argument(x, a)
+                if status != OK:
+                    return status
+                next = x.c.at
+            p = next
         a += 1
-    if x.c.at != x.c.end:
+    x.c.at = p
+    if p != x.c.end:
         return amqp091_violation(x, AMQP091_CHECK_TRAILING_ARGUMENTS, AMQP091_FIELD_PAYLOAD, -1, x.c.at)
     return OK
+
+
+cdef inline const uint8_t* amqp091_after_usual(const uint8_t* p, const uint8_t* end, int type) noexcept nogil:
+    """Where a value that is no table or long string ends. NULL: amqp091_take_value must decide."""
+    cdef size_t size = AMQP091_TYPE_SIZE[type]
+    if size == 0:
+        if type != AMQP091_SHORTSTR or p == end:
+            return NULL
+        size = <size_t>1 + p[0]
+    return p + size if size <= <size_t>(end - p) else NULL
 
 
 cdef inline int amqp091_check_method(Amqp091Reader* x, const Amqp091MethodRow* row, const Amqp091FrameView* m) noexcept nogil:
@@ -218,10 +240,8 @@ cdef inline int amqp091_take_value(Amqp091Reader* x, int type, int field, int tr
         size = <size_t>1 + x.c.at[0] if room else 1
     elif type == AMQP091_LONGSTR:
         size = <size_t>4 + load_u32(x.c.at) if room >= 4 else 4
-    elif type == AMQP091_BIT or type == AMQP091_OCTET:
-        size = 1
     else:
-        size = 2 if type == AMQP091_SHORT else 4 if type == AMQP091_LONG else 8
+        size = AMQP091_TYPE_SIZE[type]
     if room < size:
         return amqp091_cut(x, truncated, field, -1, x.c.at, <int64_t>size, x.c.end, AMQP091_FIELD_SIZE)
     x.c.at += size
@@ -259,7 +279,9 @@ cdef inline int amqp091_read_header(Amqp091Reader* x, Amqp091FrameView* m) noexc
 cdef inline int amqp091_take_properties(Amqp091Reader* x, Amqp091PropertiesView* out) noexcept nogil:
     """Property flags and values, up to the end of the reader's octets."""
     cdef const Amqp091PropertyRow* row
-    cdef int status = OK, i
+    cdef const uint8_t* next
+    cdef int status = OK, i = -1
+    cdef uint32_t flags
     out.at = x.c.at
     out.size = <uint32_t>left(&x.c)
     if out.size < 2:
@@ -270,14 +292,20 @@ cdef inline int amqp091_take_properties(Amqp091Reader* x, Amqp091PropertiesView*
         # LAX continues like RabbitMQ: there is one word of flags, even if its last bit announces another
         status = amqp091_violation(x, AMQP091_CHECK_PROPERTY_FLAGS, AMQP091_FIELD_PROPERTY_FLAGS, -1, x.c.at)
     x.c.at += 2
-    for i in range(AMQP091_PROPERTY_COUNT):
-        row = &amqp091_properties[i]
-        if status == OK and out.flags & row.flag:
+    flags = out.flags & ~<uint32_t>AMQP091_FLAGS_UNASSIGNED
+    while flags and status == OK:           # the highest bit is that of the first property
+        i += 1
+        if flags & 0x8000:
+            row = &amqp091_properties[i]
             out.value[i] = <uint32_t>(x.c.at - out.at)
-            if row.type == AMQP091_TABLE:
+            next = amqp091_after_usual(x.c.at, x.c.end, row.type)
+            if next != NULL:
+                x.c.at = next
+            elif row.type == AMQP091_TABLE:
                 status = amqp091_take_table(x, row.field, AMQP091_FIELD_PROPERTIES_HEADERS_ITEM)
             else:
                 status = amqp091_take_value(x, row.type, row.field, AMQP091_CHECK_PROPERTY_TRUNCATED)
+        flags = flags << 1 & 0xFFFF
     if status == OK and x.c.at != x.c.end:
         return amqp091_violation(x, AMQP091_CHECK_TRAILING_PROPERTIES, AMQP091_FIELD_PROPERTIES, -1, x.c.at)
     return status

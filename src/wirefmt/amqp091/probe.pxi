@@ -161,7 +161,6 @@ cdef void amqp091_put_content(MessageTable t, Amqp091Connection* c, Amqp091Conte
     cdef char said[256]
     cdef int64_t row = t.begin_row(&k.m)
     cdef int direction = k.m.direction
-    cdef int method = k.method.method
     cdef int size = 0
     cdef const uint8_t* body = k.body.at if k.part.at == NULL else k.part.at
     cdef size_t kept = k.body.size if k.part.at == NULL else k.part.size
@@ -173,7 +172,7 @@ cdef void amqp091_put_content(MessageTable t, Amqp091Connection* c, Amqp091Conte
         amqp091_put_kind(t, row, &k.method, direction)
         put_struct(t.cols + T_AMQP091, row)
     if k.header.type:
-        amqp091_put_header(t, row, &k.header, method == AMQP091_BASIC_DELIVER or method == AMQP091_BASIC_GET_OK)
+        amqp091_put_header(t, row, &k.header, k.method.method)
     if k.state.stage == AMQP091_AWAITS_BODY or k.bodies or status == ROW_OK:
         put_i32(t.cols[<int>T_AMQP091].children + A9_BODY_FRAMES, row, <int32_t>k.bodies)
         put_i64(t.cols + T_PAYLOAD_SIZE, row, <int64_t>k.state.body_have)
@@ -199,26 +198,26 @@ cdef void amqp091_put_content(MessageTable t, Amqp091Connection* c, Amqp091Conte
     if t.options.detail:
         amqp091_put_detail(t, row, &k.method if k.method.type == AMQP091_FRAME_METHOD else NULL,
                            &k.header if k.header.type else NULL)
-    if t.options.raw and status == ROW_OK and not amqp091_put_octets(t, row, k, body, kept) and not size:
+    if t.options.raw and status == ROW_OK and not amqp091_put_octets(t, row, &k.header, body, kept) and not size:
         size = snprintf(said, sizeof(said), "%s", HIDDEN_OCTETS)
     t.put_status(row, status, said if size else NULL, min(size, <int>sizeof(said) - 1))
     amqp091_drop_content(c, d, k, direction)
 
 
-cdef bint amqp091_put_octets(MessageTable t, int64_t row, const Amqp091Content* k, const uint8_t* body,
+cdef bint amqp091_put_octets(MessageTable t, int64_t row, const Amqp091FrameView* h, const uint8_t* body,
                              size_t size) noexcept nogil:
     """Put content header and body, if the whole body is kept, in frames of our own. False: the header has a secret that is
     hidden."""
     cdef Octets o
     cdef const uint8_t* headers
-    if not k.header.type or size != k.header.body_size:
+    if not h.type or size != h.body_size:
         return True
-    headers = amqp091_property(&k.header.properties, AMQP091_PROPERTY_HEADERS)
+    headers = amqp091_property(&h.properties, AMQP091_PROPERTY_HEADERS)
     if headers != NULL and t.hides_octets() and amqp091_holds_secret(headers, True):
         return False
     memset(&o, 0, sizeof(o))
     # after class, weight and body size: property flags and properties
-    amqp091_add_content(&o, k.channel, k.header.frame + 19, k.header.size - 20, body, size, AMQP091_FRAME_MAX_DEFAULT)
+    amqp091_add_content(&o, h.channel, h.frame + 19, h.size - 20, body, size, AMQP091_FRAME_MAX_DEFAULT)
     if o.failed:
         t.cols[<int>T_RAW].tally.no_memory = True
     else:
@@ -291,6 +290,33 @@ cdef bint amqp091_put(MessageTable t, const MessageContext* m, void* state, bint
     else:
         amqp091_put_single(t, m, c, d, &frame, &f if answer == AMQP091_JOIN_FAULT else NULL)
     return True
+
+
+cdef size_t amqp091_put_usual(MessageTable t, MessageContext* m, void* state, bint strict, const uint8_t* p,
+                              size_t n) noexcept nogil:
+    cdef Amqp091Connection* c = <Amqp091Connection*>state
+    cdef Amqp091Options o
+    cdef Amqp091Usual u
+    cdef size_t size
+    cdef int64_t row
+    amqp091_options(&o, strict, m.direction)
+    o.common.max_frame_size = c.frame_max
+    size = amqp091_read_usual(&c.contents[m.direction], p, n, &o, &u)
+    if size == 0:
+        return 0
+    m.wire_size = <int64_t>size
+    row = t.begin_row(m)
+    amqp091_put_row(t, row, &u.method, &c.flow, m.direction)
+    amqp091_put_header(t, row, &u.header, u.method.method)
+    put_i32(t.cols[<int>T_AMQP091].children + A9_BODY_FRAMES, row, <int32_t>u.bodies)
+    t.put_payload(row, u.body.at, u.body.size)
+    if t.options.detail:
+        amqp091_put_detail(t, row, &u.method, &u.header)
+    if t.options.raw and not amqp091_put_octets(t, row, &u.header, u.body.at, u.body.size):
+        t.put_status(row, ROW_OK, HIDDEN_OCTETS, <int64_t>strlen(HIDDEN_OCTETS))
+    else:
+        t.put_status(row, ROW_OK, NULL, 0)
+    return size
 
 
 cdef void amqp091_put_single(MessageTable t, const MessageContext* m, Amqp091Connection* c, const Amqp091Contents* d,
@@ -423,6 +449,8 @@ cdef Protocol amqp091_protocol():
     row.plausible = amqp091_plausible
     row.learn = amqp091_learn
     row.put = amqp091_put
+    row.put_usual = amqp091_put_usual
+    row.usual_held = <int64_t>sizeof(Amqp091Content) + 2 * AMQP091_USUAL_HEAD + 3 * BLOCK_OCTETS
     row.put_part = amqp091_put_part
     row.flush = amqp091_flush
     row.state_size = sizeof(Amqp091Connection)

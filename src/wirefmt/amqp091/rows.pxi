@@ -24,16 +24,61 @@ cdef Text AMQP091_BODY_TEXT = pad_text(b"body")
 cdef Text[AMQP091_METHOD_COUNT][2] AMQP091_OPERATION_TEXT       # by method and direction
 cdef Text AMQP091_PING_TEXT = pad_text(AMQP091_OPERATION_ROWS["heartbeat"][0].encode())
 cdef Text AMQP091_CONNECT_TEXT = pad_text(AMQP091_OPERATION_ROWS["protocol-header"][0].encode())
-# The columns of arguments (by Amqp091ArgumentName) and properties (by Amqp091Property): a column of the table, or a field of the
-# struct; -1: neither. `destination` of exchange.bind is only the row's destination.
-cdef int8_t[AMQP091_ARGUMENT_NAME_COUNT] AMQP091_ARGUMENT_COMMON
-cdef int8_t[AMQP091_ARGUMENT_NAME_COUNT] AMQP091_ARGUMENT_FIELD
-cdef int8_t[AMQP091_PROPERTY_COUNT] AMQP091_PROPERTY_COMMON
-cdef int8_t[AMQP091_PROPERTY_COUNT] AMQP091_PROPERTY_FIELD
+
+
+cdef enum Amqp091Shown:             # how a value is put, besides by its Amqp091DataType
+    AMQP091_SHOWN_OCTETS = 9        # a long string in a column of binaries
+    AMQP091_SHOWN_SECRET = 10       # ... that is null unless secrets are shown
+
+
+cdef struct Amqp091Place:           # where an argument or property is put
+    uint8_t column                  # of the table, or a field of the struct
+    uint8_t shown                   # an Amqp091DataType or Amqp091Shown
+    uint8_t slot, bit               # of an argument, as in Amqp091ArgumentRow
+    uint8_t common                  # a column of the table
+
+
+cdef struct Amqp091Places:          # of the arguments of one method
+    uint8_t first                   # row of AMQP091_PLACE
+    uint8_t common, count           # those in a column of the table, which come first, and all
+
+
+cdef Amqp091Place[AMQP091_ARGUMENT_COUNT] AMQP091_PLACE
+cdef Amqp091Places[AMQP091_METHOD_COUNT] AMQP091_PLACES
+cdef Amqp091Place[AMQP091_PROPERTY_COUNT] AMQP091_PROPERTY_PLACE
+cdef uint32_t AMQP091_COMMON_PROPERTIES         # flags of the properties that columns of the table show
 cdef int16_t[AMQP091_METHOD_COUNT] AMQP091_DESTINATION_ARGUMENT     # row of amqp091_arguments; -1: the method has none
 
 
+cdef int fill_amqp091_places(int method, dict fields) except -1:
+    """The places of a method's arguments. `destination` of exchange.bind is only the row's destination."""
+    cdef const Amqp091MethodRow* row = &amqp091_methods[method]
+    cdef const Amqp091ArgumentRow* a
+    cdef Amqp091Places* places = &AMQP091_PLACES[method]
+    cdef Amqp091Place* place
+    cdef int i
+    places.first = <uint8_t>row.first
+    for columns in (AMQP091_COMMON, fields):
+        for i in range(row.first, row.first + row.count):
+            a = &amqp091_arguments[i]
+            name = AMQP091_ARGUMENT_NAMES[a.name].rstrip("_")
+            if name not in columns or (columns is fields and name in AMQP091_COMMON):
+                continue
+            place = &AMQP091_PLACE[places.first + places.count]
+            place.column = <uint8_t>columns[name]
+            place.shown = a.type
+            if a.type == AMQP091_LONGSTR and AMQP091_STRUCT_FIELDS[columns[name]].type == "binary":
+                place.shown = AMQP091_SHOWN_SECRET if AMQP091_ARGUMENT_SECRET[a.name] else AMQP091_SHOWN_OCTETS
+            place.slot = a.slot
+            place.bit = a.bit
+            places.count += 1
+        if columns is AMQP091_COMMON:
+            places.common = places.count
+    return 0
+
+
 cdef int fill_amqp091_rows() except -1:
+    global AMQP091_COMMON_PROPERTIES
     cdef dict fields = {column.name: i for i, column in enumerate(AMQP091_STRUCT_FIELDS)}
     cdef int i, d, k
     for i in range(1, AMQP091_METHOD_COUNT):
@@ -44,13 +89,14 @@ cdef int fill_amqp091_rows() except -1:
         for k in range(amqp091_methods[i].first, amqp091_methods[i].first + amqp091_methods[i].count):
             names[AMQP091_ARGUMENT_NAMES[amqp091_arguments[k].name]] = k
         AMQP091_DESTINATION_ARGUMENT[i] = <int16_t>names.get("queue", names.get("destination", names.get("exchange", -1)))
-    for i in range(AMQP091_ARGUMENT_NAME_COUNT):
-        name = AMQP091_ARGUMENT_NAMES[i].rstrip("_")
-        AMQP091_ARGUMENT_COMMON[i] = <int8_t>AMQP091_COMMON.get(name, -1)
-        AMQP091_ARGUMENT_FIELD[i] = <int8_t>fields.get(name, -1)
+        fill_amqp091_places(i, fields)
     for i in range(AMQP091_PROPERTY_COUNT):
-        AMQP091_PROPERTY_COMMON[i] = <int8_t>AMQP091_COMMON.get(AMQP091_PROPERTY_NAMES[i], -1)
-        AMQP091_PROPERTY_FIELD[i] = <int8_t>fields.get(AMQP091_PROPERTY_NAMES[i], -1)
+        name = AMQP091_PROPERTY_NAMES[i]
+        AMQP091_PROPERTY_PLACE[i].column = <uint8_t>(AMQP091_COMMON[name] if name in AMQP091_COMMON else fields[name])
+        AMQP091_PROPERTY_PLACE[i].shown = amqp091_properties[i].type
+        AMQP091_PROPERTY_PLACE[i].common = name in AMQP091_COMMON
+        if name in AMQP091_COMMON or i == AMQP091_PROPERTY_EXPIRATION:
+            AMQP091_COMMON_PROPERTIES |= amqp091_properties[i].flag
     return 0
 
 
@@ -95,48 +141,47 @@ cdef void amqp091_put_kind(MessageTable t, int64_t row, const Amqp091FrameView* 
         put_text(c + T_KIND, row, &AMQP091_BODY_TEXT)
 
 
-cdef void amqp091_put_value(Col* c, int64_t row, int type, int bit, const uint8_t* p) noexcept nogil:
-    """Put an argument or property to a column of its type; long strings are strings or binaries."""
+cdef inline void amqp091_put_value(Col* c, int64_t row, const Amqp091Place* place, const uint8_t* p) noexcept nogil:
+    """Put an argument or property to its column."""
     cdef Span s
     if not c.on:
         return
-    if type == AMQP091_BIT:
-        put_bool(c, row, p[0] >> bit & 1)
-    elif type == AMQP091_OCTET:
-        put_i16(c, row, p[0])
-    elif type == AMQP091_SHORT:
-        put_i32(c, row, load_u16(p))
-    elif type == AMQP091_LONG:
-        put_i64(c, row, load_u32(p))
-    elif type == AMQP091_TABLE:
-        amqp091_put_table(c, row, p)
-    elif type == AMQP091_SHORTSTR or type == AMQP091_LONGSTR:
-        s = amqp091_shortstr_at(p) if type == AMQP091_SHORTSTR else amqp091_longstr_at(p)
+    if place.shown == AMQP091_SHORTSTR:
+        s = amqp091_shortstr_at(p)
         amqp091_put_text(c, row, &s)
-    else:
+    elif place.shown == AMQP091_BIT:
+        put_bool(c, row, p[0] >> place.bit & 1)
+    elif place.shown == AMQP091_OCTET:
+        put_i16(c, row, p[0])
+    elif place.shown == AMQP091_SHORT:
+        put_i32(c, row, load_u16(p))
+    elif place.shown == AMQP091_LONG:
+        put_i64(c, row, load_u32(p))
+    elif place.shown == AMQP091_TABLE:
+        amqp091_put_table(c, row, p)
+    elif place.shown == AMQP091_LONGLONG or place.shown == AMQP091_TIMESTAMP:
         put_i64(c, row, <int64_t>load_u64(p))
+    else:
+        s = amqp091_longstr_at(p)
+        if place.shown == AMQP091_LONGSTR:
+            amqp091_put_text(c, row, &s)
+        elif place.shown == AMQP091_SHOWN_SECRET:
+            put_secret(c, row, &s)
+        else:
+            put_span(c, row, &s)
 
 
-cdef void amqp091_put_arguments(MessageTable t, int64_t row, const Amqp091FrameView* m) noexcept nogil:
-    cdef const Amqp091MethodRow* method = &amqp091_methods[m.method]
-    cdef const Amqp091ArgumentRow* a
-    cdef const uint8_t* p
-    cdef Col* fields = t.cols[<int>T_AMQP091].children
-    cdef Span s
-    cdef int i
-    for i in range(method.first, method.first + method.count):
-        a = &amqp091_arguments[i]
-        p = m.frame + m.value[a.slot]
-        if AMQP091_ARGUMENT_COMMON[a.name] >= 0:
-            amqp091_put_value(t.cols + AMQP091_ARGUMENT_COMMON[a.name], row, a.type, a.bit, p)
-        elif a.type == AMQP091_LONGSTR and a.name != AMQP091_ARGUMENT_MECHANISMS and a.name != AMQP091_ARGUMENT_LOCALES:
-            s = amqp091_longstr_at(p)
-            if AMQP091_ARGUMENT_SECRET[a.name]:
-                put_secret(fields + AMQP091_ARGUMENT_FIELD[a.name], row, &s)
-            else:
-                put_span(fields + AMQP091_ARGUMENT_FIELD[a.name], row, &s)
-        elif AMQP091_ARGUMENT_FIELD[a.name] >= 0:
-            amqp091_put_value(fields + AMQP091_ARGUMENT_FIELD[a.name], row, a.type, a.bit, p)
+cdef inline void amqp091_put_arguments(MessageTable t, int64_t row, const Amqp091FrameView* m) noexcept nogil:
+    cdef const Amqp091Places* places = &AMQP091_PLACES[m.method]
+    cdef const Amqp091Place* place = &AMQP091_PLACE[places.first]
+    cdef const Amqp091Place* common = place + places.common
+    cdef const Amqp091Place* end = place + places.count if t.cols[<int>T_AMQP091].on else common
+    cdef Col* c = t.cols
+    while place < end:
+        if place == common:
+            c = t.cols[<int>T_AMQP091].children
+        amqp091_put_value(c + place.column, row, place, m.frame + m.value[place.slot])
+        place += 1
 
 
 cdef void amqp091_put_destination(MessageTable t, int64_t row, const Amqp091FrameView* m) noexcept nogil:
@@ -145,7 +190,7 @@ cdef void amqp091_put_destination(MessageTable t, int64_t row, const Amqp091Fram
     cdef int i = AMQP091_DESTINATION_ARGUMENT[m.method]
     cdef const Amqp091ArgumentRow* a
     cdef Span name
-    if i < 0:
+    if i < 0 or not t.cols[<int>T_DESTINATION].on:
         return
     name = amqp091_shortstr_at(m.frame + m.value[amqp091_arguments[i].slot])
     if name.size == 0 and amqp091_methods[m.method].content:
@@ -176,27 +221,6 @@ cdef void amqp091_put_row(MessageTable t, int64_t row, const Amqp091FrameView* m
 
 # ------------------------------------------------------------------------------------------------ contents
 
-cdef bint amqp091_entry_number(const Amqp091Entry* e, int64_t* out) noexcept nogil:
-    """The value of an entry that is an integer."""
-    if e.letter == c"b":
-        out[0] = <int8_t>e.at[0]
-    elif e.letter == c"B":
-        out[0] = e.at[0]
-    elif e.letter == c"s":
-        out[0] = <int16_t>load_u16(e.at)
-    elif e.letter == c"u":
-        out[0] = load_u16(e.at)
-    elif e.letter == c"I":
-        out[0] = <int32_t>load_u32(e.at)
-    elif e.letter == c"i":
-        out[0] = load_u32(e.at)
-    elif e.letter == c"l" or e.letter == c"L":
-        out[0] = <int64_t>load_u64(e.at)
-    else:
-        return False
-    return True
-
-
 cdef bint amqp091_milliseconds(const Span* text, int64_t* out) noexcept nogil:
     """`expiration`: RabbitMQ accepts digits only."""
     cdef uint32_t i
@@ -210,27 +234,34 @@ cdef bint amqp091_milliseconds(const Span* text, int64_t* out) noexcept nogil:
     return True
 
 
-cdef void amqp091_put_header(MessageTable t, int64_t row, const Amqp091FrameView* h, bint delivered) noexcept nogil:
-    """Put the properties of a content. `delivered`: to a consumer, so RabbitMQ's count of deliveries is the column `attempts`."""
+cdef void amqp091_put_header(MessageTable t, int64_t row, const Amqp091FrameView* h, int method) noexcept nogil:
+    """Put the properties of a content; `method` is its method's row. If it was delivered to a consumer, RabbitMQ's count of
+    deliveries is the column `attempts`."""
+    cdef bint on = t.cols[<int>T_AMQP091].on
     cdef Col* fields = t.cols[<int>T_AMQP091].children
+    cdef uint32_t flags = h.properties.flags & ~<uint32_t>AMQP091_FLAGS_UNASSIGNED
     cdef const uint8_t* p
     cdef Amqp091Entry e
-    cdef Col* c
     cdef Span s
     cdef int64_t number = 0
-    cdef int i
-    put_i64(fields + A9_BODY_SIZE, row, <int64_t>min(h.body_size, <uint64_t>0x7FFFFFFFFFFFFFFF))
-    for i in range(AMQP091_PROPERTY_COUNT):
-        p = amqp091_property(&h.properties, i)
-        if p == NULL:
-            continue
-        c = t.cols + AMQP091_PROPERTY_COMMON[i] if AMQP091_PROPERTY_COMMON[i] >= 0 else fields + AMQP091_PROPERTY_FIELD[i]
-        amqp091_put_value(c, row, amqp091_properties[i].type, 0, p)
-        if i == AMQP091_PROPERTY_EXPIRATION:
-            s = amqp091_shortstr_at(p)
-            if amqp091_milliseconds(&s, &number):
-                put_i64(t.cols + T_TTL_MS, row, number)
-        elif i == AMQP091_PROPERTY_HEADERS and delivered and t.cols[<int>T_ATTEMPTS].on and \
-                amqp091_find_entry(p, "x-delivery-count", 16, &e) and \
-                amqp091_entry_number(&e, &number) and 0 <= number < 0x7FFFFFFF:
-            put_i32(t.cols + T_ATTEMPTS, row, <int32_t>number + 1)
+    cdef int i = -1
+    if on:
+        put_i64(fields + A9_BODY_SIZE, row, <int64_t>min(h.body_size, <uint64_t>0x7FFFFFFFFFFFFFFF))
+    else:
+        flags &= AMQP091_COMMON_PROPERTIES
+    while flags:                            # the highest bit is that of the first property
+        i += 1
+        if flags & 0x8000:
+            p = h.properties.at + h.properties.value[i]
+            amqp091_put_value((t.cols if AMQP091_PROPERTY_PLACE[i].common else fields) + AMQP091_PROPERTY_PLACE[i].column, row,
+                              &AMQP091_PROPERTY_PLACE[i], p)
+            if i == AMQP091_PROPERTY_EXPIRATION:
+                s = amqp091_shortstr_at(p)
+                if amqp091_milliseconds(&s, &number):
+                    put_i64(t.cols + T_TTL_MS, row, number)
+            elif i == AMQP091_PROPERTY_HEADERS and t.cols[<int>T_ATTEMPTS].on and \
+                    (method == AMQP091_BASIC_DELIVER or method == AMQP091_BASIC_GET_OK) and \
+                    amqp091_find_entry(p, "x-delivery-count", 16, &e) and \
+                    amqp091_entry_number(&e, &number) and 0 <= number < 0x7FFFFFFF:
+                put_i32(t.cols + T_ATTEMPTS, row, <int32_t>number + 1)
+        flags = flags << 1 & 0xFFFF

@@ -28,43 +28,82 @@ cdef void amqp091_add_plain(Octets* o, const uint8_t* p, uint32_t size) noexcept
     add_octets(o, shown.at, shown.size)
 
 
-cdef void amqp091_put_entry(Col* map, int64_t row, const Span* name, const Amqp091Entry* e) noexcept nogil:
-    """Put an entry of a table to the row's map."""
+cdef void amqp091_add_entry(MapWriter* w, const Span* name, const Amqp091Entry* e) noexcept nogil:
+    """Add an entry of a table to a map. Most are strings or integers, whose text needs no memory."""
+    cdef uint8_t[DIGITS_ROOM] digits
+    cdef const uint8_t* text = NULL
+    cdef int64_t size = 0, number = 0
+    cdef size_t bad = 0
+    if check_utf8(name.at, name.size, &bad) == UTF8_OK:
+        if e.letter == c"S":
+            if check_utf8(e.at, e.size, &bad) == UTF8_OK:
+                text = e.at
+                size = e.size
+        elif amqp091_entry_number(e, &number):
+            text = digits
+            size = write_signed(number, digits)
+    if text != NULL:
+        add_entry_of(w, name.at, name.size, text, size)
+    else:
+        amqp091_add_made(w, name, e)
+
+
+cdef void amqp091_add_made(MapWriter* w, const Span* name, const Amqp091Entry* e) noexcept nogil:
+    """Add an entry whose text must be written."""
     cdef Octets o
     cdef uint8_t[512] start
-    cdef size_t named, bad = 0
-    if not map.on:
-        return
-    if e.letter == c"S" and check_utf8(name.at, name.size, &bad) == UTF8_OK and \
-            check_utf8(e.at, e.size, &bad) == UTF8_OK:
-        put_map(map, row, name.at, name.size, e.at, e.size)
-        return
+    cdef size_t named
     o = octets_over(start, sizeof(start))
-    o.hides = not map.tally.exposed
+    o.hides = not w.map.tally.exposed
     amqp091_add_plain(&o, name.at, name.size)
     named = o.size
     if not amqp091_add_hidden(&o, name, False):
         amqp091_add_text(&o, e)
     if o.failed:
-        map.tally.no_memory = True
+        w.map.tally.no_memory = True
     else:
-        put_map(map, row, o.at, <int64_t>named, o.at + named, <int64_t>(o.size - named))
+        add_entry_of(w, o.at, <int64_t>named, o.at + named, <int64_t>(o.size - named))
     free_octets(&o)
 
 
 cdef void amqp091_put_table(Col* map, int64_t row, const uint8_t* p) noexcept nogil:
     """Put the table whose length is at `p` to the row's map: names and texts, in order, with repeats."""
+    cdef MapWriter w
     cdef Amqp091Entry e
-    cdef Cursor c
+    cdef Cursor c = amqp091_entries(p)
     cdef int64_t entries
     if not map.on:
         return
-    entries = open_list(map, row)           # an empty table is an empty map, not null
-    if entries >= 0:
-        close_list(map, entries)
-    c = amqp091_entries(p)
+    if c.at == c.end:                       # an empty table is an empty map, not null
+        entries = open_list(map, row)
+        if entries >= 0:
+            close_list(map, entries)
+        return
+    begin_map(&w, map, row, NULL)
     while amqp091_next_entry(&c, True, &e):
-        amqp091_put_entry(map, row, &e.name, &e)
+        amqp091_add_entry(&w, &e.name, &e)
+    end_map(&w)
+
+
+cdef inline bint amqp091_entry_number(const Amqp091Entry* e, int64_t* out) noexcept nogil:
+    """The value of an entry that is an integer: b B s u I i l L."""
+    if e.letter == c"b":
+        out[0] = <int8_t>e.at[0]
+    elif e.letter == c"B":
+        out[0] = e.at[0]
+    elif e.letter == c"s":
+        out[0] = <int16_t>load_u16(e.at)
+    elif e.letter == c"u":
+        out[0] = load_u16(e.at)
+    elif e.letter == c"I":
+        out[0] = <int32_t>load_u32(e.at)
+    elif e.letter == c"i":
+        out[0] = load_u32(e.at)
+    elif e.letter == c"l" or e.letter == c"L":
+        out[0] = <int64_t>load_u64(e.at)
+    else:
+        return False
+    return True
 
 
 cdef void amqp091_add_text(Octets* o, const Amqp091Entry* e) noexcept nogil:
@@ -152,27 +191,13 @@ cdef void amqp091_add_string(Octets* o, const uint8_t* p, uint32_t size) noexcep
 
 
 cdef void amqp091_add_integer(Octets* o, const Amqp091Entry* e) noexcept nogil:
-    """b B s u I i l L T in digits."""
+    """An integer or a timestamp in digits."""
     cdef uint8_t[DIGITS_ROOM] text
-    cdef int64_t v
-    if e.letter == c"T":
-        add_octets(o, text, <size_t>write_digits(False, load_u64(e.at), text))
-        return
-    if e.letter == c"b":
-        v = <int8_t>e.at[0]
-    elif e.letter == c"B":
-        v = e.at[0]
-    elif e.letter == c"s":
-        v = <int16_t>load_u16(e.at)
-    elif e.letter == c"u":
-        v = load_u16(e.at)
-    elif e.letter == c"I":
-        v = <int32_t>load_u32(e.at)
-    elif e.letter == c"i":
-        v = load_u32(e.at)
+    cdef int64_t v = 0
+    if amqp091_entry_number(e, &v):
+        add_octets(o, text, <size_t>write_signed(v, text))
     else:
-        v = <int64_t>load_u64(e.at)
-    add_octets(o, text, <size_t>write_signed(v, text))
+        add_octets(o, text, <size_t>write_digits(False, load_u64(e.at), text))
 
 
 cdef void amqp091_add_decimal(Octets* o, int scale, uint32_t unscaled) noexcept nogil:

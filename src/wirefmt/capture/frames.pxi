@@ -48,9 +48,15 @@ cdef class FrameStreams(Streams):
                 return n
         self.context(f, end, mark, mark, 0, 0, &m)
         while at < n and not self.is_full():
+            m.byte_offset = side.offset
+            if protocol.put_usual != NULL and self.buffered + protocol.usual_held <= self.max_buffered:
+                size = protocol.put_usual(self.table, &m, fs.state, self.strict, p + at, n - at)
+                if size:
+                    side.offset += <int64_t>size
+                    at += size
+                    continue
             status = protocol.frame_size(fs.state, direction, p + at, n - at, 0, &size, &fault)
             if status == OK and size <= n - at:
-                m.byte_offset = side.offset
                 m.wire_size = <int64_t>size
                 if not self.put(f, &m, p + at, size):
                     return at

@@ -92,8 +92,8 @@ cdef inline bint amqp10_read_usual_data(const uint8_t* at, Span* out) noexcept n
     return True
 
 
-cdef inline const uint8_t* amqp10_read_usual_fields(const uint8_t* at, const uint8_t* end, int shape, uint32_t none, Amqp10Usual* out,
-                                             uint64_t* elements) noexcept nogil:
+cdef inline const uint8_t* amqp10_read_usual_fields(const uint8_t* at, const uint8_t* end, int shape, uint32_t none,
+                                                    Amqp10Usual* out, uint64_t* elements) noexcept nogil:
     """The list of a composite's fields. `none`: bits of those that must be false or zero. Returns what follows it; NULL:
     amqp10_parse must decide."""
     cdef int first = amqp10_shapes[shape].first

@@ -32,7 +32,7 @@ MESSAGES: dict[str, amqp10.Message] = {
             correlation_id="c" * 40, content_type=amqp10.Symbol("a/b"), content_encoding=amqp10.Symbol("gzip"),
             absolute_expiry_time=1, creation_time=-1, group_id="", group_sequence=0, reply_to_group_id="g",
         ),
-        application_properties={"site": "north", "sequence": -3, "": None, "password": "swordfish", "f": 1.5, "t": True},
+        application_properties={"site": "n", "sequence": -3, "": None, "mite": "", "password": "swordfish", "s": 1.5, "t": True},
         body=b"21.5",
     ),
     "body": amqp10.Message(body=b""),
@@ -71,12 +71,12 @@ def forms() -> list[bytes]:
 
 
 def changed(frame: bytes) -> list[bytes]:
-    """The frame, every frame that differs from it in one octet of the first 170, and every one that ends early."""
+    """The frame, every frame that differs from it in one octet of the first 320, and every one that ends early."""
     out = [frame]
-    for i in range(4, min(len(frame), 170)):
+    for i in range(4, min(len(frame), 320)):
         for octet in {*OCTETS, frame[i] ^ 1, (frame[i] + 1) & 0xFF, (frame[i] - 1) & 0xFF} - {frame[i]}:
             out.append(frame[:i] + bytes([octet]) + frame[i + 1 :])
-    for n in range(8, min(len(frame), 170)):
+    for n in range(8, min(len(frame), 320)):
         out.append(n.to_bytes(4, "big") + frame[4:n])
     return out
 

@@ -30,7 +30,11 @@ cdef struct Amqp10FrameView:        # spans of the octets; it owns nothing
 
 # ------------------------------------------------------------------------------------------------ frames
 
-cdef int amqp10_frame_size(const uint8_t* p, size_t n, uint32_t max_frame_size, size_t* size, Fault* f) noexcept nogil:
+cdef enum:
+    AMQP10_PROTOCOL_HEADER = 0x414D5150     # "AMQP", where a frame has its size
+
+
+cdef inline int amqp10_frame_size(const uint8_t* p, size_t n, uint32_t max_frame_size, size_t* size, Fault* f) noexcept nogil:
     """Size of the frame or protocol header that begins at `p`, from as few octets as possible (2.2, 2.3.1).
 
     octet 0-3   SIZE, which includes these octets; "AMQP" in a protocol header, which has eight
@@ -39,10 +43,21 @@ cdef int amqp10_frame_size(const uint8_t* p, size_t n, uint32_t max_frame_size, 
     octet 6-7   CHANNEL
     """
     cdef uint32_t octets
+    if n > 5:                               # a valid header needs no call
+        octets = load_u32(p)
+        if 2 <= p[4] <= octets // 4 and p[5] <= 1 and octets != AMQP10_PROTOCOL_HEADER and \
+                (max_frame_size == 0 or octets <= max_frame_size):
+            size[0] = octets
+            return OK
+    return amqp10_check_size(p, n, max_frame_size, size, f)
+
+
+cdef int amqp10_check_size(const uint8_t* p, size_t n, uint32_t max_frame_size, size_t* size, Fault* f) noexcept nogil:
+    cdef uint32_t octets
     if n < 4:
         return NEED_DATA
     octets = load_u32(p)
-    if octets == 0x414D5150:
+    if octets == AMQP10_PROTOCOL_HEADER:
         size[0] = 8
         return OK
     size[0] = octets

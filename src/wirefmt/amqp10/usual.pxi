@@ -67,7 +67,7 @@ cdef size_t amqp10_read_usual(const uint8_t* p, size_t n, const CommonOptions* o
             return 0
         if at == NULL or elements > most:
             return 0
-    return size if amqp10_plain(at, end) == end and amqp10_read_usual_data(at, &out.payload) else 0
+    return size if amqp10_read_usual_data(at, end, &out.payload) else 0
 
 
 cdef inline const uint8_t* amqp10_usual_field(const Amqp10Usual* u, int shape, int i) noexcept nogil:
@@ -79,21 +79,21 @@ cdef inline const uint8_t* amqp10_usual_field(const Amqp10Usual* u, int shape, i
     return NULL
 
 
-cdef inline bint amqp10_read_usual_data(const uint8_t* at, Span* out) noexcept nogil:
-    """The octets of the plain value at `at`. False: it is no binary."""
+cdef inline bint amqp10_read_usual_data(const uint8_t* at, const uint8_t* end, Span* out) noexcept nogil:
+    """The octets of the binary at `at` (at least two are before `end`). False: it is another value, or does not end at `end`."""
     if at[0] == AMQP10_CODE_VBIN8:
         out.size = at[1]
         out.at = at + 2
-        return True
-    if at[0] != AMQP10_CODE_VBIN32:
+    elif at[0] == AMQP10_CODE_VBIN32 and end - at >= 5:
+        out.size = load_u32(at + 1)
+        out.at = at + 5
+    else:
         return False
-    out.size = load_u32(at + 1)
-    out.at = at + 5
-    return True
+    return out.size == end - out.at
 
 
-cdef inline const uint8_t* amqp10_read_usual_fields(const uint8_t* at, const uint8_t* end, int shape, uint32_t none, Amqp10Usual* out,
-                                             uint64_t* elements) noexcept nogil:
+cdef inline const uint8_t* amqp10_read_usual_fields(const uint8_t* at, const uint8_t* end, int shape, uint32_t none,
+                                                    Amqp10Usual* out, uint64_t* elements) noexcept nogil:
     """The list of a composite's fields. `none`: bits of those that must be false or zero. Returns what follows it; NULL:
     amqp10_parse must decide."""
     cdef int first = amqp10_shapes[shape].first

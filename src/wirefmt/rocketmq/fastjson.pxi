@@ -208,7 +208,7 @@ cdef inline int rocketmq_json_escape(const uint8_t* p, const uint8_t* end) noexc
 
 
 cdef inline bint rocketmq_is_split(const uint8_t* p, const uint8_t* end) noexcept nogil:
-    """Is this, behind a backslash, one of u0000 to u0007? The Java code writes u0001 and u0002 between properties."""
+    """Is this, after a backslash, one of u0000 to u0007? The Java code writes u0001 and u0002 between properties."""
     return end - p >= 5 and memcmp(p, b"u000", 4) == 0 and p[4] & 0xF8 == c"0"
 
 

@@ -61,14 +61,16 @@ cdef enum RocketmqSlot:                 # the meaning of fields in any header
 
 
 cdef enum:
+    ROCKETMQ_PLACE_FACTOR = <uint32_t>0x9E37E877            # gives each request code another number
     ROCKETMQ_SLOT_NAMES = 32
     ROCKETMQ_SLOT_LEAST = 4                                 # octets of a name
     ROCKETMQ_SLOT_FACTOR = <uint32_t>0x9E3779CB             # gives each name another number
 
 
+cdef uint8_t[1024] ROCKETMQ_PLACE                           # rocketmq_place_number -> row of rocketmq_requests
 cdef Text[ROCKETMQ_SLOT_NAMES] ROCKETMQ_SLOT_NAME
 cdef uint8_t[ROCKETMQ_SLOT_NAMES] ROCKETMQ_SLOT_OF
-cdef uint8_t[64] ROCKETMQ_SLOT_ROW                          # rocketmq_slot_number -> row of the two above, if its name is the same
+cdef uint8_t[64] ROCKETMQ_SLOT_ROW                          # rocketmq_slot_number -> row of the two above
 cdef int8_t[26] ROCKETMQ_LETTER_SLOT                        # of SEND_MESSAGE_V2; -1: has no slot
 
 cdef tuple ROCKETMQ_SLOT_ROWS = (
@@ -104,12 +106,19 @@ cdef inline uint32_t rocketmq_slot_number(const uint8_t* p, uint32_t n) noexcept
     return ((load_u32(p) ^ (load_u32(p + n - 4) + n)) * ROCKETMQ_SLOT_FACTOR) >> 26
 
 
+cdef inline uint32_t rocketmq_place_number(int code) noexcept nogil:
+    return (<uint32_t>code * ROCKETMQ_PLACE_FACTOR) >> 22
+
+
 cdef int fill_rocketmq_tables() except -1:
     cdef int i, d
     cdef uint32_t number
     cdef dict slots = dict(ROCKETMQ_SLOT_ROWS)
     cdef set numbers = set()
+    if len({rocketmq_place_number(rocketmq_requests[i].code) for i in range(ROCKETMQ_REQUESTS)}) < ROCKETMQ_REQUESTS:
+        raise ValueError("ROCKETMQ_PLACE_FACTOR does not tell the codes apart")
     for i in range(ROCKETMQ_REQUESTS):
+        ROCKETMQ_PLACE[rocketmq_place_number(rocketmq_requests[i].code)] = <uint8_t>i
         name = rocketmq_requests[i].name.decode("ascii")
         ROCKETMQ_KIND_TEXT[i] = pad_text(name.encode())
         for d in range(2):
@@ -132,18 +141,10 @@ cdef int fill_rocketmq_tables() except -1:
 fill_rocketmq_tables()
 
 
-cdef int rocketmq_place_of(int code) noexcept nogil:
+cdef inline int rocketmq_place_of(int code) noexcept nogil:
     """The row of a request code in the tables above; -1: an unknown code."""
-    cdef int low = 0, high = ROCKETMQ_REQUESTS, i
-    while low < high:
-        i = (low + high) >> 1
-        if rocketmq_requests[i].code == code:
-            return i
-        if rocketmq_requests[i].code < code:
-            low = i + 1
-        else:
-            high = i
-    return -1
+    cdef int i = ROCKETMQ_PLACE[rocketmq_place_number(code)]
+    return i if rocketmq_requests[i].code == code else -1
 
 
 cdef inline bint rocketmq_stored(bint response, int code) noexcept nogil:
@@ -162,8 +163,8 @@ cdef RocketmqText ROCKETMQ_NO_VALUE     # its form is ROCKETMQ_NULL
 
 
 cdef inline int rocketmq_slot_of(const RocketmqSlots* slots, bint letters, const RocketmqText* key) noexcept nogil:
-    """The slot of a field; -1: none. Of several fields for one slot the last counts, except that PULL_MESSAGE has both queueOffset
-    and commitOffset."""
+    """The slot of a field; -1: none. Of several fields for one slot the last counts, except that PULL_MESSAGE has both
+    queueOffset and commitOffset."""
     cdef const Text* name
     cdef int i
     if letters and key.size == 1 and c"a" <= key.at[0] <= c"z":
@@ -202,18 +203,25 @@ cdef void rocketmq_slots(const RocketmqFrameView* m, const RocketmqFields* field
 
 cdef bint rocketmq_number(const RocketmqText* t, int64_t* out) noexcept nogil:
     """The number in a text. False: not a number."""
-    cdef uint32_t i
+    cdef const uint8_t* p
+    cdef const uint8_t* end
     cdef bint minus
+    cdef uint32_t digit
     cdef uint64_t v = 0
     if t.form != ROCKETMQ_OCTETS:
         return False
-    minus = t.size > 0 and t.at[0] == c"-"
-    if t.size == <uint32_t>minus or t.size > 19 + <uint32_t>minus:
+    p = t.at
+    end = p + t.size
+    minus = t.size > 0 and p[0] == c"-"
+    p += minus
+    if p == end or end - p > 19:
         return False
-    for i in range(minus, t.size):
-        if not c"0" <= t.at[i] <= c"9":
+    while p < end:
+        digit = <uint32_t>p[0] - c"0"
+        if digit > 9:
             return False
-        v = v * 10 + (t.at[i] - c"0")
+        v = v * 10 + digit
+        p += 1
     if v > <uint64_t>0x7FFFFFFFFFFFFFFF:
         return False
     out[0] = -<int64_t>v if minus else <int64_t>v
@@ -222,13 +230,13 @@ cdef bint rocketmq_number(const RocketmqText* t, int64_t* out) noexcept nogil:
 
 cdef inline void rocketmq_put_i64(Col* c, int64_t row, const RocketmqText* t) noexcept nogil:
     cdef int64_t v = 0
-    if c.on and rocketmq_number(t, &v):
+    if t.form == ROCKETMQ_OCTETS and c.on and rocketmq_number(t, &v):
         put_i64(c, row, v)
 
 
 cdef inline void rocketmq_put_i32(Col* c, int64_t row, const RocketmqText* t) noexcept nogil:
     cdef int64_t v = 0
-    if c.on and rocketmq_number(t, &v) and -<int64_t>0x80000000 <= v <= <int64_t>0x7FFFFFFF:
+    if t.form == ROCKETMQ_OCTETS and c.on and rocketmq_number(t, &v) and -<int64_t>0x80000000 <= v <= <int64_t>0x7FFFFFFF:
         put_i32(c, row, <int32_t>v)
 
 
@@ -466,7 +474,7 @@ cdef void rocketmq_put_ext(Col* ext, int64_t row, const RocketmqRow* x) noexcept
 
 cdef MapWriter rocketmq_put_rewritten(MapWriter map, const RocketmqRow* x, bint letters, const RocketmqText* key,
                                       const RocketmqText* value) noexcept nogil:
-    """Put an entry that may have to be rewritten or hidden. The writer is passed as a value for the same reason as in the kernel."""
+    """Put an entry that may have to be rewritten or hidden. The writer is passed as a value, as in the kernel."""
     cdef Span name, text
     cdef bint plain = x.properties.at != NULL and value.at == x.slots.of[<int>ROCKETMQ_PROPERTIES].at
     if plain:                                           # they need not be unescaped again

@@ -1,4 +1,4 @@
-"""Captures read a content whose frames lie together by a path of its own. Its rows are those of the path for all other frames,
+"""Captures and decode_batch read a content whose frames lie together by a path of its own. Its rows are those of the other path,
 which a pending content in the same direction forces here."""
 
 from __future__ import annotations
@@ -95,6 +95,24 @@ def contents(draw: st.DrawFn) -> bytes:
 @given(contents(), st.integers(0, 1), st.integers(1, 300) | st.just(1448), st.booleans(), st.integers(1, 3))
 def test_both_ways(octets: bytes, side: int, size: int, exposed: bool, batch: int) -> None:
     agree(octets, side, size, expose_credentials=exposed, raw=True, detail=True, batch_rows=batch)
+
+
+@settings(deadline=None, max_examples=150)
+@given(contents(), st.sampled_from(["client", "server", None]), st.sampled_from(["strict", "lax"]), st.integers(0, 60))
+def test_batches_both_ways(octets: bytes, side: Any, strictness: Any, body_max: int) -> None:
+    """Limits are the same for both, and so is the rest after an invalid size."""
+    method: amqp091.Method = METHODS[0] if side == "client" else METHODS[1]
+    begun = b"\x01" + (59_999).to_bytes(2, "big") + method.encode()[3:]
+    options = {"side": side, "strictness": strictness, "body_max": body_max, "frame_max": 4096, "channel_max": 60_000}
+    plain, around = (
+        pa.record_batch(amqp091.decode_batch(before + octets, **options)).to_pylist() for before in (b"", begun)
+    )
+    for row in around:
+        row["offset"] -= len(begun)
+    around = [row for row in around if row["offset"] >= 0]
+    for row in plain + around:  # they name the offset
+        row["error"] = row["error"] is not None
+    assert plain == around
 
 
 @pytest.mark.parametrize("method", METHODS, ids=lambda m: m.name)

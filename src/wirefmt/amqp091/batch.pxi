@@ -1,7 +1,7 @@
 # AMQP 0.9.1 -> columns: decode_batch for one direction of a stream. A row is one method with its content.
 #
-# It uses amqp091_parse and amqp091_join like the Assembler, so both give the same results. Only a body in several frames is
-# copied before it is put into its column.
+# It uses amqp091_parse and amqp091_join like the Assembler, so both give the same results; amqp091_read_usual reads what need not
+# be assembled. Only a body in several frames is copied before it is put into its column.
 from wirefmt.amqp091.columns import BATCH as AMQP091_BATCH_COLUMNS
 
 
@@ -123,20 +123,22 @@ cdef class BatchColumns(FrameBatch):
             else:
                 put_i64(c, row, <int64_t>load_u64(p))
 
+    cdef inline void put_message(self, int64_t offset, int64_t size, const Amqp091FrameView* method,
+                                 const Amqp091FrameView* header, const uint8_t* body, int64_t body_size) noexcept nogil:
+        """Put a method with its content. Header type 0: there is no content header yet."""
+        self.put_method(offset, size, method)
+        if not header.type:
+            return
+        self.put_header(header)
+        if self.body:
+            put_octets(self.cols + A9B_BODY, self.row, body if body_size else <const uint8_t*>b"", body_size)
+
     cdef inline void put_content(self, const Amqp091Content* k) noexcept nogil:
         """Put a method with its content, which may be incomplete."""
-        cdef const uint8_t* body = k.body.at
-        cdef int64_t size = <int64_t>k.body.size
-        self.put_method(k.m.byte_offset, <int64_t>k.size, &k.method)
-        if not k.header.type:
-            return
-        self.put_header(&k.header)
-        if not self.body:
-            return
         if k.part.at != NULL:
-            body = k.part.at
-            size = k.part.size
-        put_octets(self.cols + A9B_BODY, self.row, body if size else <const uint8_t*>b"", size)
+            self.put_message(k.m.byte_offset, <int64_t>k.size, &k.method, &k.header, k.part.at, k.part.size)
+        else:
+            self.put_message(k.m.byte_offset, <int64_t>k.size, &k.method, &k.header, k.body.at, <int64_t>k.body.size)
 
     cdef void put_partial(self, const Amqp091Content* k, const Fault* f, int64_t at) noexcept nogil:
         """Put the row of an incomplete content: its available fields, and the reason."""
@@ -145,6 +147,19 @@ cdef class BatchColumns(FrameBatch):
         self.row += 1
 
     # ---- frames
+
+    cdef int64_t put_usual(self, const uint8_t* data, int64_t at, int64_t size) noexcept nogil:
+        cdef Amqp091Usual u
+        cdef size_t n
+        while at < size:
+            n = amqp091_read_usual(&self.contents, data + at, <size_t>(size - at), &self.options, &u)
+            if n == 0:
+                break
+            self.tally.read = at
+            self.put_message(at, <int64_t>n, &u.method, &u.header, u.body.at, u.body.size)
+            self.row += 1
+            at += <int64_t>n
+        return at
 
     cdef int frame_size(self, const uint8_t* p, size_t n, size_t* size, Fault* f) noexcept nogil:
         return amqp091_frame_size(p, n, self.options.common.max_frame_size, self.options.common.strict, size, f)

@@ -18,7 +18,7 @@ from wirefmt._core.status cimport CommonOptions, Fault, NEED_DATA, Notes, OK, TR
 from wirefmt._core.text cimport DIGITS_ROOM, printed, write_digits, write_hex
 from wirefmt._core.utf8 cimport UTF8_OK, check_utf8, is_utf8
 from wirefmt._core.varint cimport VARINT_MAX, store_varint, varint_size
-from wirefmt._core.words cimport is_ascii
+from wirefmt._core.words cimport is_ascii, word_at
 
 # Fault -> exception; the only room that raises DecodeError
 include "_core/faults.pxi"

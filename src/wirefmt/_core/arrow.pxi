@@ -11,6 +11,10 @@ from cpython.ref cimport Py_DECREF, Py_INCREF, PyObject
 from wirefmt._core.octets cimport BLOCK_OCTETS
 
 cdef extern from *:
+    int bits_of "__builtin_popcountll"(uint64_t word) noexcept nogil
+
+
+cdef extern from *:
     """
     #ifndef ARROW_C_DATA_INTERFACE
     #define ARROW_C_DATA_INTERFACE
@@ -189,6 +193,16 @@ cdef void begin_like(Col* c, const Col* before) noexcept nogil:
         begin_like(&c.children[i], &before.children[i])
 
 
+cdef int64_t count_bits(const uint8_t* bits, int64_t octets) noexcept nogil:
+    """How many bits are set."""
+    cdef int64_t count = 0, i
+    for i in range(octets >> 3):
+        count += bits_of(word_at(bits + 8 * i))
+    for i in range(octets & ~<int64_t>7, octets):
+        count += bits_of(bits[i])
+    return count
+
+
 cdef bint finish_col(Col* c, int64_t rows, bint dense) noexcept nogil:
     """Fill up to `rows` rows. A column without values has no buffers, unless it is `dense` (a list's child may have more
     rows than the shared zeros)."""
@@ -196,6 +210,8 @@ cdef bint finish_col(Col* c, int64_t rows, bint dense) noexcept nogil:
     cdef bint ok = True
     if c.rows < rows and (c.rows or dense):
         ok = fill_nulls(c, rows)
+    if c.validity != NULL:
+        c.nulls = c.rows - count_bits(c.validity, (c.rows + 7) >> 3)
     if c.kind == KIND_STRUCT:
         for i in range(c.children_count):
             ok = finish_col(&c.children[i], rows if c.rows else 0, dense) and ok

@@ -153,14 +153,17 @@ cdef bint fill_nulls(Col* c, int64_t rows) noexcept nogil:
 
 cdef inline void skip_rows(Col* c, int64_t rows) noexcept nogil:
     """Nulls up to `rows` rows. There is room for them, and `validity` is allocated."""
-    cdef int64_t i
+    cdef int64_t i = c.rows + 1
     cdef int32_t* offsets = c.offsets
     cdef int32_t last
     if c.kind == KIND_OCTETS or c.kind == KIND_LIST:
         last = offsets[c.rows]
-        for i in range(c.rows + 1, rows + 1):
+        while i <= rows and i + 3 <= c.room:        # most gaps are short; later puts overwrite the surplus
+            offsets[i] = offsets[i + 1] = offsets[i + 2] = offsets[i + 3] = last
+            i += 4
+        while i <= rows:
             offsets[i] = last
-    c.nulls += rows - c.rows
+            i += 1
     c.rows = rows
 
 
@@ -229,8 +232,7 @@ cdef void put_octets_checked(Col* c, int64_t row, const uint8_t* p, int64_t n) n
     """put_octets of a long string, or into a column that is not ready: it must grow, or has nulls to fill in."""
     if (n > c.size - c.used and not grow_octets(c, n)) or not at_row(c, row):
         return
-    if n:                                   # a column without octets has no memory for them
-        memcpy(c.data + c.used, p, <size_t>n)
+    copy_octets(c.data + c.used, p, <size_t>n)
     c.used += n
     c.tally.octets += n
     c.offsets[row + 1] = <int32_t>c.used

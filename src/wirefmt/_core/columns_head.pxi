@@ -53,7 +53,7 @@ cdef struct Col:
     uint8_t kind, on, width
     int64_t rows                # filled, nulls included
     int64_t room                # rows there is room for
-    int64_t nulls
+    int64_t nulls               # of a finished column
     uint8_t* validity           # bits; NULL until the first null
     uint8_t* data               # values, bits, or octets
     int64_t used, size          # octets in `data`, for KIND_OCTETS
@@ -80,28 +80,41 @@ cdef inline bint at_row(Col* c, int64_t row) noexcept nogil:
     return True
 
 
+cdef inline bint at_value(Col* c, int64_t row) noexcept nogil:
+    """at_row of a column without offsets: nothing is written for the nulls before the row, which are counted at the end."""
+    if c.validity == NULL:
+        if row != c.rows or row >= c.room:
+            return c.on and reach_row(c, row)
+    elif row < c.rows or row >= c.room:
+        return reach_row(c, row)
+    else:
+        set_bit(c.validity, row)
+    c.rows = row + 1
+    return True
+
+
 cdef inline void put_i64(Col* c, int64_t row, int64_t v) noexcept nogil:
-    if at_row(c, row):
+    if at_value(c, row):
         (<int64_t*>c.data)[row] = v
 
 
 cdef inline void put_i32(Col* c, int64_t row, int32_t v) noexcept nogil:
-    if at_row(c, row):
+    if at_value(c, row):
         (<int32_t*>c.data)[row] = v
 
 
 cdef inline void put_i16(Col* c, int64_t row, int16_t v) noexcept nogil:
-    if at_row(c, row):
+    if at_value(c, row):
         (<int16_t*>c.data)[row] = v
 
 
 cdef inline void put_i8(Col* c, int64_t row, int8_t v) noexcept nogil:
-    if at_row(c, row):
+    if at_value(c, row):
         (<int8_t*>c.data)[row] = v
 
 
 cdef inline void put_bool(Col* c, int64_t row, bint v) noexcept nogil:
-    if at_row(c, row) and v:
+    if at_value(c, row) and v:
         set_bit(c.data, row)
 
 
@@ -266,7 +279,7 @@ cdef inline bint decimal_of(const Span* text, uint64_t* v) noexcept nogil:
 
 cdef inline void put_struct(Col* c, int64_t row) noexcept nogil:
     """The row is not null. Its fields are put to the children in the same row."""
-    at_row(c, row)
+    at_value(c, row)
 
 
 cdef inline int64_t open_list(Col* c, int64_t row) noexcept nogil:

@@ -31,7 +31,7 @@ cdef struct TableOptions:
 cdef Text[4] STATUS_TEXT
 cdef const char* HIDDEN_OCTETS
 cdef inline int64_t floor_us(int64_t ns) noexcept nogil:
-    return ns // 1000 if ns >= 0 or ns % 1000 == 0 else ns // 1000 - 1      # C's division: towards zero
+    return <int64_t>(<uint64_t>ns // 1000) if ns >= 0 else -1 - (-1 - ns) // 1000       # C's division: towards zero
 
 
 cdef class MessageTable(ColumnSet):
@@ -64,9 +64,11 @@ cdef class MessageTable(ColumnSet):
         self.all_rows += 1
         if row >= self.ready and not self.prepare_row(row):
             return row
-        set_i64(c + T_TS, row, floor_us(m.ts_ns))
+        if c[<int>T_TS].on:
+            set_i64(c + T_TS, row, floor_us(m.ts_ns))
         set_i64(c + T_TS_NS, row, m.ts_ns)
-        set_i64(c + T_TS_FIRST, row, floor_us(m.ts_first_ns))
+        if c[<int>T_TS_FIRST].on:
+            set_i64(c + T_TS_FIRST, row, floor_us(m.ts_first_ns))
         set_text(c + T_CAPTURE, row, &m.capture)
         set_i64(c + T_FRAME_NO, row, m.frame_no)
         set_i64(c + T_BYTE_OFFSET, row, m.byte_offset)

@@ -151,7 +151,7 @@ cdef bint mqtt_put(MessageTable t, const MessageContext* m, void* state, bint st
     mqtt_options(&o, strict, m.direction)
     o.version = c.known if c.known else mqtt_version(c, m.direction, p, n)
     row = t.begin_row(m)
-    if mqtt_parse(p, n, &o, &packet, &f) != OK:
+    if not mqtt_view_usual(p, n, &o, &packet) and mqtt_parse(p, n, &o, &packet, &f) != OK:
         size = fault_text(&MQTT_TABLES, &f, 0, text, sizeof(text))
         mqtt_put_kind(t, row, p[0])
         t.put_status(row, ROW_MALFORMED, text, size)

@@ -9,7 +9,8 @@ cdef enum:
 cdef struct MqttUsual:              # spans of the octets
     uint8_t flags
     uint16_t packet_identifier      # if the QoS is not 0
-    Span topic, payload
+    Span topic, payload, area       # area: the properties
+    uint64_t seen                   # bit n: property n is there
     uint32_t property_count
     MqttProperty[MQTT_USUAL_PROPERTIES] properties
 
@@ -19,7 +20,6 @@ cdef inline size_t mqtt_read_usual(const uint8_t* p, size_t n, const MqttOptions
     cdef const uint8_t* at = p + 2
     cdef const uint8_t* end
     cdef size_t size
-    cdef uint64_t seen = 0
     cdef int qos
     if n < 5 or p[0] >> 4 != MQTT_PUBLISH or o.version == 0:
         return 0
@@ -35,6 +35,7 @@ cdef inline size_t mqtt_read_usual(const uint8_t* p, size_t n, const MqttOptions
         return 0
     out.flags = p[0] & 0x0F
     out.property_count = 0
+    out.seen = 0
     out.topic.size = load_u16(at)
     out.topic.at = at + 2
     at += 2
@@ -57,21 +58,56 @@ cdef inline size_t mqtt_read_usual(const uint8_t* p, size_t n, const MqttOptions
         if at[0] == 0:
             at += 1
         else:
-            at = mqtt_read_usual_properties(at, end, o, out, &seen)
+            at = mqtt_read_usual_properties(at, end, o, out)
             if at == NULL:
                 return 0
-    if out.topic.size == 0 and not seen >> MQTT_PROPERTY_TOPIC_ALIAS & 1:
+    if out.topic.size == 0 and not out.seen >> MQTT_PROPERTY_TOPIC_ALIAS & 1:
         return 0
     out.payload.at = at
     out.payload.size = <uint32_t>(end - at)
     return size
 
 
+cdef bint mqtt_view_usual(const uint8_t* p, size_t n, const MqttOptions* o, MqttPacketView* out) noexcept nogil:
+    """What mqtt_parse reads of a usual PUBLISH, or of an acknowledgement that ends after its packet identifier. p[:n]: a whole
+    packet. False: mqtt_parse must decide."""
+    cdef MqttUsual m
+    cdef int type = p[0] >> 4
+    if n == 4 and MQTT_PUBACK <= type <= MQTT_PUBCOMP:
+        if o.version == 0 or p[0] & 0x0F != mqtt_packets[type].flags or p[1] != 2 or load_u16(p + 2) == 0:
+            return False
+        clear_octets(out, sizeof(MqttPacketView))
+        out.packet_identifier = load_u16(p + 2)
+        out.has_packet_identifier = 1
+        out.has_reason_code = o.version == 5            # it is omitted: 0
+        out.form = MQTT_FORM_SHORT if o.version == 5 else out.form
+    elif mqtt_read_usual(p, n, o, &m) == n:
+        clear_octets(out, sizeof(MqttPacketView))
+        out.topic = m.topic
+        out.payload = m.payload
+        if m.flags & 6:
+            out.packet_identifier = m.packet_identifier
+            out.has_packet_identifier = 1
+        if m.property_count:
+            out.properties = m.area
+            out.properties_seen = m.seen
+            out.property_count = m.property_count
+    else:
+        return False
+    out.frame = p
+    out.size = <uint32_t>n
+    out.version = o.version
+    out.type = <uint8_t>type
+    out.flags = p[0] & 0x0F
+    return True
+
+
 cdef inline const uint8_t* mqtt_read_usual_properties(const uint8_t* at, const uint8_t* end, const MqttOptions* o,
-                                                      MqttUsual* out, uint64_t* seen) noexcept nogil:
+                                                      MqttUsual* out) noexcept nogil:
     """Property Length, which is not 0, and the properties. Returns where the payload begins; NULL: mqtt_parse must decide."""
     cdef const MqttPropertyRow* row
     cdef MqttProperty* v
+    cdef uint64_t seen = 0
     cdef uint32_t count = 0, size = at[0]
     at += 1
     if size & 0x80:
@@ -82,22 +118,25 @@ cdef inline const uint8_t* mqtt_read_usual_properties(const uint8_t* at, const u
     if end - at < size:
         return NULL
     end = at + size
+    out.area.at = at
+    out.area.size = size
     while at < end:
         row = &mqtt_properties[at[0] if at[0] < MQTT_PROPERTY_TOP else 0]
-        if count == MQTT_USUAL_PROPERTIES or not mqtt_is_plain_property(MQTT_PUBLISH, row, at[0], seen[0]):
+        if count == MQTT_USUAL_PROPERTIES or not mqtt_is_plain_property(MQTT_PUBLISH, row, at[0], seen):
             return NULL
         v = &out.properties[count]
         v.identifier = at[0]
-        seen[0] |= <uint64_t>1 << v.identifier
+        seen |= <uint64_t>1 << v.identifier
         at = mqtt_read_usual_value(at + 1, end, row, v)
         if at == NULL:
             return NULL
         count += 1
     if o.common.max_elements and count > o.common.max_elements:
         return NULL
-    if o.common.side == 0 and seen[0] >> MQTT_PROPERTY_SUBSCRIPTION_IDENTIFIER & 1:
+    if o.common.side == 0 and seen >> MQTT_PROPERTY_SUBSCRIPTION_IDENTIFIER & 1:
         return NULL
     out.property_count = count
+    out.seen = seen
     return end
 
 

@@ -156,13 +156,27 @@ cdef inline int nsq_line_size(const uint8_t* p, size_t n, size_t* size, Fault* f
     return nsq_fault(f, NSQ_COMMAND, NSQ_CHECK_LINE_TOO_LONG, NSQ_FIELD_COMMAND, NSQ_LINE_MAX, 0, 0)
 
 
+cdef uint8_t[256] NSQ_FIRST_KIND        # by a name's first letter: the first command with it; NSQ_NOP + 1: no command
+
+
+cdef int fill_nsq_first_kinds() except -1:
+    cdef int kind
+    memset(NSQ_FIRST_KIND, NSQ_NOP + 1, sizeof(NSQ_FIRST_KIND))
+    for kind in range(NSQ_NOP, NSQ_IDENTIFY - 1, -1):
+        NSQ_FIRST_KIND[<uint8_t>nsq_kind_name[kind][0]] = <uint8_t>kind
+    return 0
+
+
+fill_nsq_first_kinds()
+
+
 cdef inline int nsq_kind_of(const uint8_t* p, size_t line) noexcept nogil:
     """The command whose name begins a line of `line` octets; NSQ_COMMAND: not in the table."""
     cdef int kind
     cdef size_t n
-    for kind in range(NSQ_IDENTIFY, NSQ_NOP + 1):
+    for kind in range(NSQ_FIRST_KIND[p[0]], NSQ_NOP + 1):
         n = nsq_commands[kind].name_size
-        if n < line and p[0] == <uint8_t>nsq_kind_name[kind][0] and memcmp(p, nsq_kind_name[kind], n) == 0 and (
+        if n < line and memcmp(p, nsq_kind_name[kind], n) == 0 and (
                 p[n] == 0x20 or p[n] == 0x0A or (p[n] == 0x0D and n + 2 == line)):
             return kind
     return NSQ_COMMAND

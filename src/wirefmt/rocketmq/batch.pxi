@@ -133,7 +133,8 @@ cdef inline void rocketmq_put_text(Col* c, int64_t row, const RocketmqText* t, R
 
 cdef inline bint rocketmq_is_near(const RocketmqFrameView* m, const RocketmqText* key, const RocketmqText* value) noexcept nogil:
     """Are name and value of an entry valid UTF-8 where they stand?"""
-    return m.ascii and key.form == ROCKETMQ_OCTETS and value.form == ROCKETMQ_OCTETS
+    return (key.form == ROCKETMQ_OCTETS and value.form == ROCKETMQ_OCTETS
+            and (m.ascii or (is_ascii(key.at, key.size) and is_ascii(value.at, value.size))))
 
 
 cdef MapWriter rocketmq_put_field(MapWriter map, bint letters, const Span* name, Span* text) noexcept nogil:

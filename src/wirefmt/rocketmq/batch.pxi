@@ -144,7 +144,8 @@ cdef MapWriter rocketmq_put_field(MapWriter map, bint letters, const Span* name,
             and rocketmq_secret_properties(text.at, text.size)):
         text.at = SECRET_SHOWN_TEXT.at
         text.size = <uint32_t>SECRET_SHOWN_TEXT.size
-    add_entry_of(&map, name.at, name.size, text.at, text.size)
+    if map.map.on:
+        add_entry_of(&map, name.at, name.size, text.at, text.size)
     return map
 
 
@@ -201,8 +202,7 @@ cdef class BatchColumns(FrameBatch):
                 if map.map.on:
                     add_entry(&map, name.at, name.size, text.at, text.size)
             elif rocketmq_plain_of(m, walk.key, &self.names, &name) and rocketmq_plain_of(m, walk.value, &self.values, &text):
-                if map.map.on:
-                    map = rocketmq_put_field(map, letters, &name, &text)
+                map = rocketmq_put_field(map, letters, &name, &text)        # hides a secret of the columns below, too
             else:
                 if self.names.failed or self.values.failed:
                     self.tally.no_memory = True

@@ -291,7 +291,7 @@ def loop(name: str, target: Target, seconds: float, most: float, blocks: float, 
             if fresh:
                 inputs.keep(data)
             count += 1
-        faulthandler.cancel_dump_traceback_later()
+        end_watchdog()
         if coverage.lost():
             print(f"{name}: LeakSanitizer has found what is above (seed {seed})", file=sys.stderr)
             return False
@@ -303,6 +303,16 @@ def loop(name: str, target: Target, seconds: float, most: float, blocks: float, 
     spent = time.monotonic() - began
     print(f"{name}: {count} inputs in {spent:.0f} s, nothing found{reached}{left} (seed {seed})", flush=True)
     return True
+
+
+def end_watchdog() -> None:
+    """Cancel faulthandler's dump, and wait until its thread has left: LeakSanitizer may crash on a thread that is just ending."""
+    tasks = Path("/proc/self/task")
+    before = len([*tasks.iterdir()]) if tasks.exists() else 0
+    faulthandler.cancel_dump_traceback_later()
+    end = time.monotonic() + 5
+    while before and len([*tasks.iterdir()]) >= before and time.monotonic() < end:
+        time.sleep(0.001)
 
 
 def all_once(name: str, target: Target) -> bool:

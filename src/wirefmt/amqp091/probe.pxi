@@ -162,8 +162,11 @@ cdef void amqp091_put_content(MessageTable t, Amqp091Connection* c, Amqp091Conte
     cdef int64_t row = t.begin_row(&k.m)
     cdef int direction = k.m.direction
     cdef int size = 0
-    cdef const uint8_t* body = k.body.at if k.part.at == NULL else k.part.at
-    cdef size_t kept = k.body.size if k.part.at == NULL else k.part.size
+    cdef const uint8_t* body = k.part.at
+    cdef size_t kept = k.part.size
+    if body == NULL:
+        body = k.body.at
+        kept = k.body.size
     if k.lacks_method:
         k.method.type = AMQP091_FRAME_HEADER
     if k.method.type == AMQP091_FRAME_METHOD:

@@ -384,6 +384,7 @@ cdef class RowEncoder(BatchEncoder):
         cdef uint8_t[64] room
         cdef Octets rest = octets_over(room, sizeof(room))
         cdef Amqp10MessageView message
+        cdef const uint8_t* octets = b""
         cdef size_t at, part, most, mark
         cdef bint more, several
         cdef uint8_t* p
@@ -395,7 +396,9 @@ cdef class RowEncoder(BatchEncoder):
             return -1
         if m.failed:
             return refuse(x, REFUSED_MEMORY, NULL)
-        if amqp10_parse_message(m.at if m.size else <const uint8_t*>b"", m.size, &self.options, &message, &x.fault) != OK:
+        if m.size:
+            octets = m.at
+        if amqp10_parse_message(octets, m.size, &self.options, &message, &x.fault) != OK:
             return refuse(x, REFUSED_FAULT, NULL)
         if transfers > AMQP10_TRANSFERS_MAX and <uint64_t>transfers > m.size:
             return refuse_range(x, c + A10B_TRANSFERS, transfers, 1, max(<int64_t>AMQP10_TRANSFERS_MAX, <int64_t>m.size))

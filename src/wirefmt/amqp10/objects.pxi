@@ -32,8 +32,8 @@ cdef class Performative(Composite):
         cdef Amqp10FrameView frame
         cdef Fault f
         cdef bytes octets, block
-        cdef const uint8_t* p
-        cdef size_t size, opened
+        cdef const uint8_t* p = NULL
+        cdef size_t size = 0, opened
         cdef bint plain
         if isinstance(payload, Message):
             block = (<Message>payload).block

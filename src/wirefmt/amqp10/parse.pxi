@@ -574,7 +574,7 @@ cdef const uint8_t* amqp10_plain_entries(int code, const uint8_t* at, const uint
         if at == NULL:
             return NULL
         # most keys have a bit of their own; keys of one size that end alike are compared
-        mark = <uint64_t>1 << ((key[1] + 8 * <uint32_t>at[-1]) & 63)
+        mark = <uint64_t>1 << ((key[1] + 8 * <uint32_t>(at - 1)[0]) & 63)
         if seen & mark and amqp10_is_among(keys, i, key):
             return NULL
         seen |= mark

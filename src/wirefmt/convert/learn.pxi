@@ -191,6 +191,7 @@ cdef int convert_learn_5(Container c, const uint8_t* p, size_t n) except -1:
     cdef Converter x
     cdef MqttProperty expiry
     cdef int status
+    memset(&expiry, 0, sizeof(expiry))
     convert_begin(&x, c.rules, CONVERT_MQTT5, CONVERT_MQTT5)
     try:
         status = convert_parse_publish(&x, p, n, &m)

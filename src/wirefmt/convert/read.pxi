@@ -450,6 +450,7 @@ cdef bint convert_collect(Converter* x, const Span* area, uint32_t count, Span* 
     cdef const uint8_t* end = p + area.size
     cdef MqttProperty v
     cdef Span s
+    memset(&v, 0, sizeof(v))
     memset(pairs, 0, sizeof(ConvertPairs))
     if count:
         pairs.keys = <Span*>convert_room(x, count * sizeof(Span))

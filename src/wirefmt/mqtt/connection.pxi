@@ -511,7 +511,7 @@ cdef class Flows:
         cdef Outbox outbox = self._outbox
         cdef SessionFlows session = self.session_
         cdef size_t remaining = 2 + topic_size + (2 if qos else 0) + (self.version_ == 5) + payload_size
-        cdef size_t size = 1 + <size_t>varint_size(<uint32_t>min(remaining, VARINT_MAX)) + remaining
+        cdef size_t size = 1 + <size_t>varint_size(<uint32_t>min(remaining, <size_t>VARINT_MAX)) + remaining
         cdef int first = MQTT_PUBLISH << 4 | qos << 1 | retain
         cdef bytes packet
         cdef uint8_t* p

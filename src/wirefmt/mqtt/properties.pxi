@@ -128,9 +128,9 @@ cdef int write_properties(Writer w, object properties, int version, bint of_will
         return 0
     for name, value in properties:
         found = PyDict_GetItemWithError(PROPERTY_IDENTIFIERS, name)
-        if found == NULL:
+        identifier = 0 if found == NULL else <object>found
+        if identifier <= 0:
             raise EncodeError(f"properties: {name!r} is not a property [2.2.2.2]")
-        identifier = <object>found
         type = mqtt_properties[identifier].type
         where = paths[identifier]
         w.put_u8(<uint8_t>identifier)

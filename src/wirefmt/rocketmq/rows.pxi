@@ -502,11 +502,14 @@ cdef void rocketmq_put_properties(MessageTable t, int64_t row, const RocketmqRow
     cdef Col* r = c[<int>T_ROCKETMQ].children
     cdef const uint8_t* p = properties.at
     cdef const uint8_t* end = p + properties.size
-    cdef const RocketmqScratch* scratch = &x.c.properties
+    cdef const uint8_t* readable = x.m.frame + x.m.size
     cdef MapWriter map
     cdef Span name, value
     cdef RocketmqText number
-    cdef bint shown = begin_map(&map, c + T_HEADERS, row, scratch.p + scratch.room if p == scratch.p else x.m.frame + x.m.size)
+    cdef bint shown
+    if p == x.c.properties.p:
+        readable = p + x.c.properties.room
+    shown = begin_map(&map, c + T_HEADERS, row, readable)
     while True:
         p = rocketmq_next_property(p, end, &name, &value)
         if p == NULL:

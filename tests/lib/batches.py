@@ -66,6 +66,11 @@ def talk_both_ways(*said: tuple[int, bytes], **options: Any) -> list[dict[str, A
             assert row | {"raw": None, "detail": None} == general | {"raw": None, "detail": None} | (
                 {} if exposed else {"error": row["error"]}  # `raw` says there what it hides
             )
-    for columns in (["kind"], ["status", "destination"], ["payload", "headers"], ["sequence", "client_id", "redelivered"]):
+    for columns in (
+        ["kind"],
+        ["status", "destination"],
+        ["payload", "headers"],
+        ["sequence", "client_id", "redelivered"],
+    ):
         assert talk(*said, **options, columns=columns) == [{name: row[name] for name in columns} for row in rows]
     return rows

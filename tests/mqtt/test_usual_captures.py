@@ -75,7 +75,11 @@ def test_rows_say_what_objects_say(cases: list[Case]) -> None:
             assert len(rows) == 1 and agree(rows[0], want) == [], case
 
 
-@given(cases=st.lists(packets(), min_size=1, max_size=30), version=st.sampled_from([3, 4, 5]), size=st.sampled_from([1448, 60]))
+@given(
+    cases=st.lists(packets(), min_size=1, max_size=30),
+    version=st.sampled_from([3, 4, 5]),
+    size=st.sampled_from([1448, 60]),
+)
 def test_both_ways(cases: list[Case], version: int, size: int) -> None:
     """One connection with packets of both sides, some of which are of another version."""
     said = [(case.direction, case.octets) for case in cases]

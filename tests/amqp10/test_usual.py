@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lib.batches import talk_both_ways
 from lib.columns import agree, amqp10_batch_row, sparse
 from lib.wire import Tcp, pcap
 from wirefmt import amqp10, capture
@@ -124,6 +125,24 @@ def test_secrets_and_payloads_of_captures() -> None:
         shown["headers"] = shown["headers"] and [(k, "***" if k == "password" else v) for k, v in shown["headers"]]
         assert row == shown
     assert captured(forms(), payload_max=2)["payload_size"].equals(whole["payload_size"])
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    parts=st.lists(
+        st.tuples(st.integers(0, 1), st.sampled_from(forms()) | st.just(CLOSE), st.integers(0, 60)), max_size=12
+    ),
+    size=st.sampled_from([1448, 300, 20]),
+    frame_max=st.sampled_from([512, 65536]),
+)
+def test_one_connection_both_ways(parts: list[tuple[int, bytes, int]], size: int, frame_max: int) -> None:
+    """Frames of both sides, one after another, with pending deliveries, a frame-max, and now and then an octet that differs."""
+    opened = amqp10.Open(container_id="c", max_frame_size=frame_max).encode()
+    said = [(0, HEADER + opened), (1, HEADER + opened), (0, ATTACH)]
+    for side, frame, at in parts:
+        said.append((side, frame[:at] + bytes([frame[at] ^ 1]) + frame[at + 1 :] if 4 <= at < len(frame) else frame))
+    rows = talk_both_ways(*said, port=5672, size=size)
+    assert [row["kind"] for row in rows[:2]] == ["protocol-header", "open"]
 
 
 # ---------------------------------------------------------------------------------------------- decode_batch

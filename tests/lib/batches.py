@@ -53,3 +53,24 @@ def talk(*said: tuple[int, bytes], port: int = 4150, size: int = 1448, **options
     for side, octets in said:
         frames += tcp.send(side, octets, size)
     return rows_of(pcap(frames + tcp.close()), **options)[0]
+
+
+def talk_both_ways(*said: tuple[int, bytes], **options: Any) -> list[dict[str, Any]]:
+    """Rows of one connection. They are those of the general path, which a capture with `raw` and `detail` takes; and columns alone
+    are as in the whole table."""
+    rows = talk(*said, **options)
+    for exposed in (False, True):
+        found = talk(*said, **options, expose_credentials=exposed)
+        other = talk(*said, **options, expose_credentials=exposed, raw=True, detail=True)
+        for row, general in zip(found, other, strict=True):
+            assert row | {"raw": None, "detail": None} == general | {"raw": None, "detail": None} | (
+                {} if exposed else {"error": row["error"]}  # `raw` says there what it hides
+            )
+    for columns in (
+        ["kind"],
+        ["status", "destination"],
+        ["payload", "headers"],
+        ["sequence", "client_id", "redelivered"],
+    ):
+        assert talk(*said, **options, columns=columns) == [{name: row[name] for name in columns} for row in rows]
+    return rows

@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lib.batches import talk_both_ways
 from lib.columns import Case, agree, captured, row_of
-from lib.wire import packet
+from lib.wire import connect, packet
 from wirefmt import mqtt
 from wirefmt.errors import DecodeError
 
@@ -72,3 +73,25 @@ def test_rows_say_what_objects_say(cases: list[Case]) -> None:
         elif not isinstance(message, mqtt.Connect) and not (alias and not message.topic_name):
             want = {"byte_offset": 0, "wire_size": len(case.octets)} | row_of("mqtt", message, case.direction)
             assert len(rows) == 1 and agree(rows[0], want) == [], case
+
+
+@given(
+    cases=st.lists(packets(), min_size=1, max_size=30),
+    version=st.sampled_from([3, 4, 5]),
+    size=st.sampled_from([1448, 60]),
+)
+def test_both_ways(cases: list[Case], version: int, size: int) -> None:
+    """One connection with packets of both sides, some of which are of another version."""
+    said = [(case.direction, case.octets) for case in cases]
+    rows = talk_both_ways((0, connect("c", version)), *said, port=1883, size=size)
+    assert rows[0]["kind"] == "CONNECT"
+
+
+def test_topic_aliases_both_ways() -> None:
+    def publish(topic: bytes, alias: int) -> tuple[int, bytes]:
+        return 0, packet(0x30, sized(topic) + b"\3\x23" + alias.to_bytes(2, "big") + b"x")
+
+    said = [publish(b"a", 1), publish(b"", 1), publish(b"b", 1), publish(b"", 1), publish(b"", 2)]
+    rows = talk_both_ways((0, connect("c", 5)), *said, port=1883)
+    assert [row["destination"] for row in rows[1:]] == ["a", "a", "b", "b", None]
+    assert [row["client_id"] for row in rows] == ["c"] * 6

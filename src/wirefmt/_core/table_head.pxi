@@ -109,7 +109,7 @@ cdef class MessageTable(ColumnSet):
 
     cdef inline void put_payload(self, int64_t row, const uint8_t* p, int64_t n) noexcept nogil:
         put_i64(self.cols + T_PAYLOAD_SIZE, row, n)
-        if self.options.payload:
+        if self.options.payload and self.cols[<int>T_PAYLOAD].on:
             put_octets(self.cols + T_PAYLOAD, row, p,
                        n if self.options.payload_max < 0 else min(n, self.options.payload_max))
 
@@ -275,8 +275,8 @@ cdef struct Protocol:           # `state` is one connection's; direction: 0 clie
     # of the last frame. What a protocol keeps for pending messages is bounded
     bint (*put)(MessageTable t, const MessageContext* m, void* state, bint strict, const uint8_t* p, size_t n) noexcept nogil
     # put the row of a message whose frames all lie at p[:n], if they have the form that is usual for them, as frame_size and put
-    # of each frame would; `m.wire_size` becomes the sum. Returns their octets; 0: nothing was done. NULL: never usual. No
-    # protocol with a `carrier` has it
+    # of each frame would; `m.wire_size` becomes the sum. Returns their octets; 0: nothing was done. NULL: never usual. Nothing
+    # that the state holds changes, and no `carrier` that the capture has not been told
     size_t (*put_usual)(MessageTable t, MessageContext* m, void* state, bint strict, const uint8_t* p,
                         size_t n) noexcept nogil
     int64_t usual_held                      # octets that `put` of such frames would hold meanwhile: there must be room for them

@@ -102,7 +102,24 @@ cdef extern from *:
         return (all & 0x8080808080808080ULL) == 0;
     #endif
     }
+    /* ... of those before `end`: 16 octets at once, if so many may be read */
+    static inline int wirefmt_ascii_before(const unsigned char *p, size_t n, const unsigned char *end) {
+        uint64_t w, x;
+    #if defined(__SSE2__)
+        if (n <= 16 && end - p >= 16)
+            return (_mm_movemask_epi8(_mm_loadu_si128((const __m128i *)p)) & ((1u << n) - 1)) == 0;
+    #endif
+        if (n >= 16) return wirefmt_blocks_ascii(p, n);
+        if (n >= 8) {
+            memcpy(&w, p, 8);
+            memcpy(&x, p + n - 8, 8);
+            return ((w | x) & 0x8080808080808080ULL) == 0;
+        }
+        for (x = 0; n; n--) x |= p[n - 1];
+        return x < 0x80;
+    }
     """
+    bint ascii_before "wirefmt_ascii_before"(const uint8_t* p, size_t n, const uint8_t* end) noexcept nogil
     bint unmarked "wirefmt_unmarked"(const uint8_t* p, size_t n, bint wild) noexcept nogil
     bint blocks_ascii "wirefmt_blocks_ascii"(const uint8_t* p, size_t n) noexcept nogil
 

@@ -310,8 +310,9 @@ cdef size_t amqp091_put_usual(MessageTable t, MessageContext* m, void* state, bi
     m.wire_size = <int64_t>size
     row = t.begin_row(m)
     amqp091_put_row(t, row, &u.method, &c.flow, m.direction)
-    amqp091_put_header(t, row, &u.header, u.method.method)
-    put_i32(t.cols[<int>T_AMQP091].children + A9_BODY_FRAMES, row, <int32_t>u.bodies)
+    if amqp091_shows_properties(t.cols):
+        amqp091_put_header(t, row, &u.header, u.method.method)
+        put_i32(t.cols[<int>T_AMQP091].children + A9_BODY_FRAMES, row, <int32_t>u.bodies)
     t.put_payload(row, u.body.at, u.body.size)
     if t.options.detail:
         amqp091_put_detail(t, row, &u.method, &u.header)

@@ -26,6 +26,10 @@ cdef Text AMQP091_PING_TEXT = pad_text(AMQP091_OPERATION_ROWS["heartbeat"][0].en
 cdef Text AMQP091_CONNECT_TEXT = pad_text(AMQP091_OPERATION_ROWS["protocol-header"][0].encode())
 
 
+cdef enum:
+    AMQP091_PROPERTY_COLUMNS = 7    # of the table, to which properties are put
+
+
 cdef enum Amqp091Shown:             # how a value is put, besides by its Amqp091DataType
     AMQP091_SHOWN_OCTETS = 9        # a long string in a column of binaries
     AMQP091_SHOWN_SECRET = 10       # ... that is null unless secrets are shown
@@ -47,6 +51,7 @@ cdef Amqp091Place[AMQP091_ARGUMENT_COUNT] AMQP091_PLACE
 cdef Amqp091Places[AMQP091_METHOD_COUNT] AMQP091_PLACES
 cdef Amqp091Place[AMQP091_PROPERTY_COUNT] AMQP091_PROPERTY_PLACE
 cdef uint32_t AMQP091_COMMON_PROPERTIES         # flags of the properties that columns of the table show
+cdef int[AMQP091_PROPERTY_COLUMNS] AMQP091_PROPERTY_COLUMN_OF      # columns of the table that properties are put to
 cdef int16_t[AMQP091_METHOD_COUNT] AMQP091_DESTINATION_ARGUMENT     # row of amqp091_arguments; -1: the method has none
 
 
@@ -97,6 +102,11 @@ cdef int fill_amqp091_rows() except -1:
         AMQP091_PROPERTY_PLACE[i].common = name in AMQP091_COMMON
         if name in AMQP091_COMMON or i == AMQP091_PROPERTY_EXPIRATION:
             AMQP091_COMMON_PROPERTIES |= amqp091_properties[i].flag
+    columns = {T_TTL_MS, T_ATTEMPTS, *(AMQP091_COMMON[name] for name in AMQP091_PROPERTY_NAMES if name in AMQP091_COMMON)}
+    if len(columns) > AMQP091_PROPERTY_COLUMNS:
+        raise IndexError("AMQP091_PROPERTY_COLUMNS is too small")
+    for i, k in enumerate(columns):
+        AMQP091_PROPERTY_COLUMN_OF[i] = k
     return 0
 
 
@@ -130,8 +140,7 @@ cdef void amqp091_put_kind(MessageTable t, int64_t row, const Amqp091FrameView* 
         return
     put_i32(c + T_CHANNEL, row, m.channel)
     if m.method:
-        put_text(c + T_KIND, row, &AMQP091_KIND_TEXT[m.method])
-        put_text(c + T_OPERATION, row, &AMQP091_OPERATION_TEXT[m.method][direction])
+        amqp091_put_method_kind(c, row, m.method, direction)
     elif m.type == AMQP091_FRAME_HEARTBEAT:
         put_text(c + T_KIND, row, &AMQP091_HEARTBEAT_TEXT)
         put_text(c + T_OPERATION, row, &AMQP091_PING_TEXT)
@@ -139,6 +148,11 @@ cdef void amqp091_put_kind(MessageTable t, int64_t row, const Amqp091FrameView* 
         put_text(c + T_KIND, row, &AMQP091_HEADER_TEXT)
     elif m.type == AMQP091_FRAME_BODY:
         put_text(c + T_KIND, row, &AMQP091_BODY_TEXT)
+
+
+cdef inline void amqp091_put_method_kind(Col* c, int64_t row, int method, int direction) noexcept nogil:
+    put_text(c + T_KIND, row, &AMQP091_KIND_TEXT[method])
+    put_text(c + T_OPERATION, row, &AMQP091_OPERATION_TEXT[method][direction])
 
 
 cdef inline void amqp091_put_value(Col* c, int64_t row, const Amqp091Place* place, const uint8_t* p) noexcept nogil:
@@ -234,6 +248,17 @@ cdef bint amqp091_milliseconds(const Span* text, int64_t* out) noexcept nogil:
     return True
 
 
+cdef inline bint amqp091_shows_properties(const Col* cols) noexcept nogil:
+    """Is a column on that properties are put to?"""
+    cdef int i
+    if cols[<int>T_AMQP091].on:
+        return True
+    for i in range(AMQP091_PROPERTY_COLUMNS):
+        if cols[AMQP091_PROPERTY_COLUMN_OF[i]].on:
+            return True
+    return False
+
+
 cdef void amqp091_put_header(MessageTable t, int64_t row, const Amqp091FrameView* h, int method) noexcept nogil:
     """Put the properties of a content; `method` is its method's row. If it was delivered to a consumer, RabbitMQ's count of
     deliveries is the column `attempts`."""
@@ -244,24 +269,23 @@ cdef void amqp091_put_header(MessageTable t, int64_t row, const Amqp091FrameView
     cdef Amqp091Entry e
     cdef Span s
     cdef int64_t number = 0
-    cdef int i = -1
+    cdef int i
     if on:
         put_i64(fields + A9_BODY_SIZE, row, <int64_t>min(h.body_size, <uint64_t>0x7FFFFFFFFFFFFFFF))
     else:
         flags &= AMQP091_COMMON_PROPERTIES
     while flags:                            # the highest bit is that of the first property
-        i += 1
-        if flags & 0x8000:
-            p = h.properties.at + h.properties.value[i]
-            amqp091_put_value((t.cols if AMQP091_PROPERTY_PLACE[i].common else fields) + AMQP091_PROPERTY_PLACE[i].column, row,
-                              &AMQP091_PROPERTY_PLACE[i], p)
-            if i == AMQP091_PROPERTY_EXPIRATION:
-                s = amqp091_shortstr_at(p)
-                if amqp091_milliseconds(&s, &number):
-                    put_i64(t.cols + T_TTL_MS, row, number)
-            elif i == AMQP091_PROPERTY_HEADERS and t.cols[<int>T_ATTEMPTS].on and \
-                    (method == AMQP091_BASIC_DELIVER or method == AMQP091_BASIC_GET_OK) and \
-                    amqp091_find_entry(p, "x-delivery-count", 16, &e) and \
-                    amqp091_entry_number(&e, &number) and 0 <= number < 0x7FFFFFFF:
-                put_i32(t.cols + T_ATTEMPTS, row, <int32_t>number + 1)
-        flags = flags << 1 & 0xFFFF
+        i = zeros_of_16(flags)
+        flags ^= 0x8000 >> i
+        p = h.properties.at + h.properties.value[i]
+        amqp091_put_value((t.cols if AMQP091_PROPERTY_PLACE[i].common else fields) + AMQP091_PROPERTY_PLACE[i].column, row,
+                          &AMQP091_PROPERTY_PLACE[i], p)
+        if i == AMQP091_PROPERTY_EXPIRATION:
+            s = amqp091_shortstr_at(p)
+            if amqp091_milliseconds(&s, &number):
+                put_i64(t.cols + T_TTL_MS, row, number)
+        elif i == AMQP091_PROPERTY_HEADERS and t.cols[<int>T_ATTEMPTS].on and \
+                (method == AMQP091_BASIC_DELIVER or method == AMQP091_BASIC_GET_OK) and \
+                amqp091_find_entry(p, "x-delivery-count", 16, &e) and \
+                amqp091_entry_number(&e, &number) and 0 <= number < 0x7FFFFFFF:
+            put_i32(t.cols + T_ATTEMPTS, row, <int32_t>number + 1)

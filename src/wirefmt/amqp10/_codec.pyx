@@ -43,7 +43,7 @@ from wirefmt._core.octets cimport (
 from wirefmt._core.status cimport CommonOptions, Fault, NEED_DATA, Notes, OK, fault
 from wirefmt._core.text cimport UUID_ROOM, add_hex, add_json_string, printed, store_utf8, write_digits, write_signed, write_uuid
 from wirefmt._core.utf8 cimport UTF8_NUL, UTF8_OK, check_utf8, is_utf8
-from wirefmt._core.words cimport clear_octets, hash_octets, is_ascii, mix
+from wirefmt._core.words cimport ascii_before, clear_octets, hash_octets, is_ascii, mix
 
 from wirefmt.errors import EncodeError
 from wirefmt.framing import Limits, NEED_DATA as NEED_DATA_VALUE

@@ -14,10 +14,6 @@ cdef enum Amqp10Form:               # how a field is put to its column
     AMQP10_FORM_MAP
 
 
-cdef enum:
-    AMQP10_FIELD_ROWS = 160         # at least the number of rows of amqp10_fields
-
-
 # The forms by the type of the column.
 cdef dict AMQP10_FORMS = {
     "boolean": AMQP10_FORM_BOOLEAN, "int16": AMQP10_FORM_I16, "int32": AMQP10_FORM_I32,

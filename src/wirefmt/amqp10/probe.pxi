@@ -59,8 +59,13 @@ cdef int amqp10_sniff(const uint8_t* p, size_t n) noexcept nogil:
 
 cdef int amqp10_next_size(void* state, int direction, const uint8_t* p, size_t n, uint32_t limit, size_t* size,
                           Fault* f) noexcept nogil:
-    cdef uint32_t most = (<Amqp10Connection*>state).frame_max[direction] if state != NULL else 0
-    return amqp10_frame_size(p, n, limit if limit else most if most else AMQP10_FRAME_SIZE_MAX, size, f)
+    return amqp10_frame_size(p, n, limit if limit else amqp10_most(<Amqp10Connection*>state, direction), size, f)
+
+
+cdef inline uint32_t amqp10_most(const Amqp10Connection* c, int direction) noexcept nogil:
+    """Octets of the largest frame that this side may send."""
+    cdef uint32_t most = c.frame_max[direction] if c != NULL else 0
+    return most if most else AMQP10_FRAME_SIZE_MAX
 
 
 cdef inline void amqp10_options(Amqp10Options* o, bint strict) noexcept nogil:
@@ -505,25 +510,42 @@ cdef bint amqp10_close_deliveries(MessageTable t, Amqp10Connection* c, int direc
 
 # ------------------------------------------------------------------------------------------------ what a capture asks
 
-cdef inline bint amqp10_take_usual(MessageTable t, const MessageContext* m, Amqp10Connection* c, const Amqp10Options* o,
-                                   const uint8_t* p, size_t n) noexcept nogil:
-    """Put a delivery in its usual form. False: amqp10_parse must decide."""
-    cdef const Amqp10Link* link
-    cdef Amqp10Usual u
-    cdef int64_t row
+cdef inline size_t amqp10_find_usual(MessageTable t, Amqp10Connection* c, int direction, const Amqp10Options* o,
+                                     const uint8_t* p, size_t n, Amqp10Usual* out) noexcept nogil:
+    """Read a delivery in its usual form. Returns its octets; 0: amqp10_parse must decide."""
+    cdef size_t size = 0
     # a message that lost its beginning does not begin with a section
-    if t.options.raw or t.options.detail or amqp10_read_usual(p, n, &o.common, &u) == 0 or \
-            amqp10_find_delivery(&c.deliveries[m.direction], u.channel, u.handle) != NULL:
-        return False
-    row = t.begin_row(m)
+    if not (t.options.raw or t.options.detail):
+        size = amqp10_read_usual(p, n, &o.common, out)
+    return size if size and amqp10_find_delivery(&c.deliveries[direction], out.channel, out.handle) == NULL else 0
+
+
+cdef void amqp10_put_delivery(MessageTable t, const MessageContext* m, const Amqp10Connection* c,
+                              const Amqp10Usual* u) noexcept nogil:
+    """Put the row of a delivery in its usual form."""
+    cdef int64_t row = t.begin_row(m)
+    cdef const Amqp10Link* link = amqp10_find_link(c, amqp10_link_key(m.direction, u.channel, u.handle))
     if c.client_id.size:
         put_text(t.cols + T_CLIENT_ID, row, &c.client_id)
-    link = amqp10_find_link(c, amqp10_link_key(m.direction, u.channel, u.handle))
     if link != NULL:
         put_octets(t.cols + T_DESTINATION, row, link.address, link.size)
-    amqp10_put_usual(t, row, &u, m.direction, link != NULL)
+    amqp10_put_message_of(t, row, u, m.direction, link != NULL)
     t.put_status(row, ROW_OK, NULL, 0)
-    return True
+
+
+cdef size_t amqp10_put_usual(MessageTable t, MessageContext* m, void* state, bint strict, const uint8_t* p,
+                             size_t n) noexcept nogil:
+    cdef Amqp10Connection* c = <Amqp10Connection*>state
+    cdef Amqp10Options o
+    cdef Amqp10Usual u
+    cdef size_t size
+    amqp10_options(&o, strict)
+    o.common.max_frame_size = amqp10_most(c, m.direction)
+    size = amqp10_find_usual(t, c, m.direction, &o, p, n, &u)
+    if size:
+        m.wire_size = <int64_t>size
+        amqp10_put_delivery(t, m, c, &u)
+    return size
 
 
 cdef bint amqp10_put(MessageTable t, const MessageContext* m, void* state, bint strict,
@@ -531,13 +553,15 @@ cdef bint amqp10_put(MessageTable t, const MessageContext* m, void* state, bint 
     cdef Amqp10Connection* c = <Amqp10Connection*>state
     cdef Amqp10Options o
     cdef Amqp10FrameView f
+    cdef Amqp10Usual u
     cdef Fault fault
     cdef uint64_t handle = 0
     cdef int64_t row
     cdef int shape, size
     cdef char text[256]
     amqp10_options(&o, strict)
-    if amqp10_take_usual(t, m, c, &o, p, n):
+    if amqp10_find_usual(t, c, m.direction, &o, p, n, &u):         # its packets have come one by one
+        amqp10_put_delivery(t, m, c, &u)
         return True
     if amqp10_parse(p, n, &o, &f, &fault) != OK:
         row = t.begin_row(m)
@@ -633,6 +657,7 @@ cdef Protocol amqp10_protocol():
     row.plausible = amqp10_plausible
     row.learn = amqp10_learn
     row.put = amqp10_put
+    row.put_usual = amqp10_put_usual
     row.put_part = amqp10_put_part
     row.flush = amqp10_flush
     row.state_size = sizeof(Amqp10Connection)

@@ -243,7 +243,8 @@ cdef void amqp10_put_row(MessageTable t, int64_t row, const Amqp10FrameView* f, 
 
 # ------------------------------------------------------------------------------------------------ messages
 
-cdef void amqp10_put_usual(MessageTable t, int64_t row, const Amqp10Usual* u, int direction, bint addressed) noexcept nogil:
+cdef inline void amqp10_put_message_of(MessageTable t, int64_t row, const Amqp10Usual* u, int direction,
+                                       bint addressed) noexcept nogil:
     """Fill AMQP's part of a row that begin_row began. addressed: its destination is known."""
     cdef Col* c = t.cols
     cdef Col* fields = c[<int>T_AMQP10].children

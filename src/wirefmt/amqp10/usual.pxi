@@ -8,6 +8,10 @@ cdef enum:
     AMQP10_USUAL_FIELDS = 29        # of transfer, header and properties
     AMQP10_USUAL_MAPS = 4           # two of annotations, none, application properties
     AMQP10_USUAL_LEAST = 16         # octets: no such frame is smaller
+    AMQP10_USUAL_REST = 5           # octets: no section is smaller
+    AMQP10_USUAL_CODE = 0x14        # of a transfer
+    AMQP10_FIELD_ROWS = 160         # at least the number of rows of amqp10_fields
+    AMQP10_FALSE_OR_ZERO = 31       # bit of AMQP10_USUAL_TYPES
 
 
 cdef struct Amqp10Usual:            # spans of the octets
@@ -21,43 +25,50 @@ cdef struct Amqp10Usual:            # spans of the octets
     Span payload
 
 
+cdef uint32_t[AMQP10_FIELD_ROWS] AMQP10_USUAL_TYPES     # by row of amqp10_fields: bits of Amqp10Types, and AMQP10_FALSE_OR_ZERO
+
+
+cdef int fill_amqp10_usual() except -1:
+    cdef int shape, i, type
+    for shape in (AMQP10_TRANSFER, AMQP10_HEADER, AMQP10_PROPERTIES):
+        for i in range(amqp10_shapes[shape].first, amqp10_shapes[shape].first + amqp10_shapes[shape].count):
+            if i >= AMQP10_FIELD_ROWS:
+                raise IndexError("AMQP10_FIELD_ROWS is too small")
+            for type in range(AMQP10_DESCRIBED):
+                if amqp10_is_type(&amqp10_fields[i], type):
+                    AMQP10_USUAL_TYPES[i] |= <uint32_t>1 << type
+    for i in (AMQP10_TRANSFER_MESSAGE_FORMAT, AMQP10_TRANSFER_MORE, AMQP10_TRANSFER_ABORTED):
+        AMQP10_USUAL_TYPES[amqp10_shapes[<int>AMQP10_TRANSFER].first + i] |= <uint32_t>1 << AMQP10_FALSE_OR_ZERO
+    return 0
+
+
+fill_amqp10_usual()
+
+
 cdef size_t amqp10_read_usual(const uint8_t* p, size_t n, const CommonOptions* o, Amqp10Usual* out) noexcept nogil:
     """Read the frame that begins at `p`. Returns its size; 0: amqp10_parse must decide."""
-    cdef uint32_t none = <uint32_t>1 << AMQP10_TRANSFER_MESSAGE_FORMAT | 1 << AMQP10_TRANSFER_MORE | 1 << AMQP10_TRANSFER_ABORTED
     cdef const uint8_t* at = p + 11
     cdef const uint8_t* end
     cdef uint64_t most = o.max_elements if o.max_elements else <uint64_t>0xFFFFFFFFFFFFFFFFU
     cdef uint64_t elements = 0
     cdef size_t size
-    cdef int code, before = 0
+    cdef int first = amqp10_shapes[<int>AMQP10_TRANSFER].first
+    cdef int code = AMQP10_USUAL_CODE, before, shape
     # DOFF 2, TYPE 0; the descriptor of a transfer
-    if n < AMQP10_USUAL_LEAST or p[4] != 2 or p[5] != 0 or load_u32(p + 8) >> 8 != 0x005314:
+    if n < AMQP10_USUAL_LEAST or p[4] != 2 or p[5] != 0 or \
+            load_u32(p + 8) >> 8 != (AMQP10_CODE_SMALLULONG << 8 | AMQP10_USUAL_CODE):
         return 0
     size = load_u32(p)
     if size > n or size < AMQP10_USUAL_LEAST or (o.max_frame_size and size > o.max_frame_size):
         return 0
     out.end = end = p + size
     out.count = 0
-    at = amqp10_read_usual_fields(at, end, AMQP10_TRANSFER, none, out, &elements)
-    if at == NULL or elements > most or out.count < 2 or \
-            out.field[0] != amqp10_shapes[<int>AMQP10_TRANSFER].first + AMQP10_TRANSFER_HANDLE or \
-            out.field[1] != amqp10_shapes[<int>AMQP10_TRANSFER].first + AMQP10_TRANSFER_DELIVERY_ID:
-        return 0
-    out.channel = load_u16(p + 6)
-    out.handle = <uint32_t>amqp10_fixed_at(&amqp10_constructors[out.at[0][0]], out.at[0])
     out.map[0] = out.map[1] = out.map[2] = out.map[3] = NULL
-    elements = 0
-    while True:
-        if end - at < 5 or load_u16(at) != AMQP10_CODE_SMALLULONG or at[2] <= before:
-            return 0
-        code = before = at[2]
-        at += 3
-        if code == AMQP10_SECTION_DATA:
-            break
-        if code == AMQP10_SECTION_HEADER:
-            at = amqp10_read_usual_fields(at, end, AMQP10_HEADER, 0, out, &elements)
-        elif code == AMQP10_SECTION_PROPERTIES:
-            at = amqp10_read_usual_fields(at, end, AMQP10_PROPERTIES, 0, out, &elements)
+    while code != AMQP10_SECTION_DATA:
+        shape = (AMQP10_PROPERTIES if code == AMQP10_SECTION_PROPERTIES else AMQP10_HEADER if code == AMQP10_SECTION_HEADER else
+                 AMQP10_TRANSFER if code == AMQP10_USUAL_CODE else 0)
+        if shape:
+            at = amqp10_read_usual_fields(at, end, shape, out, &elements)
         elif AMQP10_SECTION_DELIVERY_ANNOTATIONS <= code <= AMQP10_SECTION_APPLICATION_PROPERTIES:
             out.map[code - AMQP10_SECTION_DELIVERY_ANNOTATIONS] = at
             if amqp10_constructors[at[0]].type != AMQP10_MAP:
@@ -65,9 +76,21 @@ cdef size_t amqp10_read_usual(const uint8_t* p, size_t n, const CommonOptions* o
             at = amqp10_plain_entries(code, at, end, &elements)
         else:
             return 0
-        if at == NULL or elements > most:
+        if at == NULL or elements > most or end - at < AMQP10_USUAL_REST or load_u16(at) != AMQP10_CODE_SMALLULONG:
             return 0
-    return size if amqp10_read_usual_data(at, end, &out.payload) else 0
+        if code == AMQP10_USUAL_CODE:
+            elements = 0                    # a message has a count of its own
+        before = code
+        code = at[2]
+        if code <= before:
+            return 0
+        at += 3
+    if out.count < 2 or out.field[0] != first + AMQP10_TRANSFER_HANDLE or \
+            out.field[1] != first + AMQP10_TRANSFER_DELIVERY_ID or not amqp10_read_usual_data(at, end, &out.payload):
+        return 0
+    out.channel = load_u16(p + 6)
+    out.handle = <uint32_t>amqp10_fixed_at(&amqp10_constructors[out.at[0][0]], out.at[0])
+    return size
 
 
 cdef inline const uint8_t* amqp10_usual_field(const Amqp10Usual* u, int shape, int i) noexcept nogil:
@@ -92,49 +115,64 @@ cdef inline bint amqp10_read_usual_data(const uint8_t* at, const uint8_t* end, S
     return out.size == end - out.at
 
 
-cdef inline const uint8_t* amqp10_read_usual_fields(const uint8_t* at, const uint8_t* end, int shape, uint32_t none,
-                                                    Amqp10Usual* out, uint64_t* elements) noexcept nogil:
-    """The list of a composite's fields. `none`: bits of those that must be false or zero. Returns what follows it; NULL:
-    amqp10_parse must decide."""
-    cdef int first = amqp10_shapes[shape].first
-    cdef const Amqp10FieldRow* row = &amqp10_fields[first]
+cdef inline const uint8_t* amqp10_read_usual_fields(const uint8_t* at, const uint8_t* frame_end, int shape, Amqp10Usual* out,
+                                                    uint64_t* elements) noexcept nogil:
+    """The list of a composite's fields, and a section follows. Returns what follows it; NULL: amqp10_parse must decide."""
+    cdef uint32_t first = amqp10_shapes[shape].first
+    cdef const uint32_t* types = AMQP10_USUAL_TYPES + first
     cdef const uint8_t* start
+    cdef const uint8_t* end
     cdef int k = out.count
-    cdef uint32_t size, count, i
-    if end - at < 9:
+    cdef uint32_t size, count, head, i, accepted
+    if frame_end - at < 9:
         return NULL
-    if at[0] == AMQP10_CODE_LIST8:
-        size = at[1]
-        count = at[2]
-        at += 2
-        if size > end - at or size == 0:
+    head = 1
+    size = at[1]
+    count = at[2]
+    if at[0] != AMQP10_CODE_LIST8:
+        if at[0] != AMQP10_CODE_LIST32:
             return NULL
-        end = at + size
-        at += 1
-    elif at[0] == AMQP10_CODE_LIST32:
+        head = 4
         size = load_u32(at + 1)
         count = load_u32(at + 5)
-        at += 5
-        if size > end - at or size < 4:
-            return NULL
-        end = at + size
-        at += 4
-    else:
+    at += 1 + head
+    if size < head or <int64_t>size + AMQP10_USUAL_REST > frame_end - at or count > amqp10_shapes[shape].count:
         return NULL
-    if count > amqp10_shapes[shape].count:
-        return NULL
+    end = at + size
+    at += head
     elements[0] += count
     for i in range(count):
-        if at < end and at[0] == AMQP10_CODE_NULL:
+        if at >= end:
+            return NULL
+        if at[0] == AMQP10_CODE_NULL:
             at += 1
             continue
         start = at
-        at = amqp10_plain(at, end)
-        if at == NULL or not amqp10_is_type(&row[i], amqp10_constructors[start[0]].type) or \
-                (none >> i & 1 and start[0] != AMQP10_CODE_FALSE and start[0] != AMQP10_CODE_UINT0):
+        accepted = types[i]
+        at = amqp10_usual_value(at, end, frame_end)
+        if at == NULL or not accepted >> amqp10_constructors[start[0]].type & 1 or \
+                (accepted >> AMQP10_FALSE_OR_ZERO and start[0] != AMQP10_CODE_FALSE and start[0] != AMQP10_CODE_UINT0):
             return NULL
         out.field[k] = <uint8_t>(first + i)
         out.at[k] = start
         k += 1
     out.count = k
     return end if at == end else NULL
+
+
+cdef inline const uint8_t* amqp10_usual_value(const uint8_t* at, const uint8_t* end, const uint8_t* frame_end) noexcept nogil:
+    """amqp10_plain of a value that begins before `end` and is not null; at least AMQP10_USUAL_REST octets of the frame follow
+    `end`. The result may be beyond `end`."""
+    cdef uint8_t code = at[0]
+    cdef size_t size
+    if AMQP10_CODE_TRUE <= code <= AMQP10_CODE_ULONG0:
+        return at + 1
+    if AMQP10_CODE_UBYTE <= code <= AMQP10_CODE_SMALLLONG:
+        return at + 2
+    if code != AMQP10_CODE_STR8 and code != AMQP10_CODE_SYM8 and code != AMQP10_CODE_VBIN8:
+        return amqp10_plain(at, end)
+    size = at[1]
+    at += 2
+    if <int64_t>size > end - at or (code != AMQP10_CODE_VBIN8 and not ascii_before(at, size, frame_end)):
+        return NULL
+    return at + size

@@ -42,7 +42,7 @@ cdef class BatchColumns(FrameBatch):
                 put_octets(c + B_PAYLOAD, row, p.payload.at, p.payload.size)
             if p.properties.size == 0:
                 return
-        elif has_dup(p):
+        elif has_dup(p.type, p.version):
             put_bool(c + B_DUP, row, p.flags & 8)
         if p.has_reason_code:
             put_i16(c + B_REASON_CODE, row, p.reason_code)

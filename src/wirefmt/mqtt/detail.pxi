@@ -192,7 +192,7 @@ cdef void mqtt_line_field(DetailLine* l, const DetailField* f, const MqttPacketV
     elif f.what == MQTT_DETAIL_RETAIN:
         line_flag(l, f, p.flags & 1)
     elif f.what == MQTT_DETAIL_DUP:
-        line_flag(l, f, has_dup(p) and p.flags & 8)
+        line_flag(l, f, has_dup(p.type, p.version) and p.flags & 8)
     elif f.what == MQTT_DETAIL_ID and p.has_packet_identifier:
         line_number(l, f, False, p.packet_identifier)
     elif f.what == MQTT_DETAIL_SIZE:

@@ -172,6 +172,33 @@ cdef bint mqtt_put(MessageTable t, const MessageContext* m, void* state, bint st
     return True
 
 
+cdef size_t mqtt_put_usual(MessageTable t, MessageContext* m, void* state, bint strict, const uint8_t* p,
+                           size_t n) noexcept nogil:
+    """Put a packet that stands alone: it changes nothing that is known about the connection."""
+    cdef MqttConnection* c = <MqttConnection*>state
+    cdef MqttOptions o
+    cdef MqttUsual u
+    cdef size_t size = 4
+    cdef int64_t row
+    if t.options.raw or t.options.detail:
+        return 0
+    if mqtt_usual_acknowledgement(p, n, c.known):
+        m.wire_size = 4
+        row = t.begin_row(m)
+        mqtt_put_acknowledgement(t, row, p, c.known, &c.flow, m.direction)
+    else:
+        mqtt_options(&o, strict, m.direction)
+        o.version = c.known
+        size = mqtt_read_usual(p, n, &o, &u)
+        if size == 0 or u.seen >> MQTT_PROPERTY_TOPIC_ALIAS & 1:
+            return 0
+        m.wire_size = <int64_t>size
+        row = t.begin_row(m)
+        mqtt_put_publish(t, row, &u, c.known, &c.flow, m.direction)
+    t.put_status(row, ROW_OK, NULL, 0)
+    return size
+
+
 cdef inline void mqtt_put_kind(MessageTable t, int64_t row, uint8_t first) noexcept nogil:
     put_text(t.cols + T_PROTOCOL, row, &MQTT_PROTOCOL_TEXT)
     put_text(t.cols + T_KIND, row, &MQTT_KIND_TEXT[first >> 4])
@@ -215,6 +242,7 @@ cdef Protocol mqtt_protocol():
     row.plausible = mqtt_plausible
     row.learn = mqtt_learn
     row.put = mqtt_put
+    row.put_usual = mqtt_put_usual
     row.put_part = mqtt_put_part
     row.state_size = sizeof(MqttConnection)
     row.clear = mqtt_clear_state

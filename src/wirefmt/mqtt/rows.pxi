@@ -318,10 +318,10 @@ cdef inline void put_mqtt(Col* mqtt, int64_t row, const MqttPacketView* p, const
 
 # ------------------------------------------------------------------------------------------------ the message table
 
-cdef inline bint has_dup(const MqttPacketView* p) noexcept nogil:
+cdef inline bint has_dup(int type, int version) noexcept nogil:
     """Has the DUP bit a meaning here? In PUBLISH; in 3.1 also in the three other packets that are sent again."""
-    return p.type == MQTT_PUBLISH or (p.version == 3 and (
-        p.type == MQTT_PUBREL or p.type == MQTT_SUBSCRIBE or p.type == MQTT_UNSUBSCRIBE))
+    return type == MQTT_PUBLISH or (version == 3 and (
+        type == MQTT_PUBREL or type == MQTT_SUBSCRIBE or type == MQTT_UNSUBSCRIBE))
 
 
 cdef void put_destination(Col* c, int64_t row, const MqttPacketView* p, MqttFlow* flow, int direction) noexcept nogil:
@@ -366,43 +366,94 @@ cdef void learn_from(MqttFlow* flow, const MqttPacketView* p) noexcept nogil:
         keep_text(&flow.client_id, v.value.at, v.value.size, &flow.held)
 
 
-cdef void mqtt_put_row(MessageTable t, int64_t row, const MqttPacketView* p, MqttFlow* flow, int direction) noexcept nogil:
-    """Fill MQTT's part of a row that begin_row began. The caller sets status and error."""
+cdef inline void mqtt_put_names(MessageTable t, int64_t row, int type, int version, const MqttFlow* flow,
+                                int direction) noexcept nogil:
     cdef Col* c = t.cols
-    cdef Col* m
-    cdef MqttSink sink
-    if p.type == MQTT_CONNECT or p.type == MQTT_CONNACK:
-        learn_from(flow, p)
     put_text(c + T_PROTOCOL, row, &MQTT_PROTOCOL_TEXT)
-    put_text(c + T_VERSION, row, &MQTT_VERSION_TEXT[p.version])
-    put_text(c + T_KIND, row, &MQTT_KIND_TEXT[p.type])
-    put_text(c + T_OPERATION, row, &MQTT_OPERATION_TEXT[p.type][direction])
+    put_text(c + T_VERSION, row, &MQTT_VERSION_TEXT[version])
+    put_text(c + T_KIND, row, &MQTT_KIND_TEXT[type])
+    put_text(c + T_OPERATION, row, &MQTT_OPERATION_TEXT[type][direction])
     if flow.client_id.size:
         put_text(c + T_CLIENT_ID, row, &flow.client_id)
-    put_destination(c, row, p, flow, direction)
-    if p.has_packet_identifier:
-        put_i64(c + T_SEQUENCE, row, p.packet_identifier)
-    if p.has_reason_code:
-        put_i32(c + T_CODE, row, p.reason_code)
-    if has_dup(p):
-        put_bool(c + T_REDELIVERED, row, p.flags & 8)
-    if p.type == MQTT_PUBLISH:
-        put_i8(c + T_QOS, row, p.flags >> 1 & 3)
-        t.put_payload(row, p.payload.at, p.payload.size)
-    m = c[<int>T_MQTT].children
-    if c[<int>T_MQTT].on:
-        put_struct(c + T_MQTT, row)
-        put_i16(m + M_FLAGS, row, p.flags)
-        if has_dup(p):
-            put_bool(m + M_DUP, row, p.flags & 8)
-        if p.type == MQTT_PUBLISH:
-            put_bool(m + M_RETAIN, row, p.flags & 1)
-    if p.type == MQTT_PUBLISH and p.properties.size == 0:
+
+
+cdef inline void mqtt_put_flags(MessageTable t, int64_t row, int type, int version, uint8_t flags) noexcept nogil:
+    """The flags of the fixed header, in columns of the table and of the mqtt struct."""
+    cdef Col* c = t.cols
+    cdef Col* m
+    if type == MQTT_PUBLISH:
+        put_i8(c + T_QOS, row, flags >> 1 & 3)
+    if has_dup(type, version):
+        put_bool(c + T_REDELIVERED, row, flags & 8)
+    if not c[<int>T_MQTT].on:
         return
-    sink.fields = m
+    m = c[<int>T_MQTT].children
+    put_struct(c + T_MQTT, row)
+    put_i16(m + M_FLAGS, row, flags)
+    if has_dup(type, version):
+        put_bool(m + M_DUP, row, flags & 8)
+    if type == MQTT_PUBLISH:
+        put_bool(m + M_RETAIN, row, flags & 1)
+
+
+cdef inline MqttSink mqtt_sink(MessageTable t) noexcept nogil:
+    """Where properties are put."""
+    cdef Col* c = t.cols
+    cdef MqttSink sink
+    sink.fields = c[<int>T_MQTT].children
     sink.headers = c + T_HEADERS
     sink.content_type = c + T_CONTENT_TYPE
     sink.reply_to = c + T_REPLY_TO
     sink.correlation_id = c + T_CORRELATION_ID
     sink.ttl_ms = c + T_TTL_MS
+    return sink
+
+
+cdef void mqtt_put_row(MessageTable t, int64_t row, const MqttPacketView* p, MqttFlow* flow, int direction) noexcept nogil:
+    """Fill MQTT's part of a row that begin_row began. The caller sets status and error."""
+    cdef Col* c = t.cols
+    cdef MqttSink sink
+    if p.type == MQTT_CONNECT or p.type == MQTT_CONNACK:
+        learn_from(flow, p)
+    mqtt_put_names(t, row, p.type, p.version, flow, direction)
+    put_destination(c, row, p, flow, direction)
+    if p.has_packet_identifier:
+        put_i64(c + T_SEQUENCE, row, p.packet_identifier)
+    if p.has_reason_code:
+        put_i32(c + T_CODE, row, p.reason_code)
+    mqtt_put_flags(t, row, p.type, p.version, p.flags)
+    if p.type == MQTT_PUBLISH:
+        t.put_payload(row, p.payload.at, p.payload.size)
+        if p.properties.size == 0:
+            return
+    sink = mqtt_sink(t)
     put_mqtt(c + T_MQTT, row, p, &sink)
+
+
+cdef inline void mqtt_put_publish(MessageTable t, int64_t row, const MqttUsual* u, int version, const MqttFlow* flow,
+                                  int direction) noexcept nogil:
+    """mqtt_put_row of a usual PUBLISH without Topic Alias."""
+    cdef Col* c = t.cols
+    cdef MqttSink sink
+    cdef uint32_t i
+    mqtt_put_names(t, row, MQTT_PUBLISH, version, flow, direction)
+    put_octets(c + T_DESTINATION, row, u.topic.at, u.topic.size)
+    if u.flags & 6:
+        put_i64(c + T_SEQUENCE, row, u.packet_identifier)
+    mqtt_put_flags(t, row, MQTT_PUBLISH, version, u.flags)
+    t.put_payload(row, u.payload.at, u.payload.size)
+    if u.property_count:
+        sink = mqtt_sink(t)
+        for i in range(u.property_count):
+            put_property(&sink, row, &u.properties[i])
+
+
+cdef inline void mqtt_put_acknowledgement(MessageTable t, int64_t row, const uint8_t* p, int version, const MqttFlow* flow,
+                                          int direction) noexcept nogil:
+    """mqtt_put_row of a usual acknowledgement."""
+    cdef int type = p[0] >> 4
+    mqtt_put_names(t, row, type, version, flow, direction)
+    put_i64(t.cols + T_SEQUENCE, row, load_u16(p + 2))
+    if version == 5:
+        put_i32(t.cols + T_CODE, row, 0)
+    mqtt_put_flags(t, row, type, version, p[0] & 0x0F)

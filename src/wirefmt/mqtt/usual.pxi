@@ -1,5 +1,5 @@
-# The usual PUBLISH: a form that can violate no rule, read in one pass. These functions can only accept; mqtt_parse reads every
-# other packet from its start and finds every violation.
+# The usual PUBLISH and acknowledgement: forms that can violate no rule, read in one pass. These functions can only accept;
+# mqtt_parse reads every other packet from its start and finds every violation.
 from wirefmt.mqtt.topics cimport is_plain_name
 
 cdef enum:
@@ -68,14 +68,19 @@ cdef inline size_t mqtt_read_usual(const uint8_t* p, size_t n, const MqttOptions
     return size
 
 
+cdef inline bint mqtt_usual_acknowledgement(const uint8_t* p, size_t n, int version) noexcept nogil:
+    """Does p[:n] begin with an acknowledgement that ends after its packet identifier (four octets) and violates no rule?"""
+    cdef int type
+    if n < 4 or p[1] != 2 or version == 0:
+        return False
+    type = p[0] >> 4
+    return MQTT_PUBACK <= type <= MQTT_PUBCOMP and p[0] & 0x0F == mqtt_packets[type].flags and load_u16(p + 2) != 0
+
+
 cdef bint mqtt_view_usual(const uint8_t* p, size_t n, const MqttOptions* o, MqttPacketView* out) noexcept nogil:
-    """What mqtt_parse reads of a usual PUBLISH, or of an acknowledgement that ends after its packet identifier. p[:n]: a whole
-    packet. False: mqtt_parse must decide."""
+    """What mqtt_parse reads of a usual PUBLISH or acknowledgement. p[:n]: a whole packet. False: mqtt_parse must decide."""
     cdef MqttUsual m
-    cdef int type = p[0] >> 4
-    if n == 4 and MQTT_PUBACK <= type <= MQTT_PUBCOMP:
-        if o.version == 0 or p[0] & 0x0F != mqtt_packets[type].flags or p[1] != 2 or load_u16(p + 2) == 0:
-            return False
+    if n == 4 and mqtt_usual_acknowledgement(p, n, o.version):
         clear_octets(out, sizeof(MqttPacketView))
         out.packet_identifier = load_u16(p + 2)
         out.has_packet_identifier = 1
@@ -97,7 +102,7 @@ cdef bint mqtt_view_usual(const uint8_t* p, size_t n, const MqttOptions* o, Mqtt
     out.frame = p
     out.size = <uint32_t>n
     out.version = o.version
-    out.type = <uint8_t>type
+    out.type = p[0] >> 4
     out.flags = p[0] & 0x0F
     return True
 

@@ -15,7 +15,7 @@ from wirefmt._core cimport (
     BatchEncoder, CARRIER_DEFLATE, CARRIER_PLAIN, CARRIER_SNAPPY, CARRIER_TLS, CText, Col, DETAIL_FIELD, DetailField,
     DetailForm, DetailLine, Factory, FrameBatch, FrameDecoder, HEX_ROOM, Input, KEEP_FROM, MORE, MessageContext,
     MessageOps, MessageTable, NO, NO_TEXT, Outbox, Problem, Protocol, ProtocolTables, PyDescr_NewMember, PyMemberDef,
-    READONLY, REFUSED_FAULT, REFUSED_MEMORY, REFUSED_NULL, ROW_MALFORMED, ROW_PARTIAL, SECRET_SHOWN_OCTETS,
+    READONLY, REFUSED_FAULT, REFUSED_MEMORY, REFUSED_NULL, ROW_MALFORMED, ROW_OK, ROW_PARTIAL, SECRET_SHOWN_OCTETS,
     SECRET_SHOWN_TEXT, STRICT_MODE, SourceCol, T_ATTEMPTS, T_CLIENT_ID, T_CONSUMER_GROUP, T_DESTINATION, T_KIND,
     T_MESSAGE_ID, T_OBJECT_EX, T_OPERATION, T_PAYLOAD_SIZE, T_PROTOCOL, T_REDELIVERED, T_VERSION, Text, Writer, YES,
     ascii_octets, bare_object, close_list, copy_octets, detail_form, encode_error, factory_of, fault_text, fill_view,
@@ -32,7 +32,7 @@ from wirefmt._core.cursor cimport Span
 from wirefmt._core.octets cimport Octets, add_octets, add_u32, add_u8
 from wirefmt._core.status cimport CommonOptions, Fault, NEED_DATA, Notes, OK, fault
 from wirefmt._core.text cimport NOT_HEX, add_json_string, hex4, hex_digit, store_utf8
-from wirefmt._core.utf8 cimport UTF8_ILL_FORMED, check_utf8, is_utf8
+from wirefmt._core.utf8 cimport UTF8_ILL_FORMED, check_utf8, is_plain_text, is_utf8
 from wirefmt._core.words cimport clear_octets
 
 from wirefmt.errors import EncodeError
@@ -42,6 +42,8 @@ from wirefmt.framing import NEED_DATA as NEED_DATA_VALUE
 include "json.pxi"
 # NSQ: octets -> NsqUnitView, nogil
 include "parse.pxi"
+# ... of the usual ones, in one pass
+include "usual.pxi"
 # Python values -> octets, and JSON
 include "values.pxi"
 # the base of commands and frames

@@ -13,8 +13,6 @@ cdef class BatchColumns(FrameBatch):
     cdef void put(self, int64_t offset, const NsqUnitView* u) noexcept nogil:
         cdef Col* c = self.cols
         cdef int64_t row = self.row
-        cdef uint8_t[HEX_ROOM] hex
-        cdef Span shown
         self.put_place(offset, u.size)
         put_text(c + NSQ_B_KIND, row, &NSQ_KIND_TEXT[u.kind])
         put_span(c + NSQ_B_MESSAGE_ID, row, &u.message_id)
@@ -22,11 +20,9 @@ cdef class BatchColumns(FrameBatch):
             put_i64(c + NSQ_B_TIMESTAMP, row, u.timestamp)
             put_i32(c + NSQ_B_ATTEMPTS, row, u.attempts)
         if u.topic.at != NULL:
-            text_or_hex(&u.topic, hex, &shown)
-            put_span(c + NSQ_B_TOPIC, row, &shown)
+            nsq_put_shown(c + NSQ_B_TOPIC, row, &u.topic)
         if u.channel.at != NULL:
-            text_or_hex(&u.channel, hex, &shown)
-            put_span(c + NSQ_B_CHANNEL, row, &shown)
+            nsq_put_shown(c + NSQ_B_CHANNEL, row, &u.channel)
         if self.payload and (u.kind == NSQ_MESSAGE or u.kind == NSQ_PUB or u.kind == NSQ_DPUB):
             put_span(c + NSQ_B_BODY, row, &u.body)
         nsq_put_struct(c + NSQ_B_NSQ, row, u, &self.flow)

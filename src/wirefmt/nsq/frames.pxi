@@ -62,10 +62,6 @@ cdef class Response(Frame):
         return nsq_is_heartbeat(&self.body_span)
 
 
-cdef inline bint nsq_is_heartbeat(const Span* data) noexcept nogil:
-    return data.size == 11 and memcmp(data.at, b"_heartbeat_", 11) == 0
-
-
 @cython.final
 cdef class Error(Frame):
     """An error frame: `code`, a word like E_INVALID, and `text`, the rest.

@@ -270,6 +270,10 @@ cdef inline int nsq_read_frame(NsqReader* x) noexcept nogil:
     return OK
 
 
+cdef inline bint nsq_is_heartbeat(const Span* data) noexcept nogil:
+    return data.size == 11 and memcmp(data.at, b"_heartbeat_", 11) == 0
+
+
 cdef int nsq_read_command(NsqReader* x) noexcept nogil:
     cdef NsqUnitView* m = x.m
     cdef int body = nsq_commands[m.kind].body

@@ -10,12 +10,18 @@ cdef enum:
 cdef struct NsqConnection:      # what a capture knows about one connection: a ProtocolState; flow.held comes first
     NsqFlow flow
     bint begun                  # the client's magic, or something after it, has been read
+    uint8_t told                # the carrier that the capture knows
 
 
 cdef inline void nsq_options(NsqOptions* o, NsqConnection* c, bint strict, int direction) noexcept nogil:
     nsq_plain_options(o, direction, strict)
     if c != NULL and c.begun:
         o.magic = NSQ_MAGIC_BEFORE
+
+
+cdef inline int nsq_carrier_of(const NsqFlow* flow) noexcept nogil:
+    return (CARRIER_TLS if flow.tls else CARRIER_DEFLATE if flow.compression == NSQ_DEFLATE else
+            CARRIER_SNAPPY if flow.compression == NSQ_SNAPPY else CARRIER_PLAIN)
 
 
 cdef int nsq_sniff(const uint8_t* p, size_t n) noexcept nogil:
@@ -111,6 +117,25 @@ cdef bint nsq_put(MessageTable t, const MessageContext* m, void* state, bint str
     return True
 
 
+cdef size_t nsq_put_usual(MessageTable t, MessageContext* m, void* state, bint strict, const uint8_t* p,
+                          size_t n) noexcept nogil:
+    """Put a command or frame that changes nothing that is known about the connection."""
+    cdef NsqConnection* c = <NsqConnection*>state
+    cdef NsqUnitView u
+    cdef size_t size
+    cdef int64_t row
+    if not c.begun or t.options.detail or c.told != nsq_carrier_of(&c.flow):
+        return 0
+    size = nsq_read_usual(p, n, m.direction, &u)
+    if size == 0:
+        return 0
+    m.wire_size = <int64_t>size
+    row = t.begin_row(m)
+    nsq_put_row(t, row, &u, &c.flow)
+    t.put_status(row, ROW_OK, NULL, 0)
+    return size
+
+
 cdef bint nsq_put_part(MessageTable t, const MessageContext* m, void* state, const uint8_t* p, size_t n,
                        const char* text, size_t text_size) noexcept nogil:
     """Read the available part of a message; the body ends where the octets end (`cut`)."""
@@ -144,9 +169,9 @@ cdef bint nsq_put_part(MessageTable t, const MessageContext* m, void* state, con
 
 cdef int nsq_carrier(void* state) noexcept nogil:
     """The encoding of the octets after those that were put."""
-    cdef NsqFlow* flow = &(<NsqConnection*>state).flow
-    return (CARRIER_TLS if flow.tls else CARRIER_DEFLATE if flow.compression == NSQ_DEFLATE else
-            CARRIER_SNAPPY if flow.compression == NSQ_SNAPPY else CARRIER_PLAIN)
+    cdef NsqConnection* c = <NsqConnection*>state
+    c.told = <uint8_t>nsq_carrier_of(&c.flow)
+    return c.told
 
 
 cdef void nsq_clear_state(void* state) noexcept nogil:
@@ -161,6 +186,7 @@ cdef Protocol nsq_protocol():
     row.frame_size = nsq_next_size
     row.plausible = nsq_plausible
     row.put = nsq_put
+    row.put_usual = nsq_put_usual
     row.put_part = nsq_put_part
     row.carrier = nsq_carrier
     row.state_size = sizeof(NsqConnection)

@@ -29,6 +29,19 @@ cdef void nsq_flow_clear(NsqFlow* flow) noexcept nogil:
     flow.held = held
 
 
+cdef inline void nsq_put_shown(Col* c, int64_t row, const Span* octets) noexcept nogil:
+    """Octets in a column of text."""
+    cdef uint8_t[HEX_ROOM] hex
+    cdef Span shown
+    if not c.on:
+        return
+    if is_plain_text(octets.at, octets.size):
+        put_octets(c, row, octets.at, octets.size)
+        return
+    text_or_hex(octets, hex, &shown)
+    put_span(c, row, &shown)
+
+
 cdef void nsq_keep_text(NsqFlow* flow, Text* kept, const Span* text) noexcept nogil:
     """Keep a copy of a column's text; null if memory runs out."""
     cdef uint8_t[HEX_ROOM] hex
@@ -203,12 +216,16 @@ cdef inline int64_t nsq_payload_size(const NsqUnitView* u) noexcept nogil:
     return <int64_t>u.body.size - 4 * <int64_t>u.message_count
 
 
+cdef inline bint nsq_describes(const NsqUnitView* u) noexcept nogil:
+    """Does its JSON say something about the connection, which is learned whether or not the struct is on?"""
+    return u.kind == NSQ_IDENTIFY or (u.kind == NSQ_RESPONSE and u.body.size and u.body.at[0] == c"{")
+
+
 cdef void nsq_put_struct(Col* c, int64_t row, const NsqUnitView* u, NsqFlow* flow) noexcept nogil:
     """The nsq struct of a row, without MPUB's messages."""
     cdef Col* f = c.children
     cdef const uint8_t* space
-    cdef uint8_t[HEX_ROOM] hex
-    cdef Span word, shown
+    cdef Span word
     cdef int error
     put_struct(c, row)
     if u.kind >= NSQ_FRAMES:
@@ -229,22 +246,19 @@ cdef void nsq_put_struct(Col* c, int64_t row, const NsqUnitView* u, NsqFlow* flo
         if not c.tally.exposed and holds_secret_member(u.body.at, u.body.size):
             put_text(f + NSQ_F_RESPONSE, row, &SECRET_SHOWN_TEXT)
         else:
-            text_or_hex(&u.body, hex, &shown)
-            put_span(f + NSQ_F_RESPONSE, row, &shown)
-        if u.body.size and u.body.at[0] == c"{":
+            nsq_put_shown(f + NSQ_F_RESPONSE, row, &u.body)
+        if nsq_describes(u):
             nsq_put_json(f, row, &u.body, flow, False)
     elif u.kind == NSQ_ERROR:
         error = nsq_error_row(&u.body)
         space = <const uint8_t*>memchr(u.body.at, 0x20, u.body.size)
         word.at = u.body.at
         word.size = u.body.size if space == NULL else <uint32_t>(space - u.body.at)
-        text_or_hex(&word, hex, &shown)
-        put_span(f + NSQ_F_ERROR_CODE, row, &shown)
+        nsq_put_shown(f + NSQ_F_ERROR_CODE, row, &word)
         if space != NULL:
             word.at = space + 1
             word.size = u.body.size - word.size - 1
-            text_or_hex(&word, hex, &shown)
-            put_span(f + NSQ_F_ERROR_TEXT, row, &shown)
+            nsq_put_shown(f + NSQ_F_ERROR_TEXT, row, &word)
         if error >= 0:
             put_bool(f + NSQ_F_FATAL, row, nsq_errors[error].fatal)
 
@@ -261,8 +275,6 @@ cdef void nsq_put_row(MessageTable t, int64_t row, const NsqUnitView* u, NsqFlow
     """Fill NSQ's part of a row that begin_row began. The caller sets status and error."""
     cdef Col* c = t.cols
     cdef Col* f = c[<int>T_NSQ].children
-    cdef uint8_t[HEX_ROOM] hex
-    cdef Span shown
     nsq_learn_from(flow, u)
     nsq_put_kind(t, row, u.kind)
     if u.kind == NSQ_RESPONSE and nsq_is_heartbeat(&u.body):
@@ -270,18 +282,17 @@ cdef void nsq_put_row(MessageTable t, int64_t row, const NsqUnitView* u, NsqFlow
     elif NSQ_OPERATION_TEXT[u.kind].size:
         put_text(c + T_OPERATION, row, &NSQ_OPERATION_TEXT[u.kind])
     if u.topic.at != NULL:
-        text_or_hex(&u.topic, hex, &shown)
-        put_span(c + T_DESTINATION, row, &shown)
+        nsq_put_shown(c + T_DESTINATION, row, &u.topic)
     elif flow.topic.size and (u.kind == NSQ_MESSAGE or u.message_id.at != NULL):
         put_text(c + T_DESTINATION, row, &flow.topic)
     if flow.channel.size and (u.kind == NSQ_MESSAGE or u.kind == NSQ_SUB or u.message_id.at != NULL):
         put_text(c + T_CONSUMER_GROUP, row, &flow.channel)
     if u.message_id.at != NULL:
-        text_or_hex(&u.message_id, hex, &shown)
-        put_span(c + T_MESSAGE_ID, row, &shown)
+        nsq_put_shown(c + T_MESSAGE_ID, row, &u.message_id)
     if flow.compression:
         put_text(f + NSQ_F_COMPRESSION, row, &NSQ_COMPRESSION_TEXT[flow.compression])
-    nsq_put_struct(c + T_NSQ, row, u, flow)
+    if c[<int>T_NSQ].on or nsq_describes(u):
+        nsq_put_struct(c + T_NSQ, row, u, flow)
     if flow.client_id.size:
         put_text(c + T_CLIENT_ID, row, &flow.client_id)
     if u.kind == NSQ_MESSAGE:

@@ -133,12 +133,14 @@ cdef void amqp091_put_kind(MessageTable t, int64_t row, const Amqp091FrameView* 
     """Put the kind of a frame, which may be only partly readable."""
     cdef Col* c = t.cols
     put_text(c + T_PROTOCOL, row, &AMQP091_PROTOCOL_TEXT)
-    put_text(c + T_VERSION, row, &AMQP091_VERSION_TEXT)
+    if c[<int>T_VERSION].on:                # a test here costs less than the call
+        put_text(c + T_VERSION, row, &AMQP091_VERSION_TEXT)
     if m.type == AMQP091_PROTOCOL_HEADER:
         put_text(c + T_KIND, row, &AMQP091_PROTOCOL_HEADER_TEXT)
         put_text(c + T_OPERATION, row, &AMQP091_CONNECT_TEXT)
         return
-    put_i32(c + T_CHANNEL, row, m.channel)
+    if c[<int>T_CHANNEL].on:
+        put_i32(c + T_CHANNEL, row, m.channel)
     if m.method:
         amqp091_put_method_kind(c, row, m.method, direction)
     elif m.type == AMQP091_FRAME_HEARTBEAT:
@@ -152,7 +154,8 @@ cdef void amqp091_put_kind(MessageTable t, int64_t row, const Amqp091FrameView* 
 
 cdef inline void amqp091_put_method_kind(Col* c, int64_t row, int method, int direction) noexcept nogil:
     put_text(c + T_KIND, row, &AMQP091_KIND_TEXT[method])
-    put_text(c + T_OPERATION, row, &AMQP091_OPERATION_TEXT[method][direction])
+    if c[<int>T_OPERATION].on:
+        put_text(c + T_OPERATION, row, &AMQP091_OPERATION_TEXT[method][direction])
 
 
 cdef inline void amqp091_put_value(Col* c, int64_t row, const Amqp091Place* place, const uint8_t* p) noexcept nogil:
@@ -223,7 +226,8 @@ cdef void amqp091_put_row(MessageTable t, int64_t row, const Amqp091FrameView* m
     amqp091_put_kind(t, row, m, direction)
     if flow.client_id.size:
         put_text(t.cols + T_CLIENT_ID, row, &flow.client_id)
-    put_struct(t.cols + T_AMQP091, row)
+    if t.cols[<int>T_AMQP091].on:
+        put_struct(t.cols + T_AMQP091, row)
     if m.method:
         amqp091_put_destination(t, row, m)
         amqp091_put_arguments(t, row, m)

@@ -127,8 +127,12 @@ cdef void amqp10_put_entries(Col* map, int64_t row, const uint8_t* at, bint plai
                 add_entry(&w, name.at, name.size, text.at, text.size)
                 at = text.at + text.size
                 continue
-            amqp10_read(value, &v)
-            n = amqp10_short_text(&v, short)
+            if value[0] == AMQP10_CODE_SMALLLONG or value[0] == AMQP10_CODE_LONG:       # as most numbers are
+                n = write_signed(<int8_t>value[1] if value[0] == AMQP10_CODE_SMALLLONG else <int64_t>load_u64(value + 1), short)
+                v.end = amqp10_skip(value)
+            else:
+                amqp10_read(value, &v)
+                n = amqp10_short_text(&v, short)
             if n:
                 add_entry_of(&w, name.at, name.size, short, n)
                 at = v.end
@@ -166,13 +170,10 @@ cdef void amqp10_put_symbols_at(Col* c, int64_t row, const uint8_t* symbols) noe
     close_list(c, at)
 
 
-cdef inline void amqp10_put_as(Col* c, int64_t row, int form, const uint8_t* at, bint plain) noexcept nogil:
-    """Put the (checked) value at `at` to a column; null if it is of a type (LAX) that the column cannot have. plain: it is ASCII
-    if it is a text."""
+cdef void amqp10_put_any_as(Col* c, int64_t row, int form, const uint8_t* at, bint plain) noexcept nogil:
+    """amqp10_put_as to a column that is on."""
     cdef const Amqp10ConstructorRow* read = &amqp10_constructors[at[0]]     # of no type: a described value
     cdef size_t head
-    if not c.on:
-        return
     if form == AMQP10_FORM_TEXT:
         amqp10_put_text_at(c, row, at, plain)
     elif form == AMQP10_FORM_I64:
@@ -195,3 +196,20 @@ cdef inline void amqp10_put_as(Col* c, int64_t row, int form, const uint8_t* at,
         amqp10_put_symbols_at(c, row, at)
     elif form == AMQP10_FORM_MAP and read.type == AMQP10_MAP:
         amqp10_put_entries(c, row, at, False, NULL)
+
+
+cdef inline void amqp10_put_as(Col* c, int64_t row, int form, const uint8_t* at, bint plain) noexcept nogil:
+    """Put the (checked) value at `at` to a column; null if it is of a type (LAX) that the column cannot have. plain: it is ASCII
+    if it is a text. The usual constructors need no row of their table."""
+    cdef uint8_t code = at[0]
+    if not c.on:
+        return
+    if (form == AMQP10_FORM_TEXT and plain and (code == AMQP10_CODE_STR8 or code == AMQP10_CODE_SYM8)) or \
+            (form == AMQP10_FORM_BINARY and code == AMQP10_CODE_VBIN8):
+        put_octets(c, row, at + 2, at[1])
+    elif form == AMQP10_FORM_BOOLEAN and (code == AMQP10_CODE_TRUE or code == AMQP10_CODE_FALSE):
+        put_bool(c, row, code == AMQP10_CODE_TRUE)
+    elif form == AMQP10_FORM_I64 and AMQP10_CODE_SMALLUINT <= code <= AMQP10_CODE_SMALLULONG:
+        put_i64(c, row, at[1])
+    else:
+        amqp10_put_any_as(c, row, form, at, plain)

@@ -250,10 +250,13 @@ cdef inline void amqp10_put_message_of(MessageTable t, int64_t row, const Amqp10
     cdef Col* fields = c[<int>T_AMQP10].children
     cdef const uint8_t* to
     put_text(c + T_PROTOCOL, row, &AMQP10_PROTOCOL_TEXT)
-    put_text(c + T_VERSION, row, &AMQP10_VERSION_TEXT)
     put_text(c + T_KIND, row, &AMQP10_KIND_TEXT[<int>AMQP10_TRANSFER])
-    put_text(c + T_OPERATION, row, &AMQP10_OPERATION_TEXT[<int>AMQP10_TRANSFER][direction])
-    put_i32(c + T_CHANNEL, row, u.channel)
+    if c[<int>T_VERSION].on:                # a test here costs less than the call
+        put_text(c + T_VERSION, row, &AMQP10_VERSION_TEXT)
+    if c[<int>T_OPERATION].on:
+        put_text(c + T_OPERATION, row, &AMQP10_OPERATION_TEXT[<int>AMQP10_TRANSFER][direction])
+    if c[<int>T_CHANNEL].on:
+        put_i32(c + T_CHANNEL, row, u.channel)
     if amqp10_shows_fields(c):
         amqp10_put_usual_fields(t, row, u)
     if not addressed and c[<int>T_DESTINATION].on:

@@ -277,7 +277,9 @@ cdef void nsq_put_row(MessageTable t, int64_t row, const NsqUnitView* u, NsqFlow
     cdef Col* f = c[<int>T_NSQ].children
     nsq_learn_from(flow, u)
     nsq_put_kind(t, row, u.kind)
-    if u.kind == NSQ_RESPONSE and nsq_is_heartbeat(&u.body):
+    if not c[<int>T_OPERATION].on:
+        pass
+    elif u.kind == NSQ_RESPONSE and nsq_is_heartbeat(&u.body):
         put_text(c + T_OPERATION, row, &NSQ_PING_TEXT)
     elif NSQ_OPERATION_TEXT[u.kind].size:
         put_text(c + T_OPERATION, row, &NSQ_OPERATION_TEXT[u.kind])
@@ -308,5 +310,6 @@ cdef void nsq_put_row(MessageTable t, int64_t row, const NsqUnitView* u, NsqFlow
 
 cdef inline void nsq_put_kind(MessageTable t, int64_t row, int kind) noexcept nogil:
     put_text(t.cols + T_PROTOCOL, row, &NSQ_PROTOCOL_TEXT)
-    put_text(t.cols + T_VERSION, row, &NSQ_VERSION_TEXT)
+    if t.cols[<int>T_VERSION].on:           # a test here costs less than the call
+        put_text(t.cols + T_VERSION, row, &NSQ_VERSION_TEXT)
     put_text(t.cols + T_KIND, row, &NSQ_KIND_TEXT[kind])

@@ -46,6 +46,8 @@ SOME_CODECS = {
     "json_header",
     "fields",
     "stored",
+    "slots",
+    "shapes",
     "secrets",
     "message",
     "commands",

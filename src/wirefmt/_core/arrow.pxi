@@ -286,6 +286,7 @@ cdef class ColumnSet:
                 free_col(&self.cols[i])
         free(self.cols)
         free(self.tally)
+        free(self.shapes)
 
     cdef Field row_type(self):
         """The batch's type: a struct of the chosen columns."""

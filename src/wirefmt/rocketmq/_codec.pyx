@@ -16,14 +16,14 @@ from libc.stdlib cimport calloc, free, malloc, realloc
 from libc.string cimport memchr, memcmp, memcpy, memset, strlen
 
 from wirefmt._core cimport (
-    BatchEncoder, CText, Col, DETAIL_FIELD, DetailField, DetailForm, DetailLine, FAULT_CLASSES, Factory, FrameBatch,
+    AHEAD_OCTETS, BatchEncoder, CText, Col, DETAIL_FIELD, DetailField, DetailForm, DetailLine, FAULT_CLASSES, Factory, FrameBatch,
     FrameDecoder, INPUT_HEAD, Input, MORE, MapWriter, MessageContext, MessageTable, NO, Outbox, Problem, Protocol,
     ProtocolTables, PyVectorcall_NARGS, REFUSED_MEMORY, REFUSED_NULL, ROW_MALFORMED, ROW_OK, ROW_PARTIAL,
     SECRET_SHOWN_OCTETS, SECRET_SHOWN_TEXT, STRICT_MODE, SourceCol, T_ATTEMPTS, T_CLIENT_ID, T_CODE, T_CONSUMER_GROUP,
     T_CORRELATION_ID, T_DESTINATION, T_HEADERS, T_KIND, T_MESSAGE_ID, T_OPERATION, T_PAYLOAD_SIZE, T_PROTOCOL,
     T_REDELIVERED, T_REPLY_TO, T_SEQUENCE, T_TTL_MS, T_VERSION, Text, Writer, YES, add_entry, add_entry_of,
     any_utf8_behind, ascii_octets, ascii_text, bare_object, bare_subclass, begin_map, borrowed_item, close_list,
-    construct_slowly, copy_octets, detail_form, encode_error, end_map, factory_of, fault_text, fill_view, hidden,
+    construct_slowly, copy_ahead, copy_octets, detail_form, encode_error, end_map, factory_of, fault_text, fill_view, hidden,
     holds_secret_member, holds_secret_word, input_head, is_secret_name, is_secret_text, is_strict, keep_text, length_of,
     line_begin, line_digits, line_name, line_number, line_piece, line_prose, line_signed, line_text, line_words,
     make_fault, new_octets, new_writer, open_list, pad_text, protocol_capsule, put_bool, put_i32, put_i64, put_line,
@@ -62,6 +62,10 @@ include "secrets.pxi"
 include "values.pxi"
 # typed headers
 include "headers.pxi"
+# fields that have a column
+include "slots.pxi"
+# headers whose names are known from an earlier one
+include "shapes.pxi"
 # stored messages, batches, ids
 include "bodies.pxi"
 # JSON bodies

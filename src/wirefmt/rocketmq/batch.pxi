@@ -191,7 +191,14 @@ cdef class BatchColumns(FrameBatch):
         cdef int64_t entries = open_list(c + RB_EXT_FIELDS, row)        # makes an empty map instead of a null
         if entries >= 0:
             close_list(c + RB_EXT_FIELDS, entries)
-        begin_map(&map, c + RB_EXT_FIELDS, row, m.frame + m.size)
+        if begin_map(&map, c + RB_EXT_FIELDS, row, m.frame + m.size):
+            if rocketmq_add_fields(&map, m, fields):
+                end_map(&map)
+                self.put_known(row, fields)
+                return
+        elif fields.plain and (self.tally.exposed or not rocketmq_secret_parts(fields)):
+            self.put_known(row, fields)
+            return
         rocketmq_walk(&walk, m, fields)
         while rocketmq_step(&walk):
             if rocketmq_is_near(m, walk.key, walk.value) and not rocketmq_is_properties(letters, walk.key.at, walk.key.size):
@@ -213,13 +220,30 @@ cdef class BatchColumns(FrameBatch):
                 put_span(c + RB_TOPIC, row, &text)
         end_map(&map)
 
+    cdef void put_known(self, int64_t row, const RocketmqFields* fields) noexcept nogil:
+        """Topic and properties of a header of a known shape, without a secret."""
+        cdef Col* c = self.cols
+        cdef const RocketmqText* value
+        if fields.shape.topic >= 0:
+            value = &fields.values[fields.shape.topic]
+            put_octets(c + RB_TOPIC, row, value.at, value.size)
+        if fields.shape.properties < 0 or not c[<int>RB_PROPERTIES].on:
+            return
+        value = &fields.values[fields.shape.properties]
+        if fields.parts == 0:
+            put_octets(c + RB_PROPERTIES, row, value.at, value.size)
+        elif rocketmq_reserve(&self.values, value.size + AHEAD_OCTETS):
+            put_octets(c + RB_PROPERTIES, row, self.values.p, rocketmq_join(fields, self.values.p) - self.values.p)
+        else:
+            self.tally.no_memory = True
+
     cdef int frame_size(self, const uint8_t* p, size_t n, size_t* size, Fault* f) noexcept nogil:
         return rocketmq_frame_size(p, n, self.max_frame_size, size, f)
 
     cdef int put_frame(self, int64_t at, const uint8_t* p, size_t n, Fault* f) noexcept nogil:
         cdef RocketmqFrameView m
         cdef RocketmqFields fields
-        cdef int status = rocketmq_parse(p, n, self.max_elements, &m, &fields, f)
+        cdef int status = rocketmq_read(&self.shapes, p, n, self.max_elements, &m, &fields, f)
         if status != OK:
             return status
         self.put(at, &m, &fields)

@@ -13,9 +13,17 @@ cdef inline void rocketmq_set_text(RocketmqText* to, const uint8_t* at, const ui
     to.form = form
 
 
+cdef inline void rocketmq_no_fields(RocketmqFields* fields) noexcept nogil:
+    fields.count = fields.parts = 0
+    fields.plain = False
+    fields.shape = NULL
+    fields.keys = fields.held_keys
+    fields.values[ROCKETMQ_FIELDS_KEPT].form = ROCKETMQ_NULL
+
+
 cdef inline void rocketmq_keep_field(RocketmqFields* fields, const RocketmqText* key, const RocketmqText* value) noexcept nogil:
     if fields.count < ROCKETMQ_FIELDS_KEPT:
-        rocketmq_copy_text(&fields.keys[fields.count], key)
+        rocketmq_copy_text(&fields.held_keys[fields.count], key)
         rocketmq_copy_text(&fields.values[fields.count], value)
     fields.count += 1
 

@@ -96,7 +96,7 @@ cdef int rocketmq_read_json(RocketmqFrameView* m, uint32_t max_elements, Rocketm
     j.place = 0
     j.f = f
     if fields != NULL:
-        fields.count = 0
+        rocketmq_no_fields(fields)
     m.ascii = is_ascii(j.at, m.header.size)
     if not m.ascii and not is_utf8(j.at, m.header.size, &bad):
         j.at += bad
@@ -172,6 +172,7 @@ cdef bint rocketmq_written_header(RocketmqJson* j, RocketmqFrameView* m, Rocketm
         m.opaque = opaque
         m.has_opaque = True
         m.version = version
+        m.written = True
         if remark.form != ROCKETMQ_NULL:
             m.remark = remark
         return True
@@ -438,7 +439,7 @@ cdef inline void rocketmq_plain_fields(RocketmqJson* j, RocketmqFrameView* m, Ro
         if end - value < 2 or value[0] != c'"' or (value[1] != c"," and value[1] != c"}"):
             break
         if kept < ROCKETMQ_FIELDS_KEPT:
-            rocketmq_set_text(&fields.keys[kept], p + 1, name_end, ROCKETMQ_OCTETS)
+            rocketmq_set_text(&fields.held_keys[kept], p + 1, name_end, ROCKETMQ_OCTETS)
             rocketmq_set_text(&fields.values[kept], name_end + 3, value, form)
             kept += 1
         count += 1

@@ -78,7 +78,7 @@ cdef int rocketmq_read_binary(RocketmqFrameView* m, uint32_t max_elements, Rocke
     cdef int32_t size
     cdef int status
     if fields != NULL:
-        fields.count = 0
+        rocketmq_no_fields(fields)
     if m.header.size < ROCKETMQ_BINARY_LEAST:
         return fault(f, TRUNCATED, ROCKETMQ_CHECK_HEADER_TRUNCATED, ROCKETMQ_FIELD_HEADER, 8, ROCKETMQ_BINARY_LEAST,
                      m.header.size, ROCKETMQ_FIELD_HEADER_LENGTH)

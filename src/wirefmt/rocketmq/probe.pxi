@@ -139,7 +139,7 @@ cdef bint rocketmq_put(MessageTable t, const MessageContext* m, void* state, bin
         if rocketmq_preface(p, n, &preface) == YES and preface == n:
             rocketmq_put_preface(t, m, p, n)
             return True
-    if rocketmq_parse(p, n, 0, &frame, &fields, &f) != OK:
+    if rocketmq_read(&t.shapes, p, n, 0, &frame, &fields, &f) != OK:
         row = t.begin_row(m)
         put_text(t.cols + T_PROTOCOL, row, &ROCKETMQ_PROTOCOL_TEXT)
         size = fault_text(&ROCKETMQ_TABLES, &f, 0, text, sizeof(text))
@@ -176,6 +176,7 @@ cdef bint rocketmq_put_frame(MessageTable t, const MessageContext* m, RocketmqCo
                              const RocketmqFields* fields, const char* part, size_t part_size) noexcept nogil:
     cdef RocketmqSlots slots
     cdef RocketmqRow x
+    cdef const RocketmqText* text
     cdef int code = frame.code
     x.m = frame
     x.fields = fields
@@ -184,6 +185,7 @@ cdef bint rocketmq_put_frame(MessageTable t, const MessageContext* m, RocketmqCo
     x.part = part
     x.part_size = part_size
     x.asked = NULL
+    x.parted = False
     x.properties = span_of(NULL, 0)
     x.response = frame.flag & ROCKETMQ_RESPONSE
     rocketmq_slots(frame, fields, not x.response and rocketmq_letters(code), &slots)
@@ -198,9 +200,11 @@ cdef bint rocketmq_put_frame(MessageTable t, const MessageContext* m, RocketmqCo
         if not rocketmq_put_messages(t, m, &x):
             return False
     else:
-        if rocketmq_wants_properties(t) and \
-                not rocketmq_plain(slots.of[<int>ROCKETMQ_PROPERTIES], &c.properties, &x.properties):
-            x.properties = span_of(NULL, 0)
+        if rocketmq_wants_properties(t):
+            x.parted = fields.parts and not t.options.detail
+            text = rocketmq_slot(&slots, ROCKETMQ_PROPERTIES)
+            if not x.parted and not rocketmq_plain_of(frame, text, &c.properties, &x.properties):
+                x.properties = span_of(NULL, 0)
         rocketmq_put_command(t, m, &x)
     if x.asked != NULL:
         rocketmq_forget(c, &c.asked[1 - m.direction], x.asked)
@@ -241,7 +245,7 @@ cdef void rocketmq_clear_state(void* state) noexcept nogil:
     cdef int d
     for d in range(2):
         for i in range(c.asked[d].room):
-            free(c.asked[d].rows[i].names)
+            free(c.asked[d].rows[i].far)
         free(c.asked[d].rows)
     free(<void*>c.client_id.at)
     rocketmq_drop_scratches(c)

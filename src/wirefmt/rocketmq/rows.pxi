@@ -12,14 +12,16 @@ cdef enum:
     ROCKETMQ_ASKED_MOST = 1024          # remembered requests of a direction, by the low bits of their numbers; a power of two
     ROCKETMQ_ASKED_FIRST = 8            # slots to begin with
     ROCKETMQ_NAME_MOST = 255            # octets of a topic or group remembered with a request
+    ROCKETMQ_NAMES_NEAR = 29            # octets of both that need no memory of their own
     ROCKETMQ_SEARCH_MAX = 1 << 20       # octets: the search for a boundary waits for no larger frame
     ROCKETMQ_SNIFF_MAX = 1 << 16        # octets: the largest header with which a connection begins
 
 
 cdef struct RocketmqAsked:              # a request that waits for its response
     int32_t opaque, code
-    uint8_t* names                      # owned: topic, then group; NULL: a free slot, or neither is known
+    uint8_t* far                        # owned: topic, then group, if they are longer than `near`; or NULL
     uint8_t topic_size, group_size, live
+    uint8_t[ROCKETMQ_NAMES_NEAR] near   # topic, then group
 
 
 cdef struct RocketmqAskedTable:
@@ -51,59 +53,11 @@ cdef Text[ROCKETMQ_REQUESTS][2] ROCKETMQ_OPERATION_TEXT     # of the request, of
 cdef Text[ROCKETMQ_VERSIONS] ROCKETMQ_VERSION_TEXT
 
 
-cdef enum RocketmqSlot:                 # the meaning of fields in any header
-    ROCKETMQ_TOPIC, ROCKETMQ_GROUP, ROCKETMQ_PRODUCER_GROUP, ROCKETMQ_QUEUE_ID, ROCKETMQ_QUEUE_OFFSET
-    ROCKETMQ_PHYSICAL_OFFSET, ROCKETMQ_PROPERTIES, ROCKETMQ_SYS_FLAG, ROCKETMQ_MESSAGE_FLAG, ROCKETMQ_BORN_TIMESTAMP
-    ROCKETMQ_STORE_TIMESTAMP, ROCKETMQ_RECONSUME_TIMES, ROCKETMQ_BROKER_NAME, ROCKETMQ_MESSAGE_ID
-    ROCKETMQ_TRANSACTION_ID, ROCKETMQ_CLIENT_ID, ROCKETMQ_SUBSCRIPTION, ROCKETMQ_NEXT_BEGIN_OFFSET, ROCKETMQ_MIN_OFFSET
-    ROCKETMQ_MAX_OFFSET
-    ROCKETMQ_SLOTS
-
-
 cdef enum:
     ROCKETMQ_PLACE_FACTOR = <uint32_t>0x9E37E877            # gives each request code another number
-    ROCKETMQ_SLOT_NAMES = 32
-    ROCKETMQ_SLOT_LEAST = 4                                 # octets of a name
-    ROCKETMQ_SLOT_FACTOR = <uint32_t>0x9E3779CB             # gives each name another number
 
 
 cdef uint8_t[1024] ROCKETMQ_PLACE                           # rocketmq_place_number -> row of rocketmq_requests
-cdef Text[ROCKETMQ_SLOT_NAMES] ROCKETMQ_SLOT_NAME
-cdef uint8_t[ROCKETMQ_SLOT_NAMES] ROCKETMQ_SLOT_OF
-cdef uint8_t[64] ROCKETMQ_SLOT_ROW                          # rocketmq_slot_number -> row of the two above
-cdef int8_t[26] ROCKETMQ_LETTER_SLOT                        # of SEND_MESSAGE_V2; -1: has no slot
-
-cdef tuple ROCKETMQ_SLOT_ROWS = (
-    ("topic", ROCKETMQ_TOPIC),
-    ("consumerGroup", ROCKETMQ_GROUP),
-    ("group", ROCKETMQ_GROUP),
-    ("producerGroup", ROCKETMQ_PRODUCER_GROUP),
-    ("queueId", ROCKETMQ_QUEUE_ID),
-    ("queueOffset", ROCKETMQ_QUEUE_OFFSET),
-    ("commitOffset", ROCKETMQ_QUEUE_OFFSET),        # PULL_MESSAGE differs: its queueOffset comes first
-    ("offset", ROCKETMQ_QUEUE_OFFSET),
-    ("commitLogOffset", ROCKETMQ_PHYSICAL_OFFSET),
-    ("properties", ROCKETMQ_PROPERTIES),
-    ("sysFlag", ROCKETMQ_SYS_FLAG),
-    ("flag", ROCKETMQ_MESSAGE_FLAG),
-    ("bornTimestamp", ROCKETMQ_BORN_TIMESTAMP),
-    ("storeTimestamp", ROCKETMQ_STORE_TIMESTAMP),
-    ("reconsumeTimes", ROCKETMQ_RECONSUME_TIMES),
-    ("bname", ROCKETMQ_BROKER_NAME),
-    ("brokerName", ROCKETMQ_BROKER_NAME),
-    ("msgId", ROCKETMQ_MESSAGE_ID),
-    ("transactionId", ROCKETMQ_TRANSACTION_ID),
-    ("clientID", ROCKETMQ_CLIENT_ID),
-    ("clientId", ROCKETMQ_CLIENT_ID),
-    ("subscription", ROCKETMQ_SUBSCRIPTION),
-    ("nextBeginOffset", ROCKETMQ_NEXT_BEGIN_OFFSET),
-    ("minOffset", ROCKETMQ_MIN_OFFSET),
-    ("maxOffset", ROCKETMQ_MAX_OFFSET),
-)
-
-
-cdef inline uint32_t rocketmq_slot_number(const uint8_t* p, uint32_t n) noexcept nogil:
-    return ((load_u32(p) ^ (load_u32(p + n - 4) + n)) * ROCKETMQ_SLOT_FACTOR) >> 26
 
 
 cdef inline uint32_t rocketmq_place_number(int code) noexcept nogil:
@@ -112,9 +66,6 @@ cdef inline uint32_t rocketmq_place_number(int code) noexcept nogil:
 
 cdef int fill_rocketmq_tables() except -1:
     cdef int i, d
-    cdef uint32_t number
-    cdef dict slots = dict(ROCKETMQ_SLOT_ROWS)
-    cdef set numbers = set()
     if len({rocketmq_place_number(rocketmq_requests[i].code) for i in range(ROCKETMQ_REQUESTS)}) < ROCKETMQ_REQUESTS:
         raise ValueError("ROCKETMQ_PLACE_FACTOR does not tell the codes apart")
     for i in range(ROCKETMQ_REQUESTS):
@@ -125,16 +76,6 @@ cdef int fill_rocketmq_tables() except -1:
             ROCKETMQ_OPERATION_TEXT[i][d] = pad_text(ROCKETMQ_OPERATION_ROWS.get(name, ("manage", "manage"))[d].encode())
     for i in range(ROCKETMQ_VERSIONS):
         ROCKETMQ_VERSION_TEXT[i] = pad_text(rocketmq_versions[i].name)
-    for i, (name, slot) in enumerate(ROCKETMQ_SLOT_ROWS):
-        ROCKETMQ_SLOT_NAME[i] = pad_text(name.encode())
-        ROCKETMQ_SLOT_OF[i] = slot
-        number = rocketmq_slot_number(ROCKETMQ_SLOT_NAME[i].at, <uint32_t>len(name))
-        if len(name) < ROCKETMQ_SLOT_LEAST or number in numbers:
-            raise ValueError("ROCKETMQ_SLOT_FACTOR does not tell the names apart")
-        numbers.add(number)
-        ROCKETMQ_SLOT_ROW[number] = <uint8_t>i
-    for i in range(26):
-        ROCKETMQ_LETTER_SLOT[i] = <int8_t>slots.get(ROCKETMQ_LETTERS.get(chr(97 + i)), -1)
     return 0
 
 
@@ -152,53 +93,6 @@ cdef inline bint rocketmq_stored(bint response, int code) noexcept nogil:
     if response:
         return code == 11 or code == 12 or code == 33 or code == 361 or code == 200050 or code == 200052
     return code == 39 or code == 309
-
-
-cdef struct RocketmqSlots:              # the fields that have a column
-    const RocketmqText* of[ROCKETMQ_SLOTS]          # the value; ROCKETMQ_NO_VALUE: there is no such field
-    RocketmqText held[ROCKETMQ_SLOTS]               # values that are not in RocketmqFields
-
-
-cdef RocketmqText ROCKETMQ_NO_VALUE     # its form is ROCKETMQ_NULL
-
-
-cdef inline int rocketmq_slot_of(const RocketmqSlots* slots, bint letters, const RocketmqText* key) noexcept nogil:
-    """The slot of a field; -1: none. Of several fields for one slot the last counts, except that PULL_MESSAGE has both
-    queueOffset and commitOffset."""
-    cdef const Text* name
-    cdef int i
-    if letters and key.size == 1 and c"a" <= key.at[0] <= c"z":
-        return ROCKETMQ_LETTER_SLOT[key.at[0] - c"a"]
-    if key.size < ROCKETMQ_SLOT_LEAST:
-        return -1
-    i = ROCKETMQ_SLOT_ROW[rocketmq_slot_number(key.at, key.size)]
-    name = &ROCKETMQ_SLOT_NAME[i]
-    if name.size != key.size or not same_octets(name.at, key.at, key.size):
-        return -1
-    i = ROCKETMQ_SLOT_OF[i]
-    if i == ROCKETMQ_QUEUE_OFFSET and slots.of[i].form != ROCKETMQ_NULL and rocketmq_is(key, b"commitOffset", 12):
-        return -1
-    return i
-
-
-cdef void rocketmq_slots(const RocketmqFrameView* m, const RocketmqFields* fields, bint letters,
-                         RocketmqSlots* slots) noexcept nogil:
-    cdef RocketmqWalk walk
-    cdef int i, k
-    for i in range(<int>ROCKETMQ_SLOTS):
-        slots.of[i] = &ROCKETMQ_NO_VALUE
-    if rocketmq_are_kept(m, fields):
-        for k in range(fields.count):
-            i = rocketmq_slot_of(slots, letters, &fields.keys[k])
-            if i >= 0:
-                slots.of[i] = &fields.values[k]
-        return
-    rocketmq_walk(&walk, m, fields)
-    while rocketmq_step(&walk):
-        i = rocketmq_slot_of(slots, letters, walk.key)
-        if i >= 0:
-            slots.held[i] = walk.value[0]
-            slots.of[i] = &slots.held[i]
 
 
 cdef bint rocketmq_number(const RocketmqText* t, int64_t* out) noexcept nogil:
@@ -286,10 +180,15 @@ cdef RocketmqAsked* rocketmq_asked_place(RocketmqConnection* c, RocketmqAskedTab
     return row
 
 
-cdef void rocketmq_forget_names(RocketmqConnection* c, RocketmqAsked* row) noexcept nogil:
-    if row.names != NULL:
+cdef inline const uint8_t* rocketmq_asked_names(const RocketmqAsked* row) noexcept nogil:
+    """Topic, then group."""
+    return row.far if row.far != NULL else row.near
+
+
+cdef inline void rocketmq_forget_names(RocketmqConnection* c, RocketmqAsked* row) noexcept nogil:
+    if row.far != NULL:
         c.held -= row.topic_size + row.group_size + BLOCK_OCTETS
-        free(row.names)
+        free(row.far)
 
 
 cdef void rocketmq_forget(RocketmqConnection* c, RocketmqAskedTable* t, RocketmqAsked* row) noexcept nogil:
@@ -319,7 +218,8 @@ cdef void rocketmq_remember(RocketmqConnection* c, int direction, const Rocketmq
                             const RocketmqSlots* slots) noexcept nogil:
     """Remember a request that expects a response."""
     cdef RocketmqAsked* row
-    cdef Span topic, group
+    cdef Span topic = span_of(NULL, 0), group = span_of(NULL, 0)
+    cdef uint8_t* names
     if m.flag & (ROCKETMQ_RESPONSE | ROCKETMQ_ONEWAY) or not m.has_opaque:
         return
     row = rocketmq_asked_place(c, &c.asked[direction], m.opaque)
@@ -328,22 +228,20 @@ cdef void rocketmq_remember(RocketmqConnection* c, int direction, const Rocketmq
     row.opaque = m.opaque
     row.code = m.code
     row.live = 1
-    if not rocketmq_plain(slots.of[<int>ROCKETMQ_TOPIC], &c.names, &topic) or topic.size > ROCKETMQ_NAME_MOST:
+    if not rocketmq_plain_of(m, rocketmq_slot(slots, ROCKETMQ_TOPIC), &c.names, &topic) or topic.size > ROCKETMQ_NAME_MOST:
         topic.size = 0
-    if not rocketmq_plain(slots.of[<int>ROCKETMQ_GROUP], &c.values, &group) or group.size > ROCKETMQ_NAME_MOST:
+    if not rocketmq_plain_of(m, rocketmq_slot(slots, ROCKETMQ_GROUP), &c.values, &group) or group.size > ROCKETMQ_NAME_MOST:
         group.size = 0
-    if topic.size + group.size == 0:
-        return
-    row.names = <uint8_t*>malloc(topic.size + group.size)
-    if row.names == NULL:
-        return
-    if topic.size:
-        memcpy(row.names, topic.at, topic.size)
-    if group.size:
-        memcpy(row.names + topic.size, group.at, group.size)
+    names = row.near
+    if topic.size + group.size > ROCKETMQ_NAMES_NEAR:
+        row.far = names = <uint8_t*>malloc(topic.size + group.size)
+        if names == NULL:
+            return
+        c.held += topic.size + group.size + BLOCK_OCTETS
+    copy_octets(names, topic.at, topic.size)
+    copy_octets(names + topic.size, group.at, group.size)
     row.topic_size = <uint8_t>topic.size
     row.group_size = <uint8_t>group.size
-    c.held += row.topic_size + row.group_size + BLOCK_OCTETS
 
 
 cdef void rocketmq_learn_client(RocketmqConnection* c, const Span* id) noexcept nogil:
@@ -360,7 +258,7 @@ cdef void rocketmq_learn_from(RocketmqConnection* c, const RocketmqFrameView* m,
     if m.flag & ROCKETMQ_RESPONSE:
         return
     if m.code == 35:
-        if rocketmq_plain(slots.of[<int>ROCKETMQ_CLIENT_ID], &c.values, &id):
+        if rocketmq_plain(rocketmq_slot(slots, ROCKETMQ_CLIENT_ID), &c.values, &id):
             rocketmq_learn_client(c, &id)
     elif m.code == 34 and m.body.at != NULL:
         rocketmq_json_begin(&j, m.body.at, m.body.size, 0, &f)
@@ -385,9 +283,19 @@ cdef struct RocketmqRow:                # a frame whose rows are being put
     RocketmqConnection* c
     int place                           # of the request's code in the static tables; -1: unknown
     bint response
-    Span properties                     # of the header, as valid UTF-8; at == NULL: none, or not needed
+    Span properties                     # of the header, as valid UTF-8; at == NULL: none, or not needed, or `parted`
+    bint parted                         # they are needed, and are the parts of `fields`
     const char* part                    # why the frame is incomplete; NULL: it is complete
     size_t part_size
+
+
+cdef inline void rocketmq_put_slot(Col* c, int64_t row, const RocketmqRow* x, RocketmqSlot slot) noexcept nogil:
+    """Put a field of extFields."""
+    cdef const RocketmqText* t = rocketmq_slot(x.slots, slot)
+    if t.form == ROCKETMQ_OCTETS and x.m.ascii:
+        put_octets(c, row, t.at, t.size)
+    else:
+        rocketmq_put_text(c, row, t, &x.c.values)
 
 
 cdef void rocketmq_put_header(MessageTable t, int64_t row, const RocketmqRow* x) noexcept nogil:
@@ -419,9 +327,9 @@ cdef void rocketmq_put_header(MessageTable t, int64_t row, const RocketmqRow* x)
         put_i64(c + T_SEQUENCE, row, m.opaque)
     if x.response:
         put_i32(c + T_CODE, row, m.code)
-    rocketmq_put_text(c + T_CONSUMER_GROUP, row, slots.of[<int>ROCKETMQ_GROUP], &x.c.values)
+    rocketmq_put_slot(c + T_CONSUMER_GROUP, row, x, ROCKETMQ_GROUP)
     if x.asked != NULL and x.asked.group_size:
-        put_octets(c + T_CONSUMER_GROUP, row, x.asked.names + x.asked.topic_size, x.asked.group_size)
+        put_octets(c + T_CONSUMER_GROUP, row, rocketmq_asked_names(x.asked) + x.asked.topic_size, x.asked.group_size)
     if not c[<int>T_ROCKETMQ].on:
         return
     put_struct(c + T_ROCKETMQ, row)
@@ -435,13 +343,13 @@ cdef void rocketmq_put_header(MessageTable t, int64_t row, const RocketmqRow* x)
         put_text(r + RM_LANGUAGE, row, &ROCKETMQ_LANGUAGE_TEXT[m.language])
     put_text(r + RM_SERIALIZE_TYPE, row, &ROCKETMQ_SERIALIZE_TEXT[m.serialize_type])
     rocketmq_put_text(r + RM_REMARK, row, &m.remark, &x.c.values)
-    rocketmq_put_text(r + RM_PRODUCER_GROUP, row, slots.of[<int>ROCKETMQ_PRODUCER_GROUP], &x.c.values)
-    rocketmq_put_text(r + RM_BROKER_NAME, row, slots.of[<int>ROCKETMQ_BROKER_NAME], &x.c.values)
-    rocketmq_put_text(r + RM_TRANSACTION_ID, row, slots.of[<int>ROCKETMQ_TRANSACTION_ID], &x.c.values)
-    rocketmq_put_text(r + RM_SUBSCRIPTION, row, slots.of[<int>ROCKETMQ_SUBSCRIPTION], &x.c.values)
-    rocketmq_put_i64(r + RM_NEXT_BEGIN_OFFSET, row, slots.of[<int>ROCKETMQ_NEXT_BEGIN_OFFSET])
-    rocketmq_put_i64(r + RM_MIN_OFFSET, row, slots.of[<int>ROCKETMQ_MIN_OFFSET])
-    rocketmq_put_i64(r + RM_MAX_OFFSET, row, slots.of[<int>ROCKETMQ_MAX_OFFSET])
+    rocketmq_put_slot(r + RM_PRODUCER_GROUP, row, x, ROCKETMQ_PRODUCER_GROUP)
+    rocketmq_put_slot(r + RM_BROKER_NAME, row, x, ROCKETMQ_BROKER_NAME)
+    rocketmq_put_slot(r + RM_TRANSACTION_ID, row, x, ROCKETMQ_TRANSACTION_ID)
+    rocketmq_put_slot(r + RM_SUBSCRIPTION, row, x, ROCKETMQ_SUBSCRIPTION)
+    rocketmq_put_i64(r + RM_NEXT_BEGIN_OFFSET, row, rocketmq_slot(slots, ROCKETMQ_NEXT_BEGIN_OFFSET))
+    rocketmq_put_i64(r + RM_MIN_OFFSET, row, rocketmq_slot(slots, ROCKETMQ_MIN_OFFSET))
+    rocketmq_put_i64(r + RM_MAX_OFFSET, row, rocketmq_slot(slots, ROCKETMQ_MAX_OFFSET))
     if r[<int>RM_EXT_FIELDS].on and m.ext.at != NULL:
         rocketmq_put_ext(r + RM_EXT_FIELDS, row, x)
 
@@ -457,7 +365,9 @@ cdef void rocketmq_put_ext(Col* ext, int64_t row, const RocketmqRow* x) noexcept
     if entries >= 0:
         close_list(ext, entries)
     begin_map(&map, ext, row, x.m.frame + x.m.size)
-    if rocketmq_are_kept(x.m, x.fields):
+    if rocketmq_add_fields(&map, x.m, x.fields):
+        pass
+    elif rocketmq_are_kept(x.m, x.fields):
         for i in range(x.fields.count):
             key = &x.fields.keys[i]
             value = &x.fields.values[i]
@@ -476,7 +386,7 @@ cdef MapWriter rocketmq_put_rewritten(MapWriter map, const RocketmqRow* x, bint 
                                       const RocketmqText* value) noexcept nogil:
     """Put an entry that may have to be rewritten or hidden. The writer is passed as a value, as in the kernel."""
     cdef Span name, text
-    cdef bint plain = x.properties.at != NULL and value.at == x.slots.of[<int>ROCKETMQ_PROPERTIES].at
+    cdef bint plain = x.properties.at != NULL and value.at == rocketmq_slot(x.slots, ROCKETMQ_PROPERTIES).at
     if plain:                                           # they need not be unescaped again
         text.at = x.properties.at
         text.size = x.properties.size
@@ -497,7 +407,8 @@ cdef bint rocketmq_wants_properties(MessageTable t) noexcept nogil:
 
 
 cdef void rocketmq_put_properties(MessageTable t, int64_t row, const RocketmqRow* x, const Span* properties) noexcept nogil:
-    """The properties of a message, which are valid UTF-8: as headers, and in their own columns."""
+    """The properties of a message, which are valid UTF-8: as headers, and in their own columns. properties.at == NULL: those in
+    parts."""
     cdef Col* c = t.cols
     cdef Col* r = c[<int>T_ROCKETMQ].children
     cdef const uint8_t* p = properties.at
@@ -507,11 +418,17 @@ cdef void rocketmq_put_properties(MessageTable t, int64_t row, const RocketmqRow
     cdef Span name, value
     cdef RocketmqText number
     cdef bint shown
-    if p == x.c.properties.p:
+    cdef int part = 0
+    if properties.at == NULL:
+        p = rocketmq_slot(x.slots, ROCKETMQ_PROPERTIES).at
+    elif p == x.c.properties.p:
         readable = p + x.c.properties.room
     shown = begin_map(&map, c + T_HEADERS, row, readable)
     while True:
-        p = rocketmq_next_property(p, end, &name, &value)
+        if properties.at == NULL:
+            p = rocketmq_next_part(x.fields, p, &part, &name, &value)
+        else:
+            p = rocketmq_next_property(p, end, &name, &value)
         if p == NULL:
             break
         if shown:
@@ -583,16 +500,16 @@ cdef void rocketmq_put_line(MessageTable t, int64_t row, const RocketmqRow* x, c
     cdef RocketmqDetailOf of
     of.m = x.m
     of.fields = x.fields
-    of.topic = x.slots.of[<int>ROCKETMQ_TOPIC]
-    of.group = x.slots.of[<int>ROCKETMQ_GROUP]
-    of.producer_group = x.slots.of[<int>ROCKETMQ_PRODUCER_GROUP]
-    of.queue_id = x.slots.of[<int>ROCKETMQ_QUEUE_ID]
-    of.reconsume_times = x.slots.of[<int>ROCKETMQ_RECONSUME_TIMES]
+    of.topic = rocketmq_slot(x.slots, ROCKETMQ_TOPIC)
+    of.group = rocketmq_slot(x.slots, ROCKETMQ_GROUP)
+    of.producer_group = rocketmq_slot(x.slots, ROCKETMQ_PRODUCER_GROUP)
+    of.queue_id = rocketmq_slot(x.slots, ROCKETMQ_QUEUE_ID)
+    of.reconsume_times = rocketmq_slot(x.slots, ROCKETMQ_RECONSUME_TIMES)
     of.asked_topic = of.asked_group = of.client_id = span_of(NULL, 0)
     if x.asked != NULL and x.asked.topic_size:
-        of.asked_topic = span_of(x.asked.names, x.asked.topic_size)
+        of.asked_topic = span_of(rocketmq_asked_names(x.asked), x.asked.topic_size)
     if x.asked != NULL and x.asked.group_size:
-        of.asked_group = span_of(x.asked.names + x.asked.topic_size, x.asked.group_size)
+        of.asked_group = span_of(rocketmq_asked_names(x.asked) + x.asked.topic_size, x.asked.group_size)
     if x.c.client_id.size:
         of.client_id = span_of(x.c.client_id.at, <size_t>x.c.client_id.size)
     of.properties = properties[0]
@@ -617,20 +534,21 @@ cdef void rocketmq_put_command(MessageTable t, const MessageContext* m, const Ro
     if x.part != NULL:
         t.put_status(row, ROW_PARTIAL, x.part, <int64_t>x.part_size)
     rocketmq_put_header(t, row, x)
-    rocketmq_put_text(c + T_DESTINATION, row, slots.of[<int>ROCKETMQ_TOPIC], &x.c.values)
+    rocketmq_put_slot(c + T_DESTINATION, row, x, ROCKETMQ_TOPIC)
     if x.asked != NULL and x.asked.topic_size:
-        put_octets(c + T_DESTINATION, row, x.asked.names, x.asked.topic_size)
-    if x.properties.at != NULL:
+        put_octets(c + T_DESTINATION, row, rocketmq_asked_names(x.asked), x.asked.topic_size)
+    if x.parted or x.properties.at != NULL:
         rocketmq_put_properties(t, row, x, &x.properties)
-    rocketmq_put_text(c + T_MESSAGE_ID, row, slots.of[<int>ROCKETMQ_MESSAGE_ID], &x.c.values)
-    rocketmq_put_i32(r + RM_QUEUE_ID, row, slots.of[<int>ROCKETMQ_QUEUE_ID])
-    rocketmq_put_i64(r + RM_QUEUE_OFFSET, row, slots.of[<int>ROCKETMQ_QUEUE_OFFSET])
-    rocketmq_put_i64(r + RM_PHYSICAL_OFFSET, row, slots.of[<int>ROCKETMQ_PHYSICAL_OFFSET])
-    rocketmq_put_i32(r + RM_MESSAGE_FLAG, row, slots.of[<int>ROCKETMQ_MESSAGE_FLAG])
-    rocketmq_put_i32(r + RM_SYS_FLAG, row, slots.of[<int>ROCKETMQ_SYS_FLAG])
-    rocketmq_put_i64(r + RM_BORN_TIMESTAMP, row, slots.of[<int>ROCKETMQ_BORN_TIMESTAMP])
-    rocketmq_put_i64(r + RM_STORE_TIMESTAMP, row, slots.of[<int>ROCKETMQ_STORE_TIMESTAMP])
-    rocketmq_put_i32(r + RM_RECONSUME_TIMES, row, slots.of[<int>ROCKETMQ_RECONSUME_TIMES])
+    rocketmq_put_slot(c + T_MESSAGE_ID, row, x, ROCKETMQ_MESSAGE_ID)
+    if c[<int>T_ROCKETMQ].on:
+        rocketmq_put_i32(r + RM_QUEUE_ID, row, rocketmq_slot(slots, ROCKETMQ_QUEUE_ID))
+        rocketmq_put_i64(r + RM_QUEUE_OFFSET, row, rocketmq_slot(slots, ROCKETMQ_QUEUE_OFFSET))
+        rocketmq_put_i64(r + RM_PHYSICAL_OFFSET, row, rocketmq_slot(slots, ROCKETMQ_PHYSICAL_OFFSET))
+        rocketmq_put_i32(r + RM_MESSAGE_FLAG, row, rocketmq_slot(slots, ROCKETMQ_MESSAGE_FLAG))
+        rocketmq_put_i32(r + RM_SYS_FLAG, row, rocketmq_slot(slots, ROCKETMQ_SYS_FLAG))
+        rocketmq_put_i64(r + RM_BORN_TIMESTAMP, row, rocketmq_slot(slots, ROCKETMQ_BORN_TIMESTAMP))
+        rocketmq_put_i64(r + RM_STORE_TIMESTAMP, row, rocketmq_slot(slots, ROCKETMQ_STORE_TIMESTAMP))
+        rocketmq_put_i32(r + RM_RECONSUME_TIMES, row, rocketmq_slot(slots, ROCKETMQ_RECONSUME_TIMES))
     if not x.response and x.m.code == 320 and x.m.body.at != NULL:
         p = x.m.body.at
         while p < x.m.body.at + x.m.body.size and \
@@ -640,8 +558,8 @@ cdef void rocketmq_put_command(MessageTable t, const MessageContext* m, const Ro
         put_i32(r + RM_MESSAGE_COUNT, row, count)
     if t.options.detail:
         rocketmq_put_line(t, row, x, &x.properties, NULL, count)
-    if not x.response and slots.of[<int>ROCKETMQ_PROPERTIES].form != ROCKETMQ_NULL:
-        rocketmq_number(slots.of[<int>ROCKETMQ_SYS_FLAG], &sys_flag)
+    if not x.response and rocketmq_slot(slots, ROCKETMQ_PROPERTIES).form != ROCKETMQ_NULL:
+        rocketmq_number(rocketmq_slot(slots, ROCKETMQ_SYS_FLAG), &sys_flag)
     if not t.tally.exposed and rocketmq_secret_body(x.m):
         put_i64(c + T_PAYLOAD_SIZE, row, x.m.body.size)
         t.put_status(row, ROW_OK, NULL, 0)

@@ -34,7 +34,7 @@ cdef int fill_amqp10_usual() except -1:
         for i in range(amqp10_shapes[shape].first, amqp10_shapes[shape].first + amqp10_shapes[shape].count):
             if i >= AMQP10_FIELD_ROWS:
                 raise IndexError("AMQP10_FIELD_ROWS is too small")
-            for type in range(AMQP10_DESCRIBED):
+            for type in range(<int>AMQP10_DESCRIBED):
                 if amqp10_is_type(&amqp10_fields[i], type):
                     AMQP10_USUAL_TYPES[i] |= <uint32_t>1 << type
     for i in (AMQP10_TRANSFER_MESSAGE_FORMAT, AMQP10_TRANSFER_MORE, AMQP10_TRANSFER_ABORTED):

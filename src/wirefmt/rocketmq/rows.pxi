@@ -182,7 +182,9 @@ cdef RocketmqAsked* rocketmq_asked_place(RocketmqConnection* c, RocketmqAskedTab
 
 cdef inline const uint8_t* rocketmq_asked_names(const RocketmqAsked* row) noexcept nogil:
     """Topic, then group."""
-    return row.far if row.far != NULL else row.near
+    if row.far != NULL:
+        return row.far
+    return &row.near[0]
 
 
 cdef inline void rocketmq_forget_names(RocketmqConnection* c, RocketmqAsked* row) noexcept nogil:

@@ -123,7 +123,7 @@ cdef const uint8_t* rocketmq_take_values(const void* shape, const uint8_t* p, co
     shape, or a value with other octets."""
     cdef const RocketmqShape* s = <const RocketmqShape*>shape
     cdef RocketmqFields* fields = <RocketmqFields*>out
-    cdef const RocketmqStep* step = s.steps
+    cdef const RocketmqStep* step = &s.steps[0]
     cdef const RocketmqStep* behind = step + s.count
     cdef RocketmqText* text = fields.values
     cdef const uint8_t* value
@@ -202,7 +202,7 @@ cdef bint rocketmq_fits(const RocketmqShape* s, const uint8_t* p, size_t n, size
         m.body.at = end
         m.body.size = <uint32_t>(n - 8 - header)
     fields.count = s.count
-    fields.keys = s.keys
+    fields.keys = &s.keys[0]
     fields.shape = s
     fields.values[ROCKETMQ_FIELDS_KEPT].form = ROCKETMQ_NULL
     return True

@@ -109,8 +109,8 @@ cdef inline int rocketmq_slot_of(const RocketmqSlots* slots, bint letters, const
 cdef inline void rocketmq_slots(const RocketmqFrameView* m, const RocketmqFields* fields, bint letters,
                                 RocketmqSlots* slots) noexcept nogil:
     if fields != NULL and fields.shape != NULL:
-        slots.at = fields.shape.slots
-        slots.values = fields.values
+        slots.at = &fields.shape.slots[0]
+        slots.values = &fields.values[0]
     else:
         rocketmq_find_slots(m, fields, letters, slots)
 
@@ -122,7 +122,7 @@ cdef void rocketmq_find_slots(const RocketmqFrameView* m, const RocketmqFields* 
     slots.at = slots.found
     memset(slots.found, ROCKETMQ_FIELDS_KEPT, sizeof(slots.found))
     if rocketmq_are_kept(m, fields):
-        slots.values = fields.values
+        slots.values = &fields.values[0]
         for k in range(fields.count):
             i = rocketmq_slot_of(slots, letters, &fields.keys[k])
             if i >= 0:

@@ -191,12 +191,11 @@ cdef class BatchColumns(FrameBatch):
         cdef int64_t entries = open_list(c + RB_EXT_FIELDS, row)        # makes an empty map instead of a null
         if entries >= 0:
             close_list(c + RB_EXT_FIELDS, entries)
-        if begin_map(&map, c + RB_EXT_FIELDS, row, m.frame + m.size):
-            if rocketmq_add_fields(&map, m, fields):
+        begin_map(&map, c + RB_EXT_FIELDS, row, m.frame + m.size)
+        if fields.plain and (self.tally.exposed or not rocketmq_secret_parts(fields)) and \
+                (not map.map.on or rocketmq_add_fields(&map, m, fields)):
+            if map.map.on:
                 end_map(&map)
-                self.put_known(row, fields)
-                return
-        elif fields.plain and (self.tally.exposed or not rocketmq_secret_parts(fields)):
             self.put_known(row, fields)
             return
         rocketmq_walk(&walk, m, fields)

@@ -177,6 +177,7 @@ cdef bint rocketmq_put_frame(MessageTable t, const MessageContext* m, RocketmqCo
     cdef RocketmqSlots slots
     cdef RocketmqRow x
     cdef const RocketmqText* text
+    cdef bint wanted = rocketmq_wants_properties(t)
     cdef int code = frame.code
     x.m = frame
     x.fields = fields
@@ -186,6 +187,7 @@ cdef bint rocketmq_put_frame(MessageTable t, const MessageContext* m, RocketmqCo
     x.part_size = part_size
     x.asked = NULL
     x.parted = False
+    x.shown = wanted and (t.tally.exposed or not rocketmq_secret_parts(fields))
     x.properties = span_of(NULL, 0)
     x.response = frame.flag & ROCKETMQ_RESPONSE
     rocketmq_slots(frame, fields, not x.response and rocketmq_letters(code), &slots)
@@ -200,7 +202,7 @@ cdef bint rocketmq_put_frame(MessageTable t, const MessageContext* m, RocketmqCo
         if not rocketmq_put_messages(t, m, &x):
             return False
     else:
-        if rocketmq_wants_properties(t):
+        if wanted:
             x.parted = fields.parts and not t.options.detail
             text = rocketmq_slot(&slots, ROCKETMQ_PROPERTIES)
             if not x.parted and not rocketmq_plain_of(frame, text, &c.properties, &x.properties):

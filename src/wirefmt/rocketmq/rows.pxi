@@ -161,10 +161,11 @@ cdef RocketmqAsked* rocketmq_asked_place(RocketmqConnection* c, RocketmqAskedTab
     cdef RocketmqAsked* row
     cdef uint32_t i
     if t.room < ROCKETMQ_ASKED_MOST and 4 * t.count >= 3 * t.room:
-        grown = <RocketmqAsked*>calloc(2 * t.room if t.room else ROCKETMQ_ASKED_FIRST, sizeof(RocketmqAsked))
+        grown = <RocketmqAsked*>malloc((2 * t.room if t.room else ROCKETMQ_ASKED_FIRST) * sizeof(RocketmqAsked))
         if grown == NULL:
             return NULL
         t.room = 2 * t.room if t.room else ROCKETMQ_ASKED_FIRST
+        clear_octets(grown, t.room * sizeof(RocketmqAsked))     # calloc does not reuse what was just freed
         t.rows = grown
         for i in range(old.room):
             if old.rows[i].live:
@@ -287,6 +288,7 @@ cdef struct RocketmqRow:                # a frame whose rows are being put
     bint response
     Span properties                     # of the header, as valid UTF-8; at == NULL: none, or not needed, or `parted`
     bint parted                         # they are needed, and are the parts of `fields`
+    bint shown                          # none of these parts is a secret, or secrets are shown
     const char* part                    # why the frame is incomplete; NULL: it is complete
     size_t part_size
 
@@ -367,7 +369,7 @@ cdef void rocketmq_put_ext(Col* ext, int64_t row, const RocketmqRow* x) noexcept
     if entries >= 0:
         close_list(ext, entries)
     begin_map(&map, ext, row, x.m.frame + x.m.size)
-    if rocketmq_add_fields(&map, x.m, x.fields):
+    if x.shown and rocketmq_add_fields(&map, x.m, x.fields):
         pass
     elif rocketmq_are_kept(x.m, x.fields):
         for i in range(x.fields.count):
@@ -402,7 +404,7 @@ cdef MapWriter rocketmq_put_rewritten(MapWriter map, const RocketmqRow* x, bint 
 
 
 cdef bint rocketmq_wants_properties(MessageTable t) noexcept nogil:
-    """Is a column selected that rocketmq_put_properties fills, or the `detail` line that shows them?"""
+    """Is a column selected that shows the properties or has one of them, or the `detail` line?"""
     cdef Col* c = t.cols
     return (c[<int>T_ROCKETMQ].on or c[<int>T_HEADERS].on or c[<int>T_MESSAGE_ID].on or c[<int>T_CORRELATION_ID].on
             or c[<int>T_REPLY_TO].on or c[<int>T_TTL_MS].on or t.options.detail)
@@ -426,6 +428,8 @@ cdef void rocketmq_put_properties(MessageTable t, int64_t row, const RocketmqRow
     elif p == x.c.properties.p:
         readable = p + x.c.properties.room
     shown = begin_map(&map, c + T_HEADERS, row, readable)
+    if properties.at == NULL and x.shown:
+        map.exposed = True                              # none of these names is secret
     while True:
         if properties.at == NULL:
             p = rocketmq_next_part(x.fields, p, &part, &name, &value)

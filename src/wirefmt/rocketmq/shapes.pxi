@@ -7,6 +7,7 @@
 cdef enum:
     ROCKETMQ_SHAPES = 8             # of one decoder
     ROCKETMQ_SHAPE_WAIT = 16        # if there are as many, only every 16th header of another shape replaces one
+    ROCKETMQ_TAIL_HALF = 32         # octets of each half of what follows opaque, which has 46 to 54; they overlap
     ROCKETMQ_SHAPE_END = 64         # octets behind each value, at least: ROCKETMQ_SHAPE_STEP and a block
 
 
@@ -22,7 +23,8 @@ cdef extern from *:
        ROCKETMQ_SAME: are n octets equal? Up to ROCKETMQ_ALIKE_BLOCK octets more are read of both. */
     #if defined(__SSE2__)
     enum { ROCKETMQ_ALIKE_BLOCK = 16 };
-    static inline uint64_t ROCKETMQ_STOPS(const unsigned char *p) {
+    typedef uint32_t ROCKETMQ_BITS;
+    static inline ROCKETMQ_BITS ROCKETMQ_STOPS(const unsigned char *p) {
         __m128i w = _mm_loadu_si128((const __m128i *)p);
         __m128i marks = _mm_or_si128(_mm_cmpeq_epi8(w, _mm_set1_epi8('"')), _mm_cmpeq_epi8(w, _mm_set1_epi8('\\\\')));
         /* octets above 127 are negative */
@@ -35,7 +37,8 @@ cdef extern from *:
     }
     #else
     enum { ROCKETMQ_ALIKE_BLOCK = 8 };
-    static inline uint64_t ROCKETMQ_STOPS(const unsigned char *p) {
+    typedef uint64_t ROCKETMQ_BITS;
+    static inline ROCKETMQ_BITS ROCKETMQ_STOPS(const unsigned char *p) {
         const uint64_t ones = 0x0101010101010101ULL;
         uint64_t w;
         memcpy(&w, p, 8);
@@ -67,7 +70,8 @@ cdef extern from *:
     ctypedef const uint8_t* (*ROCKETMQ_TAKER)(const void* s, const uint8_t* p, const uint8_t* last, void* fields) noexcept nogil
     ROCKETMQ_TAKER ROCKETMQ_APART(ROCKETMQ_TAKER f) nogil
     enum: ROCKETMQ_ALIKE_BLOCK
-    uint64_t ROCKETMQ_STOPS(const uint8_t* p) nogil
+    ctypedef uint64_t ROCKETMQ_BITS
+    ROCKETMQ_BITS ROCKETMQ_STOPS(const uint8_t* p) nogil
     uint32_t ROCKETMQ_OTHERS(size_t n) nogil
     bint ROCKETMQ_ALIKE(const uint8_t* p, const uint8_t* q, uint32_t others) nogil
     bint ROCKETMQ_SAME(const uint8_t* p, const uint8_t* q, size_t n) nogil
@@ -77,15 +81,16 @@ cdef extern from *:
 
 cdef inline const uint8_t* rocketmq_stop(const uint8_t* p, const uint8_t* last) noexcept nogil:
     """The first octet from `p` on that is not plain. NULL: it is behind `last`, ROCKETMQ_SHAPE_END octets before the end of the
-    header, where no value ends."""
-    cdef uint64_t marks
-    while p <= last:
+    header, where no value ends. `p` is at most ROCKETMQ_SHAPE_STEP octets behind it."""
+    cdef ROCKETMQ_BITS marks
+    while True:
         marks = ROCKETMQ_STOPS(p)
         if marks:
             p += ROCKETMQ_FIRST(marks)
             return p if p <= last else NULL
         p += ROCKETMQ_BLOCK
-    return NULL
+        if p > last:
+            return NULL
 
 
 cdef const uint8_t* rocketmq_pass_parts(RocketmqFields* fields, const uint8_t* p, const uint8_t* last) noexcept nogil:
@@ -133,6 +138,7 @@ cdef const uint8_t* rocketmq_take_values(const void* shape, const uint8_t* p, co
         p = rocketmq_stop(p, last)
         if p == NULL:
             return NULL
+        text.form = ROCKETMQ_OCTETS
         if p[0] != c'"':
             if p[0] != c"\\":
                 return NULL
@@ -145,8 +151,6 @@ cdef const uint8_t* rocketmq_take_values(const void* shape, const uint8_t* p, co
             if p == NULL or p[0] != c'"':
                 return NULL
             text.form = ROCKETMQ_ESCAPED
-        else:
-            text.form = ROCKETMQ_OCTETS
         text.at = value
         text.size = <uint32_t>(p - value)
         text += 1
@@ -187,9 +191,11 @@ cdef bint rocketmq_fits(const RocketmqShape* s, const uint8_t* p, size_t n, size
         opaque = opaque * 10 + digit
         at += 1
         digit = <uint32_t>at[0] - c"0"
-    if at == number or at - number > 9 or <size_t>(end - at) != s.tail or not same_octets(at, s.tail_text, s.tail):
+    if (at == number or at - number > 9 or <size_t>(end - at) != s.tail
+            or not ROCKETMQ_SAME(at, s.tail_text, ROCKETMQ_TAIL_HALF)
+            or not ROCKETMQ_SAME(end - ROCKETMQ_TAIL_HALF, s.tail_text + s.tail - ROCKETMQ_TAIL_HALF, ROCKETMQ_TAIL_HALF)):
         return False
-    m[0] = s.view
+    memcpy(m, &s.view, sizeof(RocketmqFrameView))
     m.frame = p
     m.size = <uint32_t>n
     m.opaque = <int32_t>opaque
@@ -390,17 +396,20 @@ cdef inline const uint8_t* rocketmq_next_part(const RocketmqFields* fields, cons
 
 
 cdef bint rocketmq_add_fields(MapWriter* w, const RocketmqFrameView* m, const RocketmqFields* fields) noexcept nogil:
-    """Add all entries of extFields to a map at once. False: one of them needs more than a copy; nothing was added."""
+    """Add all entries of extFields to a map at once; the caller knows that the properties are not secret. False: one of the
+    entries needs more than a copy; nothing was added."""
     cdef const RocketmqShape* s = fields.shape
     cdef const RocketmqText* value
     cdef uint8_t* out
+    cdef const uint8_t* values = w.values
+    cdef int32_t* key_offsets = w.key_offsets + w.at
+    cdef int32_t* value_offsets = w.value_offsets + w.at
+    cdef int32_t key_end = <int32_t>w.key_end
     cdef int k
     if s == NULL or s.count == 0 or not fields.plain or s.count > w.most - w.at or m.ext.size > w.spare or \
-            (not w.exposed and (s.secret or rocketmq_secret_parts(fields))):
+            (s.secret and not w.exposed):
         return False
-    copy_ahead(w.keys + w.key_end, s.names, <size_t>s.name_ends[s.count - 1])
-    for k in range(s.count):
-        w.key_offsets[w.at + k] = <int32_t>w.key_end + s.name_ends[k]
+    copy_ahead(w.keys + key_end, s.names, <size_t>s.name_ends[s.count - 1])
     out = w.values + w.value_end
     for k in range(s.count):
         value = &fields.values[k]
@@ -409,7 +418,8 @@ cdef bint rocketmq_add_fields(MapWriter* w, const RocketmqFrameView* m, const Ro
             out += value.size
         else:
             out = rocketmq_join(fields, out)
-        w.value_offsets[w.at + k] = <int32_t>(out - w.values)
+        key_offsets[k] = key_end + s.name_ends[k]
+        value_offsets[k] = <int32_t>(out - values)
     w.at += s.count
     w.key_end += s.name_ends[s.count - 1]
     w.spare -= s.name_ends[s.count - 1] + (out - w.values - w.value_end)

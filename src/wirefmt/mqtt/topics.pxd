@@ -33,11 +33,6 @@ cdef inline size_t find_wildcard(const uint8_t* p, size_t size) noexcept nogil:
     return i
 
 
-cdef inline bint is_plain_name(const uint8_t* p, size_t size) noexcept nogil:
-    """Whether all octets are ASCII and none is zero, '+' or '#'. True for no octets."""
-    return unmarked(p, size, True)
-
-
 cdef inline int check_topic_name(const uint8_t* p, size_t size, size_t* bad) noexcept nogil:
     """A TopicRule; `bad` is the offset of the invalid octet. The same in every version.
 

@@ -5,7 +5,6 @@
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.string cimport memchr, memcmp, memcpy
 from wirefmt._core.cursor cimport Span
-from wirefmt._core.words cimport unmarked
 
 cdef enum TopicRule:            # the violated rule             5.0              3.1.1
     TOPIC_OK = 0

@@ -56,8 +56,8 @@ def talk(*said: tuple[int, bytes], port: int = 4150, size: int = 1448, **options
 
 
 def talk_both_ways(*said: tuple[int, bytes], **options: Any) -> list[dict[str, Any]]:
-    """Rows of one connection. They are those of the general path, which a capture with `raw` and `detail` takes; and columns alone
-    are as in the whole table."""
+    """Rows of one connection. They are those of the general path, which a capture with `raw` and `detail` takes. A few columns
+    alone are as in the whole table."""
     rows = talk(*said, **options)
     for exposed in (False, True):
         found = talk(*said, **options, expose_credentials=exposed)

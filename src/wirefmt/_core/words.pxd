@@ -102,7 +102,15 @@ cdef extern from *:
         return (all & 0x8080808080808080ULL) == 0;
     #endif
     }
-    /* ... of those before `end`: 16 octets at once, if so many may be read */
+    /* The same where octets before `end` may be read, with no loop for up to 32 */
+    static inline int wirefmt_unmarked_before(const unsigned char *p, size_t n, const unsigned char *end, int wild) {
+    #if defined(__SSE2__)
+        if (n <= 16 && end - p >= 16) return (_mm_movemask_epi8(wirefmt_block_marks(p, wild)) & ((1u << n) - 1)) == 0;
+        if (n > 16 && n <= 32)
+            return _mm_movemask_epi8(_mm_or_si128(wirefmt_block_marks(p, wild), wirefmt_block_marks(p + n - 16, wild))) == 0;
+    #endif
+        return wirefmt_unmarked(p, n, wild);
+    }
     static inline int wirefmt_ascii_before(const unsigned char *p, size_t n, const unsigned char *end) {
         uint64_t w, x;
     #if defined(__SSE2__)
@@ -119,6 +127,7 @@ cdef extern from *:
         return x < 0x80;
     }
     """
+    bint unmarked_before "wirefmt_unmarked_before"(const uint8_t* p, size_t n, const uint8_t* end, bint wild) noexcept nogil
     bint ascii_before "wirefmt_ascii_before"(const uint8_t* p, size_t n, const uint8_t* end) noexcept nogil
     bint unmarked "wirefmt_unmarked"(const uint8_t* p, size_t n, bint wild) noexcept nogil
     bint blocks_ascii "wirefmt_blocks_ascii"(const uint8_t* p, size_t n) noexcept nogil

@@ -4,7 +4,7 @@
 
 cdef extern from *:
     """
-    /* How many zero bits stand before the first one of v, which is not 0, in 16 bits? */
+    /* The number of zero bits before the first set one of v, which is not 0, in 16 bits */
     #define wirefmt_zeros_of_16(v) (__builtin_clz((unsigned int)(v)) - 16)
     """
     int zeros_of_16 "wirefmt_zeros_of_16"(uint32_t v) noexcept nogil
@@ -115,7 +115,8 @@ cdef size_t amqp091_read_usual(const Amqp091Contents* d, const uint8_t* p, size_
     return size
 
 
-cdef inline bint amqp091_read_usual_method(const Amqp091UsualMethod* usual, const uint8_t* ahead, Amqp091FrameView* m) noexcept nogil:
+cdef inline bint amqp091_read_usual_method(const Amqp091UsualMethod* usual, const uint8_t* ahead,
+                                           Amqp091FrameView* m) noexcept nogil:
     """The arguments. ahead: octets before it may be read."""
     cdef const uint8_t* at = m.frame + 11
     cdef const uint8_t* end = m.frame + m.size - 1

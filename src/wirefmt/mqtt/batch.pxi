@@ -71,7 +71,6 @@ cdef class BatchColumns(FrameBatch):
         cdef MqttUsual m
         cdef MqttSink sink
         cdef int64_t row = self.row, room = OFFSET_MAX
-        cdef uint32_t k
         cdef int i, columns = 8 if self.payload else 7
         cdef size_t n = 0
         cdef Fault f
@@ -112,8 +111,7 @@ cdef class BatchColumns(FrameBatch):
             if m.property_count:
                 put_struct(c + B_MQTT, row)
                 put_i16(sink.fields + M_FLAGS, row, m.flags)
-                for k in range(m.property_count):
-                    put_property(&sink, row, &m.properties[k])
+                put_usual_properties(&sink, row, &m)
             row += 1
             at += <int64_t>n
             if at == size:

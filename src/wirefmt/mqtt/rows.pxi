@@ -207,6 +207,25 @@ cdef inline void put_property(const MqttSink* sink, int64_t row, const MqttPrope
         put_span(field, row, &v.value)
 
 
+cdef void put_usual_properties(const MqttSink* sink, int64_t row, const MqttUsual* u) noexcept nogil:
+    """put_properties of a usual PUBLISH: User Properties are written as entries of one map."""
+    cdef const MqttProperty* v = &u.properties[0]
+    cdef const MqttProperty* end = v + u.property_count
+    cdef MapWriter map
+    cdef bint begun = False
+    while v < end:
+        if v.identifier != MQTT_PROPERTY_USER_PROPERTY:
+            put_property(sink, row, v)
+        elif begun:
+            add_entry(&map, v.name.at, v.name.size, v.value.at, v.value.size)
+        elif sink.headers.on:
+            begun = begin_map(&map, sink.headers, row, u.payload.at + u.payload.size)
+            add_entry(&map, v.name.at, v.name.size, v.value.at, v.value.size)
+        v += 1
+    if begun:
+        end_map(&map)
+
+
 cdef bint holds_secret_property(const Span* area) noexcept nogil:
     """Is a property of the area secret?"""
     cdef const uint8_t* p = area.at
@@ -370,10 +389,12 @@ cdef inline void mqtt_put_names(MessageTable t, int64_t row, int type, int versi
                                 int direction) noexcept nogil:
     cdef Col* c = t.cols
     put_text(c + T_PROTOCOL, row, &MQTT_PROTOCOL_TEXT)
-    put_text(c + T_VERSION, row, &MQTT_VERSION_TEXT[version])
     put_text(c + T_KIND, row, &MQTT_KIND_TEXT[type])
-    put_text(c + T_OPERATION, row, &MQTT_OPERATION_TEXT[type][direction])
-    if flow.client_id.size:
+    if c[<int>T_VERSION].on:                # a test here costs less than the call
+        put_text(c + T_VERSION, row, &MQTT_VERSION_TEXT[version])
+    if c[<int>T_OPERATION].on:
+        put_text(c + T_OPERATION, row, &MQTT_OPERATION_TEXT[type][direction])
+    if flow.client_id.size and c[<int>T_CLIENT_ID].on:
         put_text(c + T_CLIENT_ID, row, &flow.client_id)
 
 
@@ -381,9 +402,9 @@ cdef inline void mqtt_put_flags(MessageTable t, int64_t row, int type, int versi
     """The flags of the fixed header, in columns of the table and of the mqtt struct."""
     cdef Col* c = t.cols
     cdef Col* m
-    if type == MQTT_PUBLISH:
+    if type == MQTT_PUBLISH and c[<int>T_QOS].on:
         put_i8(c + T_QOS, row, flags >> 1 & 3)
-    if has_dup(type, version):
+    if has_dup(type, version) and c[<int>T_REDELIVERED].on:
         put_bool(c + T_REDELIVERED, row, flags & 8)
     if not c[<int>T_MQTT].on:
         return
@@ -435,17 +456,15 @@ cdef inline void mqtt_put_publish(MessageTable t, int64_t row, const MqttUsual* 
     """mqtt_put_row of a usual PUBLISH without Topic Alias."""
     cdef Col* c = t.cols
     cdef MqttSink sink
-    cdef uint32_t i
     mqtt_put_names(t, row, MQTT_PUBLISH, version, flow, direction)
     put_octets(c + T_DESTINATION, row, u.topic.at, u.topic.size)
-    if u.flags & 6:
+    if u.flags & 6 and c[<int>T_SEQUENCE].on:
         put_i64(c + T_SEQUENCE, row, u.packet_identifier)
     mqtt_put_flags(t, row, MQTT_PUBLISH, version, u.flags)
     t.put_payload(row, u.payload.at, u.payload.size)
     if u.property_count:
         sink = mqtt_sink(t)
-        for i in range(u.property_count):
-            put_property(&sink, row, &u.properties[i])
+        put_usual_properties(&sink, row, u)
 
 
 cdef inline void mqtt_put_acknowledgement(MessageTable t, int64_t row, const uint8_t* p, int version, const MqttFlow* flow,

@@ -5,7 +5,6 @@
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.string cimport memchr, memcmp, memcpy
 from wirefmt._core.cursor cimport Span
-from wirefmt._core.words cimport unmarked
 
 cdef enum TopicRule:            # the violated rule             5.0              3.1.1
     TOPIC_OK = 0
@@ -31,11 +30,6 @@ cdef inline size_t find_wildcard(const uint8_t* p, size_t size) noexcept nogil:
     while i < size and (p[i] | 8) != 0x2B:
         i += 1
     return i
-
-
-cdef inline bint is_plain_name(const uint8_t* p, size_t size) noexcept nogil:
-    """Whether all octets are ASCII and none is zero, '+' or '#'. True for no octets."""
-    return unmarked(p, size, True)
 
 
 cdef inline int check_topic_name(const uint8_t* p, size_t size, size_t* bad) noexcept nogil:

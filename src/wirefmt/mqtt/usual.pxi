@@ -1,9 +1,16 @@
 # The usual PUBLISH and acknowledgement: forms that can violate no rule, read in one pass. These functions can only accept;
 # mqtt_parse reads every other packet from its start and finds every violation.
-from wirefmt.mqtt.topics cimport is_plain_name
-
 cdef enum:
     MQTT_USUAL_PROPERTIES = 16
+
+
+cdef enum MqttUsualKind:
+    MQTT_USUAL_NUMBER = 1
+    MQTT_USUAL_TEXT = 2
+    MQTT_USUAL_TOPIC = 4
+    MQTT_USUAL_OCTETS = 8
+    MQTT_USUAL_PAIR = 16            # of texts
+    MQTT_USUAL_REPEATS = 32         # it may repeat
 
 
 cdef struct MqttUsual:              # spans of the octets
@@ -13,6 +20,27 @@ cdef struct MqttUsual:              # spans of the octets
     uint64_t seen                   # bit n: property n is there
     uint32_t property_count
     MqttProperty[MQTT_USUAL_PROPERTIES] properties
+
+
+cdef uint8_t[256] MQTT_USUAL_KINDS      # by identifier, of a PUBLISH: bits of MqttUsualKind; 0: no such property
+
+
+cdef int fill_mqtt_usual() except -1:
+    cdef const MqttPropertyRow* row
+    cdef int i
+    for i in range(MQTT_PROPERTY_TOP):
+        row = &mqtt_properties[i]
+        if not mqtt_is_plain_property(MQTT_PUBLISH, row, i, 0):
+            continue
+        MQTT_USUAL_KINDS[i] = (MQTT_USUAL_PAIR if row.type == MQTT_PAIR else MQTT_USUAL_OCTETS if row.type == MQTT_BINARY else
+                               MQTT_USUAL_NUMBER if row.type != MQTT_STRING else
+                               MQTT_USUAL_TOPIC if row.rule == MQTT_RULE_TOPIC else MQTT_USUAL_TEXT)
+        if mqtt_is_plain_property(MQTT_PUBLISH, row, i, <uint64_t>1 << i):
+            MQTT_USUAL_KINDS[i] |= MQTT_USUAL_REPEATS
+    return 0
+
+
+fill_mqtt_usual()
 
 
 cdef inline size_t mqtt_read_usual(const uint8_t* p, size_t n, const MqttOptions* o, MqttUsual* out) noexcept nogil:
@@ -39,7 +67,7 @@ cdef inline size_t mqtt_read_usual(const uint8_t* p, size_t n, const MqttOptions
     out.topic.size = load_u16(at)
     out.topic.at = at + 2
     at += 2
-    if end - at < out.topic.size or not is_plain_name(at, out.topic.size):
+    if end - at < out.topic.size or not unmarked_before(at, out.topic.size, end, True):
         return 0
     at += out.topic.size
     qos = out.flags >> 1 & 3
@@ -107,35 +135,56 @@ cdef bint mqtt_view_usual(const uint8_t* p, size_t n, const MqttOptions* o, Mqtt
     return True
 
 
-cdef inline const uint8_t* mqtt_read_usual_properties(const uint8_t* at, const uint8_t* end, const MqttOptions* o,
+cdef inline const uint8_t* mqtt_read_usual_properties(const uint8_t* at, const uint8_t* last, const MqttOptions* o,
                                                       MqttUsual* out) noexcept nogil:
-    """Property Length, which is not 0, and the properties. Returns where the payload begins; NULL: mqtt_parse must decide."""
-    cdef const MqttPropertyRow* row
-    cdef MqttProperty* v
+    """Property Length, which is not 0, and the properties of a packet that ends at `last`. Returns where the payload begins;
+    NULL: mqtt_parse must decide."""
+    cdef const uint8_t* end
+    cdef MqttProperty* v = out.properties
+    cdef Span* text
     cdef uint64_t seen = 0
     cdef uint32_t count = 0, size = at[0]
+    cdef uint8_t kind
     at += 1
     if size & 0x80:
-        if at == end or at[0] & 0x80 or at[0] == 0:
+        if at == last or at[0] & 0x80 or at[0] == 0:
             return NULL
         size = (size & 0x7F) | <uint32_t>at[0] << 7
         at += 1
-    if end - at < size:
+    if last - at < size:
         return NULL
     end = at + size
     out.area.at = at
     out.area.size = size
     while at < end:
-        row = &mqtt_properties[at[0] if at[0] < MQTT_PROPERTY_TOP else 0]
-        if count == MQTT_USUAL_PROPERTIES or not mqtt_is_plain_property(MQTT_PUBLISH, row, at[0], seen):
-            return NULL
-        v = &out.properties[count]
         v.identifier = at[0]
-        seen |= <uint64_t>1 << v.identifier
-        at = mqtt_read_usual_value(at + 1, end, row, v)
-        if at == NULL:
+        kind = MQTT_USUAL_KINDS[at[0]]
+        if kind == 0 or count == MQTT_USUAL_PROPERTIES or (seen >> (v.identifier & 63) & 1 and not kind & MQTT_USUAL_REPEATS):
             return NULL
+        seen |= <uint64_t>1 << (v.identifier & 63)
+        at += 1
+        if kind & MQTT_USUAL_NUMBER:
+            at = mqtt_read_usual_number(at, end, v)
+            if at == NULL:
+                return NULL
+        else:
+            text = &v.name if kind & MQTT_USUAL_PAIR else &v.value
+            while True:
+                if end - at < 2:
+                    return NULL
+                size = load_u16(at)
+                at += 2
+                if end - at < size or (size == 0 and kind & MQTT_USUAL_TOPIC) or \
+                        (not kind & MQTT_USUAL_OCTETS and not unmarked_before(at, size, last, kind & MQTT_USUAL_TOPIC)):
+                    return NULL
+                text.at = at
+                text.size = size
+                at += size
+                if text == &v.value:
+                    break
+                text = &v.value
         count += 1
+        v += 1
     if o.common.max_elements and count > o.common.max_elements:
         return NULL
     if o.common.side == 0 and seen >> MQTT_PROPERTY_SUBSCRIPTION_IDENTIFIER & 1:
@@ -145,16 +194,11 @@ cdef inline const uint8_t* mqtt_read_usual_properties(const uint8_t* at, const u
     return end
 
 
-cdef inline const uint8_t* mqtt_read_usual_value(const uint8_t* at, const uint8_t* end, const MqttPropertyRow* row,
-                                                 MqttProperty* v) noexcept nogil:
-    """The value of one property. Returns where the next one begins; NULL: mqtt_parse must decide."""
+cdef inline const uint8_t* mqtt_read_usual_number(const uint8_t* at, const uint8_t* end, MqttProperty* v) noexcept nogil:
+    """The value of a property that is a number. Returns where the next one begins; NULL: mqtt_parse must decide."""
+    cdef const MqttPropertyRow* row = &mqtt_properties[v.identifier]
     cdef int used
     v.value.at = NULL
-    if row.type == MQTT_PAIR:
-        at = mqtt_read_usual_text(at, end, row, &v.name)
-        return mqtt_read_usual_text(at, end, row, &v.value) if at != NULL else NULL
-    if row.type == MQTT_STRING or row.type == MQTT_BINARY:
-        return mqtt_read_usual_text(at, end, row, &v.value)
     if row.type == MQTT_VARINT:
         used = read_varint(at, <size_t>(end - at), &v.number)
         if used <= 0 or (used > 1 and at[used - 1] == 0):
@@ -165,23 +209,3 @@ cdef inline const uint8_t* mqtt_read_usual_value(const uint8_t* at, const uint8_
             return NULL
         v.number = at[0] if used == 1 else load_u16(at) if used == 2 else load_u32(at)
     return at + used if mqtt_is_plain_number(row, v.number) else NULL
-
-
-cdef inline const uint8_t* mqtt_read_usual_text(const uint8_t* at, const uint8_t* end, const MqttPropertyRow* row,
-                                                Span* out) noexcept nogil:
-    """A string or binary with its length. Returns what follows; NULL: mqtt_parse must decide."""
-    cdef size_t size
-    if end - at < 2:
-        return NULL
-    size = load_u16(at)
-    at += 2
-    if <size_t>(end - at) < size:
-        return NULL
-    if row.rule == MQTT_RULE_TOPIC:
-        if size == 0 or not is_plain_name(at, size):
-            return NULL
-    elif row.type != MQTT_BINARY and not is_plain_text(at, size):
-        return NULL
-    out.at = at
-    out.size = <uint32_t>size
-    return at + size

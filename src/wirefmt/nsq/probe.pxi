@@ -124,7 +124,7 @@ cdef size_t nsq_put_usual(MessageTable t, MessageContext* m, void* state, bint s
     cdef NsqUnitView u
     cdef size_t size
     cdef int64_t row
-    if not c.begun or t.options.detail or c.told != nsq_carrier_of(&c.flow):
+    if (m.direction == NSQ_CLIENT and not c.begun) or t.options.detail or c.told != nsq_carrier_of(&c.flow):
         return 0
     size = nsq_read_usual(p, n, m.direction, &u)
     if size == 0:

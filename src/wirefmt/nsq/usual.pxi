@@ -1,6 +1,6 @@
 # The commands and frames that are most of a stream, in forms that can violate no rule, framed and read in one pass: PUB and FIN;
-# messages, and the responses OK and _heartbeat_. nsq_read_usual can only accept; nsq_frame_size and nsq_parse read everything else
-# from its start and find every fault.
+# messages, and the responses OK and _heartbeat_. nsq_read_usual can only accept; nsq_frame_size and nsq_parse read everything
+# else from its start and find every fault.
 
 cdef enum:
     NSQ_FIN_SIZE = 4 + NSQ_MESSAGE_ID_SIZE + 1      # the name and a space, the message id, the newline

@@ -12,11 +12,13 @@ cdef extern from *:
         else if (n >= 4) { memcpy(to, from, 4); memcpy(to + n - 4, from + n - 4, 4); }
         else if (n) { to[0] = from[0]; to[n >> 1] = from[n >> 1]; to[n - 1] = from[n - 1]; }
     }
-    /* The same for at most 48 octets, where up to 16 octets after the end may be read and written */
+    /* The same where up to 16 octets after the end may be read and written */
     static inline void wirefmt_copy_ahead(unsigned char *to, const unsigned char *from, size_t n) {
         memcpy(to, from, 16);
-        if (n > 16) memcpy(to + 16, from + 16, 16);
-        if (n > 32) memcpy(to + 32, from + 32, 16);
+        if (n > 16) {
+            if (n > 48) memcpy(to + 16, from + 16, n - 16);
+            else { memcpy(to + 16, from + 16, 16); if (n > 32) memcpy(to + 32, from + 32, 16); }
+        }
     }
     """
     void copy_octets "wirefmt_copy"(uint8_t* to, const uint8_t* at, size_t n) noexcept nogil
@@ -35,7 +37,7 @@ cdef enum:
     FIRST_OCTETS = 16384
     SHORT_OCTETS = 32           # copy_octets copies them without a call
     AHEAD_OCTETS = 16           # copy_ahead reads and writes so many after the end
-    AHEAD_MOST = 48             # octets that copy_ahead copies
+    AHEAD_MOST = 48             # octets that copy_ahead copies without a call
     SHORT_GAP = 8               # nulls between two values whose offsets at_row writes
     OFFSET_MAX = 0x7FFFFFFF     # 32-bit offsets: octets (or children) of one column of a batch
     ELEMENT_OCTETS = 8          # counted for an element of a list besides its octets, because an empty one takes memory, too

@@ -178,9 +178,9 @@ cdef void free_col(Col* c) noexcept nogil:
     for i in range(c.children_count):
         free_col(&c.children[i])
     free(c.children)
-    release_octets(c.validity, <size_t>((c.room + 7) >> 3))
-    release_octets(c.data, <size_t>c.size if c.kind == KIND_OCTETS else data_size(c, c.room))
-    release_octets(c.offsets, <size_t>((c.room + 1) * sizeof(int32_t)))
+    release_octets(c.validity, validity_size(c.kept))
+    release_octets(c.data, <size_t>c.size if c.kind == KIND_OCTETS else data_size(c, c.kept))
+    release_octets(c.offsets, offsets_size(c.kept))
     memset(c, 0, sizeof(Col))
 
 

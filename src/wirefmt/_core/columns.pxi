@@ -11,11 +11,12 @@ cdef extern from *:
     #include <sys/mman.h>
     #endif
     #include <stdatomic.h>
-    /* Buffers of columns. Fresh memory costs page faults, and consecutive batches have similar sizes, so freed blocks are
-       kept for the next batch, up to POOL_OCTETS. Blocks larger than 2^POOL_MOST use huge pages instead. Blocks come from
-       malloc: `size` is the requested size, wirefmt_room(size) the allocated size. The pool is never waited for: if it is
-       locked (by another thread, or permanently in a process that was forked while it was locked), malloc serves. */
-    enum { POOL_LEAST = 14, POOL_MOST = 23, POOL_BLOCKS = 64, POOL_OCTETS = 32 << 20 };      /* classes of 2^n octets */
+    /* Buffers of columns. Fresh memory costs page faults, and consecutive batches have similar sizes, so freed blocks of at most
+       2^POOL_MOST are kept for the next batch, up to POOL_OCTETS. Blocks larger than 2^POOL_HUGE use huge pages: a batch of 20,000
+       rows takes more pages than the processor knows the places of. Blocks come from malloc: `size` is the requested size,
+       wirefmt_room(size) the allocated size. The pool is never waited for: if it is locked (by another thread, or permanently
+       in a process that was forked while it was locked), malloc serves. */
+    enum { POOL_LEAST = 14, POOL_HUGE = 21, POOL_MOST = 23, POOL_BLOCKS = 64, POOL_OCTETS = 32 << 20 };  /* classes of 2^n octets */
     static struct { int count; void *blocks[POOL_BLOCKS]; } wirefmt_pool[POOL_MOST + 1];
     static size_t wirefmt_pooled;
     static atomic_flag wirefmt_pool_lock = ATOMIC_FLAG_INIT;
@@ -70,7 +71,7 @@ cdef extern from *:
         }
         p = realloc(p, room);
     #if defined(__linux__) && defined(MADV_HUGEPAGE)
-        if (p != NULL && room > ((size_t)1 << POOL_MOST)) {
+        if (p != NULL && room > ((size_t)1 << POOL_HUGE)) {
             size_t edge = (4096 - ((size_t)p & 4095)) & 4095;
             (void)madvise((char *)p + edge, room - edge, MADV_HUGEPAGE);    /* advice: may fail, changes nothing */
         }
@@ -83,98 +84,114 @@ cdef extern from *:
     size_t octets_room "wirefmt_room"(size_t size) noexcept nogil
 
 
-cdef inline size_t data_size(const Col* c, int64_t room) noexcept nogil:
+cdef inline size_t data_size(const Col* c, int64_t rows) noexcept nogil:
     """Size of `data` for `rows` rows of every kind but KIND_OCTETS."""
-    return <size_t>(room * c.width if c.kind == KIND_FIXED else (room + 7) >> 3)
+    return <size_t>(rows * c.width if c.kind == KIND_FIXED else (rows + 7) >> 3)
+
+
+cdef inline size_t validity_size(int64_t rows) noexcept nogil:
+    return <size_t>((rows + 7) >> 3)
+
+
+cdef inline size_t offsets_size(int64_t rows) noexcept nogil:
+    """One more than rows, and what at_row writes too much."""
+    return <size_t>(rows + SHORT_GAP) * sizeof(int32_t)
 
 
 cdef enum:
+    GROWTH_EARLY = 1 << 18      # a column with less room than this grows four times: memory that is not written costs nothing
     GROWTH_MOST = 8             # a column grows to at most so many times its room, so that a dense beginning costs little
+    CLEARED = 1024              # rows whose values are set to zero at a time
 
 
 cdef inline int64_t grown(const Tally* t, int64_t room) noexcept nogil:
-    """The room after `room` is filled: twice as much, or what the rest of the input will need if it is like the part before."""
-    if t.read == 0 or t.whole // t.read < 2:
+    """The room after `room` is filled: a multiple, or what the rest of the input will need if it is like the part before."""
+    if t.read == 0:
+        return room * (4 if room < GROWTH_EARLY else 2)
+    if t.whole // t.read < 2:
         return 2 * room
     return room * min(t.whole // t.read + 1, <int64_t>GROWTH_MOST)
 
 
-cdef bint grow_rows(Col* c, int64_t rows) noexcept nogil:
-    """Room for at least `rows` rows. False: out of memory."""
-    cdef int64_t room = max(grown(c.tally, c.room), rows, max(c.first_room, <int64_t>FIRST_ROOM))
-    cdef void* p
+cdef inline bint resize(Col* c, void** block, size_t old, size_t size) noexcept nogil:
+    """Allocate or resize one of the column's buffers. False: out of memory."""
+    cdef void* p = resize_octets(block[0], old, size)
+    if p == NULL:
+        c.tally.no_memory = True
+        return False
+    block[0] = p
+    return True
+
+
+cdef bint keep_rows(Col* c, int64_t rows) noexcept nogil:
+    """Memory for at least `rows` rows. False: out of memory."""
+    cdef int64_t kept = max(grown(c.tally, c.kept), rows, max(c.first_room, <int64_t>FIRST_ROOM))
     if rows > OFFSET_MAX - 8:
         c.tally.full = True
         return False
-    room = min(room, <int64_t>OFFSET_MAX - 8)
+    kept = min(kept, <int64_t>OFFSET_MAX - 8)
     if c.kind == KIND_FIXED or c.kind == KIND_BOOL:
-        p = resize_octets(c.data, data_size(c, c.room), data_size(c, room))
-        if p == NULL:
-            c.tally.no_memory = True
+        if not resize(c, <void**>&c.data, data_size(c, c.kept), data_size(c, kept)):
             return False
-        c.data = <uint8_t*>p
-        # zeros: what lies under nulls, at no cost per row
-        memset(c.data + data_size(c, c.room), 0, data_size(c, room) - data_size(c, c.room))
+        if c.kind == KIND_BOOL:
+            memset(c.data + data_size(c, c.kept), 0, data_size(c, kept) - data_size(c, c.kept))
     elif c.kind != KIND_STRUCT:
-        p = resize_octets(c.offsets, <size_t>((c.room + 1) * sizeof(int32_t)), <size_t>((room + 1) * sizeof(int32_t)))
-        if p == NULL:
-            c.tally.no_memory = True
+        if not resize(c, <void**>&c.offsets, offsets_size(c.kept), offsets_size(kept)):
             return False
-        c.offsets = <int32_t*>p
-        if c.room == 0:
+        if c.kept == 0:
             c.offsets[0] = 0
     if c.validity != NULL:
-        p = resize_octets(c.validity, <size_t>((c.room + 7) >> 3), <size_t>((room + 7) >> 3))
-        if p == NULL:
-            c.tally.no_memory = True
+        if not resize(c, <void**>&c.validity, validity_size(c.kept), validity_size(kept)):
             return False
-        c.validity = <uint8_t*>p
-        memset(c.validity + ((c.room + 7) >> 3), 0, <size_t>(((room + 7) >> 3) - ((c.room + 7) >> 3)))
+        memset(c.validity + validity_size(c.kept), 0, validity_size(kept) - validity_size(c.kept))
+    c.kept = kept
+    return True
+
+
+cdef bint grow_rows(Col* c, int64_t rows) noexcept nogil:
+    """Room for at least `rows` rows. False: out of memory."""
+    cdef int64_t room
+    if rows > c.kept and not keep_rows(c, rows):
+        return False
+    room = c.kept
+    if c.kind == KIND_FIXED and c.validity != NULL:
+        # what lies under nulls is zero, at no cost per row; a step's zeros are still in the cache when values replace them
+        room = min(max(rows, c.room + CLEARED), room)
+        memset(c.data + data_size(c, c.room), 0, data_size(c, room) - data_size(c, c.room))
     c.room = room
     return True
 
 
 cdef bint fill_nulls(Col* c, int64_t rows) noexcept nogil:
     """Nulls up to `rows` rows."""
-    if rows > c.room and not grow_rows(c, rows):
+    cdef int32_t* offsets
+    cdef int32_t last
+    cdef int64_t i
+    if rows > c.kept and not keep_rows(c, rows):
         return False
     if c.validity == NULL:
-        c.validity = <uint8_t*>resize_octets(NULL, 0, <size_t>((c.room + 7) >> 3))
-        if c.validity == NULL:
-            c.tally.no_memory = True
+        if not resize(c, <void**>&c.validity, 0, validity_size(c.kept)):
             return False
-        memset(c.validity, 0, <size_t>((c.room + 7) >> 3))
+        memset(c.validity, 0, validity_size(c.kept))
         memset(c.validity, 0xFF, <size_t>(c.rows >> 3))
         if c.rows & 7:
             c.validity[c.rows >> 3] = <uint8_t>((1 << (c.rows & 7)) - 1)
-    skip_rows(c, rows)
+        c.room = c.rows
+    if rows > c.room and not grow_rows(c, rows):
+        return False
+    if c.kind == KIND_OCTETS or c.kind == KIND_LIST:
+        offsets = c.offsets
+        last = offsets[c.rows]
+        i = c.rows + 1
+        while i <= rows:                    # later puts overwrite the surplus, for which there is memory
+            offsets[i] = offsets[i + 1] = offsets[i + 2] = offsets[i + 3] = last
+            i += 4
+    c.rows = rows
     return True
 
 
-cdef inline void skip_rows(Col* c, int64_t rows) noexcept nogil:
-    """Nulls up to `rows` rows. There is room for them, and `validity` is allocated."""
-    cdef int64_t i = c.rows + 1
-    cdef int32_t* offsets = c.offsets
-    cdef int32_t last
-    if c.kind == KIND_OCTETS or c.kind == KIND_LIST:
-        last = offsets[c.rows]
-        while i <= rows and i + 3 <= c.room:        # most gaps are short; later puts overwrite the surplus
-            offsets[i] = offsets[i + 1] = offsets[i + 2] = offsets[i + 3] = last
-            i += 4
-        while i <= rows:
-            offsets[i] = last
-            i += 1
-    c.rows = rows
-
-
 cdef bint reach_row(Col* c, int64_t row) noexcept nogil:
-    """at_row if the column is off, has nulls to fill in, or must grow. In a capture of several protocols the columns of
-    each have nulls before nearly every row."""
-    if c.rows < row < c.room and c.validity != NULL:
-        skip_rows(c, row)
-        set_bit(c.validity, row)
-        c.rows = row + 1
-        return True
+    """Make `row` the next row to fill, of any column, which may have to grow. False: it is off, or out of memory."""
     if not c.on or row < c.rows or (row > c.rows and not fill_nulls(c, row)):
         return False
     if row == c.room and not grow_rows(c, row + 1):

@@ -37,6 +37,8 @@ cdef enum:
     FIRST_OCTETS = 16384
     SHORT_OCTETS = 32           # copy_octets copies them without a call
     AHEAD_OCTETS = 16           # copy_ahead reads and writes so many after the end
+    AHEAD_MOST = 48             # octets that copy_ahead copies without a call
+    SHORT_GAP = 8               # nulls between two values whose offsets at_row writes
     OFFSET_MAX = 0x7FFFFFFF     # 32-bit offsets: octets (or children) of one column of a batch
     ELEMENT_OCTETS = 8          # counted for an element of a list besides its octets, because an empty one takes memory, too
 
@@ -52,17 +54,19 @@ cdef struct Tally:              # shared by the columns of a set
 cdef struct Col:
     uint8_t kind, on, width
     int64_t rows                # filled, nulls included
-    int64_t room                # rows there is room for
-    int64_t nulls               # of a finished column
+    int64_t room                # rows that may be filled
     uint8_t* validity           # bits; NULL until the first null
     uint8_t* data               # values, bits, or octets
     int64_t used, size          # octets in `data`, for KIND_OCTETS
-    int32_t* offsets            # room + 1, for KIND_OCTETS and KIND_LIST
+    int32_t* offsets            # kept + SHORT_GAP, for KIND_OCTETS and KIND_LIST
+    Tally* tally
+    Col* children
+    int children_count
+    # members that few puts need
+    int64_t nulls               # of a finished column
+    int64_t kept                # rows that memory was allocated for; `room` of a column with nulls follows in steps (grow_rows)
     int64_t first_room          # rows and octets to begin with: those of the previous batch
     int64_t first_size
-    int children_count
-    Col* children
-    Tally* tally
 
 
 cdef inline void set_bit(uint8_t* bits, int64_t i) noexcept nogil:
@@ -71,10 +75,14 @@ cdef inline void set_bit(uint8_t* bits, int64_t i) noexcept nogil:
 
 cdef bint reach_row(Col* c, int64_t row) noexcept nogil
 cdef inline bint at_row(Col* c, int64_t row) noexcept nogil:
-    """Make `row` the next row to fill. False: the column is off, or out of memory."""
-    if row != c.rows or row >= c.room:      # a column that is off has no room
-        return c.on and reach_row(c, row)
+    """Make `row` of a column with offsets the next row to fill. False: the column is off, or out of memory. In a capture of
+    several protocols the columns of each have nulls before nearly every row."""
+    cdef int32_t* at
+    if row < c.rows or row >= c.room or row - c.rows > (0 if c.validity == NULL else SHORT_GAP):
+        return c.on and reach_row(c, row)       # a column that is off has no room
     if c.validity != NULL:
+        at = c.offsets + c.rows                 # of the nulls; later puts overwrite the surplus, for which there is memory
+        at[1] = at[2] = at[3] = at[4] = at[5] = at[6] = at[7] = at[8] = at[0]
         set_bit(c.validity, row)
     c.rows = row + 1
     return True
@@ -392,22 +400,17 @@ cdef inline bint begin_map(MapWriter* w, Col* c, int64_t row, const uint8_t* end
 
 
 cdef MapWriter add_entry_checked(MapWriter w, const uint8_t* k, int64_t kn, const uint8_t* v, int64_t vn) noexcept nogil
-cdef inline void add_copied(MapWriter* w, const uint8_t* k, int64_t kn, const uint8_t* v, int64_t vn, bint near) noexcept nogil:
-    """`near`: both texts are before the `end` of begin_map, in its memory."""
+cdef inline void add_entry_of(MapWriter* w, const uint8_t* k, int64_t kn, const uint8_t* v, int64_t vn) noexcept nogil:
+    """put_map of an entry whose texts are anywhere."""
     if not w.exposed and is_secret_name(k, <size_t>kn):
         v = SECRET_SHOWN_TEXT.at
         vn = SECRET_SHOWN_TEXT.size
-        near = False
     if w.at >= w.most or kn + vn > w.spare:
         w[0] = add_entry_checked(w[0], k, kn, v, vn)
         return
     w.spare -= kn + vn
-    if near and k + kn <= w.ahead and v + vn <= w.ahead:
-        copy_ahead(w.keys + w.key_end, k, <size_t>kn)
-        copy_ahead(w.values + w.value_end, v, <size_t>vn)
-    else:
-        copy_octets(w.keys + w.key_end, k, <size_t>kn)
-        copy_octets(w.values + w.value_end, v, <size_t>vn)
+    copy_octets(w.keys + w.key_end, k, <size_t>kn)
+    copy_octets(w.values + w.value_end, v, <size_t>vn)
     w.key_end += kn
     w.value_end += vn
     w.key_offsets[w.at] = <int32_t>w.key_end
@@ -416,13 +419,23 @@ cdef inline void add_copied(MapWriter* w, const uint8_t* k, int64_t kn, const ui
 
 
 cdef inline void add_entry(MapWriter* w, const uint8_t* k, int64_t kn, const uint8_t* v, int64_t vn) noexcept nogil:
-    """put_map of an entry whose texts are in the memory of begin_map."""
-    add_copied(w, k, kn, v, vn, True)
-
-
-cdef inline void add_entry_of(MapWriter* w, const uint8_t* k, int64_t kn, const uint8_t* v, int64_t vn) noexcept nogil:
-    """put_map of an entry whose texts are anywhere."""
-    add_copied(w, k, kn, v, vn, False)
+    """put_map of an entry whose texts are in the memory of begin_map. Short ones need no call, so no register is saved."""
+    cdef int64_t at = w.at
+    cdef int64_t key_end, value_end
+    if (at >= w.most or kn + vn > w.spare or k + kn > w.ahead or v + vn > w.ahead or <size_t>kn > <size_t>AHEAD_MOST
+            or <size_t>vn > <size_t>AHEAD_MOST or (not w.exposed and is_secret_name(k, <size_t>kn))):
+        add_entry_of(w, k, kn, v, vn)
+        return
+    key_end = w.key_end + kn
+    value_end = w.value_end + vn
+    w.at = at + 1
+    w.spare -= kn + vn
+    w.key_offsets[at] = <int32_t>key_end
+    w.value_offsets[at] = <int32_t>value_end
+    copy_ahead(w.keys + key_end - kn, k, <size_t>kn)
+    copy_ahead(w.values + value_end - vn, v, <size_t>vn)
+    w.key_end = key_end
+    w.value_end = value_end
 
 
 cdef inline void end_map(MapWriter* w) noexcept nogil:

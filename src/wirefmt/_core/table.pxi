@@ -42,7 +42,7 @@ cdef class MessageTable(ColumnSet):
         for i in ROW_COLUMNS:
             c = &self.cols[i]
             if c.on:
-                if not at_row(c, row):
+                if not reach_row(c, row):
                     return False
                 ready = min(ready, c.room if c.validity == NULL else 0)
         self.ready = ready

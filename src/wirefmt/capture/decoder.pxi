@@ -333,7 +333,7 @@ cdef class CaptureDecoder(KnownStreams):
         cdef bint plain = self.file.is_plain()
         cdef PacketRecord r
         cdef Segment* s
-        while not self.is_full():
+        while self.group_count or not self.is_full():       # rows are put when a group is taken
             step = self.file.plain_record(p + at, n - at, &r) if plain else 0
             if step:
                 answer = READ_RECORD

@@ -126,18 +126,20 @@ cdef inline uint64_t segment_table_hash(const Segment* s) noexcept nogil:
     """Hash of the two ends and the realm, for tables of this process; the same for both directions."""
     cdef uint64_t[4] a
     cdef uint32_t[2] b
-    cdef uint64_t source, destination
-    if s.ip_version == 4:                                   # most multiplications are then by zero
+    cdef uint64_t one, other, low, high
+    if s.ip_version == 4:                                   # as keyed_end, but of both ends at once, the smaller one first
         memcpy(b, s.src, 4)
         memcpy(b + 1, s.dst, 4)
-        source = keyed_end(b[0], 0, s.src_port)
-        destination = keyed_end(b[1], 0, s.dst_port)
-    else:
-        memcpy(a, s.src, 16)
-        memcpy(a + 2, s.dst, 16)
-        source = keyed_end(a[0], a[1], s.src_port)
-        destination = keyed_end(a[2], a[3], s.dst_port)
-    return mixed(mixed(source) + mixed(destination) + (<uint64_t>s.realm << 8 | s.ip_version) * HASH_KEY[7])
+        one = <uint64_t>b[0] << 16 | s.src_port
+        other = <uint64_t>b[1] << 16 | s.dst_port
+        low = min(one, other)
+        high = max(one, other)
+        return mixed(((low >> 16) + HASH_KEY[2]) * ((high >> 16) + HASH_KEY[3])
+                     + (<uint32_t>(low << 16 | (high & 0xFFFF)) + HASH_KEY[4]) * (s.realm + HASH_KEY[5]))
+    memcpy(a, s.src, 16)
+    memcpy(a + 2, s.dst, 16)
+    return mixed(mixed(keyed_end(a[0], a[1], s.src_port)) + mixed(keyed_end(a[2], a[3], s.dst_port))
+                 + s.realm * HASH_KEY[7])
 
 
 cdef inline uint64_t segment_pair_hash(const Segment* s) noexcept nogil:

@@ -689,8 +689,16 @@ cdef class Reassembler(FlowTable):
                 return True
         return self.flow_count == 0
 
+    cdef inline bint is_recent(self, const Flow* f, int64_t age) noexcept nogil:
+        """Was the last packet of `f` at most `age` ago? NULL: yes. A time in the future counts as long ago."""
+        return f == NULL or <uint64_t>self.now_ns - <uint64_t>f.last_ns <= <uint64_t>age
+
     cdef inline void sweep(self) noexcept nogil:
         """Remove flows whose next packet would begin another flow anyway."""
+        if not self.is_recent(self.lists[1].oldest, LINGER_NS) or not self.is_recent(self.lists[0].oldest, self.idle_ns):
+            self.end_idle()
+
+    cdef void end_idle(self) noexcept nogil:
         cdef int i
         cdef Flow* f
         for i in range(SWEEP):

@@ -157,11 +157,11 @@ cdef inline const uint8_t* mqtt_read_usual_properties(const uint8_t* at, const u
     out.area.at = at
     out.area.size = size
     while at < end:
-        v.identifier = at[0]
         kind = MQTT_USUAL_KINDS[at[0]]
-        if kind == 0 or count == MQTT_USUAL_PROPERTIES or (seen >> (v.identifier & 63) & 1 and not kind & MQTT_USUAL_REPEATS):
+        if kind == 0 or count == MQTT_USUAL_PROPERTIES or (seen >> (at[0] & 63) & 1 and not kind & MQTT_USUAL_REPEATS):
             return NULL
-        seen |= <uint64_t>1 << (v.identifier & 63)
+        seen |= <uint64_t>1 << (at[0] & 63)
+        v.identifier = at[0]
         at += 1
         if kind & MQTT_USUAL_NUMBER:
             at = mqtt_read_usual_number(at, end, v)

@@ -9,7 +9,7 @@ that cross segments, or one message per packet; a seeded generator makes it. tsh
 slow, and their time is proportional to the size.
 
 Then, in CPU time, a capture of five protocols on few connections and on many, with all columns, five and one; beside
-walking the headers alone, and the larger of two halves that could be decoded at the same time.
+walking the headers alone, and the halves that two processes could decode at the same time. The same in two threads, in wall time.
 """
 
 from __future__ import annotations
@@ -188,6 +188,16 @@ def of_many_connections(path: Path) -> None:
             unit="octet",
             clock=time.process_time,
         )
+        for title, columns in (("all columns", None), ("five columns", five)):
+            compare(
+                f"The same in threads, {title}, wall time",
+                {
+                    "wirefmt, two threads": lambda c=columns: ours(path, columns=c, threads=2),
+                    "wirefmt, one thread": lambda c=columns: ours(path, columns=c),
+                },
+                units=size,
+                unit="octet",
+            )
 
 
 def main() -> None:

@@ -131,7 +131,7 @@ class Options(capture.Options):
         Raises:
             ValueError: an unknown option, or an invalid value; the message suggests corrections.
         """
-        known = {_plain(f.name): f for f in fields(cls) if f.name != "slice"}  # the tasks set shards
+        known = {_plain(f.name): f for f in fields(cls) if f.name not in ("slice", "threads")}  # tasks share the work
         values: dict[str, Any] = {}
         for name, value in given.items():
             option = known.get(_plain(name))

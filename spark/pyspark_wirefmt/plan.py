@@ -131,7 +131,7 @@ def follow(task: Following, options: Options, columns: list[str]) -> Iterator[pa
     def read(names: Iterable[str], first: int) -> Iterator[Any]:
         for index, name in enumerate(names, first):
             (source,) = sources.find(name)
-            yield from decode_source(decoder, source, index)
+            yield from decode_source([decoder], source, index)
         if (batch := decoder.take(final=True)) is not None:
             yield batch
 
@@ -164,7 +164,7 @@ def chunks(name: str) -> Iterator[memoryview]:
     from wirefmt.capture import sources
 
     (source,) = sources.find(name)
-    with sources.Chunks(source, lambda _: None) as opened:
+    with sources.Chunks(source) as opened:
         yield from opened
 
 

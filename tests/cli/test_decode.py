@@ -817,7 +817,7 @@ def test_every_command_has_the_options_of_captures_as_capture_defines_them():
     flags = {f.name: f.metadata["flag"] for f in fields(capture.Options) if "flag" in f.metadata}
     # --columns also takes fields of structs, so it is an option of the command
     assert set(options_shown("decode")) == set(flags) | {"columns"}
-    assert set(options_shown("summary")) == {"protocols", "decode_as", "flows", "tunnels"}
+    assert set(options_shown("summary")) == {"protocols", "decode_as", "flows", "threads", "tunnels"}
     for command in ("decode", "summary"):
         for name, option in options_shown(command).items():
             if name in flags:

@@ -19,7 +19,7 @@ cdef class CaptureDecoder(KnownStreams):
     `take`, and call again. A call during another one, for example in another thread, raises RuntimeError; `stats` may
     always be read.
 
-    Parameters: an `Options`, or its fields as keywords.
+    Parameters: an `Options`, or its fields as keywords; `threads` is 1, since the caller's thread decodes.
     Raises ValueError if an option has an invalid value or `columns` names an unknown column.
     """
 
@@ -37,6 +37,8 @@ cdef class CaptureDecoder(KnownStreams):
 
     def __init__(self, options=None, /, **keywords):
         options = options_of(options, keywords)
+        if options.threads != 1:
+            raise ValueError("a CaptureDecoder decodes in one thread; capture.read(..., threads=N) uses several")
         self.strict = options.strictness == "strict"
         self.across_files = options.flows == "across-files"
         self.slice_index, self.slice_count = options.slice

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import inspect
-import time
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, ParamSpec, Protocol, cast, overload
 
 from wirefmt._core import Batch, schema_capsule, stream_capsule
 from wirefmt.capture._engine import CaptureDecoder
-from wirefmt.capture.sources import LIVE_WAIT, READ_FAULTS, Chunks, Source, find
+from wirefmt.capture.decode import decode_source, decoders_for, sum_stats
+from wirefmt.capture.sources import Source, find
 from wirefmt.errors import CaptureError
 from wirefmt.spec.columns import Column
 from wirefmt.spec.options import Options, options_of
@@ -57,7 +57,7 @@ def read(source: Any, options: Options | None = None, /, **keywords: Any) -> Rea
     """
     options = options_of(options, keywords)
     alone = not isinstance(source, Sequence) or isinstance(source, str)
-    return Reader(CaptureDecoder(options), find(source), options.columns, alone=alone)
+    return Reader(decoders_for(options), find(source), options.columns, alone=alone)
 
 
 class Schema:
@@ -78,6 +78,20 @@ class Schema:
         return f"Schema({self.names})"
 
 
+class _Progress:
+    """What the threads of a reader know of it: a reader that nobody uses any more is not kept by its threads."""
+
+    def __init__(self) -> None:
+        self.octets = 0
+        self.stopped = False
+
+    def count(self, octets: int) -> None:
+        self.octets += octets
+
+    def is_stopped(self) -> bool:
+        return self.stopped
+
+
 class Reader(AbstractContextManager["Reader"]):
     """Iterates `Batch`es of the message table, once; also an Arrow stream: `pyarrow.table(reader)`.
 
@@ -89,21 +103,28 @@ class Reader(AbstractContextManager["Reader"]):
     """
 
     def __init__(
-        self, decoder: CaptureDecoder, sources: list[Source], columns: Sequence[str] | None, *, alone: bool
+        self, decoders: list[CaptureDecoder], sources: list[Source], columns: Sequence[str] | None, *, alone: bool
     ) -> None:
         self.schema = Schema(columns)
-        self.bytes_read = 0
+        self._progress = _Progress()
         sizes = [s.size for s in sources]
         self.bytes_total = None if None in sizes else sum(s for s in sizes if s is not None)
-        self._decoder = decoder
-        self.stopped = False
+        self._decoders = decoders
         self._batches = self._run(sources, alone and len(sources) == 1)
         # read to the first batch or pause, so that a file that is not a capture is reported at once
         self._first: Batch | None = next(self._batches, None) if alone and len(sources) == 1 else None
 
     @property
     def stats(self) -> dict[str, Any]:
-        return self._decoder.stats
+        return sum_stats([decoder.stats for decoder in self._decoders])
+
+    @property
+    def bytes_read(self) -> int:
+        return self._progress.octets
+
+    @property
+    def stopped(self) -> bool:
+        return self._progress.stopped
 
     def __iter__(self) -> Iterator[Batch]:
         return self
@@ -116,7 +137,7 @@ class Reader(AbstractContextManager["Reader"]):
 
     def stop(self) -> None:
         """Stop reading (safe in a signal handler). The rows of the data read so far follow, as at the end of a capture."""
-        self.stopped = True
+        self._progress.stopped = True
 
     def close(self) -> None:
         """Close the open file; no batch follows."""
@@ -132,65 +153,20 @@ class Reader(AbstractContextManager["Reader"]):
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         return stream_capsule(COLUMNS, self, self.schema.names)
 
-    def _count(self, octets: int) -> None:
-        self.bytes_read += octets
-
     def _run(self, sources: list[Source], alone: bool) -> Generator[Batch | None]:
-        decoder = self._decoder
+        decoders, progress = self._decoders, self._progress
+        first = decoders[0]
         for index, source in enumerate(sources):
-            for batch in decode_source(decoder, source, index, self._count, lambda: self.stopped):
-                if alone and decoder.not_a_capture:
+            for batch in decode_source(decoders, source, index, progress.count, progress.is_stopped):
+                if alone and first.not_a_capture:
                     break
                 yield batch
-            if alone and decoder.not_a_capture:
-                raise CaptureError(f"cannot read {source.name!r}: {decoder.fault}")
+            if alone and first.not_a_capture:
+                raise CaptureError(f"cannot read {source.name!r}: {first.fault}")
             if self.stopped:
                 break
-        while not decoder.finish():
-            yield decoder.take()
-        if (batch := decoder.take(final=True)) is not None:
-            yield batch
-
-
-def decode_source(
-    decoder: CaptureDecoder,
-    source: Source,
-    index: int,
-    count: Callable[[int], None] = lambda _: None,
-    stopped: Callable[[], bool] = lambda: False,
-) -> Iterator[Batch | None]:
-    """Decode one capture file: yield its full batches and leave the last rows in the decoder.
-
-    For a pipe, rows are emitted within `sources.LIVE_WAIT` seconds; None is yielded if nothing arrived in this time.
-
-    Args:
-        count: called with the number of bytes of each read.
-        stopped: called after each chunk; True ends the file there.
-
-    Raises:
-        CaptureError: the file cannot be opened. A truncated file becomes a row.
-    """
-    decoder.begin_file(source.name, index)
-    try:
-        with Chunks(source, count) as chunks:
-            handed = time.monotonic()
-            for chunk in chunks:
-                at = 0
-                while at < len(chunk):
-                    at += decoder.feed(chunk[at:])
-                    if (batch := decoder.take()) is not None:
-                        yield batch
-                if chunks.live and (not chunk or time.monotonic() - handed > LIVE_WAIT):
-                    yield decoder.take(final=True)
-                    handed = time.monotonic()
-                if stopped():
-                    break
-    except READ_FAULTS as fault:
-        if isinstance(fault, CaptureError):
-            raise
-        decoder.report(f"{type(fault).__name__}: {fault}" if str(fault) else type(fault).__name__)
-    if stopped():
-        return  # an incomplete record is not an error of the file
-    while not decoder.end_file():
-        if (batch := decoder.take()) is not None:
-            yield batch
+        for decoder in decoders:
+            while not decoder.finish():
+                yield decoder.take()
+            if (batch := decoder.take(final=True)) is not None:
+                yield batch

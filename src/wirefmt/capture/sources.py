@@ -18,7 +18,7 @@ from wirefmt.errors import CaptureError
 
 GZIP = b"\x1f\x8b"
 ZSTD = b"\x28\xb5\x2f\xfd"
-CHUNK = 1 << 20
+CHUNK = 1 << 19
 #: Seconds that rows of a pipe wait for further rows before they are emitted.
 LIVE_WAIT = 0.05
 
@@ -120,24 +120,25 @@ class _Counted(io.RawIOBase):
 
 
 class Chunks:
-    """An open capture as decompressed chunks of at most 1 MiB: views of bytes, which the core reads in place.
+    """An open capture as decompressed chunks of at most 512 KiB: views of bytes, which the core reads in place.
 
     A context manager.
 
     Attributes:
         live: True for a pipe or socket, whose bytes arrive as they are written. A chunk is the result of one read; an empty
-            chunk means that no byte arrived for `LIVE_WAIT` seconds.
+            chunk means that no byte arrived for `LIVE_WAIT` seconds. Known when the first chunk is there.
+        cut: True if the rest is not read, since the reader was stopped. Setting it stops reading.
     """
 
-    def __init__(self, source: Source, count: Callable[[int], None]) -> None:
+    def __init__(
+        self,
+        source: Source,
+        count: Callable[[int], None] = lambda _: None,
+        stopped: Callable[[], bool] = lambda: False,
+    ) -> None:
+        self._source, self._count, self._stopped = source, count, stopped
         self._close = ExitStack()
-        inner = source.open()
-        if source.close:
-            self._close.callback(inner.close)
-        self._pipe = _pipe(inner)
-        self.live = self._pipe is not None
-        stored = _Counted(inner, count)
-        self._stream: Any = _decompressed(stored, stored.peek(4), source.name)
+        self.live = self.cut = False
 
     def __enter__(self) -> Chunks:
         return self
@@ -146,41 +147,55 @@ class Chunks:
         self._close.close()
 
     def __iter__(self) -> Iterator[memoryview]:
-        if self._pipe is not None:
-            yield from self._as_it_comes(self._pipe)
-            return
-        if isinstance(self._stream, _Counted):
-            while data := self._stream.read(CHUNK):
-                yield memoryview(data)
-            return
-        view = memoryview(bytearray(CHUNK))
-        # the output of a decompressor before its error is used
-        fault: Exception | None = None
-        while fault is None:
-            n = 0
-            try:
-                while n < CHUNK and (more := self._stream.readinto1(view[n:])):
-                    n += more
-            except READ_FAULTS as caught:
-                fault = caught
-            if n:
-                yield memoryview(bytes(view[:n]))
-            elif fault is None:
+        inner = self._source.open()
+        if self._source.close:
+            self._close.callback(inner.close)
+        pipe = _pipe(inner)
+        self.live = pipe is not None
+        stored = _Counted(inner, self._count)
+        stream = _decompressed(stored, stored.peek(4), self._source.name)
+        for chunk in _whole(stream) if pipe is None else _as_it_comes(stream, pipe):
+            yield chunk
+            if self.cut or self._stopped():
+                self.cut = True
                 return
-        raise fault
 
-    def _as_it_comes(self, pipe: int) -> Iterator[memoryview]:
-        view = memoryview(bytearray(CHUNK))
-        compressed = not isinstance(self._stream, _Counted)
-        read = self._stream.readinto1 if compressed else self._stream.readinto
-        while True:
-            # a decompressor may have output without reading the pipe
-            while not compressed and not select.select([pipe], [], [], LIVE_WAIT)[0]:
-                yield view[:0]
-            n = read(view)
-            if not n:
-                return
+
+def _whole(stream: Any) -> Iterator[memoryview]:
+    """The bytes of a file, in full chunks."""
+    if isinstance(stream, _Counted):
+        while data := stream.read(CHUNK):
+            yield memoryview(data)
+        return
+    view = memoryview(bytearray(CHUNK))
+    # the output of a decompressor before its error is used
+    fault: Exception | None = None
+    while fault is None:
+        n = 0
+        try:
+            while n < CHUNK and (more := stream.readinto1(view[n:])):
+                n += more
+        except READ_FAULTS as caught:
+            fault = caught
+        if n:
             yield memoryview(bytes(view[:n]))
+        elif fault is None:
+            return
+    raise fault
+
+
+def _as_it_comes(stream: Any, pipe: int) -> Iterator[memoryview]:
+    view = memoryview(bytearray(CHUNK))
+    compressed = not isinstance(stream, _Counted)
+    read = stream.readinto1 if compressed else stream.readinto
+    while True:
+        # a decompressor may have output without reading the pipe
+        while not compressed and not select.select([pipe], [], [], LIVE_WAIT)[0]:
+            yield view[:0]
+        n = read(view)
+        if not n:
+            return
+        yield memoryview(bytes(view[:n]))
 
 
 def _pipe(opened: Any) -> int | None:

@@ -43,6 +43,7 @@ def capture_options(command: Command) -> Command:
             panel="Rows",
         ),
         capture_option("flows", "Captures"),
+        capture_option("threads", "Captures"),
         capture_option("tunnels", "Captures"),
         capture_option("decode_as", "Captures"),
         capture_option("protocols", "Captures"),
@@ -62,6 +63,8 @@ def capture_option(name: str, panel: str) -> Callable[[Command], Command]:
         form = {"is_flag": True, "flag_value": default is not True, "default": default}
     elif get_origin(kind) is Literal:
         form = {"type": click.Choice(get_args(kind)), "default": default, "show_default": True}
+    elif kind is int:
+        form = {"type": click.IntRange(min=1), "default": default, "show_default": True}
     elif kind == int | None:
         form = {"type": click.IntRange(min=0), "default": default}
     else:

@@ -1,0 +1,235 @@
+"""Decode one capture file, in one thread or in several.
+
+Several threads share one reading of the file, and each decodes the connections of its slice. A thread that takes a chunk first
+reads one chunk ahead, so that no thread waits for the file. No thread is more than `SPAN` chunks ahead of another. The order of
+the batches does not depend on which thread is faster: for every span of chunks, the batches of the first thread come first.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from enum import Enum
+from queue import Queue
+from typing import Any
+
+from wirefmt._core import Batch
+from wirefmt.capture._engine import CaptureDecoder
+from wirefmt.capture.sources import LIVE_WAIT, READ_FAULTS, Chunks, Source
+from wirefmt.errors import CaptureError
+from wirefmt.spec.options import Options
+
+#: Chunks that are kept for the slowest thread.
+SPAN = 8
+#: Batches of a thread that wait for the caller.
+WAITING = 2
+#: Limits that all threads share.
+SHARED = ("max_flows", "max_buffered")
+#: Counters that are the same for each thread, since each walks all packets.
+OF_ALL = ("bytes", "files", "packets", "capture_faults", "packet_kinds")
+
+
+class Mark(Enum):
+    """What a thread says beside its batches: it has decoded a span of chunks; it has ended."""
+
+    SPAN = 0
+    END = 1
+
+
+def decoders_for(options: Options) -> list[CaptureDecoder]:
+    """A decoder for each of `options.threads`: together they have the rows of `options.slice`, and at most its limits."""
+    count = options.threads
+    part, parts = options.slice
+    limits = options.all_limits()
+    limits |= {name: max(1, limits[name] // count) for name in SHARED}
+    return [
+        CaptureDecoder(replace(options, threads=1, slice=(part + parts * i, parts * count), limits=limits))
+        for i in range(count)
+    ]
+
+
+def sum_stats(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The counters of several slices of the same packets as those of one decoder."""
+    first = parts[0]
+    if len(parts) == 1:
+        return dict(first)
+    total = {name: value if name in OF_ALL else _sum([part[name] for part in parts]) for name, value in first.items()}
+    # every thread counts the packets of the others
+    total["packets_of_other_slices"] -= (len(parts) - 1) * first["packet_kinds"]["tcp"]
+    for name in first["packet_kinds"].keys() & first["not_decoded"].keys():
+        total["not_decoded"][name] = first["not_decoded"][name]
+    return total
+
+
+def _sum(values: Sequence[Any]) -> Any:
+    if isinstance(values[0], Mapping):
+        return {name: _sum([value[name] for value in values]) for name in values[0]}
+    return sum(values)
+
+
+class SharedChunks:
+    """The chunks of a capture for several threads: each gets all of them."""
+
+    def __init__(self, chunks: Chunks, threads: int) -> None:
+        self.chunks = chunks
+        self._source = iter(chunks)
+        self._kept: dict[int, memoryview] = {}
+        self._read = 0  # chunks
+        self._taken = [0] * threads
+        self._reading = self._over = False
+        self._fault: BaseException | None = None
+        self._changed = threading.Condition()
+
+    def take(self, thread: int) -> memoryview | None:
+        """The next chunk of this thread; None: the capture has ended. Raises what reading raised, in each thread."""
+        at = self._taken[thread]
+        while self._begin_read(at):
+            self._end_read()
+        with self._changed:
+            chunk = self._kept.get(at)
+            if chunk is None:
+                if self._fault is not None:
+                    raise self._fault
+                return None
+            self._taken[thread] += 1
+            if min(self._taken) > at:
+                del self._kept[at]
+                self._changed.notify_all()
+            return chunk
+
+    def _begin_read(self, at: int) -> bool:
+        """Wait for chunk `at`. True: the caller must read the next one, as that chunk or ahead of it."""
+        with self._changed:
+            while at == self._read and not self._over and (self._reading or self._is_full()):
+                self._changed.wait()
+            ahead = not self.chunks.live  # what a pipe has sent is decoded at once
+            if self._read > at + ahead or self._over or self._reading or self._is_full():
+                return False
+            self._reading = True
+            return True
+
+    def _is_full(self) -> bool:
+        return self._read - min(self._taken) >= SPAN
+
+    def _end_read(self) -> None:
+        chunk = fault = None
+        try:
+            chunk = next(self._source, None)
+        except BaseException as caught:
+            fault = caught
+        with self._changed:
+            self._reading = False
+            if chunk is None:
+                self._over, self._fault = True, fault
+            else:
+                self._kept[self._read] = chunk
+                self._read += 1
+            self._changed.notify_all()
+
+
+class _Part:
+    """What one thread sees of the chunks; after each span it tells the caller."""
+
+    def __init__(self, shared: SharedChunks, thread: int, out: Queue[Any]) -> None:
+        self._shared, self._thread, self._out = shared, thread, out
+
+    @property
+    def live(self) -> bool:
+        return self._shared.chunks.live
+
+    @property
+    def cut(self) -> bool:
+        return self._shared.chunks.cut
+
+    def __iter__(self) -> Iterator[memoryview]:
+        count = 0
+        while (chunk := self._shared.take(self._thread)) is not None:
+            yield chunk
+            count += 1
+            if self.live or count % SPAN == 0:
+                self._out.put(Mark.SPAN)
+
+
+def _work(decoder: CaptureDecoder, part: _Part, out: Queue[Any]) -> None:
+    try:
+        for batch in _decode_chunks(decoder, part):
+            out.put(batch)
+    except BaseException as fault:
+        out.put(fault)
+    out.put(Mark.END)
+
+
+def _decode_in_threads(several: Sequence[CaptureDecoder], chunks: Chunks) -> Iterator[Batch | None]:
+    shared = SharedChunks(chunks, len(several))
+    queues: list[Queue[Any]] = [Queue(WAITING) for _ in several]
+    for i, (decoder, out) in enumerate(zip(several, queues, strict=True)):
+        # daemon: a program may end while a reader that it has not closed waits for its next batch
+        threading.Thread(target=_work, args=(decoder, _Part(shared, i, out), out), daemon=True).start()
+    at_work = list(queues)
+    try:
+        while at_work:
+            for out in list(at_work):
+                while not isinstance(item := out.get(), Mark):
+                    if isinstance(item, BaseException):
+                        raise item
+                    yield item
+                if item is Mark.END:
+                    at_work.remove(out)
+    finally:
+        chunks.cut = True
+        for out in (
+            at_work if not sys.is_finalizing() else ()
+        ):  # at the end of a program, daemon threads do not run any more
+            while out.get() is not Mark.END:
+                pass
+
+
+def _decode_chunks(decoder: CaptureDecoder, chunks: Chunks | _Part) -> Iterator[Batch | None]:
+    try:
+        handed = time.monotonic()
+        for chunk in chunks:
+            at = 0
+            while at < len(chunk):
+                at += decoder.feed(chunk[at:])
+                if (batch := decoder.take()) is not None:
+                    yield batch
+            if chunks.live and (not chunk or time.monotonic() - handed > LIVE_WAIT):
+                yield decoder.take(final=True)
+                handed = time.monotonic()
+    except READ_FAULTS as fault:
+        if isinstance(fault, CaptureError):
+            raise
+        decoder.report(f"{type(fault).__name__}: {fault}" if str(fault) else type(fault).__name__)
+    if chunks.cut:
+        return  # an incomplete record is not an error of the file
+    while not decoder.end_file():
+        if (batch := decoder.take()) is not None:
+            yield batch
+
+
+def decode_source(
+    decoders: Sequence[CaptureDecoder],
+    source: Source,
+    index: int,
+    count: Callable[[int], None] = lambda _: None,
+    stopped: Callable[[], bool] = lambda: False,
+) -> Iterator[Batch | None]:
+    """Decode one capture file: yield its full batches and leave the last rows in the decoders.
+
+    For a pipe, rows are emitted within `sources.LIVE_WAIT` seconds; None is yielded if nothing arrived in this time.
+
+    Args:
+        decoders: one, or several as `decoders_for` makes them, each for a thread.
+        count: called with the number of bytes of each read.
+        stopped: called after each chunk; True ends the file there.
+
+    Raises:
+        CaptureError: the file cannot be opened. A truncated file becomes a row.
+    """
+    for decoder in decoders:
+        decoder.begin_file(source.name, index)
+    with Chunks(source, count, stopped) as chunks:
+        yield from _decode_chunks(decoders[0], chunks) if len(decoders) == 1 else _decode_in_threads(decoders, chunks)

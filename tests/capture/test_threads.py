@@ -1,0 +1,288 @@
+"""Several threads give the rows of one thread, in an order that does not depend on which of them is faster."""
+
+from __future__ import annotations
+
+import gc
+import gzip
+import io
+import os
+import random
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lib.captures import octets_of, row_of
+from lib.wire import Tcp, connect, pcap, publish
+from wirefmt import capture
+from wirefmt.capture import CaptureDecoder, decode, sources
+from wirefmt.errors import CaptureError
+
+pa = pytest.importorskip("pyarrow", reason="needs pyarrow (pip install pyarrow)")
+
+LIVE = (
+    "mosquitto-paho-v5.pcap",
+    "mosquitto-paho-v311-lossy-outoforder.pcap",
+    "rabbitmq-proton.pcap",
+    "rabbitmq-pyamqp.pcap",
+)
+#: Counters of how the work was done, not of what was read.
+OF_WORK = {"batches", "most_buffered", "flow_table_probes"}
+
+
+@pytest.fixture(params=[500, 20_000, sources.CHUNK], ids="{} octets a chunk".format)
+def chunk(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
+    monkeypatch.setattr(sources, "CHUNK", request.param)
+    return int(request.param)
+
+
+def live(name: str) -> bytes:
+    return octets_of(row_of(name))
+
+
+def many_connections(count: int = 40, messages: int = 30) -> bytes:
+    chance = random.Random(3)
+    packets: list[bytes] = []
+    clients = [Tcp(client_port=20_000 + i) for i in range(count)]
+    for client in clients:
+        packets += [*client.open(), client.segment(0, connect(f"client{client.client_port}"))]
+    for i in range(count * messages):
+        packets.append(chance.choice(clients).segment(0, publish(f"a/{i}", bytes(50))))
+    return pcap(packets)
+
+
+def read(data: Any, **options: Any) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    with capture.read(io.BytesIO(data) if isinstance(data, bytes) else data, **options) as reader:
+        rows = pa.table(reader).to_pylist()
+    return rows, reader.stats
+
+
+def by_flow(rows: list[dict[str, Any]]) -> dict[Any, list[str]]:
+    found = defaultdict(list)
+    for row in rows:
+        found[row["flow_id"]].append(str(row))
+    return found
+
+
+def without_work(stats: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in stats.items() if name not in OF_WORK}
+
+
+@pytest.mark.usefixtures("chunk")
+@pytest.mark.parametrize("threads", [2, 3])
+@pytest.mark.parametrize("name", LIVE)
+def test_rows_and_counters_are_those_of_one_thread(name: str, threads: int) -> None:
+    data = live(name)
+    rows, stats = read(data)
+    for batch_rows in (7, 16384):
+        again, counted = read(data, threads=threads, batch_rows=batch_rows)
+        assert by_flow(again) == by_flow(rows)
+        assert without_work(counted) == without_work(stats)
+
+
+@pytest.mark.usefixtures("chunk")
+def test_the_order_of_rows_is_always_the_same() -> None:
+    data = many_connections()
+    first = read(data, threads=3, batch_rows=11)[0]
+    assert len(first) == 40 * 31
+    assert by_flow(first) == by_flow(read(data)[0])
+    assert all(read(data, threads=3, batch_rows=11)[0] == first for _ in range(5))
+
+
+def test_a_slice_in_threads_is_that_slice() -> None:
+    data = many_connections()
+    for part in range(3):
+        rows, stats = read(data, slice=(part, 3))
+        again, counted = read(data, slice=(part, 3), threads=2)
+        assert by_flow(again) == by_flow(rows)
+        assert without_work(counted) == without_work(stats)
+        assert counted["packets_of_other_slices"] > 0
+
+
+@pytest.mark.usefixtures("chunk")
+def test_rotated_files_are_one_capture(tmp_path: Path) -> None:
+    data = live(LIVE[0])
+    half = len(data) // 2
+    header, at = data[:24], 24
+    while at < half:
+        at += 16 + int.from_bytes(data[at + 8 : at + 12], "little")
+    for name, octets in (("a.pcap", data[:at]), ("b.pcap", header + data[at:])):
+        (tmp_path / name).write_bytes(octets)
+    rows, stats = read(tmp_path, flows="across-files")
+    again, counted = read(tmp_path, flows="across-files", threads=2)
+    assert {row["kind"] for row in rows} >= {"CONNECT", "PUBLISH"}
+    assert by_flow(again) == by_flow(rows)
+    assert without_work(counted) == without_work(stats)
+
+
+@pytest.mark.usefixtures("chunk")
+def test_a_truncated_file_has_one_row_for_each_error() -> None:
+    data = gzip.compress(many_connections())[:-5000]
+    rows, stats = read(data)
+    again, counted = read(data, threads=2)
+    errors = [row["error"] for row in again if row["kind"] is None]
+    assert len(errors) == stats["capture_faults"] == 2  # the compressed file, and the last record in it
+    assert sorted(map(str, again)) == sorted(map(str, rows))
+    assert without_work(counted) == without_work(stats)
+
+
+class Failing(io.BytesIO):
+    def __init__(self, data: bytes, reads: int, fault: BaseException) -> None:
+        super().__init__(data)
+        self.reads, self.fault = reads, fault
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        self.reads -= 1
+        if self.reads < 0:
+            raise self.fault
+        return super().read(size)
+
+
+def test_a_read_error_is_a_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sources, "CHUNK", 1000)
+    data = many_connections()
+    rows, stats = read(Failing(data, 20, OSError("the disk is gone")), threads=3)
+    errors = [row["error"] for row in rows if row["kind"] is None]
+    assert errors == ["OSError: the disk is gone", "file ends inside a record"]
+    assert stats["capture_faults"] == 2
+    assert len(rows) > 100
+    assert by_flow(rows) == by_flow(read(Failing(data, 20, OSError("the disk is gone")))[0])
+
+
+def test_another_exception_reaches_the_caller(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sources, "CHUNK", 1000)
+    before = threading.active_count()
+    with pytest.raises(KeyError, match="a fault of the source"):
+        read(Failing(many_connections(), 20, KeyError("a fault of the source")), threads=3)
+    assert threading.active_count() == before
+
+
+def test_no_capture(tmp_path: Path) -> None:
+    with pytest.raises(CaptureError, match=r"cannot read .*: not a packet capture"):
+        capture.read(io.BytesIO(b"this is no capture"), threads=2)
+    with pytest.raises(CaptureError, match="cannot read"):
+        capture.read(tmp_path / "nothing.pcap", threads=2)
+    (tmp_path / "a.pcap").write_bytes(b"this is no capture")
+    rows, _ = read([tmp_path / "a.pcap"], threads=2)
+    assert [row["status"] for row in rows] == ["malformed"]
+
+
+def test_stopping_gives_the_rows_so_far(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sources, "CHUNK", 1000)
+    data = many_connections(messages=100)
+    with capture.read(io.BytesIO(data), threads=2, batch_rows=10) as reader:
+        found = pa.record_batch(next(reader)).to_pylist()
+        reader.stop()
+        for batch in reader:
+            found += pa.record_batch(batch).to_pylist()
+    assert reader.stopped
+    assert reader.bytes_read < len(data) // 2
+    whole = by_flow(read(data)[0])
+    flows = by_flow(found)
+    assert flows
+    for flow, rows in flows.items():
+        assert rows == whole[flow][: len(rows)]
+    # all threads end at the same packet
+    last = max(row["frame_no"] for row in found)
+    assert sorted(row["frame_no"] for row in found) == [
+        int(frame) for frame in sorted(row["frame_no"] for row in read(data)[0]) if frame <= last
+    ]
+
+
+@pytest.mark.parametrize("how", ["close", "drop"])
+def test_a_reader_that_is_left_ends_its_threads(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sources, "CHUNK", 1000)
+    before = threading.active_count()
+    reader = capture.read(io.BytesIO(many_connections()), threads=3, batch_rows=1)
+    next(reader)
+    assert threading.active_count() == before + 3
+    if how == "close":
+        reader.close()
+    else:
+        del reader
+        gc.collect()
+    assert threading.active_count() == before
+
+
+def test_a_program_may_end_with_an_open_reader() -> None:
+    import subprocess
+    import sys
+
+    program = (
+        "import io, sys; from wirefmt import capture; data = sys.stdin.buffer.read();"
+        "reader = capture.read(io.BytesIO(data), threads=2, batch_rows=1); print(len(next(reader)))"
+    )
+    told = subprocess.run([sys.executable, "-c", program], input=many_connections(), capture_output=True, timeout=60)
+    assert (told.returncode, told.stdout, told.stderr) == (0, b"1\n", b"")
+
+
+def test_rows_of_a_pipe_come_as_they_arrive() -> None:
+    data = many_connections(4, 5)
+    columns = ["flow_id", "frame_no", "kind", "destination"]
+    at, end = os.pipe()
+    with open(end, "wb", buffering=0) as writer, open(at, "rb", buffering=0) as pipe:
+        writer.write(data)  # the pipe stays open
+        found: list[Any] = []
+        with capture.read(pipe, threads=2, columns=columns) as reader:
+            begun = time.monotonic()
+            while len(found) < 4 * 6 and time.monotonic() - begun < 30:
+                found += pa.record_batch(next(reader)).to_pylist()
+            writer.close()
+            assert list(reader) == []
+    assert by_flow(found) == by_flow(read(data, columns=columns)[0])
+
+
+def test_threads_share_the_limits() -> None:
+    _, stats = read(many_connections(), threads=4, limits={"max_flows": 12})
+    assert stats["open_flows"] <= 12
+    assert stats["flows_evicted"] >= 40 - 12
+
+
+def test_the_number_of_threads_is_checked() -> None:
+    with pytest.raises(ValueError, match="threads must be at least 1, not 0"):
+        capture.Options(threads=0)
+    with pytest.raises(ValueError, match="a CaptureDecoder decodes in one thread"):
+        CaptureDecoder(threads=2)
+
+
+class Numbered:
+    """Chunks that are their numbers, and how many were read."""
+
+    live = cut = False
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+        self.read = 0
+
+    def __iter__(self) -> Iterator[int]:
+        for number in range(self.count):
+            self.read = number + 1
+            yield number
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_every_thread_takes_every_chunk(seed: int) -> None:
+    source: Any = Numbered(200)
+    shared = decode.SharedChunks(source, 3)
+    taken: list[list[Any]] = [[], [], []]
+    most = []
+
+    def work(thread: int) -> None:
+        chance = random.Random(seed * 3 + thread)
+        while (chunk := shared.take(thread)) is not None:
+            taken[thread].append(chunk)
+            most.append(source.read - min(map(len, taken)))
+            if chance.random() < 0.3:
+                time.sleep(chance.random() / 1000)
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert taken == [list(range(200))] * 3
+    assert max(most) <= decode.SPAN + 1  # a chunk that was just taken may not be in the list yet

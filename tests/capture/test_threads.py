@@ -149,7 +149,7 @@ def test_a_read_error_is_a_row(monkeypatch: pytest.MonkeyPatch) -> None:
     errors = [row["error"] for row in rows if row["kind"] is None]
     assert errors == ["OSError: the disk is gone", "file ends inside a record"]
     assert stats["capture_faults"] == 2
-    assert len(rows) > 100
+    assert len(rows) > 50
     assert by_flow(rows) == by_flow(read(Failing(data, 20, OSError("the disk is gone")))[0])
 
 

@@ -337,7 +337,7 @@ def test_a_real_client_and_ours_exchange_messages(
             await known(client)
             java = await asyncio.create_subprocess_exec(
                 "java", "-Xmx128m", f"-Duser.home={tmp_path}", "-cp", classes, "Exchange", address, topic, group, *keys,
-                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, limit=1 << 20,
+                stdin=subprocess.PIPE, stdout=subprocess.PIPE, limit=1 << 20,
             )  # fmt: skip
             assert java.stdout is not None
             assert java.stdin is not None
@@ -459,11 +459,12 @@ async def extras(
         process = await asyncio.create_subprocess_exec(
             "java", "-Xmx128m", f"-Duser.home={home}", f"-Dtls.enable={str(trusting is not None).lower()}",
             "-cp", classes, "Extras", address, topic, group, "ours@1", *keys,
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE,
         )  # fmt: skip
         java = Java(process)
         try:
-            await until(lambda: "ready" in java)
+            await until(lambda: "ready" in java or java.reading.done())
+            assert "ready" in java, java.lines
             got: list[bytes] = []
 
             async def listen(message: rocketmq.MessageExt) -> None:

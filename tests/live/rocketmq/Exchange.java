@@ -33,6 +33,7 @@ public class Exchange {
     }
 
     public static void main(String[] args) throws Exception {
+        Program.endsOnError();
         System.setProperty("rocketmq.client.rebalance.waitInterval", "1000");
         String names = args[0], topic = args[1], group = args[2];
         RPCHook hook = args.length > 4 ? new AclClientRPCHook(new SessionCredentials(args[3], args[4])) : null;
@@ -91,10 +92,15 @@ public class Exchange {
         DefaultLitePullConsumer pull = new DefaultLitePullConsumer("L" + group, hook);
         pull.setNamesrvAddr(names);
         pull.setInstanceName("pull" + group);
+        // seek() interrupts the pull of its queue. A pull that is interrupted before it is sent closes the connection, and then
+        // the next seek() fails, which asks for offsets. So nothing is pulled until all queues have their offsets.
+        Collection<MessageQueue> all = producer.fetchPublishMessageQueues(topic);
+        pull.assign(all);
+        pull.pause(all);
         pull.start();
         Collection<MessageQueue> queues = pull.fetchMessageQueues(topic);
-        pull.assign(queues);
         for (MessageQueue queue : queues) pull.seek(queue, 0);
+        pull.resume(queues);
         Thread puller = new Thread(() -> {
             while (pull.isRunning())
                 for (MessageExt m : pull.poll(200)) say("pull " + m.getReconsumeTimes() + " " + m.getTags() + " " + new String(m.getBody(), StandardCharsets.UTF_8));

@@ -34,6 +34,7 @@ public class Extras {
     }
 
     public static void main(String[] args) throws Exception {
+        Program.endsOnError();
         System.setProperty("rocketmq.client.rebalance.waitInterval", "1000");
         String names = args[0], topic = args[1], group = args[2], client = args[3];
         RPCHook hook = args.length > 5 ? new AclClientRPCHook(new SessionCredentials(args[4], args[5])) : null;

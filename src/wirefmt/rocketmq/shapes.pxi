@@ -1,13 +1,14 @@
 # JSON headers whose form is known from an earlier header: the same members and the same names of extFields in the same order,
 # other values. What stands between the values is compared with the earlier header, so no name is searched for or looked up.
 #
-# A shape can only accept: what it does not accept, rocketmq_parse reads from the start. It accepts only values of ASCII without
-# control characters, and checked escapes. A decoder learns its shapes from headers that rocketmq_written_header has read.
+# A shape accepts a header or leaves it to rocketmq_parse, which reads it from the start. The values that it accepts are ASCII
+# without control characters; their escapes are checked. A decoder learns its shapes from headers that rocketmq_written_header
+# has read.
 
 cdef enum:
     ROCKETMQ_SHAPES = 8             # of one decoder
-    ROCKETMQ_SHAPE_WAIT = 16        # if there are as many, only every 16th header of another shape replaces one
-    ROCKETMQ_TAIL_HALF = 32         # octets of each half of what follows opaque, which has 46 to 54; they overlap
+    ROCKETMQ_SHAPE_WAIT = 16        # once there are as many, every 16th header of another shape replaces one
+    ROCKETMQ_TAIL_HALF = 32         # what follows opaque has 46 to 54 octets: its first 32 and its last 32 are compared
     ROCKETMQ_SHAPE_END = 64         # octets behind each value, at least: ROCKETMQ_SHAPE_STEP and a block
 
 
@@ -94,7 +95,8 @@ cdef inline const uint8_t* rocketmq_stop(const uint8_t* p, const uint8_t* last) 
 
 
 cdef const uint8_t* rocketmq_pass_parts(RocketmqFields* fields, const uint8_t* p, const uint8_t* last) noexcept nogil:
-    """rocketmq_stop behind the escapes that separate names and values, and nothing else. NULL: they do not alternate."""
+    """rocketmq_stop behind the escapes \\u0001 and \\u0002, which separate names and values. NULL: they do not alternate,
+    there are too many, or rocketmq_stop is NULL."""
     cdef const uint8_t** split = fields.splits
     cdef uint32_t mark, next_mark, other
     memcpy(&next_mark, b"0001", 4)
@@ -115,7 +117,7 @@ cdef const uint8_t* rocketmq_pass_parts(RocketmqFields* fields, const uint8_t* p
 
 
 cdef const uint8_t* rocketmq_pass_escapes(const uint8_t* p, const uint8_t* last) noexcept nogil:
-    """rocketmq_stop behind any escapes. NULL: one of them is none."""
+    """rocketmq_stop behind any escapes. NULL: an escape is invalid, or rocketmq_stop is NULL."""
     cdef int size
     while p != NULL and p[0] == c"\\":
         size = rocketmq_json_escape(p + 1, p + ROCKETMQ_SHAPE_END)
@@ -124,8 +126,8 @@ cdef const uint8_t* rocketmq_pass_escapes(const uint8_t* p, const uint8_t* last)
 
 
 cdef const uint8_t* rocketmq_take_values(const void* shape, const uint8_t* p, const uint8_t* last, void* out) noexcept nogil:
-    """Read the values and what stands between them; the first one is at `p`. Returns the closing quote of the last; NULL: another
-    shape, or a value with other octets."""
+    """Read the values, of which the first is at `p`, and compare what stands between them. Returns the closing quote of the last
+    value. NULL: the header has another shape, or a value contains other octets."""
     cdef const RocketmqShape* s = <const RocketmqShape*>shape
     cdef RocketmqFields* fields = <RocketmqFields*>out
     cdef const RocketmqStep* step = &s.steps[0]
@@ -166,7 +168,7 @@ cdef const uint8_t* rocketmq_take_values(const void* shape, const uint8_t* p, co
 
 cdef bint rocketmq_fits(const RocketmqShape* s, const uint8_t* p, size_t n, size_t header, RocketmqFrameView* m,
                         RocketmqFields* fields) noexcept nogil:
-    """Read a frame whose header of this size has this shape. False: it does not; `m` is unchanged."""
+    """Read a frame if its header, of size `header`, has this shape. False: it has not; `m` is unchanged."""
     cdef const uint8_t* at = p + 8
     cdef const uint8_t* end = at + header
     cdef const uint8_t* close
@@ -216,7 +218,7 @@ cdef bint rocketmq_fits(const RocketmqShape* s, const uint8_t* p, size_t n, size
 
 cdef int rocketmq_read(void** shapes, const uint8_t* p, size_t n, uint32_t max_elements, RocketmqFrameView* out,
                        RocketmqFields* fields, Fault* f) noexcept nogil:
-    """rocketmq_parse with the shapes of a decoder, which may be replaced: those of earlier `fields` are then invalid."""
+    """rocketmq_parse with the shapes of a decoder. A shape may be replaced: earlier `fields` of it are then invalid."""
     cdef RocketmqShapes* known = <RocketmqShapes*>shapes[0]
     cdef size_t header
     cdef uint32_t i
@@ -296,7 +298,7 @@ cdef void rocketmq_learn_shape(void** shapes, const RocketmqFrameView* m, const 
             topic = i
     i = slots.at[<int>ROCKETMQ_PROPERTIES]
     if (i if i < fields.count else -1) != properties or (letters and m.flag & ROCKETMQ_RESPONSE):
-        return                                          # other fields than those of these two are the properties, or have slots
+        return                                          # the general path takes another field for the properties, or for a slot
     while c"0" <= (tail - 1)[0] <= c"9":                # the version
         tail -= 1
     tail -= strlen(b',"serializeTypeCurrentRPC":"JSON","version":')

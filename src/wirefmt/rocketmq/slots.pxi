@@ -12,13 +12,13 @@ cdef enum RocketmqSlot:                 # the meaning of fields in any header
 cdef enum:
     ROCKETMQ_SLOT_NAMES = 32
     ROCKETMQ_SLOT_LEAST = 4                                 # octets of a name
-    ROCKETMQ_SLOT_FACTOR = <uint32_t>0x9E3779CB             # gives each name another number
+    ROCKETMQ_SLOT_FACTOR = <uint32_t>0x9E3779CB             # gives each name a number of its own
 
 
 cdef Text[ROCKETMQ_SLOT_NAMES] ROCKETMQ_SLOT_NAME
 cdef uint8_t[ROCKETMQ_SLOT_NAMES] ROCKETMQ_SLOT_OF
 cdef uint8_t[64] ROCKETMQ_SLOT_ROW                          # rocketmq_slot_number -> row of the two above
-cdef int8_t[26] ROCKETMQ_LETTER_SLOT                        # of SEND_MESSAGE_V2; -1: has no slot
+cdef int8_t[26] ROCKETMQ_LETTER_SLOT                        # of the names of SEND_MESSAGE_V2; -1: none
 
 cdef tuple ROCKETMQ_SLOT_ROWS = (
     ("topic", ROCKETMQ_TOPIC),
@@ -87,8 +87,8 @@ cdef inline const RocketmqText* rocketmq_slot(const RocketmqSlots* slots, Rocket
 
 
 cdef inline int rocketmq_slot_of(const RocketmqSlots* slots, bint letters, const RocketmqText* key) noexcept nogil:
-    """The slot of a field; -1: none. Of several fields for one slot the last counts, except that PULL_MESSAGE has both
-    queueOffset and commitOffset."""
+    """The slot of a field; -1: none. Of several fields for one slot the last counts. But commitOffset behind queueOffset has no
+    slot: PULL_MESSAGE has both."""
     cdef const Text* name
     cdef int i
     if letters and key.size == 1 and c"a" <= key.at[0] <= c"z":

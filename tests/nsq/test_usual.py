@@ -91,6 +91,20 @@ def test_every_octet_changed(side: int) -> None:
                 assert other[0] == [row | {"detail": None} for row in other[1]]
 
 
+@pytest.mark.parametrize(
+    ("side", "octets"),
+    [
+        *((CLIENT, octets) for octets in SAID[SERVER][:3]),
+        *((SERVER, octets) for octets in SAID[CLIENT][:3]),
+    ],
+)
+def test_what_only_the_other_side_says(side: int, octets: bytes) -> None:
+    """A client sends no frames, and nsqd no commands."""
+    rows = talk_both_ways(*IDENTIFIED, (side, octets))
+    assert rows[-1]["kind"] not in {"response", "message", "PUB", "FIN"}
+    assert rows[-1]["error"] is not None
+
+
 def test_the_rows() -> None:
     rows = talk_both_ways(
         *IDENTIFIED, (CLIENT, SAID[CLIENT][0] + SAID[CLIENT][2]), (SERVER, SAID[SERVER][0] + SAID[SERVER][2])

@@ -190,6 +190,24 @@ def test_more_forms_than_are_remembered(messages: list[tuple[int, str]], element
         assert (row["error"] is None) == (one["error"] is None)
 
 
+@pytest.mark.parametrize("columns", [["topic"], None])
+def test_the_topic_of_letters_is_b(columns: list[str] | None) -> None:
+    """The names of SEND_MESSAGE_V2: a is the producer group, b the topic, c the default topic."""
+    octets = frame(header(310, 0, [("a", "producers"), ("b", "orders"), ("c", "TBW102"), ("i", "")], "1"))
+    assert [row["topic"] for row in batch_of(octets * 3, columns=columns)] == ["orders"] * 3
+
+
+def test_a_header_of_another_serialization_has_no_form() -> None:
+    """The highest octet of a header's length is its serialization: JSON of 16 MiB says that it is RocketMQ's own."""
+    known = frame(header(310, 0, [("i", "")], "1"))
+    subject = frame(header(310, 0, [("i", "v" * (1 << 24))], "1"))
+    assert subject[4] == 1
+    limits = Limits(frame_size=1 << 25)
+    seen, expected = (batch_of(first + subject, limits=limits)[1:] for first in (known, other_form(known)))
+    assert seen == expected
+    assert seen[0]["error"] is not None
+
+
 @pytest.mark.parametrize("letters", [False, True])
 def test_a_secret_is_not_shown(letters: bool) -> None:
     name, code = ("i", 310) if letters else ("properties", 10)

@@ -243,10 +243,35 @@ def test_threads_share_the_limits() -> None:
 
 
 def test_the_number_of_threads_is_checked() -> None:
-    with pytest.raises(ValueError, match="threads must be at least 1, not 0"):
+    with pytest.raises(ValueError, match="threads must be 1 to 65,535, not 0"):
         capture.Options(threads=0)
     with pytest.raises(ValueError, match="a CaptureDecoder decodes in one thread"):
         CaptureDecoder(threads=2)
+    decoder = CaptureDecoder()
+    with pytest.raises(ValueError, match="needs i < n"):
+        decoder.set_share(2, 2)
+    decoder.begin_file("a.pcap")
+    with pytest.raises(ValueError, match="before the first file"):
+        decoder.set_share(0, 2)
+
+
+@pytest.mark.parametrize("count", [2, 3, 5])
+def test_every_thread_has_a_share_of_connections_that_differ_in_one_number(count: int) -> None:
+    """Either the port or the address of the clients grows by one: no thread has more than twice its part."""
+    for varied in ("client_port", "client", "server", "port"):
+        packets = []
+        for i in range(500):
+            numbers = {"client_port": 20_000, "client": 0x0A000002, "server": 0x0B000001, "port": 1883}
+            client = Tcp(**numbers | {varied: numbers[varied] + i})
+            packets += [*client.open(), client.segment(0, connect(f"client{i}"))]
+        decoders = [CaptureDecoder() for _ in range(count)]
+        for index, decoder in enumerate(decoders):
+            decoder.set_share(index, count)
+            decoder.begin_file("a.pcap")
+            decoder.feed(pcap(packets))
+        flows = [decoder.stats["flows"] for decoder in decoders]
+        assert sum(flows) == 500
+        assert max(flows) < 2 * 500 / count
 
 
 class Numbered:

@@ -1,6 +1,6 @@
 """Decode one capture file, in one thread or in several.
 
-Several threads share one reading of the file, and each decodes the connections of its slice. A thread that takes a chunk first
+Several threads share one reading of the file, and each decodes a part of the connections. A thread that takes a chunk first
 reads one chunk ahead, so that no thread waits for the file. No thread is more than `SPAN` chunks ahead of another. The order of
 the batches does not depend on which thread is faster: for every span of chunks, the batches of the first thread come first.
 """
@@ -29,7 +29,7 @@ WAITING = 2
 #: Limits that all threads share.
 SHARED = ("max_flows", "max_buffered")
 #: Counters that are the same for each thread, since each walks all packets.
-OF_ALL = ("bytes", "files", "packets", "capture_faults", "packet_kinds")
+OF_ALL = ("bytes", "files", "packets", "packets_of_other_slices", "capture_faults", "packet_kinds")
 
 
 class Mark(Enum):
@@ -40,25 +40,22 @@ class Mark(Enum):
 
 
 def decoders_for(options: Options) -> list[CaptureDecoder]:
-    """A decoder for each of `options.threads`: together they have the rows of `options.slice`, and at most its limits."""
+    """A decoder for each of `options.threads`, with its share of the flows and of the limits."""
     count = options.threads
-    part, parts = options.slice
     limits = options.all_limits()
     limits |= {name: max(1, limits[name] // count) for name in SHARED}
-    return [
-        CaptureDecoder(replace(options, threads=1, slice=(part + parts * i, parts * count), limits=limits))
-        for i in range(count)
-    ]
+    found = [CaptureDecoder(replace(options, threads=1, limits=limits)) for _ in range(count)]
+    for index, decoder in enumerate(found):
+        decoder.set_share(index, count)
+    return found
 
 
 def sum_stats(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """The counters of several slices of the same packets as those of one decoder."""
+    """The counters of decoders of the same packets, each with its share of the flows, as those of one decoder."""
     first = parts[0]
     if len(parts) == 1:
         return dict(first)
     total = {name: value if name in OF_ALL else _sum([part[name] for part in parts]) for name, value in first.items()}
-    # every thread counts the packets of the others
-    total["packets_of_other_slices"] -= (len(parts) - 1) * first["packet_kinds"]["tcp"]
     for name in first["packet_kinds"].keys() & first["not_decoded"].keys():
         total["not_decoded"][name] = first["not_decoded"][name]
     return total

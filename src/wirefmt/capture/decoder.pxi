@@ -26,7 +26,7 @@ cdef class CaptureDecoder(KnownStreams):
     cdef PcapFile file
     cdef PacketParser packets
     cdef bint across_files, busy, file_over
-    cdef uint64_t slice_count
+    cdef uint64_t slice_count, share_count
     cdef Segment[GROUP] group                           # segments that were parsed and not yet taken
     cdef Mark[GROUP] group_marks
     cdef uint64_t[GROUP] group_hashes                   # segment_table_hash
@@ -42,6 +42,7 @@ cdef class CaptureDecoder(KnownStreams):
         self.strict = options.strictness == "strict"
         self.across_files = options.flows == "across-files"
         self.slice_index, self.slice_count = options.slice
+        self.share_count = 1
         self.table = MessageTable(TABLE_COLUMNS, options.columns, payload=options.payload, payload_max=options.payload_max,
                                   expose_credentials=options.expose_credentials, raw=options.raw, detail=options.detail)
         self.table.batch_rows = options.batch_rows
@@ -74,6 +75,16 @@ cdef class CaptureDecoder(KnownStreams):
         self.drop_deferred()
         self.drop_flows()
         free(self.carry)
+
+    def set_share(self, unsigned short index, unsigned short count):
+        """Before the first file: decode only part `index` of `count` of the flows. Other decoders of the same octets, in other
+        threads, decode the other parts.
+
+        Raises ValueError if `index` is not below `count`, or a file has been begun.
+        """
+        if index >= count or self.seen.files:
+            raise ValueError("set_share(i, n) needs i < n, before the first file")
+        self.share_index, self.share_count = index, count
 
     # ---- feeding ----------------------------------------------------------------------------------------------------
 
@@ -383,6 +394,8 @@ cdef class CaptureDecoder(KnownStreams):
         cdef Mark* mark = &self.group_marks[self.group_count]
         if self.slice_count > 1 and segment_flow_hash(s) % self.slice_count != self.slice_index:
             self.seen.other_slices += 1
+            return
+        if self.share_count > 1 and segment_share(s, self.share_count) != self.share_index:
             return
         mark.ts_ns = r.ts_ns
         mark.frame_no = r.frame_no

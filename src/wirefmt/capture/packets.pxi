@@ -115,6 +115,17 @@ cdef inline uint64_t segment_flow_hash(const Segment* s) noexcept nogil:
     return mixed(hash_end(s.src, s.src_port) + hash_end(s.dst, s.dst_port) + (<uint64_t>s.realm << 20) + s.ip_version)
 
 
+cdef inline uint64_t segment_share(const Segment* s, uint64_t count) noexcept nogil:
+    """Which of `count` threads decodes the flow of a segment. Each thread asks this for every packet: `segment_flow_hash` would
+    take too long. Addresses and ports that follow one another are spread evenly."""
+    cdef uint64_t[2] a
+    cdef uint64_t[2] b
+    memcpy(a, s.src, 16)
+    memcpy(b, s.dst, 16)
+    a[0] += b[0] + (a[1] + b[1] + s.src_port + s.dst_port) * <uint64_t>0xD6E8FEB86659FD93
+    return ((a[0] * <uint64_t>0x9E3779B97F4A7C15) >> 32) * count >> 32
+
+
 cdef inline uint64_t keyed_end(uint64_t a, uint64_t b, uint16_t port) noexcept nogil:
     """32 bits. Two different pairs of ends have the same value with a probability of 2^-32, whatever they are: pair-multiply-
     shift (M. Thorup, High speed hashing for integers and strings, 3.3). `a`, `b`: the halves of the address."""

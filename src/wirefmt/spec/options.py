@@ -63,8 +63,8 @@ class Options:
         flows: "in-file": each file is independent; "across-files": the files are one rotated capture, in this order.
         tunnels: True also decodes packets in VXLAN, GENEVE, GRE, IP in IP ...
         slice: (i, n): only flows whose hash belongs to shard i of n; the n slices together have exactly all rows.
-        threads: how many threads decode a capture, each the connections of a slice. Rows of one connection keep their order. The
-            rows of different connections are in other batches than with one thread, always in the same ones.
+        threads: how many threads decode a capture, each a part of the connections; at most 65,535. Rows of one connection keep
+            their order. Those of different connections come in another order than with one thread, the same each time.
         limits: any of the names in `Options.LIMITS`, which has defaults and meanings: max_flows, max_out_of_order, max_message,
             max_buffered, max_inflated, idle_seconds.
         raw: True fills the column `raw`, the input of wirefmt.convert; False leaves it null. None: `columns` names it or not.
@@ -148,8 +148,8 @@ class Options:
             raise ValueError("batch_rows and batch_bytes must be at least 1")
         if self.payload_max is not None and self.payload_max < 0:
             raise ValueError(f"payload_max must be at least 0, not {self.payload_max}")
-        if self.threads < 1:
-            raise ValueError(f"threads must be at least 1, not {self.threads}")
+        if not 1 <= self.threads < 1 << 16:
+            raise ValueError(f"threads must be 1 to 65,535, not {self.threads}")
         if not 0 <= self.slice[0] < self.slice[1]:
             raise ValueError(f"slice must be (i, n) with 0 <= i < n, not {self.slice!r}")
         for name in self.protocols or ():

@@ -208,6 +208,24 @@ def test_a_reader_that_is_left_ends_its_threads(how: str, monkeypatch: pytest.Mo
     assert threading.active_count() == before
 
 
+def test_a_reader_may_be_closed_after_any_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also when one thread waits for a slower one, which waits for the caller."""
+    monkeypatch.setattr(sources, "CHUNK", 500)
+    data = many_connections(6, 20)
+
+    def close_each() -> None:
+        for taken in range(1, 121):
+            with capture.read(io.BytesIO(data), threads=2, batch_rows=1) as reader:
+                for _ in range(taken):
+                    next(reader)
+                time.sleep(0.005)  # the threads go on until they wait
+
+    closing = threading.Thread(target=close_each, daemon=True)
+    closing.start()
+    closing.join(60)
+    assert not closing.is_alive()
+
+
 def test_a_program_may_end_with_an_open_reader() -> None:
     import subprocess
     import sys

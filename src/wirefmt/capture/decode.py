@@ -22,7 +22,8 @@ from wirefmt.capture.sources import LIVE_WAIT, READ_FAULTS, Chunks, Source
 from wirefmt.errors import CaptureError
 from wirefmt.spec.options import Options
 
-#: Chunks that are kept for the slowest thread.
+#: Chunks that are kept for the slowest thread, and after which a thread tells the caller. It is one number, so that a thread that
+#: waits for a slower one has told the caller all that it wants before it goes on with the slower one.
 SPAN = 8
 #: Batches of a thread that wait for the caller.
 WAITING = 2
@@ -97,6 +98,13 @@ class SharedChunks:
                 self._changed.notify_all()
             return chunk
 
+    def stop(self) -> None:
+        """No more is read, and no thread waits for another."""
+        self.chunks.cut = True
+        with self._changed:
+            self._over = True
+            self._changed.notify_all()
+
     def _begin_read(self, at: int) -> bool:
         """Wait for chunk `at`. True: the caller must read the next one, as that chunk or ahead of it."""
         with self._changed:
@@ -161,12 +169,13 @@ def _work(decoder: CaptureDecoder, part: _Part, out: Queue[Any]) -> None:
 
 def _decode_in_threads(several: Sequence[CaptureDecoder], chunks: Chunks) -> Iterator[Batch | None]:
     shared = SharedChunks(chunks, len(several))
-    queues: list[Queue[Any]] = [Queue(WAITING) for _ in several]
-    for i, (decoder, out) in enumerate(zip(several, queues, strict=True)):
-        # daemon: a program may end while a reader that it has not closed waits for its next batch
-        threading.Thread(target=_work, args=(decoder, _Part(shared, i, out), out), daemon=True).start()
-    at_work = list(queues)
+    at_work: list[Queue[Any]] = []
     try:
+        for i, decoder in enumerate(several):
+            out: Queue[Any] = Queue(WAITING)
+            # daemon: a program may end while a reader that it has not closed waits for its next batch
+            threading.Thread(target=_work, args=(decoder, _Part(shared, i, out), out), daemon=True).start()
+            at_work.append(out)
         while at_work:
             for out in list(at_work):
                 while not isinstance(item := out.get(), Mark):
@@ -176,12 +185,11 @@ def _decode_in_threads(several: Sequence[CaptureDecoder], chunks: Chunks) -> Ite
                 if item is Mark.END:
                     at_work.remove(out)
     finally:
-        chunks.cut = True
-        for out in (
-            at_work if not sys.is_finalizing() else ()
-        ):  # at the end of a program, daemon threads do not run any more
-            while out.get() is not Mark.END:
-                pass
+        shared.stop()
+        if not sys.is_finalizing():  # at the end of a program its daemon threads do not run any more
+            for out in at_work:
+                while out.get() is not Mark.END:
+                    pass
 
 
 def _decode_chunks(decoder: CaptureDecoder, chunks: Chunks | _Part) -> Iterator[Batch | None]:

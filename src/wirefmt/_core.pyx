@@ -12,6 +12,7 @@ from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, realloc
 from libc.string cimport memcpy, memmove, memset
 
+from wirefmt._core.cache cimport prefetch_ahead
 from wirefmt._core.cursor cimport Span
 from wirefmt._core.octets cimport BLOCK_OCTETS, extend_octets, free_octets, octets_over
 from wirefmt._core.status cimport CommonOptions, Fault, NEED_DATA, Notes, OK, TRUNCATED, UNSUPPORTED, Violation, fault

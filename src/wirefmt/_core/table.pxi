@@ -35,8 +35,9 @@ cdef class MessageTable(ColumnSet):
         self.batch_rows = self.batch_bytes = 1 << 62
 
     cdef bint prepare_row(self, int64_t row) noexcept nogil:
-        """Make `row` the next row of all columns of begin_row, and find out for how many more they have room. False: no memory."""
-        cdef int64_t ready = row + self.batch_rows
+        """Make `row` the next row of all columns of begin_row, and find out for how many more they have room. False: no memory.
+        Prefetch the next rows: a batch is larger than the second cache, and has more columns than the processor foresees."""
+        cdef int64_t ready = row + ROWS_AHEAD
         cdef Col* c
         cdef int i
         for i in ROW_COLUMNS:
@@ -46,12 +47,16 @@ cdef class MessageTable(ColumnSet):
                     return False
                 ready = min(ready, c.room if c.validity == NULL else 0)
         self.ready = ready
+        if row >= self.foreseen:
+            if row:
+                prefetch_columns(self.cols, self.n, <double>ROWS_AHEAD / <double>row)
+            self.foreseen = row + ROWS_AHEAD
         return True
 
     cdef Batch take(self):
         """The rows so far as a Batch."""
         cdef int64_t rows = self.rows
-        self.rows = self.ready = 0
+        self.rows = self.ready = self.foreseen = 0
         return self.finish(rows)
 
 

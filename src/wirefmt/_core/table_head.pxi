@@ -40,6 +40,7 @@ cdef class MessageTable(ColumnSet):
     cdef int64_t[4] status_rows                 # ... of each RowStatus
     cdef int64_t batch_rows, batch_bytes        # a batch with one of them is full
     cdef int64_t ready                          # earlier rows have room in the columns of begin_row, and no null before them
+    cdef int64_t foreseen                       # the memory of earlier rows has been prefetched
     cdef TableOptions options
 
     cdef inline bint is_full(self) noexcept nogil:

@@ -16,6 +16,7 @@ from wirefmt._core cimport (
     put_i16, put_i32, put_i64, put_octets, put_octets2, put_text, seal, set_bit, take_input,
 )
 from wirefmt._core.be cimport load_u16, load_u32, load_u64, store_u16, store_u32
+from wirefmt._core.cache cimport prefetch, prefetch_read
 from wirefmt._core.cursor cimport Span
 from wirefmt._core.octets cimport BLOCK_OCTETS
 from wirefmt._core.status cimport Fault, NEED_DATA, OK, fault

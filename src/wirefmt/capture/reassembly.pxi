@@ -23,22 +23,6 @@
 # descriptions, and what the consumer adds. If it exceeds max_buffered, a flow that has to store octets first gives up its
 # gap (`store`); if it is still exceeded after the packet, the flows that were idle longest end (`relieve`).
 
-cdef extern from *:
-    """
-    #define WIREFMT_LINE 64         /* octets of a cache line */
-    static inline void wirefmt_prefetch(const void *p, size_t size) {
-        const char *at = (const char *)p, *end = at + size;
-        for (; at < end; at += WIREFMT_LINE) __builtin_prefetch(at, 1);
-    }
-    static inline void wirefmt_prefetch_read(const void *p, size_t size) {
-        const char *at = (const char *)p, *end = at + size;
-        for (; at < end; at += WIREFMT_LINE) __builtin_prefetch(at, 0);
-    }
-    """
-    void prefetch "wirefmt_prefetch"(const void* p, size_t size) noexcept nogil      # any address
-    void prefetch_read "wirefmt_prefetch_read"(const void* p, size_t size) noexcept nogil    # it will not be written
-
-
 cdef enum:
     GROUP = 16                  # segments whose flows are brought into the cache together
     WINDOW = 1 << 26            # octets: TCP windows in use are not larger

@@ -145,6 +145,22 @@ def test_a_publish_is_written_or_refused_either_way(version, topic):
                     assert fields(made) == fields(mqtt.decode(short[1], version=version))
 
 
+def test_publish_takes_its_arguments_and_defaults_either_way():
+    defaults = {"payload": b"", "qos": 0, "retain": False, "dup": False, "packet_identifier": None}
+    defaults |= {"properties": (), "version": 5}
+    others = {"payload": b"octets", "qos": 1, "retain": True, "dup": True, "packet_identifier": 7}
+    others |= {"properties": (("content_type", "a"),), "version": 4, "topic_name": "a/b", "unknown": 1}
+    for bits in range(1 << len(others)):
+        given = {name: value for i, (name, value) in enumerate(others.items()) if bits >> i & 1}
+        short = outcome(lambda g=given: mqtt.Publish(**g))
+        assert short == outcome(lambda g=given: mqtt.Publish(**dict(reversed(g.items()))))
+        assert short == outcome(lambda g=given: mqtt.Publish(**not_interned(g)))
+        assert short == outcome(lambda g=given: mqtt.Publish.__new__(mqtt.Publish, **g))
+        assert short[0] is TypeError or short == outcome(lambda g=given: mqtt.Publish(**defaults | g))
+    with pytest.raises(TypeError):
+        mqtt.Publish("a/b")  # type: ignore[call-arg, misc]
+
+
 def test_the_rules_of_publish_are_named_when_they_are_broken():
     for wrong, rule in (
         ({"topic_name": "a/#"}, "MQTT-3.3.2-2"),

@@ -77,11 +77,12 @@ cdef object bare_subclass(const Factory* f, object cls):
 cdef tuple NO_ARGUMENTS = ()
 
 
-# Constructors whose keywords a table names: `tp_vectorcall` of such a class (set_vectorcall) reads the values from the caller's
-# stack, without a dict. Keyword names are interned, so comparing pointers usually suffices.
+# Constructors that are called for every message: `tp_vectorcall` of such a class (set_vectorcall) reads the values from the
+# caller's stack, without a dict (take_keywords). Keyword names are interned, so comparing pointers usually suffices.
 
-cdef object construct_slowly(object cls, PyObject** args, Py_ssize_t count, PyObject* kwnames):
+cdef object construct_slowly(object cls, PyObject** args, size_t nargsf, PyObject* kwnames):
     """Call a class by `tp_new`, for arguments that its `tp_vectorcall` does not handle, above all invalid ones."""
+    cdef Py_ssize_t count = PyVectorcall_NARGS(nargsf)
     cdef Py_ssize_t i, n = 0 if kwnames == NULL else length_of(kwnames)
     cdef tuple positional = tuple([<object>args[i] for i in range(count)])
     cdef dict named = {<object>borrowed_item(kwnames, i): <object>args[count + i] for i in range(n)}

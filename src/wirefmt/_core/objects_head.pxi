@@ -345,7 +345,27 @@ cdef extern from "Python.h":
     Py_ssize_t length_of "PyTuple_GET_SIZE"(PyObject* t) noexcept
 
 
-cdef object construct_slowly(object cls, PyObject** args, Py_ssize_t count, PyObject* kwnames)
+cdef inline bint take_keywords(PyObject** args, size_t nargsf, PyObject* kwnames, PyObject** names, int count,
+                               PyObject** values) noexcept:
+    """Read the values of keywords from the caller's stack. `values`, which the caller has filled with NULL, gets those that are
+    given, each at the place of its name. False: there are positional arguments or other names, which construct_slowly handles."""
+    cdef Py_ssize_t i
+    cdef int k, tried, at = 0
+    if PyVectorcall_NARGS(nargsf):
+        return False
+    for i in range(0 if kwnames == NULL else length_of(kwnames)):
+        for tried in range(count):              # most callers keep the order of the names
+            k = at
+            at = at + 1 if at + 1 < count else 0
+            if names[k] == borrowed_item(kwnames, i):
+                values[k] = args[i]
+                break
+        else:
+            return False
+    return True
+
+
+cdef object construct_slowly(object cls, PyObject** args, size_t nargsf, PyObject* kwnames)
 cdef object STRICT_MODE
 cdef bint is_strict(object strictness) except? -1
 cdef uint32_t DEFAULT_FRAME_SIZE

@@ -21,38 +21,25 @@ cdef int fill_amqp10_secrets() except -1:
 
 cdef frozenset AMQP10_SECRET_ROWS = secret_fields("amqp10")
 fill_amqp10_secrets()
-cdef PyGetSetDef* AMQP10_FIELD_GETTERS = <PyGetSetDef*>calloc(len(AMQP10_FIELD_NAMES), sizeof(PyGetSetDef))
 cdef PyMemberDef* AMQP10_FIELD_MEMBERS = <PyMemberDef*>calloc(len(AMQP10_FIELD_NAMES), sizeof(PyMemberDef))
 
 
 cdef int amqp10_add_composite(object cls, int shape) except -1:
-    """Add the attributes of a composite type to its class: one for each field, and __match_args__.
-
-    Fields of frames are getters, because most code reads only one or two of them: objects are made on first access. Other
-    composites are made on access, so their fields are members, which Python reads without a call."""
+    """Add the attributes of a composite type to its class: one for each field, and __match_args__. Fields are members, which
+    Python reads without a call."""
     cdef const Amqp10ShapeRow* row = &amqp10_shapes[shape]
     cdef PyObject** first = (<Composite>AMQP10_ANY_COMPOSITE).fields
-    cdef bint is_frame = row.provides & (AMQP10_PROVIDES_FRAME | AMQP10_PROVIDES_SASL_FRAME) != 0
-    cdef PyGetSetDef* getter
     cdef PyMemberDef* member
     cdef int i
-    if AMQP10_FIELD_GETTERS == NULL or AMQP10_FIELD_MEMBERS == NULL:
+    if AMQP10_FIELD_MEMBERS == NULL:
         raise MemoryError
     for i in range(row.count):
-        if is_frame:
-            getter = &AMQP10_FIELD_GETTERS[row.first + i]
-            getter.name = amqp10_field_name[row.first + i]
-            getter.get = amqp10_get_field
-            getter.closure = <void*><size_t>i
-            attribute = PyDescr_NewGetSet(<PyTypeObject*>cls, getter)
-        else:
-            member = &AMQP10_FIELD_MEMBERS[row.first + i]
-            member.name = amqp10_field_name[row.first + i]
-            member.type = T_OBJECT_EX
-            member.offset = <Py_ssize_t>(<size_t>&first[i] - <size_t><void*>AMQP10_ANY_COMPOSITE)
-            member.flags = READONLY
-            attribute = PyDescr_NewMember(<PyTypeObject*>cls, member)
-        wirefmt_set_attribute(cls, AMQP10_FIELD_NAMES[row.first + i], attribute)
+        member = &AMQP10_FIELD_MEMBERS[row.first + i]
+        member.name = amqp10_field_name[row.first + i]
+        member.type = T_OBJECT_EX
+        member.offset = <Py_ssize_t>(<size_t>&first[i] - <size_t><void*>AMQP10_ANY_COMPOSITE)
+        member.flags = READONLY
+        wirefmt_set_attribute(cls, AMQP10_FIELD_NAMES[row.first + i], PyDescr_NewMember(<PyTypeObject*>cls, member))
     names = AMQP10_FIELD_NAMES[row.first:row.first + row.count]
     wirefmt_set_attribute(cls, "__match_args__", tuple(names + list(getattr(cls, "__match_args__", ()))))
     AMQP10_COMPOSITE_FACTORIES[shape] = factory_of(cls)
@@ -62,39 +49,17 @@ cdef int amqp10_add_composite(object cls, int shape) except -1:
 
 
 cdef object amqp10_construct(object cls, PyObject** args, size_t nargsf, PyObject* kwnames):
-    """Call a composite's class: the values of keywords are read from the caller's stack, without a dict.
-
-    construct_slowly handles arguments that the class does not have, and raises the errors.
-    """
-    cdef PyObject* values[AMQP10_FIELDS_MAX]
-    cdef PyObject* of_frame[AMQP10_OF_FRAME]
-    cdef PyObject* name
-    cdef Composite made
+    """Call a composite's class."""
+    cdef PyObject* values[AMQP10_FIELDS_MAX + AMQP10_OF_FRAME]
     cdef int shape = AMQP10_SHAPE_OF_CLASS[cls]
-    cdef const Amqp10ShapeRow* row = &amqp10_shapes[shape]
-    cdef bint is_frame = row.provides & (AMQP10_PROVIDES_FRAME | AMQP10_PROVIDES_SASL_FRAME) != 0
+    cdef int count = amqp10_shapes[shape].count
+    cdef bint is_frame = amqp10_shapes[shape].provides & (AMQP10_PROVIDES_FRAME | AMQP10_PROVIDES_SASL_FRAME) != 0
     cdef int take = 0 if not is_frame else AMQP10_OF_FRAME if shape == AMQP10_TRANSFER else AMQP10_OF_TRANSFER
-    cdef Py_ssize_t i, count = 0 if kwnames == NULL else length_of(kwnames)
-    cdef int k, at = 0
+    cdef PyObject** of_frame = values + count
+    cdef Composite made
     memset(values, 0, sizeof(values))
-    memset(of_frame, 0, sizeof(of_frame))
-    if PyVectorcall_NARGS(nargsf):
-        return construct_slowly(cls, args, PyVectorcall_NARGS(nargsf), kwnames)
-    for i in range(count):
-        name = borrowed_item(kwnames, i)
-        for _ in range(row.count):          # most callers keep the order of the fields
-            k = at
-            at = at + 1 if at + 1 < row.count else 0
-            if AMQP10_FIELD_OBJECTS[row.first + k] == name:
-                values[k] = args[i]
-                break
-        else:
-            for k in range(take):
-                if AMQP10_FRAME_NAMES[k] == name:
-                    of_frame[k] = args[i]
-                    break
-            else:
-                return construct_slowly(cls, args, 0, kwnames)
+    if not take_keywords(args, nargsf, kwnames, AMQP10_KEYWORDS[shape], count + take, values):
+        return construct_slowly(cls, args, nargsf, kwnames)
     made = <Composite>bare_object(&AMQP10_COMPOSITE_FACTORIES[shape])
     if is_frame:
         made.build_frame(shape, values, None, 0 if of_frame[0] == NULL else <object>of_frame[0],
@@ -105,36 +70,28 @@ cdef object amqp10_construct(object cls, PyObject** args, size_t nargsf, PyObjec
     return made
 
 
-cdef enum:                      # keywords of frames that are not fields, in the order of AMQP10_FRAME_NAMES
+cdef enum:                      # keywords of frames that are not fields, in the order of AMQP10_FRAME_KEYWORDS
     AMQP10_OF_TRANSFER = 2      # only transfers have this one
     AMQP10_OF_FRAME = 3
 
 
-cdef PyObject** AMQP10_FIELD_OBJECTS = <PyObject**>calloc(len(AMQP10_FIELD_NAMES), sizeof(PyObject*))
-cdef PyObject* AMQP10_FRAME_NAMES[AMQP10_OF_FRAME]
+cdef tuple AMQP10_FRAME_KEYWORDS = (intern("channel"), intern("extended_header"), intern("payload"))
+# by shape: its fields, then AMQP10_FRAME_KEYWORDS
+cdef PyObject* AMQP10_KEYWORDS[AMQP10_SHAPES][AMQP10_FIELDS_MAX + AMQP10_OF_FRAME]
 
 
-cdef int fill_amqp10_names() except -1:
-    """The names of keywords as pointers. Both lists are never freed."""
-    cdef int i
-    if AMQP10_FIELD_OBJECTS == NULL:
-        raise MemoryError
-    for i in range(len(AMQP10_FIELD_NAMES)):
-        AMQP10_FIELD_OBJECTS[i] = <PyObject*>AMQP10_FIELD_NAMES[i]
-    for i in range(AMQP10_OF_FRAME):
-        AMQP10_FRAME_NAMES[i] = <PyObject*>AMQP10_FRAME_KEYWORDS[i]
+cdef int fill_amqp10_keywords() except -1:
+    """The names of keywords as pointers, which the two lists of names keep alive."""
+    cdef int shape, i
+    for shape in range(1, AMQP10_SHAPES):
+        for i in range(amqp10_shapes[shape].count):
+            AMQP10_KEYWORDS[shape][i] = <PyObject*>AMQP10_FIELD_NAMES[amqp10_shapes[shape].first + i]
+        for i in range(AMQP10_OF_FRAME):
+            AMQP10_KEYWORDS[shape][amqp10_shapes[shape].count + i] = <PyObject*>AMQP10_FRAME_KEYWORDS[i]
     return 0
 
 
-cdef tuple AMQP10_FRAME_KEYWORDS = (intern("channel"), intern("extended_header"), intern("payload"))
-fill_amqp10_names()
-
-
-cdef object amqp10_get_field(object self, void* closure):
-    cdef Composite composite = <Composite>self
-    if not composite.decoded:
-        composite.decode_fields()
-    return <object>composite.fields[<size_t>closure]
+fill_amqp10_keywords()
 
 
 @cython.freelist(256)
@@ -155,7 +112,6 @@ cdef class Composite:
     cdef uint8_t shape
     cdef uint8_t noted          # LAX accepted a violation
     cdef uint8_t strict         # of performatives: decoded in STRICT, or built
-    cdef uint8_t decoded        # `fields` are filled: for a frame on first access
     cdef uint8_t built          # set by its constructor: its octets are valid by construction
     cdef Span payload_span
     cdef PyObject* fields[AMQP10_FIELDS_MAX]    # owned
@@ -184,7 +140,6 @@ cdef class Composite:
         self.begin = <const uint8_t*>PyBytes_AS_STRING(octets)
         self.built = 1
         if plain:
-            self.decoded = 1
             return 0
         amqp10_strict_options(&options)
         amqp10_begin(&x, self.begin, &options, &f)
@@ -263,22 +218,22 @@ cdef class Composite:
         amqp10_read(amqp10_skip(self.begin + 1), v)
 
     cdef int decode_fields(self) except -1:
+        """Make the objects of all fields that the constructor has not kept."""
         cdef const Amqp10ShapeRow* shape = &amqp10_shapes[self.shape]
-        cdef Amqp10Items items
+        cdef const Amqp10FieldRow* row = &amqp10_fields[shape.first]
+        cdef const uint8_t* at
         cdef Amqp10ValueView v
         cdef int i
         self.read_list(&v)
-        items = amqp10_items(&v)
+        at = v.body
         for i in range(shape.count):
-            value = None
-            if amqp10_next(&items, &v):
-                if self.fields[i] != NULL:      # the constructor kept it
-                    continue
-                value = amqp10_field_of(self.block, &amqp10_fields[shape.first + i], &v)
-            if self.fields[i] == NULL:          # otherwise another thread has filled them
-                Py_INCREF(value)
-                self.fields[i] = <PyObject*>value
-        self.decoded = 1
+            if self.fields[i] != NULL:
+                if <uint32_t>i < v.count:
+                    at = amqp10_skip(at)
+                continue
+            value = amqp10_take_field_object(self.block, &row[i], &at) if <uint32_t>i < v.count else None
+            Py_INCREF(value)
+            self.fields[i] = <PyObject*>value
         return 0
 
     cdef bint same(self, Composite other):
@@ -289,8 +244,6 @@ cdef class Composite:
 
     cdef list shown(self):
         """Constructor arguments in the order of the specification, without absent ones."""
-        if not self.decoded:
-            self.decode_fields()
         values = [<object>self.fields[i] for i in range(amqp10_shapes[self.shape].count)]
         first = amqp10_shapes[self.shape].first
         return [f"{AMQP10_FIELD_NAMES[first + i]}={amqp10_shown_field(self.shape, i, value)}"
@@ -308,15 +261,20 @@ cdef str amqp10_shown_field(int shape, int i, object value):
     return shown_octets(value) if isinstance(value, bytes) else repr(value)
 
 
-cdef object amqp10_field_of(bytes block, const Amqp10FieldRow* row, const Amqp10ValueView* v):
-    """The object of a field. A value of another type, which LAX accepted, keeps its type."""
+cdef inline object amqp10_take_field_object(bytes block, const Amqp10FieldRow* row, const uint8_t** at):
+    """The object of the field at `at`, which moves behind it. A value of another type, which LAX accepted, keeps its type."""
+    cdef const uint8_t* begin = at[0]
     cdef bint irregular = False
     cdef int shape = 0
-    if v.type == AMQP10_DESCRIBED and row.requires & AMQP10_COMPOSITES_PROVIDE:
-        shape = amqp10_shape_of(amqp10_descriptor(v), &irregular)
+    if begin[0] == AMQP10_CODE_STR8 and row.requires & AMQP10_PROVIDES_MESSAGE_ID:
+        at[0] = begin + 2 + begin[1]            # nearly every message has another one, so it is not shared
+        return amqp10_single_string_of(begin + 2, begin[1])
+    if begin[0] == 0 and row.requires & AMQP10_COMPOSITES_PROVIDE:
+        shape = amqp10_shape_of(begin + 1, &irregular)
         if amqp10_shapes[shape].provides & row.requires:
-            return amqp10_composite_of(block, v.constructor, shape)
-    return amqp10_value_of(block, v, v.type == row.type)
+            at[0] = amqp10_skip(begin)
+            return amqp10_composite_of(block, begin, shape)
+    return amqp10_take_object(block, at, row.type)
 
 
 cdef object amqp10_composite_of(bytes block, const uint8_t* begin, int shape):
@@ -349,7 +307,7 @@ cdef int amqp10_put_fields(Octets* o, int shape, PyObject** values, PyObject** k
     """Write a composite with these values by number, without nulls at the end. Returns True if all are plain: then the octets are
     valid by construction.
 
-    `kept`: gets the values that decoding would return for null and for plain values; NULL: not needed. `surplus`: names and
+    `kept`: gets the values that decoding would return for null and for plain values. `surplus`: names and
     values that include names of other fields, which is an error; None: there are no other names.
     """
     cdef const Amqp10ShapeRow* row = &amqp10_shapes[shape]
@@ -364,14 +322,13 @@ cdef int amqp10_put_fields(Octets* o, int shape, PyObject** values, PyObject** k
     for i in range(row.count):
         if values[i] == NULL or <object>values[i] is None:
             add_u8(o, AMQP10_CODE_NULL)
-            if kept != NULL:
-                Py_INCREF(None)
-                kept[i] = <PyObject*>None
+            Py_INCREF(None)
+            kept[i] = <PyObject*>None
             continue
         if not amqp10_put_plain(o, &field[i], <object>values[i]):
             plain = False
             amqp10_put_field(o, &field[i], <object>values[i], AMQP10_FIELD_NAMES[row.first + i])
-        elif kept != NULL:
+        else:
             value = amqp10_plain_symbol(<object>values[i]) if field[i].type == AMQP10_SYMBOL else <object>values[i]
             Py_INCREF(value)
             kept[i] = <PyObject*>value

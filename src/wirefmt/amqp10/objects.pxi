@@ -2,8 +2,8 @@
 #
 # Each exists only as its octets. A constructor writes them and reads them back in STRICT, so everything that can be built can be
 # decoded, and encode() returns existing octets. Octets of plain values are not read back, because they are valid by construction.
-# Fields, sections, lists and maps become objects on access. The classes of composite types get their attributes
-# from the tables (amqp10_add_composite).
+# Fields become objects with their composite; sections, lists and maps on access. The classes of composite types get their
+# attributes from the tables (amqp10_add_composite).
 from cpython.memoryview cimport PyMemoryView_FromObject
 
 
@@ -41,11 +41,12 @@ cdef class Performative(Composite):
             size = (<Message>payload).m.size
         else:
             block = None
+        self.shape = <uint8_t>shape
         try:
             amqp10_put_frame_header(&o, amqp10_shapes[shape].provides & AMQP10_PROVIDES_SASL_FRAME != 0, channel,
                              extended_header)
             opened = o.size
-            plain = amqp10_put_fields(&o, shape, values, NULL, surplus)
+            plain = amqp10_put_fields(&o, shape, values, self.fields, surplus)
             if block is None:
                 block = take_block(payload)
                 p = <const uint8_t*>PyBytes_AS_STRING(block)
@@ -70,7 +71,7 @@ cdef class Performative(Composite):
                         &f) != OK:
             raise encode_error(&AMQP10_TABLES, &f)
         amqp10_hold_frame(self, octets, &frame, True)
-        return 0
+        return 0 if plain else self.decode_fields()
 
     @property
     def channel(self):
@@ -118,7 +119,7 @@ cdef class Performative(Composite):
         return out
 
 
-cdef void amqp10_hold_frame(Performative self, bytes block, const Amqp10FrameView* frame, bint strict) noexcept:
+cdef inline void amqp10_hold_frame(Performative self, bytes block, const Amqp10FrameView* frame, bint strict) noexcept:
     self.block = block
     self.begin = frame.performative.begin
     self.shape = frame.performative.shape

@@ -3,7 +3,7 @@
 #     null None          boolean bool        long int       the other integers UByte ... Int (subclasses of int)
 #     double float       float Float         char Char      timestamp Timestamp (int, milliseconds since 1970)
 #     binary bytes       string str          symbol Symbol  uuid uuid.UUID      decimals Decimal32 ... (bytes)
-from cpython.long cimport PyLong_FromLongLong, PyLong_FromUnsignedLongLong
+from cpython.long cimport PyLong_FromLong, PyLong_FromLongLong, PyLong_FromUnsignedLongLong
 
 from datetime import datetime, timedelta, timezone
 from uuid import SafeUUID, UUID
@@ -256,6 +256,11 @@ cdef inline object amqp10_string_of(const uint8_t* p, uint32_t size):
     if slot != NULL:
         share(slot, SHARED_TEXT, p, size, text)
     return text
+
+
+cdef inline object amqp10_single_string_of(const uint8_t* p, uint32_t size):
+    """amqp10_string_of for a string that messages do not repeat."""
+    return ascii_text(p, size) if is_ascii(p, size) else amqp10_wide_string_of(p, size)
 
 
 cdef object amqp10_wide_string_of(const uint8_t* p, uint32_t size):

@@ -9,6 +9,7 @@ cdef object amqp10_frame_of(bytes block, const Amqp10FrameView* frame, bint stri
     if frame.kind == AMQP10_KIND_PERFORMATIVE:
         performative = <Performative>bare_object(&AMQP10_COMPOSITE_FACTORIES[frame.performative.shape])
         amqp10_hold_frame(performative, block, frame, strict)
+        performative.decode_fields()
         return performative
     if frame.kind == AMQP10_KIND_EMPTY:
         empty = EmptyFrame.__new__(EmptyFrame)

@@ -51,6 +51,57 @@ cdef object amqp10_value_of(bytes block, const Amqp10ValueView* v, bint plain):
     return amqp10_shared_scalar(v)
 
 
+cdef inline object amqp10_take_object(bytes block, const uint8_t** at, int type):
+    """The object of the (checked) value at `at`, which moves behind it. `type`: the specification fixes this one, see
+    amqp10_value_of; 0: it fixes none. Usual constructors need no view."""
+    cdef const uint8_t* p = at[0] + 1
+    cdef uint8_t code = at[0][0]
+    cdef Amqp10ValueView v
+    if code == AMQP10_CODE_NULL:
+        at[0] = p
+        return None
+    elif code == AMQP10_CODE_STR8:
+        at[0] = p + 1 + p[0]
+        return amqp10_string_of(p + 1, p[0])
+    elif code == AMQP10_CODE_SYM8:
+        at[0] = p + 1 + p[0]
+        return amqp10_symbol_of(p + 1, p[0])
+    elif code == AMQP10_CODE_VBIN8:
+        at[0] = p + 1 + p[0]
+        return octets_of(p + 1, p[0])
+    elif code == AMQP10_CODE_TRUE:
+        at[0] = p
+        return True
+    elif code == AMQP10_CODE_FALSE:
+        at[0] = p
+        return False
+    elif code == AMQP10_CODE_SMALLLONG:
+        at[0] = p + 1
+        return PyLong_FromLong(<int8_t>p[0])
+    elif code == AMQP10_CODE_LONG:
+        at[0] = p + 8
+        return PyLong_FromLongLong(<int64_t>load_u64(p))
+    elif code == AMQP10_CODE_DOUBLE:
+        at[0] = p + 8
+        return amqp10_double_of(load_u64(p))
+    if type and type == amqp10_constructors[code].type:
+        if code == AMQP10_CODE_UBYTE or code == AMQP10_CODE_SMALLUINT or code == AMQP10_CODE_SMALLULONG:
+            at[0] = p + 1
+            return PyLong_FromLong(p[0])
+        elif code == AMQP10_CODE_UINT0 or code == AMQP10_CODE_ULONG0:
+            at[0] = p
+            return PyLong_FromLong(0)
+        elif code == AMQP10_CODE_UINT:
+            at[0] = p + 4
+            return PyLong_FromLongLong(load_u32(p))
+        elif code == AMQP10_CODE_TIMESTAMP:
+            at[0] = p + 8
+            return PyLong_FromLongLong(<int64_t>load_u64(p))
+    amqp10_read(at[0], &v)
+    at[0] = v.end
+    return amqp10_value_of(block, &v, v.type == type)
+
+
 cdef object amqp10_described_of(bytes block, const Amqp10ValueView* v):
     """A composite if the value is one that STRICT accepts, otherwise a Described."""
     cdef Amqp10Reader x
@@ -550,28 +601,28 @@ cdef class Map(Value):
             free_octets(&o)
 
     cdef dict entries(self):
-        cdef Amqp10Items items
-        cdef Amqp10ValueView v
+        cdef const uint8_t* at = self.v.body
+        cdef const uint8_t* name
         cdef dict out
         if self.cached is None:
-            items = amqp10_items(&self.v)
-            out = __Pyx_PyDict_NewPresized(items.left >> 1)
-            while amqp10_next(&items, &v):
-                key = amqp10_value_of(self.block, &v, False)
-                PyDict_SetItem(out, key, amqp10_entry_value(self.block, &items, &v))
+            out = __Pyx_PyDict_NewPresized(self.v.count >> 1)
+            for _ in range(self.v.count >> 1):
+                name = at
+                key = amqp10_take_object(self.block, &at, 0)
+                PyDict_SetItem(out, key, amqp10_take_entry(self.block, name, &at))
             self.cached = out
         return <dict>self.cached
 
     @property
     def pairs(self):
         """All entries as a tuple of (key, value)."""
-        cdef Amqp10Items items
-        cdef Amqp10ValueView v
+        cdef const uint8_t* at = self.v.body
+        cdef const uint8_t* name
         cdef list out = []
-        items = amqp10_items(&self.v)
-        while amqp10_next(&items, &v):
-            key = amqp10_value_of(self.block, &v, False)
-            out.append((key, amqp10_entry_value(self.block, &items, &v)))
+        for _ in range(self.v.count >> 1):
+            name = at
+            key = amqp10_take_object(self.block, &at, 0)
+            out.append((key, amqp10_take_entry(self.block, name, &at)))
         return tuple(out)
 
     def __len__(self):
@@ -619,11 +670,11 @@ cdef class Map(Value):
         return f"amqp10.Map({dict(pairs) if len(pairs) == len(self.entries()) else pairs!r})"
 
 
-cdef object amqp10_entry_value(bytes block, Amqp10Items* items, Amqp10ValueView* v):
-    """Find the entry of a map whose key is `v`; `v` becomes its value."""
-    cdef bint secret = amqp10_is_text(v) and is_secret_name(v.body, v.size)
-    amqp10_next(items, v)
-    value = amqp10_value_of(block, v, False)
+cdef inline object amqp10_take_entry(bytes block, const uint8_t* key, const uint8_t** at):
+    """The value at `at`, which moves behind it, of the entry of a map with the key at `key`."""
+    cdef Span name
+    cdef bint secret = amqp10_ascii_at(key, True, &name) and is_secret_name(name.at, name.size)
+    value = amqp10_take_object(block, at, 0)
     if not secret:
         return value
     if isinstance(value, Value):

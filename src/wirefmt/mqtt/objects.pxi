@@ -461,6 +461,10 @@ cdef class Publish(Packet):
 
     def __init__(self, *, topic_name, payload=b"", qos=0, retain=False, dup=False, packet_identifier=None,
                  properties=(), version=5):
+        self.build(topic_name, payload, qos, retain, dup, packet_identifier, properties, version)
+
+    cdef int build(self, object topic_name, object payload, object qos, object retain, object dup, object packet_identifier,
+                   object properties, object version) except -1:
         cdef uint8_t start[WRITER_START]
         cdef Octets o = octets_over(start, WRITER_START)
         cdef Writer w
@@ -518,7 +522,7 @@ cdef class Publish(Packet):
         memcpy(p + area_size, PyBytes_AS_STRING(block), <size_t>PyBytes_GET_SIZE(block))
         if count < 0 or not mqtt_is_plain_publish(first, topic, <size_t>topic_size, identifier):
             self.settle(octets, v)
-            return
+            return 0
         self.block = octets
         self.frame = <const uint8_t*>PyBytes_AS_STRING(octets)
         self.size = <uint32_t>PyBytes_GET_SIZE(octets)
@@ -534,6 +538,7 @@ cdef class Publish(Packet):
             self.properties_span.at = p + length_size
             self.properties_span.size = <uint32_t>(area_size - length_size)
             self.property_count = <uint32_t>count
+        return 0
 
     cdef tuple values(self):
         # hashing a memoryview would hash its exporter, which is this object
@@ -576,6 +581,43 @@ cdef class Publish(Packet):
 
     def __getbuffer__(self, Py_buffer* view, int flags):
         fill_view(view, self, self.payload_span.at, self.payload_span.size, flags)
+
+
+# what Publish.__init__ takes, in its order
+cdef enum:
+    PUBLISH_ARGUMENTS = 8
+cdef tuple PUBLISH_NAMES = tuple([intern(name) for name in (
+    "topic_name", "payload", "qos", "retain", "dup", "packet_identifier", "properties", "version")])
+cdef tuple PUBLISH_DEFAULTS = (None, b"", 0, False, False, None, (), 5)
+cdef PyObject* PUBLISH_KEYWORDS[PUBLISH_ARGUMENTS]
+
+
+cdef object mqtt_construct_publish(object cls, PyObject** args, size_t nargsf, PyObject* kwnames):
+    """Call Publish."""
+    cdef PyObject* values[PUBLISH_ARGUMENTS]
+    cdef Publish made
+    cdef int i
+    memset(values, 0, sizeof(values))
+    if not take_keywords(args, nargsf, kwnames, PUBLISH_KEYWORDS, PUBLISH_ARGUMENTS, values) or values[0] == NULL:
+        return construct_slowly(cls, args, nargsf, kwnames)
+    for i in range(1, PUBLISH_ARGUMENTS):
+        if values[i] == NULL:
+            values[i] = borrowed_item(<PyObject*>PUBLISH_DEFAULTS, i)
+    made = Publish.__new__(Publish)
+    made.build(<object>values[0], <object>values[1], <object>values[2], <object>values[3], <object>values[4],
+               <object>values[5], <object>values[6], <object>values[7])
+    return made
+
+
+cdef int fill_publish_keywords() except -1:
+    cdef int i
+    for i in range(PUBLISH_ARGUMENTS):
+        PUBLISH_KEYWORDS[i] = borrowed_item(<PyObject*>PUBLISH_NAMES, i)
+    set_vectorcall(Publish, <void*>mqtt_construct_publish)
+    return 0
+
+
+fill_publish_keywords()
 
 
 cdef class Acknowledgement(Packet):

@@ -160,7 +160,6 @@ cdef Factory ROCKETMQ_HEADER_FACTORY = factory_of(CommandCustomHeader)
 
 
 cdef struct RocketmqHeaderField:
-    PyObject* attribute         # interned, like the names of keywords in a call
     const uint8_t* wire         # the name in extFields, ASCII
     uint32_t wire_size
     uint32_t hash               # hash of that name in Java
@@ -176,7 +175,8 @@ cdef enum:
 cdef class HeaderForm:
     """The fields of a header class as C, for its constructor and for commands with such a header."""
     cdef object cls
-    cdef list held              # owns the memory of `fields`
+    cdef list held              # owns the memory of `attributes` and `fields`
+    cdef PyObject* attributes[ROCKETMQ_FIELDS_MAX]             # interned, like the names of keywords in a call
     cdef RocketmqHeaderField[ROCKETMQ_FIELDS_MAX] fields       # in the order of the declaration
     cdef uint8_t[ROCKETMQ_FIELDS_MAX] put                      # numbers of fields: the map gets inherited fields first
     cdef int count
@@ -201,7 +201,7 @@ cdef int add_header_form(object cls) except -1:
         wire = wire_name.encode("ascii")
         attribute = intern(attribute)
         form.held += [wire, attribute]
-        field.attribute = <PyObject*>attribute
+        form.attributes[<int>i] = <PyObject*>attribute
         field.wire = <const uint8_t*>PyBytes_AS_STRING(wire)
         field.wire_size = <uint32_t>len(wire)
         field.hash = java_hash(wire_name)
@@ -216,38 +216,23 @@ cdef int add_header_form(object cls) except -1:
 
 
 cdef object rocketmq_construct_header(object cls, PyObject** args, size_t nargsf, PyObject* kwnames):
-    """Construct a header: the values of keywords go from the caller's stack to the fields, without a dict.
-
-    Other calls go through the generic constructor, which raises the errors.
-    """
+    """Call a header's class."""
     cdef PyObject* values[ROCKETMQ_FIELDS_MAX]
     cdef HeaderForm form = <HeaderForm>ROCKETMQ_FORMS[cls]
     cdef CommandCustomHeader made
     cdef Factory factory
-    cdef PyObject* name
     cdef tuple items
-    cdef Py_ssize_t i, count = 0 if kwnames == NULL else length_of(kwnames)
-    cdef int k, at = 0
-    if PyVectorcall_NARGS(nargsf):
-        return construct_slowly(cls, args, PyVectorcall_NARGS(nargsf), kwnames)
+    cdef int k
     memset(values, 0, sizeof(values))
-    for i in range(count):
-        name = borrowed_item(kwnames, i)
-        for _ in range(form.count):         # callers mostly use the order of the fields
-            k = at
-            at = at + 1 if at + 1 < form.count else 0
-            if form.fields[k].attribute == name:
-                values[k] = args[i]
-                break
-        else:
-            return construct_slowly(cls, args, 0, kwnames)
+    if not take_keywords(args, nargsf, kwnames, form.attributes, form.count, values):
+        return construct_slowly(cls, args, nargsf, kwnames)
     items = PyTuple_New(form.count)
     for k in range(form.count):
         value = None
         if values[k] != NULL and <object>values[k] is not None:
-            value = checked_value(form.fields[k].type, <str>form.fields[k].attribute, <object>values[k])
+            value = checked_value(form.fields[k].type, <str>form.attributes[k], <object>values[k])
         elif form.fields[k].required:
-            return construct_slowly(cls, args, 0, kwnames)
+            return construct_slowly(cls, args, nargsf, kwnames)
         Py_INCREF(value)
         PyTuple_SET_ITEM(items, k, value)
     factory = ROCKETMQ_HEADER_FACTORY

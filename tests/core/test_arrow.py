@@ -190,6 +190,28 @@ def test_capsules_that_nobody_takes_are_freed() -> None:
     assert sys.getrefcount(batch) == before
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="needs POSIX threads")
+def test_an_array_is_released_without_the_gil() -> None:
+    # a consumer's thread may release an array while the interpreter ends; here one does so while this thread holds the GIL
+    code = (
+        "import ctypes\n"
+        "from wirefmt import mqtt\n"
+        "batch = mqtt.decode_batch(mqtt.Pingreq(version=5).encode() * 10, version=5)\n"
+        "schema, capsule = batch.__arrow_c_array__()\n"
+        "del batch  # the array is the last user of its memory\n"
+        "held = ctypes.PyDLL(None)  # calls keep the GIL\n"
+        "held.PyCapsule_GetPointer.restype = ctypes.c_void_p\n"
+        "array = held.PyCapsule_GetPointer(ctypes.py_object(capsule), b'arrow_array')\n"
+        "release = (ctypes.c_void_p * 9).from_address(array)  # the ninth word of an ArrowArray\n"
+        "thread = ctypes.c_void_p()\n"
+        "started = held.pthread_create(ctypes.byref(thread), None, ctypes.c_void_p(release[8]), ctypes.c_void_p(array))\n"
+        "assert started == held.pthread_join(thread, None) == 0\n"
+        "assert release[8] is None\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 def test_no_memory_is_lost() -> None:
     resource = pytest.importorskip("resource", reason="needs the module resource (not on Windows)")
     data = stream(20_000)

@@ -7,7 +7,7 @@
 # Columns that are all null share one buffer of zeros.
 from cpython.buffer cimport PyBUF_FORMAT, PyBUF_ND, PyBUF_STRIDES, PyBUF_WRITABLE
 from cpython.pycapsule cimport PyCapsule_GetPointer, PyCapsule_New
-from cpython.ref cimport Py_DECREF, Py_INCREF, PyObject
+from cpython.ref cimport Py_DECREF, Py_INCREF
 from wirefmt._core.octets cimport BLOCK_OCTETS
 
 cdef extern from *:
@@ -72,6 +72,20 @@ cdef extern from *:
         const char* (*get_last_error)(ArrowArrayStream*) noexcept nogil
         void (*release)(ArrowArrayStream*) noexcept nogil
         void* private_data
+
+
+cdef extern from *:
+    """
+    #include <stdatomic.h>
+    static inline void wirefmt_add_user(int *users) {
+        atomic_fetch_add_explicit((_Atomic int *)users, 1, memory_order_relaxed);
+    }
+    static inline int wirefmt_drop_user(int *users) {
+        return atomic_fetch_sub_explicit((_Atomic int *)users, 1, memory_order_acq_rel) - 1;
+    }
+    """
+    void add_user "wirefmt_add_user"(int* users) noexcept nogil
+    int drop_user "wirefmt_drop_user"(int* users) noexcept nogil    # how many are left
 
 
 cdef extern from "Python.h":
@@ -297,29 +311,43 @@ cdef class ColumnSet:
     cdef Batch finish(self, int64_t rows):
         """Move the buffers to a Batch of `rows` rows; the columns are then empty."""
         cdef Batch batch = Batch.__new__(Batch)
+        cdef BatchMemory* memory = batch.memory
         cdef int i, k
         batch.field = self.row_type()
         batch.num_rows = rows
-        batch.n = <int>len(self.chosen)
-        batch.cols = <Col*>calloc(<size_t>max(batch.n, 1), sizeof(Col))
-        batch.zeros = <uint8_t*>calloc(<size_t>max(8 * rows, 4 * (rows + 1)) + 64, 1)
-        if batch.cols == NULL or batch.zeros == NULL or self.tally.no_memory:
+        memory.cols = <Col*>calloc(<size_t>max(len(self.chosen), 1), sizeof(Col))
+        memory.zeros = <uint8_t*>calloc(<size_t>max(8 * rows, 4 * (rows + 1)) + 64, 1)
+        if memory.cols == NULL or memory.zeros == NULL or self.tally.no_memory:
             raise MemoryError("no memory for a batch of columns")
+        memory.n = <int>len(self.chosen)
         if self.tally.full:
             raise OverflowError("a column of one batch would exceed 2 GiB: decode fewer bytes at once")
-        for k in range(batch.n):
+        for k in range(memory.n):
             i = self.chosen[k]
             if not finish_col(&self.cols[i], rows, False):
                 raise MemoryError("no memory for a batch of columns")
-            batch.cols[k] = self.cols[i]
-            batch.cols[k].tally = NULL
+            memory.cols[k] = self.cols[i]
+            memory.cols[k].tally = NULL
             init_col(&self.cols[i], self.fields[i], self.tally, True)
-            begin_like(&self.cols[i], &batch.cols[k])
+            begin_like(&self.cols[i], &memory.cols[k])
         self.tally.octets = 0
         return batch
 
 
 # ------------------------------------------------------------------------------------------------ a finished batch
+
+cdef void drop_memory(BatchMemory* memory) noexcept nogil:
+    """End one use. It needs no GIL: a consumer's thread may release an array while the interpreter ends, and a thread that asks
+    for the GIL then is ended, which aborts a program whose threads C++ manages."""
+    cdef int i
+    if memory == NULL or drop_user(&memory.users):          # NULL: no memory for it
+        return
+    for i in range(memory.n):
+        free_col(&memory.cols[i])
+    free(memory.cols)
+    free(memory.zeros)
+    free(memory)
+
 
 cdef class Batch:
     """Columns of equal length, with the Arrow PyCapsule interface: pyarrow.record_batch(batch), polars.DataFrame(batch).
@@ -330,22 +358,23 @@ cdef class Batch:
 
     #: Bytes at the end of the input that are not a whole frame (decode_batch only, otherwise 0).
 
+    def __cinit__(self):
+        self.memory = <BatchMemory*>calloc(1, sizeof(BatchMemory))
+        if self.memory == NULL:
+            raise MemoryError("no memory for a batch of columns")
+        self.memory.users = 1
+
     def __init__(self):
         raise TypeError("a Batch is made by a decoder")
 
     def __dealloc__(self):
-        cdef int i
-        if self.cols != NULL:
-            for i in range(self.n):
-                free_col(&self.cols[i])
-        free(self.cols)
-        free(self.zeros)
+        drop_memory(self.memory)
 
     def __len__(self):
         return self.num_rows
 
     def __repr__(self):
-        return f"<wirefmt.Batch {self.num_rows} rows, {self.n} columns>"
+        return f"<wirefmt.Batch {self.num_rows} rows, {self.memory.n} columns>"
 
     @property
     def names(self):
@@ -357,8 +386,8 @@ cdef class Batch:
         """Bytes in the filled buffers."""
         cdef int i
         cdef int64_t total = 0
-        for i in range(self.n):
-            total += col_octets(&self.cols[i])
+        for i in range(self.memory.n):
+            total += col_octets(&self.memory.cols[i])
         return total
 
     cdef int index(self, name) except -1:
@@ -371,7 +400,7 @@ cdef class Batch:
         """Booleans, one per row: False where the column is null."""
         import numpy
         cdef int i = self.index(name)
-        cdef Col* c = &self.cols[i]
+        cdef Col* c = &self.memory.cols[i]
         if c.rows == 0:
             return numpy.zeros(self.num_rows, dtype=bool)
         if c.validity == NULL:
@@ -382,9 +411,9 @@ cdef class Batch:
     def __getitem__(self, name):
         import numpy
         cdef int i = self.index(name)
-        cdef Col* c = &self.cols[i]
+        cdef Col* c = &self.memory.cols[i]
         cdef Field field = self.field.children[i]
-        cdef const uint8_t* data = c.data if c.rows else self.zeros
+        cdef const uint8_t* data = c.data if c.rows else self.memory.zeros
         cdef int64_t k
         if field.kind == KIND_FIXED:
             return numpy.frombuffer(export_buffer(self, data, self.num_rows * c.width), dtype=NUMPY_TYPES[field.type])
@@ -473,7 +502,7 @@ cdef BatchBuffer export_buffer(Batch batch, const uint8_t* at, int64_t size):
 # ------------------------------------------------------------------------------------------------ Arrow C data interface
 
 cdef struct ArrayPrivate:
-    PyObject* owner             # the Batch
+    BatchMemory* memory
     const void* buffers[3]
 
 
@@ -487,9 +516,7 @@ cdef void release_array(ArrowArray* a) noexcept nogil:
     free(a.children)
     a.release = NULL
     if private != NULL:
-        if Py_IsInitialized():                      # some consumers release it after the interpreter has ended
-            with gil:
-                Py_DECREF(<object>private.owner)
+        drop_memory(private.memory)
         free(private)
 
 
@@ -497,12 +524,12 @@ cdef int export_col(Batch batch, const Col* c, Field field, int64_t rows, ArrowA
     """Fill `a`, which is all zero, with views of the batch. `a` can be released after an error, too."""
     cdef ArrayPrivate* private = <ArrayPrivate*>calloc(1, sizeof(ArrayPrivate))
     cdef bint empty = c != NULL and c.rows == 0
-    cdef const uint8_t* zeros = batch.zeros
+    cdef const uint8_t* zeros = batch.memory.zeros
     cdef int64_t i, children
     if private == NULL:
         raise MemoryError
-    Py_INCREF(batch)
-    private.owner = <PyObject*>batch
+    add_user(&batch.memory.users)
+    private.memory = batch.memory
     a.private_data = private
     a.release = release_array
     a.buffers = private.buffers
@@ -534,7 +561,7 @@ cdef int export_col(Batch batch, const Col* c, Field field, int64_t rows, ArrowA
             raise MemoryError
         a.n_children = i + 1
         if c == NULL:                               # the batch itself
-            export_col(batch, &batch.cols[i], field.children[i], rows, a.children[i])
+            export_col(batch, &batch.memory.cols[i], field.children[i], rows, a.children[i])
         elif field.kind == KIND_STRUCT:
             export_col(batch, &c.children[i], field.children[i], rows, a.children[i])
         else:

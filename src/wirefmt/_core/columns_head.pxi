@@ -482,10 +482,15 @@ cdef class ColumnSet:
     cdef Batch finish(self, int64_t rows)
 
 
+cdef struct BatchMemory:        # of a Batch and the Arrow arrays made of it; the last user frees it
+    int users                   # changed by add_user and drop_user only
+    int n
+    Col* cols
+    uint8_t* zeros              # for columns that are all null
+
+
 cdef class Batch:
-    cdef Col* cols
-    cdef int n
-    cdef uint8_t* zeros
+    cdef BatchMemory* memory
     cdef Field field
     cdef readonly int64_t num_rows
     cdef readonly int64_t rest

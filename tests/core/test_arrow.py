@@ -190,7 +190,7 @@ def test_capsules_that_nobody_takes_are_freed() -> None:
     assert sys.getrefcount(batch) == before
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="needs POSIX threads")
+@pytest.mark.skipif(sys.platform == "win32", reason="needs POSIX threads (not on Windows)")
 def test_an_array_is_released_without_the_gil() -> None:
     # a consumer's thread may release an array while the interpreter ends; here one does so while this thread holds the GIL
     code = (

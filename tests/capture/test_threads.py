@@ -34,9 +34,14 @@ LIVE = (
 OF_WORK = {"batches", "most_buffered", "flow_table_probes"}
 
 
-@pytest.fixture(params=[500, 20_000, sources.CHUNK], ids="{} octets a chunk".format)
+def set_chunk(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
+    for name in ("CHUNK", "SHARED_CHUNK"):
+        monkeypatch.setattr(sources, name, size)
+
+
+@pytest.fixture(params=[500, 20_000, sources.SHARED_CHUNK], ids="{} octets a chunk".format)
 def chunk(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
-    monkeypatch.setattr(sources, "CHUNK", request.param)
+    set_chunk(monkeypatch, request.param)
     return int(request.param)
 
 
@@ -143,7 +148,7 @@ class Failing(io.BytesIO):
 
 
 def test_a_read_error_is_a_row(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sources, "CHUNK", 1000)
+    set_chunk(monkeypatch, 1000)
     data = many_connections()
     rows, stats = read(Failing(data, 20, OSError("the disk is gone")), threads=3)
     errors = [row["error"] for row in rows if row["kind"] is None]
@@ -154,7 +159,7 @@ def test_a_read_error_is_a_row(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_another_exception_reaches_the_caller(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sources, "CHUNK", 1000)
+    set_chunk(monkeypatch, 1000)
     before = threading.active_count()
     with pytest.raises(KeyError, match="a fault of the source"):
         read(Failing(many_connections(), 20, KeyError("a fault of the source")), threads=3)
@@ -172,7 +177,7 @@ def test_no_capture(tmp_path: Path) -> None:
 
 
 def test_stopping_gives_the_rows_so_far(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sources, "CHUNK", 1000)
+    set_chunk(monkeypatch, 1000)
     data = many_connections(messages=100)
     with capture.read(io.BytesIO(data), threads=2, batch_rows=10) as reader:
         found = pa.record_batch(next(reader)).to_pylist()
@@ -195,7 +200,7 @@ def test_stopping_gives_the_rows_so_far(monkeypatch: pytest.MonkeyPatch) -> None
 
 @pytest.mark.parametrize("how", ["close", "drop"])
 def test_a_reader_that_is_left_ends_its_threads(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sources, "CHUNK", 1000)
+    set_chunk(monkeypatch, 1000)
     before = threading.active_count()
     reader = capture.read(io.BytesIO(many_connections()), threads=3, batch_rows=1)
     next(reader)
@@ -210,7 +215,7 @@ def test_a_reader_that_is_left_ends_its_threads(how: str, monkeypatch: pytest.Mo
 
 def test_a_reader_may_be_closed_after_any_batch(monkeypatch: pytest.MonkeyPatch) -> None:
     """Also when one thread waits for a slower one, which waits for the caller."""
-    monkeypatch.setattr(sources, "CHUNK", 500)
+    set_chunk(monkeypatch, 500)
     data = many_connections(6, 20)
 
     def close_each() -> None:

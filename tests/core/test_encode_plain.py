@@ -415,3 +415,35 @@ def test_a_header_and_a_mapping_together_are_one_map():
     for form in ("JSON", "ROCKETMQ"):
         both = command(typed, form, ext_fields={"extra": "1"})
         assert dict(both.ext_fields or {}) == typed.ext_fields() | {"extra": "1"}
+
+
+# ---- keywords: a class keeps the order of its last call
+
+ORDERED: list[tuple[Callable[..., Any], dict[str, Any]]] = [
+    (mqtt.Publish, {"topic_name": "a/b", "payload": b"p", "qos": 1, "packet_identifier": 7, "version": 4}),
+    (amqp10.Transfer, {"handle": 1, "delivery_id": 2, "delivery_tag": b"t", "settled": True, "payload": b""}),
+    (amqp10.Properties, {"message_id": "m", "to": "/queues/q", "subject": "s", "group_sequence": 9}),
+    (
+        rocketmq.QueryMessageRequestHeader,
+        {"topic": "t", "key": "k", "max_num": 3, "begin_timestamp": 4, "end_timestamp": 5},
+    ),
+]
+
+
+@pytest.mark.parametrize(("cls", "keywords"), ORDERED, ids=[cls.__name__ for cls, _ in ORDERED])
+def test_keywords_in_any_order(cls: Callable[..., Any], keywords: dict[str, Any]) -> None:
+    whole = cls(**keywords)
+    names = list(keywords)
+    for turn in range(len(names)):
+        turned = names[turn:] + names[:turn]
+        calls = [
+            eval(f"lambda c, k: c({', '.join(f'{n}=k[{n!r}]' for n in order)})") for order in (turned, turned[::-1])
+        ]
+        for call in calls * 2:  # one place in a program after another, then the same again
+            assert call(cls, keywords) == whole
+            with pytest.raises(TypeError):
+                cls(**keywords, nothing=1)
+            with pytest.raises(TypeError):
+                cls(*keywords.values())
+            assert cls(**not_interned(keywords)) == whole
+    assert call(cls, keywords) == whole

@@ -135,16 +135,28 @@ cdef class Writer:
     cdef int insert_varint(self, size_t at) except -1
 
 cdef Writer new_writer()
+cdef extern from *:
+    """
+    /* An exact int that CPython keeps in one digit (30 bits); -1: any other object, or a negative int. */
+    static inline int64_t wirefmt_small_int(PyObject *value) {
+        if (!PyLong_CheckExact(value)) return -1;
+    #if PY_VERSION_HEX >= 0x030C0000
+        if (!PyUnstable_Long_IsCompact((PyLongObject *)value)) return -1;
+        return PyUnstable_Long_CompactValue((PyLongObject *)value);
+    #else
+        if (Py_SIZE(value) == 1) return ((PyLongObject *)value)->ob_digit[0];
+        return Py_SIZE(value) == 0 ? 0 : -1;
+    #endif
+    }
+    """
+    int64_t small_int "wirefmt_small_int"(PyObject* value) noexcept
+
+
 cdef int64_t any_whole_number(object value, int64_t top, str field) except -1
 cdef inline int64_t whole_number(object value, int64_t top, str field) except -1:
     """An int of 0 to `top`, or an object with __index__ (NumPy's integers)."""
-    cdef int overflow = 0
-    cdef long long plain
-    if PyLong_CheckExact(value):
-        plain = PyLong_AsLongLongAndOverflow(value, &overflow)
-        if overflow == 0 and 0 <= plain <= top:
-            return plain
-    return any_whole_number(value, top, field)
+    cdef int64_t small = small_int(<PyObject*>value)
+    return small if 0 <= small <= top else any_whole_number(value, top, field)
 
 
 # ---- secrets
@@ -345,23 +357,62 @@ cdef extern from "Python.h":
     Py_ssize_t length_of "PyTuple_GET_SIZE"(PyObject* t) noexcept
 
 
+cdef enum:
+    KEYWORDS_MOST = 64          # of one class
+cdef struct KeywordOrder:       # of the last call of a class with keywords
+    PyObject* names             # a place in a program passes the same tuple at each call; NULL: there was no call
+    uint8_t place[KEYWORDS_MOST]        # of each of the names
+
+
+cdef extern from *:
+    """
+    /* Without a GIL another thread may read the places meanwhile, so nothing is kept then. */
+    static inline int wirefmt_keep_names(PyObject **kept, PyObject *names) {
+    #ifdef Py_GIL_DISABLED
+        return 0;
+    #else
+        PyObject *before = *kept;
+        Py_INCREF(names);
+        *kept = names;
+        Py_XDECREF(before);
+        return 1;
+    #endif
+    }
+    """
+    bint keep_names "wirefmt_keep_names"(PyObject** kept, PyObject* names) noexcept
+
+
 cdef inline bint take_keywords(PyObject** args, size_t nargsf, PyObject* kwnames, PyObject** names, int count,
-                               PyObject** values) noexcept:
-    """Read the values of keywords from the caller's stack. `values`, which the caller has filled with NULL, gets those that are
-    given, each at the place of its name. False: there are positional arguments or other names, which construct_slowly handles."""
-    cdef Py_ssize_t i
+                               KeywordOrder* last, PyObject** values) noexcept:
+    """Read the values of keywords from the caller's stack. `values`, which the caller has filled with defaults, gets those
+    that are given, each at the place of its name. False: there are positional arguments or other names, which construct_slowly
+    handles."""
+    cdef Py_ssize_t i, given
     cdef int k, tried, at = 0
+    cdef uint8_t place[KEYWORDS_MOST]
     if PyVectorcall_NARGS(nargsf):
         return False
-    for i in range(0 if kwnames == NULL else length_of(kwnames)):
+    if kwnames == NULL:
+        return True
+    given = length_of(kwnames)
+    if kwnames == last.names:
+        for i in range(given):
+            values[last.place[i]] = args[i]
+        return True
+    if given > min(count, <int>KEYWORDS_MOST):
+        return False
+    for i in range(given):
         for tried in range(count):              # most callers keep the order of the names
             k = at
             at = at + 1 if at + 1 < count else 0
             if names[k] == borrowed_item(kwnames, i):
                 values[k] = args[i]
+                place[i] = <uint8_t>k
                 break
         else:
             return False
+    if keep_names(&last.names, kwnames):
+        memcpy(last.place, place, <size_t>given)
     return True
 
 

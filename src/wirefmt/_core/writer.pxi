@@ -86,6 +86,12 @@ cdef Writer new_writer():
 
 
 cdef int64_t any_whole_number(object value, int64_t top, str field) except -1:
+    cdef int overflow = 0
+    cdef long long plain
+    if PyLong_CheckExact(value):
+        plain = PyLong_AsLongLongAndOverflow(value, &overflow)
+        if overflow == 0 and 0 <= plain <= top:
+            return plain
     if not PyIndex_Check(value):
         raise TypeError(f"{field} must be an int, not {type(value).__name__}")
     number = PyNumber_Index(value)

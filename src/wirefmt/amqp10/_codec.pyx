@@ -16,9 +16,9 @@ from libc.string cimport memchr, memcmp, memcpy, memset, strcmp, strlen
 
 from wirefmt._core cimport (
     BatchEncoder, Col, DEFAULT_FRAME_SIZE, DETAIL_FIELD, DetailField, DetailForm, DetailLine, Factory, FrameBatch,
-    FrameDecoder, HEX_OCTETS, HEX_ROOM, HIDDEN_OCTETS, INPUT_HEAD, Input, KEEP_FROM, LINE_MAX, LINE_VALUE, MORE,
-    MapWriter, MessageContext, MessageOps, MessageTable, NO, NO_MESSAGE, NO_TEXT, Outbox, Problem, Protocol,
-    ProtocolTables, PyDescr_NewMember, PyMemberDef, READONLY, REFUSED_FAULT, REFUSED_MEMORY, REFUSED_NULL,
+    FrameDecoder, HEX_OCTETS, HEX_ROOM, HIDDEN_OCTETS, INPUT_HEAD, Input, KEEP_FROM, KeywordOrder, LINE_MAX,
+    LINE_VALUE, MORE, MapWriter, MessageContext, MessageOps, MessageTable, NO, NO_MESSAGE, NO_TEXT, Outbox, Problem,
+    Protocol, ProtocolTables, PyDescr_NewMember, PyMemberDef, READONLY, REFUSED_FAULT, REFUSED_MEMORY, REFUSED_NULL,
     ROW_MALFORMED, ROW_OK, ROW_PARTIAL, SECRET_SHOWN, SECRET_SHOWN_OCTETS, SECRET_SHOWN_TEXT, SHARED_OCTETS,
     SHARED_TEXT, STRICT_MODE, SharedSlot, SourceCol, T_ATTEMPTS, T_CHANNEL, T_CLIENT_ID, T_CODE, T_CONTENT_TYPE,
     T_CORRELATION_ID, T_DESTINATION, T_HEADERS, T_KIND, T_MESSAGE_ID, T_OBJECT_EX, T_OPERATION, T_PROTOCOL,

@@ -58,7 +58,8 @@ cdef object amqp10_construct(object cls, PyObject** args, size_t nargsf, PyObjec
     cdef PyObject** of_frame = values + count
     cdef Composite made
     memset(values, 0, sizeof(values))
-    if not take_keywords(args, nargsf, kwnames, AMQP10_KEYWORDS[shape], count + take, values):
+    if not take_keywords(args, nargsf, kwnames, AMQP10_KEYWORDS[shape], count + take, &AMQP10_KEYWORD_ORDER[shape],
+                         values):
         return construct_slowly(cls, args, nargsf, kwnames)
     made = <Composite>bare_object(&AMQP10_COMPOSITE_FACTORIES[shape])
     if is_frame:
@@ -78,6 +79,7 @@ cdef enum:                      # keywords of frames that are not fields, in the
 cdef tuple AMQP10_FRAME_KEYWORDS = (intern("channel"), intern("extended_header"), intern("payload"))
 # by shape: its fields, then AMQP10_FRAME_KEYWORDS
 cdef PyObject* AMQP10_KEYWORDS[AMQP10_SHAPES][AMQP10_FIELDS_MAX + AMQP10_OF_FRAME]
+cdef KeywordOrder AMQP10_KEYWORD_ORDER[AMQP10_SHAPES]
 
 
 cdef int fill_amqp10_keywords() except -1:

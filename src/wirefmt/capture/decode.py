@@ -236,5 +236,6 @@ def decode_source(
     """
     for decoder in decoders:
         decoder.begin_file(source.name, index)
-    with Chunks(source, count, stopped) as chunks:
-        yield from _decode_chunks(decoders[0], chunks) if len(decoders) == 1 else _decode_in_threads(decoders, chunks)
+    several = len(decoders) > 1
+    with Chunks(source, count, stopped, shared=several) as chunks:
+        yield from _decode_in_threads(decoders, chunks) if several else _decode_chunks(decoders[0], chunks)

@@ -18,7 +18,8 @@ from wirefmt.errors import CaptureError
 
 GZIP = b"\x1f\x8b"
 ZSTD = b"\x28\xb5\x2f\xfd"
-CHUNK = 1 << 19
+#: Most bytes of a chunk, and of one that several threads share: at each chunk they may have to wait for each other.
+CHUNK, SHARED_CHUNK = 1 << 19, 1 << 20
 #: Seconds that rows of a pipe wait for further rows before they are emitted.
 LIVE_WAIT = 0.05
 
@@ -120,7 +121,7 @@ class _Counted(io.RawIOBase):
 
 
 class Chunks:
-    """An open capture as decompressed chunks of at most 512 KiB: views of bytes, which the core reads in place.
+    """An open capture as decompressed chunks of CHUNK or SHARED_CHUNK bytes: views of bytes, which the core reads in place.
 
     A context manager.
 
@@ -135,8 +136,11 @@ class Chunks:
         source: Source,
         count: Callable[[int], None] = lambda _: None,
         stopped: Callable[[], bool] = lambda: False,
+        *,
+        shared: bool = False,
     ) -> None:
         self._source, self._count, self._stopped = source, count, stopped
+        self._size = SHARED_CHUNK if shared else CHUNK
         self._close = ExitStack()
         self.live = self.cut = False
 
@@ -154,26 +158,26 @@ class Chunks:
         self.live = pipe is not None
         stored = _Counted(inner, self._count)
         stream = _decompressed(stored, stored.peek(4), self._source.name)
-        for chunk in _whole(stream) if pipe is None else _as_it_comes(stream, pipe):
+        for chunk in _whole(stream, self._size) if pipe is None else _as_it_comes(stream, pipe, self._size):
             yield chunk
             if self.cut or self._stopped():
                 self.cut = True
                 return
 
 
-def _whole(stream: Any) -> Iterator[memoryview]:
+def _whole(stream: Any, size: int) -> Iterator[memoryview]:
     """The bytes of a file, in full chunks."""
     if isinstance(stream, _Counted):
-        while data := stream.read(CHUNK):
+        while data := stream.read(size):
             yield memoryview(data)
         return
-    view = memoryview(bytearray(CHUNK))
+    view = memoryview(bytearray(size))
     # the output of a decompressor before its error is used
     fault: Exception | None = None
     while fault is None:
         n = 0
         try:
-            while n < CHUNK and (more := stream.readinto1(view[n:])):
+            while n < size and (more := stream.readinto1(view[n:])):
                 n += more
         except READ_FAULTS as caught:
             fault = caught
@@ -184,8 +188,8 @@ def _whole(stream: Any) -> Iterator[memoryview]:
     raise fault
 
 
-def _as_it_comes(stream: Any, pipe: int) -> Iterator[memoryview]:
-    view = memoryview(bytearray(CHUNK))
+def _as_it_comes(stream: Any, pipe: int, size: int) -> Iterator[memoryview]:
+    view = memoryview(bytearray(size))
     compressed = not isinstance(stream, _Counted)
     read = stream.readinto1 if compressed else stream.readinto
     while True:

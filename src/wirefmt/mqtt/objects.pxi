@@ -590,19 +590,17 @@ cdef tuple PUBLISH_NAMES = tuple([intern(name) for name in (
     "topic_name", "payload", "qos", "retain", "dup", "packet_identifier", "properties", "version")])
 cdef tuple PUBLISH_DEFAULTS = (None, b"", 0, False, False, None, (), 5)
 cdef PyObject* PUBLISH_KEYWORDS[PUBLISH_ARGUMENTS]
+cdef PyObject* PUBLISH_VALUES[PUBLISH_ARGUMENTS]        # PUBLISH_DEFAULTS; NULL: topic_name has no default
+cdef KeywordOrder PUBLISH_ORDER
 
 
 cdef object mqtt_construct_publish(object cls, PyObject** args, size_t nargsf, PyObject* kwnames):
     """Call Publish."""
     cdef PyObject* values[PUBLISH_ARGUMENTS]
     cdef Publish made
-    cdef int i
-    memset(values, 0, sizeof(values))
-    if not take_keywords(args, nargsf, kwnames, PUBLISH_KEYWORDS, PUBLISH_ARGUMENTS, values) or values[0] == NULL:
+    memcpy(values, PUBLISH_VALUES, sizeof(values))
+    if not take_keywords(args, nargsf, kwnames, PUBLISH_KEYWORDS, PUBLISH_ARGUMENTS, &PUBLISH_ORDER, values) or values[0] == NULL:
         return construct_slowly(cls, args, nargsf, kwnames)
-    for i in range(1, PUBLISH_ARGUMENTS):
-        if values[i] == NULL:
-            values[i] = borrowed_item(<PyObject*>PUBLISH_DEFAULTS, i)
     made = Publish.__new__(Publish)
     made.build(<object>values[0], <object>values[1], <object>values[2], <object>values[3], <object>values[4],
                <object>values[5], <object>values[6], <object>values[7])
@@ -613,6 +611,7 @@ cdef int fill_publish_keywords() except -1:
     cdef int i
     for i in range(PUBLISH_ARGUMENTS):
         PUBLISH_KEYWORDS[i] = borrowed_item(<PyObject*>PUBLISH_NAMES, i)
+        PUBLISH_VALUES[i] = borrowed_item(<PyObject*>PUBLISH_DEFAULTS, i) if i else NULL
     set_vectorcall(Publish, <void*>mqtt_construct_publish)
     return 0
 

@@ -619,6 +619,8 @@ cdef inline bint mqtt_is_plain_publish(int flags, const uint8_t* topic, size_t t
     cdef size_t bad = 0
     if qos == 3 or (packet_identifier == 0 if qos else flags & 8 != 0):
         return False
+    if topic_size and unmarked(topic, topic_size, True):        # ASCII without a zero, and no wildcard
+        return True
     return check_topic_name(topic, topic_size, &bad) == TOPIC_OK and check_utf8(topic, topic_size, &bad) == UTF8_OK
 
 

@@ -288,7 +288,7 @@ cdef inline int known_mqtt_version(object version) except -1:
 cdef object MQTT_5 = 5          # the default of all constructors: a small integer is always the same object
 
 
-cdef bytes new_packet(int first, size_t remaining, uint8_t** at):
+cdef inline bytes new_packet(int first, size_t remaining, uint8_t** at):
     """A packet with its fixed header (2.1.4); the caller writes the `remaining` octets to `at`."""
     cdef bytes octets
     cdef uint8_t* p

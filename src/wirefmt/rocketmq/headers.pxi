@@ -179,6 +179,7 @@ cdef class HeaderForm:
     cdef PyObject* attributes[ROCKETMQ_FIELDS_MAX]             # interned, like the names of keywords in a call
     cdef RocketmqHeaderField[ROCKETMQ_FIELDS_MAX] fields       # in the order of the declaration
     cdef uint8_t[ROCKETMQ_FIELDS_MAX] put                      # numbers of fields: the map gets inherited fields first
+    cdef KeywordOrder order
     cdef int count
     cdef bint fast
 
@@ -224,7 +225,7 @@ cdef object rocketmq_construct_header(object cls, PyObject** args, size_t nargsf
     cdef tuple items
     cdef int k
     memset(values, 0, sizeof(values))
-    if not take_keywords(args, nargsf, kwnames, form.attributes, form.count, values):
+    if not take_keywords(args, nargsf, kwnames, form.attributes, form.count, &form.order, values):
         return construct_slowly(cls, args, nargsf, kwnames)
     items = PyTuple_New(form.count)
     for k in range(form.count):

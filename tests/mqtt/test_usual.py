@@ -1,4 +1,5 @@
-"""mqtt.decode_batch reads a PUBLISH in its usual form by a path of its own, in runs: its rows say what the objects say."""
+"""mqtt.decode_batch reads a PUBLISH in its usual form by a path of its own, in runs, and decode() by the same: both say what
+the general path says, which reads a PUBLISH between two other packets."""
 
 from __future__ import annotations
 
@@ -32,6 +33,9 @@ PROPERTIES: tuple[tuple[str, Any], ...] = (
 OCTETS = (0x00, 0x01, 0x02, 0x23, 0x2B, 0x7F, 0x80, 0xC3, 0xFF)
 
 
+PINGREQ = mqtt.Pingreq().encode()
+
+
 def publish(version: int, *properties: tuple[str, Any], **fields: Any) -> bytes:
     fields = {"topic_name": TOPIC, "payload": b"21.5", "qos": 1, "packet_identifier": 77} | fields
     return mqtt.Publish(version=version, properties=properties, **fields).encode()
@@ -49,17 +53,26 @@ def changed(packet: bytes) -> list[bytes]:
 def check(
     packets: list[bytes], version: int, *, payload: bool = True, strictness: str = "strict", **options: Any
 ) -> int:
-    """Compare the rows of the packets with their objects. Returns how many are malformed."""
+    """Compare the rows of the packets with their objects, and with rows of the general path. Returns how many are malformed."""
     options["strictness"] = strictness
-    batch = pa.record_batch(
-        mqtt.decode_batch(b"".join(packets), version=version, payload=payload, expose_credentials=True, **options)
-    )
-    batch.validate(full=True)
+
+    def rows(data: bytes) -> list[Row]:
+        batch = pa.record_batch(
+            mqtt.decode_batch(data, version=version, payload=payload, expose_credentials=True, **options)
+        )
+        batch.validate(full=True)
+        return [sparse(row) for row in batch.to_pylist()]
+
     at = faults = 0
-    for octets, row in zip(packets, batch.to_pylist(), strict=True):
-        got: Row = sparse(row)
+    in_runs, alone = rows(b"".join(packets)), rows(b"".join(octets + PINGREQ for octets in packets))[::2]
+    for octets, got, general in zip(packets, in_runs, alone, strict=True):
         assert (got.pop("offset"), got.pop("size")) == (at, len(octets))
         at += len(octets)
+        del general["offset"], general["size"]
+        if "error" in got:
+            assert list(general) == ["error"]
+        else:
+            assert got == general
         try:
             message = mqtt.decode(octets, version=version, **options)
         except DecodeError:

@@ -16,7 +16,7 @@ cdef extern from *:
        rows takes more pages than the processor knows the places of. Blocks come from malloc: `size` is the requested size,
        wirefmt_room(size) the allocated size. The pool is never waited for: if it is locked (by another thread, or permanently
        in a process that was forked while it was locked), malloc serves. */
-    enum { POOL_LEAST = 14, POOL_HUGE = 21, POOL_MOST = 23, POOL_BLOCKS = 64, POOL_OCTETS = 32 << 20 };  /* classes of 2^n octets */
+    enum { POOL_LEAST = 14, POOL_HUGE = 21, POOL_MOST = 23, POOL_BLOCKS = 128, POOL_OCTETS = 64 << 20 };  /* classes of 2^n octets */
     static struct { int count; void *blocks[POOL_BLOCKS]; } wirefmt_pool[POOL_MOST + 1];
     static size_t wirefmt_pooled;
     static atomic_flag wirefmt_pool_lock = ATOMIC_FLAG_INIT;

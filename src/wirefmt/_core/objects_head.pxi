@@ -238,11 +238,12 @@ cdef extern from *:
 
 cdef enum:
     SHARED_SLOTS = 1024         # a power of two
-    SHARED_OCTETS = 54          # longer values are not kept
+    SHARED_OCTETS = 50          # longer values are not kept
 
 
 cdef struct SharedSlot:
     PyObject* value             # owned; NULL: free
+    uint16_t asked, missed      # tags: of the last value that was looked up here, and of the last that share() got
     uint8_t kind, size
     uint8_t octets[SHARED_OCTETS]
 
@@ -250,7 +251,10 @@ cdef struct SharedSlot:
 cdef SharedSlot[SHARED_SLOTS] SHARED_VALUES
 cdef inline SharedSlot* shared_slot(int kind, const uint8_t* p, size_t size) noexcept nogil:
     """The slot of a value of `size` octets (at most SHARED_OCTETS); `kind` separates values of different meaning."""
-    return &SHARED_VALUES[hash_octets(HASH_KEY[1] ^ (<uint64_t>kind << 8 | size), p, size) >> 54]
+    cdef uint64_t hash = hash_octets(HASH_KEY[1] ^ (<uint64_t>kind << 8 | size), p, size)
+    cdef SharedSlot* slot = &SHARED_VALUES[hash >> 54]
+    slot.asked = <uint16_t>(hash >> 38)
+    return slot
 
 
 cdef inline bint is_held(const SharedSlot* slot, int kind, const uint8_t* p, size_t size) noexcept nogil:

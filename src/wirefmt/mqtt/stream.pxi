@@ -33,8 +33,12 @@ def decode(data, *, version=None, side=None, strictness=STRICT_MODE, limits=None
     cdef MqttPacketView m
     cdef Fault f
     cdef bytes block = take_block(data)
+    cdef const uint8_t* p = <const uint8_t*>PyBytes_AS_STRING(block)
+    cdef size_t n = <size_t>PyBytes_GET_SIZE(block)
     take_options(&o, version, side, strictness, limits)
-    if mqtt_parse(<const uint8_t*>PyBytes_AS_STRING(block), <size_t>PyBytes_GET_SIZE(block), &o, &m, &f) != OK:
+    if n and (publish := usual_publish(block, p, n, &o)) is not None:
+        return publish
+    if mqtt_parse(p, n, &o, &m, &f) != OK:
         raise_fault(&MQTT_TABLES, &f, 0)
     return make_message(block, &m, o.common.side)
 
@@ -98,6 +102,9 @@ cdef class Decoder(FrameDecoder):
 
     cdef object decode_frame(self, bytes block, const uint8_t* p, size_t n, Fault* f):
         cdef MqttPacketView m
+        cdef Publish publish = usual_publish(block, p, n, &self.options)
+        if publish is not None:
+            return publish
         if mqtt_parse(p, n, &self.options, &m, f) != OK:
             return None
         if m.type == MQTT_CONNECT:

@@ -12,7 +12,7 @@ from wirefmt.strictness import Note, Strictness
 # ------------------------------------------------------------------------------------------------ values seen before
 #
 # Streams repeat topics, content types and user properties. A hash table keeps small values by their octets; each slot has the
-# last value with that hash that was asked for twice in turn. A value that is found is one object for many messages and costs one
+# last value with that hash that was looked up twice in turn. A value that is found is one object for many messages and costs one
 # comparison. Builds without a GIL share nothing.
 
 cdef SharedSlot[SHARED_SLOTS] SHARED_VALUES
@@ -22,8 +22,8 @@ cdef void share(SharedSlot* slot, int kind, const uint8_t* p, size_t size, objec
     """Keep a value that was not in the slot where it was just looked up, if it is the second time in turn: most values that come
     only once, like identifiers, are not kept, and replace none."""
     cdef PyObject* before = slot.value
-    if slot.missed != slot.asked:
-        slot.missed = slot.asked
+    if slot.missed != slot.sought:
+        slot.missed = slot.sought
         return
     Py_INCREF(value)
     slot.value = <PyObject*>value

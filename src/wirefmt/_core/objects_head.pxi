@@ -243,7 +243,7 @@ cdef enum:
 
 cdef struct SharedSlot:
     PyObject* value             # owned; NULL: free
-    uint16_t asked, missed      # tags: of the last value that was looked up here, and of the last that share() got
+    uint16_t sought, missed     # tags: of the last value that was looked up here, and of the last that share() got
     uint8_t kind, size
     uint8_t octets[SHARED_OCTETS]
 
@@ -253,7 +253,7 @@ cdef inline SharedSlot* shared_slot(int kind, const uint8_t* p, size_t size) noe
     """The slot of a value of `size` octets (at most SHARED_OCTETS); `kind` separates values of different meaning."""
     cdef uint64_t hash = hash_octets(HASH_KEY[1] ^ (<uint64_t>kind << 8 | size), p, size)
     cdef SharedSlot* slot = &SHARED_VALUES[hash >> 54]
-    slot.asked = <uint16_t>(hash >> 38)
+    slot.sought = <uint16_t>(hash >> 38)
     return slot
 
 

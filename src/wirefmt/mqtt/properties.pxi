@@ -1,4 +1,5 @@
-# Properties, filters and codes of MQTT packets as Python objects, and values written as fields of packets.
+# What packets contain, as Python objects (properties, filters, codes, subscriptions, wills), and values written as fields of
+# packets.
 from cpython.dict cimport PyDict_GetItemWithError
 from cpython.memoryview cimport PyMemoryView_FromObject
 from cpython.object cimport PyObject, PyObject_Hash, PyObject_RichCompare, Py_EQ, Py_NE
@@ -111,6 +112,154 @@ cdef tuple filters_of(const MqttPacketView* m):
         out.append(text_of(p + 2, load_u16(p)))
         p += 2 + load_u16(p)
     return tuple(out)
+
+
+# ------------------------------------------------------------------------------------------------ repr
+
+cdef str shown_value(str name, object value):
+    if name == "password":
+        return repr(SECRET_SHOWN_OCTETS)
+    if name == "payload":
+        return shown_octets(value)
+    return repr(value)
+
+
+cdef str shown_fields(object message):
+    """Constructor arguments; None, False or empty ones are omitted if that is the default."""
+    return ", ".join(
+        f"{name}={shown_value(name, value)}"
+        for name in type(message).__match_args__
+        if not ((value := getattr(message, name)) is None or value == () or (value is False and name != "clean_start"))
+    )
+
+
+# ------------------------------------------------------------------------------------------------ values within packets
+
+@cython.final
+@cython.freelist(64)
+@cython.no_gc
+cdef class Subscription:
+    """A topic filter of SUBSCRIBE with its options (5.0, 3.8.3.1). Before 5.0 only `qos` is on the wire.
+
+    `qos` is 0 to 2, `retain_handling` 0 to 2. Values are checked when a Subscribe is built.
+    """
+    cdef readonly str topic_filter
+    cdef readonly int qos, retain_handling
+    cdef readonly bint no_local, retain_as_published
+
+    __match_args__ = ("topic_filter", "qos", "no_local", "retain_as_published", "retain_handling")
+
+    def __init__(self, str topic_filter not None, qos=0, no_local=False, retain_as_published=False, retain_handling=0):
+        self.qos = <int>whole_number(qos, 3, "qos")
+        self.retain_handling = <int>whole_number(retain_handling, 3, "retain_handling")
+        self.no_local = no_local
+        self.retain_as_published = retain_as_published
+        self.topic_filter = topic_filter
+
+    cdef tuple values(self):
+        return (self.topic_filter, self.qos, self.no_local, self.retain_as_published, self.retain_handling)
+
+    def __eq__(self, other):
+        if not isinstance(other, Subscription):
+            return NotImplemented
+        return self.values() == (<Subscription>other).values()
+
+    def __hash__(self):
+        return hash(self.values())
+
+    def __repr__(self):
+        return f"mqtt.Subscription({shown_fields(self)})"
+
+    def __reduce__(self):
+        return Subscription, self.values()
+
+
+cdef Subscription make_subscription(str topic_filter, uint8_t options):
+    cdef Subscription s = Subscription.__new__(Subscription)
+    s.topic_filter = topic_filter
+    s.qos = options & 3
+    s.no_local = options >> 2 & 1
+    s.retain_as_published = options >> 3 & 1
+    s.retain_handling = options >> 4 & 3
+    return s
+
+
+cdef uint8_t subscription_options(Subscription s, int version) except? 0xFF:
+    if version < 5:
+        if s.no_local or s.retain_as_published or s.retain_handling:
+            raise EncodeError("subscriptions: only MQTT 5.0 has options other than qos")
+        return <uint8_t>s.qos
+    return <uint8_t>(s.qos | s.no_local << 2 | s.retain_as_published << 3 | s.retain_handling << 4)
+
+
+@cython.final
+@cython.no_gc
+cdef class Will:
+    """The Will of a CONNECT (5.0, 3.1.2.5 and 3.1.3): what a server publishes if the client is lost.
+
+    `topic` str, `payload` bytes, `qos` 0 to 2, `retain` bool, `properties` (name, value) pairs (5.0 only).
+    Values are checked when a Connect is built.
+    """
+    cdef readonly str topic
+    cdef readonly bytes payload
+    cdef readonly int qos
+    cdef readonly bint retain
+    cdef readonly tuple properties
+
+    __match_args__ = ("topic", "payload", "qos", "retain", "properties")
+
+    def __init__(self, str topic not None, payload=b"", qos=0, retain=False, properties=()):
+        self.payload = take_block(payload)
+        self.qos = <int>whole_number(qos, 3, "will.qos")
+        self.retain = retain
+        self.properties = frozen_pairs(properties)
+        self.topic = topic
+
+    cdef tuple values(self):
+        return (self.topic, self.payload, self.qos, self.retain, self.properties)
+
+    def __eq__(self, other):
+        if not isinstance(other, Will):
+            return NotImplemented
+        return self.values() == (<Will>other).values()
+
+    def __hash__(self):
+        return hash(self.values())
+
+    def __repr__(self):
+        return f"mqtt.Will({shown_fields(self)})"
+
+    def __reduce__(self):
+        return Will, self.values()
+
+
+cdef tuple frozen_pairs(object properties):
+    """Properties as a tuple of tuples of immutable values."""
+    cdef list out = []
+    for name, value in properties:
+        if isinstance(value, (list, tuple)):
+            value = tuple(value)
+        elif not isinstance(value, (str, int)):
+            value = take_block(value)
+        if name in SECRET_PROPERTIES:
+            value = hidden(value)
+        elif name == "user_property" and len(value) == 2 and secret_name(value[0]):
+            value = (value[0], hidden(value[1]))
+        out.append((name, value))
+    return tuple(out)
+
+
+cdef Will make_will(const MqttPacketView* m):
+    cdef Will w
+    if not m.connect_flags & 0x04:
+        return None
+    w = Will.__new__(Will)
+    w.topic = text_of(m.will_topic.at, m.will_topic.size)
+    w.payload = octets_of(m.will_payload.at, m.will_payload.size)
+    w.qos = m.connect_flags >> 3 & 3
+    w.retain = m.connect_flags >> 5 & 1
+    w.properties = properties_of(&m.will_properties, m.will_property_count)
+    return w
 
 
 # ------------------------------------------------------------------------------------------------ values -> octets

@@ -18,6 +18,29 @@ cdef int take_options(MqttOptions* o, object version, object side, object strict
     return 0
 
 
+cdef inline Publish usual_publish(bytes block, const uint8_t* p, size_t n, const MqttOptions* o):
+    """The PUBLISH p[:n] in `block`, if it is a usual one. None: mqtt_parse must decide."""
+    cdef MqttUsual u
+    cdef Publish message
+    if p[0] >> 4 != MQTT_PUBLISH or mqtt_read_usual(p, n, o, &u) != n:
+        return None
+    message = Publish.__new__(Publish)
+    message.block = block
+    message.frame = p
+    message.size = <uint32_t>n
+    message.version_ = o.version
+    message.first_octet = p[0]
+    message.side = o.common.side
+    message.topic = u.topic
+    message.payload_span = u.payload
+    if u.flags & 6:
+        message.packet_identifier_ = u.packet_identifier
+    if u.property_count:
+        message.properties_span = u.area
+        message.property_count = u.property_count
+    return message
+
+
 def decode(data, *, version=None, side=None, strictness=STRICT_MODE, limits=None):
     """Decode exactly one packet, which must use all bytes.
 

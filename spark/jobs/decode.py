@@ -125,7 +125,7 @@ def summary(spark: SparkSession, out: str, manifest: list[Row], seconds: float) 
     messages = table.where("kind is not null")
     count, first, last = messages.agg(f.count("*"), f.min("ts"), f.max("ts")).first() or (0, None, None)
     print(f"{captures:,} captures, {count:,} messages, decoded in {seconds:.1f} s")
-    print(f"{written:,} Parquet files, {octets:,} bytes in {out}")
+    print(f"{written:,} Parquet files, {octets / 1000:,.0f} kB in {out}")
     if first is not None and last is not None:
         length = (last - first).total_seconds()
         rate = f", {count / length:,.1f} messages/s" if length else ""

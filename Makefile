@@ -18,6 +18,8 @@ SOURCES := $(shell find src spark/pyspark_wirefmt -name '*.py' -o -name '*.py[ix
 # the installed wheel is what runs and what is tested, never the checkout
 unexport PYTHONPATH
 export PIP_NO_INPUT := 1
+# packages are downloaded while the wheel is built
+MAKEFLAGS += --jobs=2
 
 LINT = export PATH="$(abspath $(BIN)):$$PATH"; echo lint; \
 	ruff check --quiet . && ruff format --check --quiet . && mypy --no-error-summary && \
@@ -91,8 +93,15 @@ $(DONE)/wheel: $(DONE)/build $(SOURCES)
 	@$(PIP) install --quiet --no-deps --force-reinstall dist/*.whl
 	@touch $@
 
-$(DONE)/run: $(DONE)/wheel
+$(DONE)/needs: $(DONE)/build
 	@echo "installing what the command line and Spark need (the first time this is some 500 MB)"
+	@$(BIN)/python -c 'import tomllib; project = tomllib.load(open("pyproject.toml", "rb"))["project"]; \
+		extras = project["optional-dependencies"]; \
+		print(*project["dependencies"], *extras["cli"], *extras["spark"], sep="\n")' > $(VENV)/needs.txt
+	@$(PIP) install --quiet --requirement $(VENV)/needs.txt
+	@touch $@
+
+$(DONE)/run: $(DONE)/wheel $(DONE)/needs
 	@$(PIP) install --quiet "$$(echo dist/*.whl)[cli,spark]"
 	@touch $@
 

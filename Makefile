@@ -37,11 +37,12 @@ test: $(DONE)/test  ## linters, then all tests against the installed wheel, what
 lint: $(DONE)/test  ## ruff, mypy, cython-lint, codespell, words, generated tables (the stubs are checked by a test)
 	@$(LINT)
 
-dev: $(DONE)/test  ## compiled modules built in place without optimisation, and an editable install: for work on wirefmt itself
+dev: $(DONE)/tools  ## compiled modules built in place without optimisation, and an editable install: for work on wirefmt itself
 	@printf '[build]\nbuild_base = build/dev\n' > $(VENV)/dev.cfg
-	@WIREFMT_DEBUG=1 DIST_EXTRA_CONFIG=$(abspath $(VENV)/dev.cfg) \
-		$(PIP) install --quiet --no-build-isolation --no-deps --editable .
-	@rm -f $(DONE)/wheel
+	@export WIREFMT_DEBUG=1 DIST_EXTRA_CONFIG=$(abspath $(VENV)/dev.cfg); \
+	$(BIN)/python setup.py --quiet build_ext --inplace; \
+	test -e $(DONE)/editable || $(PIP) install --quiet --no-build-isolation --no-deps --editable .
+	@rm -f $(DONE)/run $(DONE)/test; touch $(DONE)/editable
 	@echo "editable: run $(BIN)/python, $(BIN)/pytest; again 'make dev' after a change of what is compiled"
 
 wheel: $(DONE)/wheel  ## dist/*.whl
@@ -90,7 +91,6 @@ $(DONE)/wheel: $(DONE)/build $(SOURCES)
 	@test ! -d build/wheel || find build/wheel -type f -path '*/lib*' ! -name '*.so' -delete
 	@DIST_EXTRA_CONFIG=$(abspath $(VENV)/wheel.cfg) \
 		$(PIP) wheel --quiet --no-build-isolation --no-deps --wheel-dir dist .
-	@$(PIP) install --quiet --no-deps --force-reinstall dist/*.whl
 	@touch $@
 
 $(DONE)/needs: $(DONE)/build
@@ -102,10 +102,15 @@ $(DONE)/needs: $(DONE)/build
 	@touch $@
 
 $(DONE)/run: $(DONE)/wheel $(DONE)/needs
-	@$(PIP) install --quiet "$$(echo dist/*.whl)[cli,spark]"
+	@$(PIP) install --quiet --no-deps --force-reinstall dist/*.whl
+	@rm -f $(DONE)/editable
 	@touch $@
 
-$(DONE)/test: $(DONE)/run pyproject.toml
+$(DONE)/tools: $(DONE)/needs
 	@echo "installing what the tests need"
 	@$(PIP) install --quiet --group test --group lint --group examples --group bench
+	@touch $@
+
+$(DONE)/test: $(DONE)/run
+	@$(MAKE) --no-print-directory $(DONE)/tools
 	@touch $@

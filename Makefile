@@ -41,7 +41,7 @@ dev: $(DONE)/tools  ## compiled modules built in place without optimisation, and
 	@printf '[build]\nbuild_base = build/dev\n' > $(VENV)/dev.cfg
 	@export WIREFMT_DEBUG=1 DIST_EXTRA_CONFIG=$(abspath $(VENV)/dev.cfg); \
 	$(BIN)/python setup.py --quiet build_ext --inplace; \
-	test -e $(DONE)/editable || $(PIP) install --quiet --no-build-isolation --no-deps --editable .
+	test $(DONE)/editable -nt pyproject.toml || $(PIP) install --quiet --no-build-isolation --no-deps --editable .
 	@rm -f $(DONE)/run $(DONE)/test; touch $(DONE)/editable
 	@echo "editable: run $(BIN)/python, $(BIN)/pytest; again 'make dev' after a change of what is compiled"
 

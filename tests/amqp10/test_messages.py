@@ -266,6 +266,11 @@ def test_containers_read_as_pythons_do() -> None:
     entries = value[2]
     assert (entries.get("a", 1), entries.get("b", 1), "a" in entries, list(entries.keys())) == (None, 1, True, ["a"])
     assert (list(entries.values()), list(entries.items())) == ([None], [("a", None)])
+    match value:
+        case [1, [2, 3], {"a": None}]:
+            pass
+        case _:
+            pytest.fail("they match patterns as Python's do")
     # types are part of a value
     assert amqp10.List([amqp10.UInt(1)]) != amqp10.List([amqp10.ULong(1)])
     assert amqp10.Map({"a": 1, "b": 2}) != amqp10.Map({"b": 2, "a": 1})

@@ -120,6 +120,7 @@ BY_NAME: dict[str, Any] = {
     "mqtt.Connack.reason_code": 0x80,
     "mqtt.Connect.connect_flags": 0b10,
     "mqtt.Disconnect.reason_code": 0x04,
+    "mqtt.Properties.pairs": (("content_type", "text/plain"),),
     "mqtt.Puback.reason_code": 0x10,
     "mqtt.Pubcomp.reason_code": 0x92,
     "mqtt.Pubrec.reason_code": 0x10,

@@ -111,7 +111,7 @@ REST = """
 A message whose `raw` is hidden is not converted by `decode --as` or `convert_table`: its `converted` is null. Expose
 credentials to convert it.
 
-Values in the tuples and mappings of an object (`properties` of MQTT, `ext_fields` of RocketMQ, `members` of NSQ) are
+Values in the sequences and mappings of an object (`properties` of MQTT, `ext_fields` of RocketMQ, `members` of NSQ) are
 `HiddenText`, `HiddenBytes`, `HiddenInt` or `HiddenFloat` of `wirefmt.secrets`: subclasses of `str`, `bytes`, `int` and
 `float` that equal the value and differ in their `repr` only. `wirefmt.secrets.is_secret_name` is the rule for names.
 

@@ -5,6 +5,8 @@
 from cpython.object cimport PyObject, PyTypeObject, newfunc
 from cpython.ref cimport Py_INCREF, Py_XDECREF
 
+from sys import intern
+
 from wirefmt.framing import NEED_DATA as NEED_DATA_VALUE, Limits
 from wirefmt.strictness import Note, Strictness
 
@@ -30,6 +32,20 @@ cdef void share(SharedSlot* slot, int kind, const uint8_t* p, size_t size, objec
     slot.kind = <uint8_t>kind
     slot.size = <uint8_t>size
     memcpy(slot.octets, p, size)
+    Py_XDECREF(before)
+
+
+# Where a field, or an entry of a map, usually has the value that it had in the message before, one comparison finds it (is_recent).
+# A place whose values differ keeps a new one only now and then.
+
+cdef void keep_recent(Recent* r, const uint8_t* p, size_t size, object value) noexcept:
+    """Keep a value in place of the last; will_keep_recent() has said so."""
+    cdef PyObject* before = r.value
+    Py_INCREF(value)
+    r.value = <PyObject*>value
+    r.size = <uint8_t>size
+    r.misses = 0
+    memcpy(r.octets, p, size)
     Py_XDECREF(before)
 
 
@@ -80,6 +96,24 @@ cdef object bare_subclass(const Factory* f, object cls):
 
 
 cdef tuple NO_ARGUMENTS = ()
+
+
+cdef int add_member(object cls, PyMemberDef* member, const char* name, size_t offset) except -1:
+    """Add an attribute to a class: the object owned at `offset`, which Python reads without a call. `member` and `name` are never
+    freed."""
+    member.name = name
+    member.type = T_OBJECT_EX
+    member.offset = <Py_ssize_t>offset
+    member.flags = READONLY
+    return wirefmt_set_attribute(cls, intern(name.decode("ascii")), PyDescr_NewMember(<PyTypeObject*>cls, member))
+
+
+cdef size_t place_in(object owner, object value) except 0:
+    """The offset of an object's only reference to a value."""
+    cdef size_t at = sizeof(PyObject)
+    while (<void**>(<char*><void*>owner + at))[0] != <void*>value:
+        at += sizeof(void*)
+    return at
 
 
 # Constructors that are called for every message: `tp_vectorcall` of such a class (set_vectorcall) reads the values from the

@@ -1,5 +1,21 @@
 # Header of the kernel: faults, values, and what message objects, Decoders and connections share.
 
+# ---- clearing memory
+
+cdef extern from *:
+    """
+    /* For a constant size of a few hundred octets the compiler writes `rep stos` in place of memset, which takes longer to start
+       than a call takes. Cython clears every new object with memset. */
+    static inline void wirefmt_clear(void *p, size_t n) {
+        __asm__("" : "+r"(n));
+        memset(p, 0, n);
+    }
+    #undef memset
+    #define memset(p, c, n) \\
+        (__builtin_constant_p(n) && (n) > 128 && (c) == 0 ? (wirefmt_clear(p, n), (void *)(p)) : memset(p, c, n))
+    """
+
+
 # ---- faults
 
 ctypedef const char* CText
@@ -262,6 +278,36 @@ cdef inline bint is_held(const SharedSlot* slot, int kind, const uint8_t* p, siz
 
 
 cdef void share(SharedSlot* slot, int kind, const uint8_t* p, size_t size, object value) noexcept
+cdef enum:
+    RECENT_OCTETS = 48
+    RECENT_MISSES = 32
+    RECENT_PLACES = 16          # of the entries of a map, in a table; a power of two
+
+
+cdef struct Recent:             # a value that was read at one place of a message: the next message often has the same there
+    PyObject* value             # owned; NULL: none
+    uint8_t size, misses        # misses: values in turn that differed
+    uint8_t secret              # of a name: the values under it are secret; of a field: it is secret, and no value is kept
+    uint8_t octets[RECENT_OCTETS]
+
+
+cdef inline bint is_recent(Recent* r, const uint8_t* p, size_t size) noexcept nogil:
+    """Is the value that of these octets, at least one?"""
+    if r.size == size and same_octets(r.octets, p, size):
+        r.misses = 0
+        return True
+    return False
+
+
+cdef inline bint will_keep_recent(Recent* r, size_t size) noexcept nogil:
+    """Should the caller keep another value, with octets of this size? Called after each is_recent() that was False."""
+    if not WIREFMT_SHARES_VALUES or size > RECENT_OCTETS:
+        return False
+    r.misses += 1
+    return r.value == NULL or r.misses >= RECENT_MISSES
+
+
+cdef void keep_recent(Recent* r, const uint8_t* p, size_t size, object value) noexcept
 cdef inline str text_of(const uint8_t* p, uint32_t size):
     """A str of valid UTF-8. Most texts are short ASCII, which is copied."""
     if not is_ascii(p, size):
@@ -281,6 +327,37 @@ cdef inline str ascii_text(const uint8_t* p, uint32_t size):
 
 cdef inline bytes octets_of(const uint8_t* p, uint32_t size):
     return PyBytes_FromStringAndSize(<const char*>p, size)
+
+
+cdef extern from *:
+    """
+    /* Put (name, value) in the pair that an iterator made last, if nobody else has it, as zip() does. Returns 0: somebody has. */
+    static inline int wirefmt_refill_pair(PyObject *pair, PyObject *name, PyObject *value) {
+    #ifndef Py_GIL_DISABLED
+        if (pair != NULL && Py_REFCNT(pair) == 1) {
+            PyObject *last_name = PyTuple_GET_ITEM(pair, 0), *last_value = PyTuple_GET_ITEM(pair, 1);
+            PyTuple_SET_ITEM(pair, 0, Py_NewRef(name));
+            PyTuple_SET_ITEM(pair, 1, Py_NewRef(value));
+            Py_DECREF(last_name);
+            Py_DECREF(last_value);
+            return 1;
+        }
+    #endif
+        return 0;
+    }
+    """
+    bint refill_pair "wirefmt_refill_pair"(PyObject* pair, PyObject* name, PyObject* value) noexcept
+
+
+cdef inline tuple next_pair(PyObject* last, object name, object value):
+    """The pair that an iterator makes after `last` (NULL or None: there is none): the same object, if only the iterator has it. It
+    cannot be part of a cycle, so it is untracked."""
+    cdef tuple pair
+    if refill_pair(last, <PyObject*>name, <PyObject*>value):
+        return <tuple>last
+    pair = (name, value)
+    PyObject_GC_UnTrack(<void*>pair)
+    return pair
 
 
 cdef enum:
@@ -330,6 +407,10 @@ cdef extern from "structmember.h":
     object PyDescr_NewMember(PyTypeObject* type, PyMemberDef* definition)
     enum: T_OBJECT_EX
     enum: READONLY
+
+
+cdef int add_member(object cls, PyMemberDef* member, const char* name, size_t offset) except -1
+cdef size_t place_in(object owner, object value) except 0
 
 
 cdef struct Factory:

@@ -4,18 +4,6 @@ from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
 
-cdef extern from *:
-    """
-    /* memset to zero that stays a call. For a constant size of a few hundred octets the compiler writes `rep stos` in its
-       place, which takes longer to start than the call takes. */
-    static inline void wirefmt_clear(void *p, size_t n) {
-        __asm__("" : "+r"(n));
-        memset(p, 0, n);
-    }
-    """
-    void clear_octets "wirefmt_clear"(void* p, size_t n) noexcept nogil
-
-
 cdef inline uint64_t word_at(const uint8_t* p) noexcept nogil:
     cdef uint64_t w
     memcpy(&w, p, 8)

@@ -29,17 +29,13 @@ cdef int amqp10_add_composite(object cls, int shape) except -1:
     Python reads without a call."""
     cdef const Amqp10ShapeRow* row = &amqp10_shapes[shape]
     cdef PyObject** first = (<Composite>AMQP10_ANY_COMPOSITE).fields
-    cdef PyMemberDef* member
     cdef int i
-    if AMQP10_FIELD_MEMBERS == NULL:
+    if AMQP10_FIELD_MEMBERS == NULL or AMQP10_RECENT_FIELDS == NULL:
         raise MemoryError
     for i in range(row.count):
-        member = &AMQP10_FIELD_MEMBERS[row.first + i]
-        member.name = amqp10_field_name[row.first + i]
-        member.type = T_OBJECT_EX
-        member.offset = <Py_ssize_t>(<size_t>&first[i] - <size_t><void*>AMQP10_ANY_COMPOSITE)
-        member.flags = READONLY
-        wirefmt_set_attribute(cls, AMQP10_FIELD_NAMES[row.first + i], PyDescr_NewMember(<PyTypeObject*>cls, member))
+        AMQP10_RECENT_FIELDS[row.first + i].secret = AMQP10_SECRET[shape][i]
+        add_member(cls, &AMQP10_FIELD_MEMBERS[row.first + i], amqp10_field_name[row.first + i],
+                   <size_t>&first[i] - <size_t><void*>AMQP10_ANY_COMPOSITE)
     names = AMQP10_FIELD_NAMES[row.first:row.first + row.count]
     wirefmt_set_attribute(cls, "__match_args__", tuple(names + list(getattr(cls, "__match_args__", ()))))
     AMQP10_COMPOSITE_FACTORIES[shape] = factory_of(cls)
@@ -111,6 +107,7 @@ cdef class Composite:
     cdef const uint8_t* frame   # of performatives; NULL: none
     cdef uint32_t frame_size
     cdef uint16_t channel_
+    cdef object channel_number  # member of performatives
     cdef uint8_t shape
     cdef uint8_t noted          # LAX accepted a violation
     cdef uint8_t strict         # of performatives: decoded in STRICT, or built
@@ -225,17 +222,25 @@ cdef class Composite:
         cdef const Amqp10FieldRow* row = &amqp10_fields[shape.first]
         cdef const uint8_t* at
         cdef Amqp10ValueView v
-        cdef int i
+        cdef int i, present
         self.read_list(&v)
         at = v.body
-        for i in range(shape.count):
+        present = min(<int>v.count, shape.count)
+        for i in range(present):
             if self.fields[i] != NULL:
-                if <uint32_t>i < v.count:
-                    at = amqp10_skip(at)
-                continue
-            value = amqp10_take_field_object(self.block, &row[i], &at) if <uint32_t>i < v.count else None
-            Py_INCREF(value)
-            self.fields[i] = <PyObject*>value
+                at = amqp10_skip(at)
+            elif at[0] == AMQP10_CODE_NULL:
+                at += 1
+                Py_INCREF(None)
+                self.fields[i] = <PyObject*>None
+            else:
+                value = amqp10_take_field_object(self.block, &row[i], &at)
+                Py_INCREF(value)
+                self.fields[i] = <PyObject*>value
+        for i in range(present, shape.count):
+            if self.fields[i] == NULL:
+                Py_INCREF(None)
+                self.fields[i] = <PyObject*>None
         return 0
 
     cdef bint same(self, Composite other):
@@ -263,14 +268,29 @@ cdef str amqp10_shown_field(int shape, int i, object value):
     return shown_octets(value) if isinstance(value, bytes) else repr(value)
 
 
+cdef Recent* AMQP10_RECENT_FIELDS = <Recent*>calloc(len(AMQP10_FIELD_NAMES), sizeof(Recent))     # by row of amqp10_fields
+
+
 cdef inline object amqp10_take_field_object(bytes block, const Amqp10FieldRow* row, const uint8_t** at):
     """The object of the field at `at`, which moves behind it. A value of another type, which LAX accepted, keeps its type."""
     cdef const uint8_t* begin = at[0]
+    cdef Recent* recent
     cdef bint irregular = False
     cdef int shape = 0
     if begin[0] == AMQP10_CODE_STR8 and row.requires & AMQP10_PROVIDES_MESSAGE_ID:
         at[0] = begin + 2 + begin[1]            # nearly every message has another one, so it is not shared
         return amqp10_single_string_of(begin + 2, begin[1])
+    if begin[0] == AMQP10_CODE_STR8 or begin[0] == AMQP10_CODE_SYM8 or begin[0] == AMQP10_CODE_VBIN8:
+        recent = &AMQP10_RECENT_FIELDS[row - &amqp10_fields[0]]
+        if recent.secret:
+            return amqp10_take_object(block, at, row.type)
+        if is_recent(recent, begin, 2 + <size_t>begin[1]):
+            at[0] = begin + 2 + begin[1]
+            return <object>recent.value
+        value = amqp10_take_object(block, at, row.type)
+        if will_keep_recent(recent, 2 + <size_t>begin[1]):
+            keep_recent(recent, begin, 2 + <size_t>begin[1], value)
+        return value
     if begin[0] == 0 and row.requires & AMQP10_COMPOSITES_PROVIDE:
         shape = amqp10_shape_of(begin + 1, &irregular)
         if amqp10_shapes[shape].provides & row.requires:
@@ -287,6 +307,23 @@ cdef object amqp10_composite_of(bytes block, const uint8_t* begin, int shape):
     composite.shape = <uint8_t>shape
     composite.decode_fields()
     return composite
+
+
+cdef Recent AMQP10_RECENT_HEADER
+
+
+cdef object amqp10_header_of(bytes block, const uint8_t* begin):
+    """The object of a header section in `block`. Messages that have the same header share it."""
+    cdef size_t size = <size_t>(amqp10_skip(begin) - begin)
+    cdef bytes octets
+    if is_recent(&AMQP10_RECENT_HEADER, begin, size):
+        return <object>AMQP10_RECENT_HEADER.value
+    if not will_keep_recent(&AMQP10_RECENT_HEADER, size):
+        return amqp10_composite_of(block, begin, AMQP10_HEADER)
+    octets = octets_of(begin, <uint32_t>size)       # so that it does not keep the block
+    header = amqp10_composite_of(octets, <const uint8_t*>PyBytes_AS_STRING(octets), AMQP10_HEADER)
+    keep_recent(&AMQP10_RECENT_HEADER, begin, size, header)
+    return header
 
 
 cdef int amqp10_put_composite(Octets* o, Composite composite) except -1:

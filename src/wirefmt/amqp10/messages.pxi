@@ -130,7 +130,8 @@ cdef class Message:
     """
     cdef bytes block
     cdef Amqp10MessageView m    # spans of the block
-    cdef object header_, delivery_annotations_, message_annotations_, properties_, application_properties_, body_, footer_
+    cdef object header_, delivery_annotations_, message_annotations_, application_properties_, footer_      # members
+    cdef object properties_, body_      # after the first access
 
     __match_args__ = ("header", "delivery_annotations", "message_annotations", "properties", "application_properties",
                       "body", "footer")
@@ -182,11 +183,14 @@ cdef class Message:
             self.m.body_count = 1
             self.m.payload.at = self.m.octets + self.m.size - PyBytes_GET_SIZE(body)
             self.m.payload.size = <uint32_t>PyBytes_GET_SIZE(body)
+            self.header_ = header
+            self.application_properties_ = self.section(AMQP10_SECTION_APPLICATION_PROPERTIES)
             return
         amqp10_strict_options(&options)
-        if amqp10_parse_message(<const uint8_t*>PyBytes_AS_STRING(octets), <size_t>PyBytes_GET_SIZE(octets), &options,
-                                &self.m, &f) != OK:
+        if amqp10_fill_message(<const uint8_t*>PyBytes_AS_STRING(octets), <size_t>PyBytes_GET_SIZE(octets), &options,
+                               &self.m, &f) != OK:
             raise encode_error(&AMQP10_TABLES, &f)
+        self.keep_members()
 
     @staticmethod
     def decode(data, /, *, strictness=STRICT_MODE, limits=None):
@@ -206,46 +210,16 @@ cdef class Message:
         return restore_message(self.encode())
 
     @property
-    def header(self):
-        if self.header_ is None and self.m.header.shape:
-            self.header_ = amqp10_composite_of(self.block, self.m.header.begin, AMQP10_HEADER)
-        return self.header_
-
-    @property
-    def delivery_annotations(self):
-        if self.delivery_annotations_ is None:
-            self.delivery_annotations_ = self.section(AMQP10_SECTION_DELIVERY_ANNOTATIONS)
-        return self.delivery_annotations_
-
-    @property
-    def message_annotations(self):
-        if self.message_annotations_ is None:
-            self.message_annotations_ = self.section(AMQP10_SECTION_MESSAGE_ANNOTATIONS)
-        return self.message_annotations_
-
-    @property
     def properties(self):
         if self.properties_ is None and self.m.properties.shape:
             self.properties_ = amqp10_composite_of(self.block, self.m.properties.begin, AMQP10_PROPERTIES)
         return self.properties_
 
     @property
-    def application_properties(self):
-        if self.application_properties_ is None:
-            self.application_properties_ = self.section(AMQP10_SECTION_APPLICATION_PROPERTIES)
-        return self.application_properties_
-
-    @property
     def body(self):
         if self.body_ is None:
             self.body_ = self.read_body()
         return self.body_
-
-    @property
-    def footer(self):
-        if self.footer_ is None:
-            self.footer_ = self.section(AMQP10_SECTION_FOOTER)
-        return self.footer_
 
     @property
     def payload(self):
@@ -290,16 +264,30 @@ cdef class Message:
         return self
 
     cdef tuple values(self):
-        return (self.header, self.delivery_annotations, self.message_annotations, self.properties,
-                self.application_properties, self.body, self.footer)
+        return (self.header_, self.delivery_annotations_, self.message_annotations_, self.properties,
+                self.application_properties_, self.body, self.footer_)
+
+    cdef int keep_members(self) except -1:
+        """Make the objects that Python reads as members."""
+        if self.m.header.shape:
+            self.header_ = amqp10_header_of(self.block, self.m.header.begin)
+        self.delivery_annotations_ = self.section(AMQP10_SECTION_DELIVERY_ANNOTATIONS)
+        self.message_annotations_ = self.section(AMQP10_SECTION_MESSAGE_ANNOTATIONS)
+        self.application_properties_ = self.section(AMQP10_SECTION_APPLICATION_PROPERTIES)
+        self.footer_ = self.section(AMQP10_SECTION_FOOTER)
+        return 0
 
     cdef object section(self, int code):
         cdef Amqp10ValueView v
+        cdef Map made
         cdef const uint8_t* at = self.m.at[code - AMQP10_SECTION_FIRST]
         if at == NULL:
             return None
         amqp10_read(at, &v)
-        return amqp10_hold_value(Map.__new__(Map), self.block, &v)
+        made = Map.__new__(Map)
+        amqp10_hold_value(made, self.block, &v)
+        made.plain = self.m.plain >> (code - AMQP10_SECTION_FIRST) & 1
+        return made
 
     cdef tuple read_body(self):
         cdef const uint8_t* at = self.m.octets
@@ -316,6 +304,24 @@ cdef class Message:
                 held = <Value>bare_object(&AMQP10_BODY_FACTORIES[section.code - AMQP10_SECTION_DATA])
                 out.append(amqp10_hold_value(held, self.block, &v))
         return tuple(out)
+
+
+cdef PyMemberDef[5] AMQP10_MESSAGE_MEMBERS
+
+
+cdef int add_amqp10_members() except -1:
+    cdef Message sample = Message.__new__(Message)
+    cdef const char** names = ["header", "delivery_annotations", "message_annotations", "application_properties", "footer"]
+    cdef int i
+    places = [object() for _ in range(5)]
+    sample.header_, sample.delivery_annotations_, sample.message_annotations_ = places[:3]
+    sample.application_properties_, sample.footer_ = places[3:]
+    for i in range(5):
+        add_member(Message, &AMQP10_MESSAGE_MEMBERS[i], names[i], place_in(sample, places[i]))
+    return 0
+
+
+add_amqp10_members()
 
 
 cdef inline void amqp10_place_section(Amqp10MessageView* m, int code, const uint8_t* begin,
@@ -375,9 +381,10 @@ cdef object amqp10_read_message(bytes block, const uint8_t* p, size_t n, bint st
     memset(&o, 0, sizeof(Amqp10Options))
     o.common.strict = strict
     o.common.max_elements = max_elements
-    if amqp10_parse_message(p, n, &o, &message.m, &f) != OK:
+    if amqp10_fill_message(p, n, &o, &message.m, &f) != OK:
         raise_fault(&AMQP10_TABLES, &f, 0)
     message.block = block
+    message.keep_members()
     return message
 
 

@@ -74,10 +74,6 @@ cdef class Performative(Composite):
         return 0 if plain else self.decode_fields()
 
     @property
-    def channel(self):
-        return self.channel_
-
-    @property
     def extended_header(self):
         return octets_of(self.frame + 8, self.frame[4] * 4 - 8)
 
@@ -119,16 +115,31 @@ cdef class Performative(Composite):
         return out
 
 
-cdef inline void amqp10_hold_frame(Performative self, bytes block, const Amqp10FrameView* frame, bint strict) noexcept:
+cdef inline int amqp10_hold_frame(Performative self, bytes block, const Amqp10FrameView* frame, bint strict) except -1:
     self.block = block
     self.begin = frame.performative.begin
     self.shape = frame.performative.shape
     self.frame = frame.frame
     self.frame_size = frame.size
     self.channel_ = frame.channel
+    self.channel_number = frame.channel
     self.noted = frame.notes.count != 0
     self.strict = strict
     self.payload_span = frame.payload
+    return 0
+
+
+cdef PyMemberDef AMQP10_CHANNEL_MEMBER
+
+
+cdef int add_amqp10_channel() except -1:
+    sample = Performative.__new__(Performative)
+    number = object()
+    (<Performative>sample).channel_number = number
+    return add_member(Performative, &AMQP10_CHANNEL_MEMBER, "channel", place_in(sample, number))
+
+
+add_amqp10_channel()
 
 
 cdef void amqp10_review(const uint8_t* p, size_t n, const CommonOptions* o, Notes* notes, Fault* f) noexcept nogil:

@@ -82,7 +82,7 @@ cdef int amqp10_parse(const uint8_t* p, size_t n, const Amqp10Options* o, Amqp10
     """Read exactly one whole frame or protocol header. Returns OK or the fault's status."""
     cdef Amqp10Reader x
     cdef int status
-    clear_octets(out, sizeof(Amqp10FrameView))
+    memset(out, 0, sizeof(Amqp10FrameView))
     amqp10_begin(&x, p, o, f)
     x.bound = AMQP10_FIELD_SIZE
     out.frame = p
@@ -400,11 +400,17 @@ cdef void amqp10_fields_of(const Amqp10ValueView* list, Amqp10CompositeView* out
 cdef int amqp10_parse_message(const uint8_t* p, size_t n, const Amqp10Options* o, Amqp10MessageView* out,
                               Fault* f) noexcept nogil:
     """Read exactly one whole message: the payload of a transfer, or of all transfers of a delivery (3.2)."""
+    memset(out, 0, sizeof(Amqp10MessageView))
+    return amqp10_fill_message(p, n, o, out, f)
+
+
+cdef int amqp10_fill_message(const uint8_t* p, size_t n, const Amqp10Options* o, Amqp10MessageView* out,
+                             Fault* f) noexcept nogil:
+    """amqp10_parse_message for a view that is all zero."""
     cdef Amqp10Reader x
     cdef int status
     if p == NULL:
         p = <const uint8_t*>b""
-    clear_octets(out, sizeof(Amqp10MessageView))
     amqp10_begin(&x, p, o, f)
     out.octets = p
     out.size = <uint32_t>n

@@ -11,7 +11,7 @@ cdef extern from *:
     dict __Pyx_PyDict_NewPresized(Py_ssize_t n)     # Cython's own: with room for n entries
 
 
-from collections.abc import Mapping, Sequence
+from collections.abc import ItemsView, Mapping, Sequence
 from sys import intern
 from types import MappingProxyType
 
@@ -318,6 +318,7 @@ cdef void amqp10_strict_options(Amqp10Options* o) noexcept nogil:
     o.common.strict = 1
 
 
+@cython.collection_type("sequence")
 cdef class BaseSequence(Value):
     """Base class of List and Array: they read like tuples, and equal tuples and lists of equal elements."""
 
@@ -584,12 +585,14 @@ cdef int amqp10_put_typed(Octets* o, int type, object value) except -1:
 
 
 @cython.final
+@cython.collection_type("mapping")
 cdef class Map(Value):
     """map (1.6.23): `Map({"a": 1})` or `Map([("a", 1)])`. It can be read like a dict, and equals dicts of equal entries.
 
     Entries keep their order, which is part of the value. `pairs` has them all: keys that are equal in Python (UInt(1)
     and ULong(1)) are one key for a dict, and LAX accepts equal keys; the last one counts.
     """
+    cdef bint plain             # its keys are texts, all different
 
     def __init__(self, entries=(), /):
         cdef uint8_t start[WRITER_START]
@@ -602,14 +605,14 @@ cdef class Map(Value):
 
     cdef dict entries(self):
         cdef const uint8_t* at = self.v.body
-        cdef const uint8_t* name
+        cdef bint secret = False
+        cdef uint32_t i
         cdef dict out
         if self.cached is None:
             out = __Pyx_PyDict_NewPresized(self.v.count >> 1)
-            for _ in range(self.v.count >> 1):
-                name = at
-                key = amqp10_take_object(self.block, &at, 0)
-                PyDict_SetItem(out, key, amqp10_take_entry(self.block, name, &at))
+            for i in range(self.v.count >> 1):
+                key = amqp10_take_key(self.block, i, &at, &secret)
+                PyDict_SetItem(out, key, amqp10_take_entry(self.block, &at, secret))
             self.cached = out
         return <dict>self.cached
 
@@ -617,12 +620,12 @@ cdef class Map(Value):
     def pairs(self):
         """All entries as a tuple of (key, value)."""
         cdef const uint8_t* at = self.v.body
-        cdef const uint8_t* name
+        cdef bint secret = False
+        cdef uint32_t i
         cdef list out = []
-        for _ in range(self.v.count >> 1):
-            name = at
-            key = amqp10_take_object(self.block, &at, 0)
-            out.append((key, amqp10_take_entry(self.block, name, &at)))
+        for i in range(self.v.count >> 1):
+            key = amqp10_take_key(self.block, i, &at, &secret)
+            out.append((key, amqp10_take_entry(self.block, &at, secret)))
         return tuple(out)
 
     def __len__(self):
@@ -651,7 +654,12 @@ cdef class Map(Value):
 
     def items(self):
         """Like dict."""
-        return self.entries().items()
+        cdef MapItems made
+        if self.cached is not None or not self.plain:
+            return self.entries().items()
+        made = MapItems.__new__(MapItems)
+        made.owner = self
+        return made
 
     def __eq__(self, other):
         if isinstance(other, Map):
@@ -670,10 +678,113 @@ cdef class Map(Value):
         return f"amqp10.Map({dict(pairs) if len(pairs) == len(self.entries()) else pairs!r})"
 
 
-cdef inline object amqp10_take_entry(bytes block, const uint8_t* key, const uint8_t** at):
-    """The value at `at`, which moves behind it, of the entry of a map with the key at `key`."""
+@cython.final
+@cython.freelist(16)
+@cython.no_gc
+@cython.c_api_binop_methods(True)
+cdef class MapItems:
+    """The view of a plain map that items() returns, like that of a dict. Iterating makes no dict."""
+    cdef Map owner
+
+    def __iter__(self):
+        cdef MapIterator made
+        if self.owner.cached is not None:
+            return iter(amqp10_plain_view(self))
+        made = MapIterator.__new__(MapIterator)
+        made.block = self.owner.block
+        made.at = self.owner.v.body
+        made.count = self.owner.v.count >> 1
+        return made
+
+    def __len__(self):
+        return self.owner.v.count >> 1
+
+    def __contains__(self, pair):
+        return pair in amqp10_plain_view(self)
+
+    def __reversed__(self):
+        return reversed(amqp10_plain_view(self))
+
+    def __repr__(self):
+        return f"amqp10.Map.items({self.owner!r})"
+
+    def __richcmp__(self, other, int operation):
+        return PyObject_RichCompare(amqp10_plain_view(self), amqp10_plain_view(other), operation)
+
+    def __and__(left, right):
+        return amqp10_plain_view(left) & amqp10_plain_view(right)
+
+    def __or__(left, right):
+        return amqp10_plain_view(left) | amqp10_plain_view(right)
+
+    def __sub__(left, right):
+        return amqp10_plain_view(left) - amqp10_plain_view(right)
+
+    def __xor__(left, right):
+        return amqp10_plain_view(left) ^ amqp10_plain_view(right)
+
+    def isdisjoint(self, other, /):
+        """Like that of a dict's view."""
+        return amqp10_plain_view(self).isdisjoint(amqp10_plain_view(other))
+
+
+ItemsView.register(MapItems)
+
+
+cdef object amqp10_plain_view(object view):
+    """The dict's view for a MapItems; any other object is returned."""
+    return (<MapItems>view).owner.entries().items() if isinstance(view, MapItems) else view
+
+
+@cython.final
+@cython.freelist(16)
+@cython.no_gc
+cdef class MapIterator:
+    """Makes the entries of a plain map one after the other."""
+    cdef bytes block
+    cdef const uint8_t* at
+    cdef uint32_t next, count
+    cdef tuple last             # see next_pair
+
+    def __iter__(self):
+        return self
+
+    def __length_hint__(self):
+        return self.count - self.next
+
+    def __next__(self):
+        cdef bint secret = False
+        if self.next == self.count:
+            raise StopIteration
+        key = amqp10_take_key(self.block, self.next, &self.at, &secret)
+        self.next += 1
+        self.last = next_pair(<PyObject*>self.last, key, amqp10_take_entry(self.block, &self.at, secret))
+        return self.last
+
+
+cdef Recent[RECENT_PLACES] AMQP10_RECENT_KEYS      # by the place of an entry in its map
+
+
+cdef inline object amqp10_take_key(bytes block, uint32_t place, const uint8_t** at, bint* secret):
+    """The key at `at`, which moves behind it, of an entry of a map. secret: its value is."""
+    cdef Recent* recent = &AMQP10_RECENT_KEYS[place & (RECENT_PLACES - 1)]
+    cdef const uint8_t* begin = at[0]
+    cdef bint is_short = begin[0] == AMQP10_CODE_STR8 or begin[0] == AMQP10_CODE_SYM8
     cdef Span name
-    cdef bint secret = amqp10_ascii_at(key, True, &name) and is_secret_name(name.at, name.size)
+    if is_short and is_recent(recent, begin, 2 + <size_t>begin[1]):
+        at[0] = begin + 2 + begin[1]
+        secret[0] = recent.secret
+        return <object>recent.value
+    key = amqp10_take_object(block, at, 0)
+    secret[0] = amqp10_ascii_at(begin, True, &name) and is_secret_name(name.at, name.size)
+    if is_short and will_keep_recent(recent, 2 + <size_t>begin[1]):
+        keep_recent(recent, begin, 2 + <size_t>begin[1], key)
+        recent.secret = secret[0]
+    return key
+
+
+cdef inline object amqp10_take_entry(bytes block, const uint8_t** at, bint secret):
+    """The value at `at`, which moves behind it, of an entry of a map."""
     value = amqp10_take_object(block, at, 0)
     if not secret:
         return value

@@ -35,7 +35,7 @@ from wirefmt.mqtt.events import (
     SUCCESS,
     Dropped,
     Event,
-    Properties,
+    Pairs,
     Released,
     find,
     without,
@@ -118,7 +118,7 @@ class Message:
         payload: bytes = b"",
         qos: int = 0,
         retain: bool = False,
-        properties: Properties = (),
+        properties: Pairs = (),
         expires: float | None = None,
         publisher: str | None = None,
     ) -> None:
@@ -740,7 +740,7 @@ class Broker:
         connection = peer.connection
         if queued.qos and not connection.send_quota:
             return False
-        properties: Properties = ()
+        properties: Pairs = ()
         if message.expires is not None:
             left = message.expires - asyncio.get_running_loop().time()
             if left <= 0:

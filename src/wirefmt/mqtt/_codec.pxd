@@ -54,9 +54,21 @@ cdef struct MqttProperty:
 cdef inline const uint8_t* mqtt_next_property(const uint8_t* p, MqttProperty* out) noexcept nogil:
     """Read the property at `p`; return the position of the next one."""
     cdef int type
-    p += read_varint(p, 4, &out.identifier)
+    if p[0] < 0x80:
+        out.identifier = p[0]
+        p += 1
+    else:                       # LAX accepts more octets than are needed
+        p += read_varint(p, 4, &out.identifier)
     type = mqtt_properties[out.identifier].type
     out.at = p
+    if type == MQTT_PAIR or type == MQTT_STRING or type == MQTT_BINARY:
+        if type == MQTT_PAIR:
+            out.name.size = load_u16(p)
+            out.name.at = p + 2
+            p += 2 + out.name.size
+        out.value.size = load_u16(p)
+        out.value.at = p + 2
+        return p + 2 + out.value.size
     out.value.at = NULL
     if type == MQTT_BYTE:
         out.number = p[0]
@@ -67,15 +79,7 @@ cdef inline const uint8_t* mqtt_next_property(const uint8_t* p, MqttProperty* ou
     if type == MQTT_FOUR:
         out.number = load_u32(p)
         return p + 4
-    if type == MQTT_VARINT:
-        return p + read_varint(p, 4, &out.number)
-    if type == MQTT_PAIR:
-        out.name.size = load_u16(p)
-        out.name.at = p + 2
-        p += 2 + out.name.size
-    out.value.size = load_u16(p)
-    out.value.at = p + 2
-    return p + 2 + out.value.size
+    return p + read_varint(p, 4, &out.number)
 
 
 cdef inline bint mqtt_find_property(const Span* area, uint32_t identifier, MqttProperty* out) noexcept nogil:

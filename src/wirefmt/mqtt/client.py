@@ -29,7 +29,7 @@ from wirefmt.mqtt.events import (
     ConnectionOptions,
     Dropped,
     Negotiated,
-    Properties,
+    Pairs,
     Released,
     Request,
     find,
@@ -124,7 +124,7 @@ class _Arrival:
         self.message = message  # what the host has
         self.wire = message  # what the connection waits for: another object if it has come again
         self.driver = driver
-        self.answer: tuple[int, Properties] | None = None  # decided while there was no connection
+        self.answer: tuple[int, Pairs] | None = None  # decided while there was no connection
         self.record: tuple[str, Sequence[Any]] | None = None  # for the journal, with the acknowledgement
 
 
@@ -250,7 +250,7 @@ class Client(connecting.Client[_Link]):
         user_name: str | None = None,
         password: bytes | str | None = None,
         will: mqtt.Will | None = None,
-        properties: Properties = (),
+        properties: Pairs = (),
         authenticator: Authenticator | None = None,
         ssl: tls.SSLContext | None = None,
         session: Session | None = None,
@@ -308,7 +308,7 @@ class Client(connecting.Client[_Link]):
         self.lost = 0
         self._queue: deque[_Entry] = deque()  # not sent
         self._waiting: dict[Delivery | Request, _Entry] = {}  # sent, in that order
-        self._subscriptions: dict[str, tuple[mqtt.Subscription, Properties]] = {}
+        self._subscriptions: dict[str, tuple[mqtt.Subscription, Pairs]] = {}
         self._inbox: deque[_Arrival] = deque()
         self._inbox_bytes = 0
         self._receivers = connecting.Receivers()
@@ -345,7 +345,7 @@ class Client(connecting.Client[_Link]):
             self.session.established = True
         return await self._attempt(clean=bool(self._clean_start) or not self.session.established)
 
-    async def close(self, reason_code: int = SUCCESS, properties: Properties = ()) -> None:
+    async def close(self, reason_code: int = SUCCESS, properties: Pairs = ()) -> None:
         """Send DISCONNECT, and wait until transport, tasks and journal are closed. Calls that wait raise ConnectionLost.
 
         0x04 asks the server to publish the will.
@@ -371,7 +371,7 @@ class Client(connecting.Client[_Link]):
         *,
         qos: int = 0,
         retain: bool = False,
-        properties: Properties = (),
+        properties: Pairs = (),
     ) -> int:
         """Publish a message.
 
@@ -406,7 +406,7 @@ class Client(connecting.Client[_Link]):
         self,
         *filters: str | mqtt.Subscription,
         qos: int = 0,
-        properties: Properties = (),
+        properties: Pairs = (),
     ) -> tuple[int, ...]:
         """Subscribe to topic filters.
 
@@ -425,7 +425,7 @@ class Client(connecting.Client[_Link]):
         codes: tuple[int, ...] = await self._request(message)
         return codes
 
-    async def unsubscribe(self, *filters: str, properties: Properties = ()) -> tuple[int, ...]:
+    async def unsubscribe(self, *filters: str, properties: Pairs = ()) -> tuple[int, ...]:
         """End subscriptions. Returns the code for each filter: 0x00, 0x11 if there was none, 0x80 and above; before 5.0
         nothing.
 
@@ -471,7 +471,7 @@ class Client(connecting.Client[_Link]):
         self,
         message: mqtt.Publish,
         reason_code: int = SUCCESS,
-        properties: Properties = (),
+        properties: Pairs = (),
         *,
         record: tuple[str, Sequence[Any]] | None = None,
     ) -> bool:
@@ -495,7 +495,7 @@ class Client(connecting.Client[_Link]):
         arrival.record = record
         return self._answer(arrival, reason_code, properties)
 
-    def _answer(self, arrival: _Arrival, code: int, properties: Properties) -> bool:
+    def _answer(self, arrival: _Arrival, code: int, properties: Pairs) -> bool:
         driver = arrival.driver
         connection = driver.connection if driver is not None else None
         if driver is None or not isinstance(connection, ClientConnection) or connection.state is mqtt.State.CLOSED:

@@ -43,7 +43,7 @@ from wirefmt.mqtt.events import (
     ConnectionOptions,
     Event,
     Negotiated,
-    Properties,
+    Pairs,
     Request,
     announced,
     connect_limits,
@@ -102,7 +102,7 @@ class ClientConnection(Sending, Receiving):
     def session(self) -> Session:
         return self._session
 
-    def subscribe(self, subscriptions: Iterable[mqtt.Subscription], properties: Properties = ()) -> Request:
+    def subscribe(self, subscriptions: Iterable[mqtt.Subscription], properties: Pairs = ()) -> Request:
         """Make and send a SUBSCRIBE: see `send`."""
         self._check_connected()
         message = self._build(mqtt.Subscribe, packet_identifier=1, subscriptions=subscriptions, properties=properties)
@@ -110,7 +110,7 @@ class ClientConnection(Sending, Receiving):
         assert isinstance(handle, Request)
         return handle
 
-    def unsubscribe(self, topic_filters: Iterable[str], properties: Properties = ()) -> Request:
+    def unsubscribe(self, topic_filters: Iterable[str], properties: Pairs = ()) -> Request:
         """Make and send an UNSUBSCRIBE: see `send`."""
         self._check_connected()
         message = self._build(mqtt.Unsubscribe, packet_identifier=1, topic_filters=topic_filters, properties=properties)
@@ -119,7 +119,7 @@ class ClientConnection(Sending, Receiving):
         return handle
 
     def continue_authentication(
-        self, event: mqtt.Auth, authentication_data: bytes | None = None, properties: Properties = ()
+        self, event: mqtt.Auth, authentication_data: bytes | None = None, properties: Pairs = ()
     ) -> list[Event]:
         """Answer an `Auth` event of code 0x18 with AUTH 0x18 [MQTT-4.12.0-3]. The method is added."""
         self._check_over()
@@ -129,7 +129,7 @@ class ClientConnection(Sending, Receiving):
         self._deadlines.start("authentication", self.options.authentication_timeout)
         return self._go_on()
 
-    def close(self, reason_code: int = SUCCESS, properties: Properties = (), *, immediate: bool = False) -> list[Event]:
+    def close(self, reason_code: int = SUCCESS, properties: Pairs = (), *, immediate: bool = False) -> list[Event]:
         """Send DISCONNECT and end. 0x04 asks the server to publish the will (3.14.2.1).
 
         With `immediate` nothing is sent and what is queued is dropped, so the server publishes the will.
@@ -231,7 +231,7 @@ class ClientConnection(Sending, Receiving):
         self._deadlines.start("authentication", self.options.authentication_timeout)
         self.state = State.REAUTHENTICATING
 
-    def _auth_properties(self, data: bytes | None, properties: Properties) -> Properties:
+    def _auth_properties(self, data: bytes | None, properties: Pairs) -> Pairs:
         own: list[tuple[str, Any]] = [("authentication_method", self._method())]
         if data is not None:
             own.append(("authentication_data", data))
@@ -457,7 +457,7 @@ class ServerConnection(Sending, Receiving):
         self,
         event: mqtt.Connect | mqtt.Auth,
         session: Session | None = None,
-        properties: Properties = (),
+        properties: Pairs = (),
         authentication_data: bytes | None = None,
     ) -> list[Event]:
         """Accept a CONNECT, or the AUTH that completes an exchange [MQTT-3.1.4-5].
@@ -514,7 +514,7 @@ class ServerConnection(Sending, Receiving):
         self._resume_session(events)
         return events + self._go_on()
 
-    def refuse(self, event: mqtt.Connect | mqtt.Auth, reason_code: int, properties: Properties = ()) -> list[Event]:
+    def refuse(self, event: mqtt.Connect | mqtt.Auth, reason_code: int, properties: Pairs = ()) -> list[Event]:
         """Refuse a CONNECT or an AUTH, and end [MQTT-3.1.4-2, MQTT-4.12.0-4, MQTT-4.12.1-2].
 
         What the client has sent behind it is dropped [MQTT-3.1.4-6].
@@ -541,7 +541,7 @@ class ServerConnection(Sending, Receiving):
         return events
 
     def continue_authentication(
-        self, event: mqtt.Connect | mqtt.Auth, authentication_data: bytes | None = None, properties: Properties = ()
+        self, event: mqtt.Connect | mqtt.Auth, authentication_data: bytes | None = None, properties: Pairs = ()
     ) -> list[Event]:
         """Ask the client for its next AUTH with AUTH 0x18 [MQTT-4.12.0-2]. The method is added."""
         self._check_over()
@@ -560,7 +560,7 @@ class ServerConnection(Sending, Receiving):
             self.state = State.AUTHENTICATING
         return self._go_on()
 
-    def grant(self, event: Asked, reason_codes: Iterable[int] = (), properties: Properties = ()) -> list[Event]:
+    def grant(self, event: Asked, reason_codes: Iterable[int] = (), properties: Pairs = ()) -> list[Event]:
         """Answer a SUBSCRIBE or UNSUBSCRIBE with a code for each filter, in their order [MQTT-3.8.4-6, MQTT-3.9.3-1].
 
         Args:
@@ -597,7 +597,7 @@ class ServerConnection(Sending, Receiving):
         return self._go_on()
 
     def close(
-        self, reason_code: int = SERVER_SHUTTING_DOWN, properties: Properties = (), *, immediate: bool = False
+        self, reason_code: int = SERVER_SHUTTING_DOWN, properties: Pairs = (), *, immediate: bool = False
     ) -> list[Event]:
         """End the connection. In 5.0 the client receives DISCONNECT once it has been accepted [MQTT-3.14.0-1];
         otherwise it receives nothing.
@@ -706,7 +706,7 @@ class ServerConnection(Sending, Receiving):
             )
         return negotiated, announced((*properties, *own), self.options)
 
-    def _auth_properties(self, data: bytes | None, properties: Properties) -> Properties:
+    def _auth_properties(self, data: bytes | None, properties: Pairs) -> Pairs:
         own: list[tuple[str, Any]] = [("authentication_method", self._method())]
         if data is not None:
             own.append(("authentication_data", data))

@@ -29,7 +29,7 @@ from wirefmt.mqtt.events import (
     ConnectionOptions,
     Event,
     Negotiated,
-    Properties,
+    Pairs,
     Request,
     find,
     without,
@@ -256,7 +256,7 @@ class Endpoint(Flows, endpoint.Endpoint[State]):
         cls: type[mqtt.Puback | mqtt.Pubrec | mqtt.Pubrel | mqtt.Pubcomp],
         identifier: int,
         code: int = SUCCESS,
-        properties: Properties = (),
+        properties: Pairs = (),
     ) -> bytes:
         if self.version != 5:
             code, properties = SUCCESS, ()
@@ -271,8 +271,8 @@ class Endpoint(Flows, endpoint.Endpoint[State]):
         except (EncodeError, TypeError, ValueError) as error:
             raise LocalProtocolError(str(error)) from error
 
-    def _fit(self, cls: Callable[..., Any], properties: Properties, **fields: Any) -> bytes:
-        """A packet within the peer's Maximum Packet Size. User Properties are left out first, then the Reason String.
+    def _fit(self, cls: Callable[..., Any], properties: Pairs, **fields: Any) -> bytes:
+        """A packet within the peer's Maximum Packet Size. User Pairs are left out first, then the Reason String.
 
         [MQTT-3.2.2-19, MQTT-3.2.2-20, MQTT-3.4.2-2, MQTT-3.4.2-3 and their like in other packets]
         """

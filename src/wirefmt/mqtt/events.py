@@ -11,7 +11,7 @@ from wirefmt.errors import LocalProtocolError
 from wirefmt.mqtt.session import Delivery
 from wirefmt.mqtt.spec import CHECKS
 
-Properties = Iterable[tuple[str, Any]]
+Pairs = Iterable[tuple[str, Any]]
 Event = Any
 Asked = mqtt.Subscribe | mqtt.Unsubscribe
 
@@ -172,22 +172,24 @@ class Request:
         return f"<Request {self.number}: packet identifier {self.packet_identifier}>"
 
 
-def find(properties: Properties, name: str, default: Any = None) -> Any:
+def find(properties: Pairs, name: str, default: Any = None) -> Any:
     """The value of a property, or `default`."""
+    if isinstance(properties, mqtt.Properties):
+        return properties.get(name, default)
     return next((value for key, value in properties if key == name), default)
 
 
-def without(properties: Properties, *names: str) -> tuple[tuple[str, Any], ...]:
+def without(properties: Pairs, *names: str) -> tuple[tuple[str, Any], ...]:
     return tuple((name, value) for name, value in properties if name not in names)
 
 
-def connect_limits(properties: Properties) -> dict[str, Any]:
+def connect_limits(properties: Pairs) -> dict[str, Any]:
     """Limits that CONNECT and CONNACK announce alike."""
     names = ("receive_maximum", "maximum_packet_size", "topic_alias_maximum")
     return {name: value for name, value in properties if name in names}
 
 
-def announced(properties: Properties, options: ConnectionOptions) -> tuple[tuple[str, Any], ...]:
+def announced(properties: Pairs, options: ConnectionOptions) -> tuple[tuple[str, Any], ...]:
     """Properties of CONNECT or CONNACK, with our limits added. The host may not give others."""
     given = connect_limits(properties)
     if given:

@@ -14,7 +14,7 @@ cdef class Packet:
     """Base of the fifteen packets. Immutable; equal by value; keeps the input block it was decoded from.
 
     Attributes of every packet: `version` (3, 4, 5: MQTT 3.1, 3.1.1, 5.0), `flags` (low four bits of the first byte),
-    `remaining_length`, `notes` (violations that LAX accepted). Fields that a version lacks are None, properties ().
+    `remaining_length`, `notes` (violations that LAX accepted). Fields that a version lacks are None, properties are empty.
     """
     cdef bytes block
     cdef const uint8_t* frame
@@ -24,8 +24,13 @@ cdef class Packet:
     cdef uint8_t noted          # LAX accepted a violation
     cdef int8_t side            # the version passed to the decoder
     cdef Span topic, payload_span, properties_span
-    cdef object cached          # topic name, list or tuple of CONNECT's values, after the first access
-    cdef object cached_properties
+    cdef Properties cached_properties       # after the first access
+    cdef object cached          # the same: list, or tuple of CONNECT's values; topic name of PUBLISH, set when it is made
+    # Further members of Publish. Objects that are never freed are borrowed.
+    cdef PyObject* qos_
+    cdef PyObject* dup_
+    cdef PyObject* retain_
+    cdef object identifier_
 
     def __init__(self):
         raise TypeError("Packet is a base class: use the class of a packet type")
@@ -118,9 +123,9 @@ cdef class Packet:
         hold(self, octets, &m, -1)
         return 0
 
-    cdef object properties_tuple(self):
+    cdef Properties own_properties(self):
         if self.cached_properties is None:
-            self.cached_properties = properties_of(&self.properties_span, self.property_count)
+            self.cached_properties = properties_of(self.block, &self.properties_span, self.property_count, self.noted)
         return self.cached_properties
 
     cdef object reason_or_none(self):
@@ -192,7 +197,7 @@ cdef class Connect(Packet):
                 m.connect_flags,
                 m.keep_alive,
                 text_of(m.client_identifier.at, m.client_identifier.size),
-                make_will(&m),
+                make_will(self.block, &m),
                 text_of(m.user_name.at, m.user_name.size) if m.user_name.at != NULL else None,
                 octets_of(m.password.at, m.password.size) if m.password.at != NULL else None,
             )
@@ -254,7 +259,7 @@ cdef class Connect(Packet):
 
     @property
     def properties(self):
-        return self.properties_tuple()
+        return self.own_properties()
 
 
 cdef int given_flags(int given, int derived, int version, bint no_password) except -1:
@@ -299,7 +304,7 @@ cdef class Connack(Packet):
 
     @property
     def properties(self):
-        return self.properties_tuple()
+        return self.own_properties()
 
 
 @cython.final
@@ -338,6 +343,8 @@ cdef class Publish(Packet):
             raise EncodeError("packet_identifier: required for QoS 1 and 2, not allowed for QoS 0 [MQTT-2.2.1-2]")
         if level:
             identifier = <uint16_t>whole_number(packet_identifier, 0xFFFF, "packet_identifier")
+        if type(properties) is Properties and (<Properties>properties).block is None:
+            properties = (<Properties>properties).pairs
         try:
             if PyTuple_CheckExact(properties) and (v == 5 or PyTuple_GET_SIZE(properties) == 0):
                 extend_octets(&o, LENGTH_ROOM)
@@ -374,54 +381,43 @@ cdef class Publish(Packet):
         memcpy(p + area_size, PyBytes_AS_STRING(block), <size_t>PyBytes_GET_SIZE(block))
         if count < 0 or not mqtt_is_plain_publish(first, topic, <size_t>topic_size, identifier):
             self.settle(octets, v)
-            return 0
-        self.block = octets
-        self.frame = <const uint8_t*>PyBytes_AS_STRING(octets)
-        self.size = <uint32_t>PyBytes_GET_SIZE(octets)
-        self.packet_identifier_ = identifier
-        self.version_ = <uint8_t>v
-        self.first_octet = <uint8_t>first
-        self.side = -1
-        self.topic.at = topic
-        self.topic.size = <uint32_t>topic_size
-        self.payload_span.at = p + area_size
-        self.payload_span.size = <uint32_t>PyBytes_GET_SIZE(block)
-        if v == 5:
-            self.properties_span.at = p + length_size
-            self.properties_span.size = <uint32_t>(area_size - length_size)
-            self.property_count = <uint32_t>count
+        else:
+            self.block = octets
+            self.frame = <const uint8_t*>PyBytes_AS_STRING(octets)
+            self.size = <uint32_t>PyBytes_GET_SIZE(octets)
+            self.packet_identifier_ = identifier
+            self.version_ = <uint8_t>v
+            self.first_octet = <uint8_t>first
+            self.side = -1
+            self.topic.at = topic
+            self.topic.size = <uint32_t>topic_size
+            self.payload_span.at = p + area_size
+            self.payload_span.size = <uint32_t>PyBytes_GET_SIZE(block)
+            if v == 5:
+                self.properties_span.at = p + length_size
+                self.properties_span.size = <uint32_t>(area_size - length_size)
+                self.property_count = <uint32_t>count
+        return self.keep_members(topic_name, packet_identifier)
+
+    cdef inline int keep_members(self, object topic_name, object packet_identifier) except -1:
+        """Set what Python reads as members. The arguments are a caller's objects, kept if decoding would make equal ones; None: there
+        are none."""
+        self.cached = topic_name if PyUnicode_CheckExact(topic_name) else shared_text(self.topic.at, self.topic.size)
+        self.qos_ = borrowed_item(<PyObject*>QOS_NUMBERS, self.first_octet >> 1 & 3)
+        self.dup_ = borrowed_item(<PyObject*>FLAGS, self.first_octet >> 3 & 1)
+        self.retain_ = borrowed_item(<PyObject*>FLAGS, self.first_octet & 1)
+        if self.first_octet & 0x06:
+            self.identifier_ = packet_identifier if PyLong_CheckExact(packet_identifier) else self.packet_identifier_
         return 0
 
     cdef tuple values(self):
         # hashing a memoryview would hash its exporter, which is this object
-        return (self.first_octet & 0x0F, self.topic_name, self.packet_identifier, self.properties_tuple(),
+        return (self.first_octet & 0x0F, self.cached, self.identifier_, self.own_properties(),
                 self.payload_bytes(), self.version_)
 
     @property
-    def dup(self):
-        return self.first_octet & 0x08 != 0
-
-    @property
-    def qos(self):
-        return self.first_octet >> 1 & 3
-
-    @property
-    def retain(self):
-        return self.first_octet & 0x01 != 0
-
-    @property
-    def topic_name(self):
-        if self.cached is None:
-            self.cached = shared_text(self.topic.at, self.topic.size)
-        return self.cached
-
-    @property
-    def packet_identifier(self):
-        return self.packet_identifier_ if self.first_octet & 0x06 else None
-
-    @property
     def properties(self):
-        return self.properties_tuple()
+        return self.own_properties()
 
     @property
     def payload(self):
@@ -433,6 +429,25 @@ cdef class Publish(Packet):
 
     def __getbuffer__(self, Py_buffer* view, int flags):
         fill_view(view, self, self.payload_span.at, self.payload_span.size, flags)
+
+
+cdef tuple QOS_NUMBERS = (0, 1, 2, 3)
+cdef tuple FLAGS = (False, True)
+cdef PyMemberDef[5] PUBLISH_MEMBERS
+
+
+cdef int add_publish_members() except -1:
+    cdef Publish sample = Publish.__new__(Publish)
+    cdef const char** names = ["topic_name", "packet_identifier", "qos", "dup", "retain"]
+    cdef int i
+    sample.cached, sample.identifier_, qos, dup, retain = places = [object() for _ in range(5)]
+    sample.qos_, sample.dup_, sample.retain_ = <PyObject*>qos, <PyObject*>dup, <PyObject*>retain
+    for i in range(5):
+        add_member(Publish, &PUBLISH_MEMBERS[i], names[i], place_in(sample, places[i]))
+    return 0
+
+
+add_publish_members()
 
 
 # what Publish.__init__ takes, in its order
@@ -490,7 +505,7 @@ cdef class Acknowledgement(Packet):
 
     @property
     def properties(self):
-        return self.properties_tuple()
+        return self.own_properties()
 
     @property
     def form(self):
@@ -570,7 +585,7 @@ cdef class Subscribe(Packet):
 
     @property
     def properties(self):
-        return self.properties_tuple()
+        return self.own_properties()
 
     @property
     def subscriptions(self):
@@ -602,7 +617,7 @@ cdef class Codes(Packet):
 
     @property
     def properties(self):
-        return self.properties_tuple()
+        return self.own_properties()
 
     @property
     def reason_codes(self):
@@ -647,7 +662,7 @@ cdef class Unsubscribe(Packet):
 
     @property
     def properties(self):
-        return self.properties_tuple()
+        return self.own_properties()
 
     @property
     def topic_filters(self):
@@ -702,7 +717,7 @@ cdef class Reason(Packet):
 
     @property
     def properties(self):
-        return self.properties_tuple()
+        return self.own_properties()
 
     @property
     def form(self):
@@ -737,9 +752,11 @@ cdef inline object make_message(bytes block, const MqttPacketView* m, int side):
     cdef Packet message
     if m.type == MQTT_PUBLISH:
         message = Publish.__new__(Publish)
+        hold(message, block, m, side)
+        (<Publish>message).keep_members(None, None)
     else:
         message = <Packet>bare_object(&MQTT_FACTORIES[m.type])
-    hold(message, block, m, side)
+        hold(message, block, m, side)
     return message
 
 

@@ -58,7 +58,7 @@ cdef int mqtt_parse(const uint8_t* p, size_t n, const MqttOptions* o, MqttPacket
     """Read exactly one whole packet. OK, or the fault's status."""
     cdef MqttReader x
     cdef int status
-    clear_octets(out, sizeof(MqttPacketView))
+    memset(out, 0, sizeof(MqttPacketView))
     x.o = o
     x.m = out
     x.f = f

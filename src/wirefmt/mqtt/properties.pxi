@@ -3,20 +3,21 @@
 from cpython.dict cimport PyDict_GetItemWithError
 from cpython.memoryview cimport PyMemoryView_FromObject
 from cpython.object cimport PyObject, PyObject_Hash, PyObject_RichCompare, Py_EQ, Py_NE
-from cpython.tuple cimport PyTuple_CheckExact, PyTuple_GET_SIZE, PyTuple_New, PyTuple_SET_ITEM
+from cpython.tuple cimport PyTuple_CheckExact, PyTuple_GET_SIZE
 
+from collections.abc import Sequence
 from sys import intern
 
 
 # ------------------------------------------------------------------------------------------------ names
 
-cdef list make_property_names():
+cdef tuple make_property_names():
     """Interned, like names in the caller's source code, so that a dict finds them by their pointer."""
     cdef int i
-    return [intern(mqtt_property_name[i].decode("ascii")) for i in range(MQTT_PROPERTY_TOP)]
+    return tuple([intern(mqtt_property_name[i].decode("ascii")) for i in range(MQTT_PROPERTY_TOP)])
 
 
-cdef list PROPERTY_NAMES = make_property_names()            # by identifier; "": undefined
+cdef tuple PROPERTY_NAMES = make_property_names()           # by identifier; "": undefined
 cdef list PROPERTY_PATHS = [f"properties.{name}" for name in PROPERTY_NAMES]
 cdef list WILL_PROPERTY_PATHS = [f"will.properties.{name}" for name in PROPERTY_NAMES]
 cdef dict PROPERTY_IDENTIFIERS = {name: i for i, name in enumerate(PROPERTY_NAMES) if name}
@@ -38,57 +39,196 @@ fill_secret_properties()
 
 # ------------------------------------------------------------------------------------------------ octets -> values
 
-cdef tuple properties_of(const Span* area, uint32_t count):
-    """(name, value) pairs in the order of the octets, which mqtt_parse has checked.
+@cython.final
+@cython.freelist(512)
+@cython.no_gc
+@cython.collection_type("sequence")
+cdef class Properties:
+    """The properties of a packet or a Will (5.0, 2.2.2.2): a read-only sequence of (name, value) pairs in the order of the octets.
 
-    The tuples cannot be part of a cycle, so they are untracked.
+    It equals a tuple of equal pairs. `get` and `get_all` find values by name. The values of a decoded packet become objects when
+    they are read, and iterating keeps none of them. `Properties(pairs)` takes any (name, value) pairs; they are checked when
+    a packet is built with them.
     """
-    cdef const uint8_t* p = area.at
-    cdef MqttProperty v
-    cdef SharedSlot* slot
-    cdef uint32_t i
-    cdef size_t size
-    cdef tuple out, pair
+    cdef bytes block            # None: only `pairs` has them
+    cdef Span area              # valid properties
+    cdef uint32_t size
+    cdef tuple pairs            # None: not made yet
+
+    def __init__(self, pairs=(), /):
+        self.pairs = frozen_pairs(pairs)
+        self.size = <uint32_t>PyTuple_GET_SIZE(self.pairs)
+
+    cdef PropertiesIterator iterate(self):
+        cdef PropertiesIterator made = PropertiesIterator.__new__(PropertiesIterator)
+        made.block = self.block
+        made.at = self.area.at
+        made.count = self.size
+        return made
+
+    cdef tuple as_tuple(self):
+        if self.pairs is None:
+            self.pairs = tuple(self.iterate())
+        return self.pairs
+
+    def get(self, name, default=None, /):
+        """The value of the first property with this name; `default` if there is none. That of a User Property is a pair of str."""
+        cdef MqttProperty v
+        cdef const uint8_t* at = self.area.at
+        cdef int identifier
+        cdef bint secret = False
+        cdef uint32_t i
+        if self.pairs is not None:
+            for key, value in self.pairs:
+                if key == name:
+                    return value
+            return default
+        identifier = property_identifier(name)
+        for i in range(self.size):
+            at = mqtt_next_property(at, &v)
+            if v.identifier == identifier:
+                return property_value(&v, i, &secret)
+        return default
+
+    def get_all(self, name, /):
+        """The values of all properties with this name, a tuple. User Property may repeat, and in PUBLISH Subscription Identifier."""
+        return tuple([value for key, value in self if key == name])
+
+    def __len__(self):
+        return self.size
+
+    def __iter__(self):
+        return self.iterate() if self.pairs is None else iter(self.pairs)
+
+    def __getitem__(self, index):
+        return self.as_tuple()[index]
+
+    def __contains__(self, pair):
+        return pair in self.as_tuple()
+
+    def index(self, value, *bounds):
+        """Like tuple."""
+        return self.as_tuple().index(value, *bounds)
+
+    def count(self, value):
+        """Like tuple."""
+        return self.as_tuple().count(value)
+
+    def __eq__(self, other):
+        cdef Properties that
+        if not isinstance(other, Properties):
+            return self.as_tuple() == other if isinstance(other, tuple) else NotImplemented
+        that = <Properties>other
+        if self.block is not None and that.block is not None and self.area.size == that.area.size and \
+                memcmp(self.area.at, that.area.at, self.area.size) == 0:
+            return True
+        return self.as_tuple() == that.as_tuple()
+
+    def __hash__(self):
+        return hash(self.as_tuple())
+
+    def __repr__(self):
+        return f"mqtt.Properties({self.as_tuple()!r})"
+
+    def __reduce__(self):
+        return Properties, (self.as_tuple(),)
+
+    def __copy__(self):
+        return self
+
+    def __deepcopy__(self, memo):
+        return self
+
+
+Sequence.register(Properties)
+cdef Properties NO_PROPERTIES = Properties()
+
+
+cdef inline Properties properties_of(bytes block, const Span* area, uint32_t count, bint noted):
+    """Properties that mqtt_parse has checked. `noted`: not all are valid, because it was LAX."""
+    cdef Properties made
     if count == 0:
-        return ()
-    out = PyTuple_New(count)
-    for i in range(count):
-        p = mqtt_next_property(p, &v)
-        size = <size_t>(p - v.at)
-        if size > SHARED_OCTETS or mqtt_properties[v.identifier].type == MQTT_BINARY or not WIREFMT_SHARES_VALUES:
-            pair = property_pair(&v)
-        else:
-            slot = shared_slot(<int>v.identifier, v.at, size)
-            if is_held(slot, <int>v.identifier, v.at, size):
-                pair = <tuple>slot.value
-            else:
-                pair = property_pair(&v)
-                share(slot, <int>v.identifier, v.at, size, pair)
-        Py_INCREF(pair)
-        PyTuple_SET_ITEM(out, i, pair)
-    PyObject_GC_UnTrack(<void*>out)
-    return out
+        return NO_PROPERTIES
+    made = Properties.__new__(Properties)
+    made.block = block
+    made.area = area[0]
+    made.size = count
+    if noted:
+        made.as_tuple()
+        made.block = None
+    return made
 
 
-cdef tuple property_pair(const MqttProperty* v):
-    """One property as (name, value)."""
+@cython.final
+@cython.freelist(16)
+@cython.no_gc
+cdef class PropertiesIterator:
+    """Makes the pairs of Properties one after the other."""
+    cdef bytes block
+    cdef const uint8_t* at
+    cdef uint32_t next, count
+    cdef tuple last             # see next_pair
+
+    def __iter__(self):
+        return self
+
+    def __length_hint__(self):
+        return self.count - self.next
+
+    def __next__(self):
+        cdef Recent* recent = &RECENT_PROPERTIES[self.next & (RECENT_PLACES - 1)]
+        cdef const uint8_t* begin = self.at
+        cdef MqttProperty v
+        cdef bint secret = False
+        cdef size_t size
+        if self.next == self.count:
+            raise StopIteration
+        self.at = mqtt_next_property(begin, &v)
+        size = <size_t>(self.at - begin)
+        self.next += 1
+        if is_recent(recent, begin, size):
+            return <object>recent.value
+        value = property_value(&v, self.next - 1, &secret)
+        name = <object>borrowed_item(<PyObject*>PROPERTY_NAMES, v.identifier)
+        if will_keep_recent(recent, size) and not secret:
+            pair = next_pair(NULL, name, value)
+            keep_recent(recent, begin, size, pair)
+            return pair
+        self.last = next_pair(<PyObject*>self.last, name, value)
+        return self.last
+
+
+cdef Recent[RECENT_PLACES] RECENT_PROPERTIES        # pairs, by the place of a property in its packet
+cdef Recent[RECENT_PLACES] RECENT_NAMES             # names of User Properties
+
+
+cdef inline object property_value(const MqttProperty* v, uint32_t place, bint* secret):
+    """The value of a property. Tuples that cannot be part of a cycle are untracked."""
     cdef int type = mqtt_properties[v.identifier].type
-    cdef tuple pair
     if type == MQTT_STRING:
-        value = text_of(v.value.at, v.value.size)
-    elif type == MQTT_PAIR:
-        value = text_of(v.value.at, v.value.size)
-        value = (text_of(v.name.at, v.name.size), hidden(value) if is_secret_name(v.name.at, v.name.size) else value)
-        PyObject_GC_UnTrack(<void*>value)
-    elif type == MQTT_BINARY:
+        return text_of(v.value.at, v.value.size)
+    if type == MQTT_PAIR:
+        return property_pair(v, &RECENT_NAMES[place & (RECENT_PLACES - 1)], secret)
+    if type == MQTT_BINARY:
         value = octets_of(v.value.at, v.value.size)
-        if MQTT_PROPERTY_SECRET[v.identifier]:
-            value = hidden(value)
+        secret[0] = MQTT_PROPERTY_SECRET[v.identifier]
+        return hidden(value) if secret[0] else value
+    return v.number
+
+
+cdef inline tuple property_pair(const MqttProperty* v, Recent* recent, bint* secret):
+    """The name and value of a User Property. recent: of its name."""
+    value = text_of(v.value.at, v.value.size)
+    if v.name.size and is_recent(recent, v.name.at, v.name.size):
+        name = <object>recent.value
+        secret[0] = recent.secret
     else:
-        value = v.number
-    pair = (<object>PROPERTY_NAMES[v.identifier], value)
-    PyObject_GC_UnTrack(<void*>pair)
-    return pair
+        name = text_of(v.name.at, v.name.size)
+        secret[0] = is_secret_name(v.name.at, v.name.size)
+        if v.name.size and will_keep_recent(recent, v.name.size):
+            keep_recent(recent, v.name.at, v.name.size, name)
+            recent.secret = secret[0]
+    return next_pair(NULL, name, hidden(value) if secret[0] else value)
 
 
 cdef tuple subscriptions_of(const MqttPacketView* m):
@@ -121,6 +261,8 @@ cdef str shown_value(str name, object value):
         return repr(SECRET_SHOWN_OCTETS)
     if name == "payload":
         return shown_octets(value)
+    if name == "properties":
+        return repr((<Properties?>value).as_tuple())
     return repr(value)
 
 
@@ -197,14 +339,14 @@ cdef uint8_t subscription_options(Subscription s, int version) except? 0xFF:
 cdef class Will:
     """The Will of a CONNECT (5.0, 3.1.2.5 and 3.1.3): what a server publishes if the client is lost.
 
-    `topic` str, `payload` bytes, `qos` 0 to 2, `retain` bool, `properties` (name, value) pairs (5.0 only).
+    `topic` str, `payload` bytes, `qos` 0 to 2, `retain` bool, `properties` Properties (5.0 only).
     Values are checked when a Connect is built.
     """
     cdef readonly str topic
     cdef readonly bytes payload
     cdef readonly int qos
     cdef readonly bint retain
-    cdef readonly tuple properties
+    cdef readonly Properties properties
 
     __match_args__ = ("topic", "payload", "qos", "retain", "properties")
 
@@ -212,7 +354,7 @@ cdef class Will:
         self.payload = take_block(payload)
         self.qos = <int>whole_number(qos, 3, "will.qos")
         self.retain = retain
-        self.properties = frozen_pairs(properties)
+        self.properties = properties if type(properties) is Properties else Properties(properties)
         self.topic = topic
 
     cdef tuple values(self):
@@ -249,7 +391,7 @@ cdef tuple frozen_pairs(object properties):
     return tuple(out)
 
 
-cdef Will make_will(const MqttPacketView* m):
+cdef Will make_will(bytes block, const MqttPacketView* m):
     cdef Will w
     if not m.connect_flags & 0x04:
         return None
@@ -258,7 +400,7 @@ cdef Will make_will(const MqttPacketView* m):
     w.payload = octets_of(m.will_payload.at, m.will_payload.size)
     w.qos = m.connect_flags >> 3 & 3
     w.retain = m.connect_flags >> 5 & 1
-    w.properties = properties_of(&m.will_properties, m.will_property_count)
+    w.properties = properties_of(block, &m.will_properties, m.will_property_count, m.notes.count != 0)
     return w
 
 
@@ -268,17 +410,21 @@ cdef int write_properties(Writer w, object properties, int version, bint of_will
     """Property Length and properties; nothing before 5.0."""
     cdef size_t at = w.out.size
     cdef list paths = WILL_PROPERTY_PATHS if of_will else PROPERTY_PATHS
-    cdef PyObject* found
+    cdef Properties decoded
     cdef int identifier, type
     cdef str where
     if version < 5:
         if properties:
             raise EncodeError("properties: only MQTT 5.0 has them")
         return 0
+    if isinstance(properties, Properties):
+        decoded = <Properties>properties
+        if decoded.block is not None:
+            memcpy(w.grow(decoded.area.size), decoded.area.at, decoded.area.size)
+            properties = ()
     for name, value in properties:
-        found = PyDict_GetItemWithError(PROPERTY_IDENTIFIERS, name)
-        identifier = 0 if found == NULL else <object>found
-        if identifier <= 0:
+        identifier = property_identifier(name)
+        if identifier == 0:
             raise EncodeError(f"properties: {name!r} is not a property [2.2.2.2]")
         type = mqtt_properties[identifier].type
         where = paths[identifier]
@@ -301,6 +447,12 @@ cdef int write_properties(Writer w, object properties, int version, bint of_will
             w.put_varint(<uint32_t>whole_number(value, VARINT_MAX, where))
     w.insert_varint(at)
     return 0
+
+
+cdef int property_identifier(object name) except -1:
+    """The identifier of a property; 0: there is none of this name."""
+    cdef PyObject* found = PyDict_GetItemWithError(PROPERTY_IDENTIFIERS, name)
+    return 0 if found == NULL else <object>found
 
 
 # Most properties of a PUBLISH need neither errors nor parsing: exact tuples, strings of ASCII, small
@@ -404,7 +556,8 @@ cdef int write_packet_identifier(Writer w, object identifier) except -1:
 cdef int write_reason(Writer w, object reason_code, object properties, object form, int version) except -1:
     """Reason Code and properties of acknowledgements, DISCONNECT and AUTH, in the requested form or the shortest."""
     cdef int code
-    properties = tuple(properties)
+    if type(properties) is not Properties:
+        properties = tuple(properties)
     if version < 5:
         if reason_code is not None or properties or form is not None:
             raise EncodeError("reason_code, properties and form: only MQTT 5.0 has them here")

@@ -16,7 +16,7 @@ from wirefmt.mqtt.events import (
     TOPIC_ALIAS_INVALID,
     ConnectionOptions,
     Event,
-    Properties,
+    Pairs,
     Released,
     find,
     without,
@@ -46,7 +46,7 @@ class Receiving(Endpoint):
         self._aliases_in.clear()  # [MQTT-3.3.2-7]
         return super()._forget()
 
-    def _acknowledge(self, message: mqtt.Publish, reason_code: int, properties: Properties) -> list[Event]:
+    def _acknowledge(self, message: mqtt.Publish, reason_code: int, properties: Pairs) -> list[Event]:
         """`acknowledge`, with all that an answer may have."""
         if not self._up:
             self._check_connected()
@@ -57,7 +57,7 @@ class Receiving(Endpoint):
         self._answer(message, reason_code, properties)
         return self._go_on()
 
-    def _answer(self, message: mqtt.Publish, code: int, properties: Properties) -> None:
+    def _answer(self, message: mqtt.Publish, code: int, properties: Pairs) -> None:
         kind = mqtt.Puback if message.qos == 1 else mqtt.Pubrec
         answer = self._acknowledgement(kind, message.packet_identifier or 0, code, properties)
         kept = message.qos == 2 and self.options.qos2_event == "release" and code < 0x80

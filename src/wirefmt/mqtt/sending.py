@@ -22,7 +22,7 @@ from wirefmt.mqtt.events import (
     Dropped,
     Event,
     Negotiated,
-    Properties,
+    Pairs,
     Request,
     find,
     without,
@@ -52,9 +52,7 @@ class Sending(Endpoint):
         self._aliases_out = OutgoingAliases(negotiated.topic_alias_maximum)
         self._aliased = negotiated.topic_alias_maximum > 0
 
-    def _publish(
-        self, topic_name: str, payload: Buffer, qos: int, retain: bool, properties: Properties
-    ) -> Delivery | None:
+    def _publish(self, topic_name: str, payload: Buffer, qos: int, retain: bool, properties: Pairs) -> Delivery | None:
         """`publish`, with all that a message may have."""
         self._check_connected()
         message = self._build(
@@ -270,7 +268,7 @@ class Sending(Endpoint):
         return head, tail
 
 
-def _renamed(message: mqtt.Publish, topic: str, properties: Properties) -> mqtt.Publish:
+def _renamed(message: mqtt.Publish, topic: str, properties: Pairs) -> mqtt.Publish:
     """The PUBLISH with another topic and other properties."""
     return mqtt.Publish(
         topic_name=topic,

@@ -15,7 +15,7 @@ from wirefmt.connection import aio
 from wirefmt.connection.carriers import WebSocket
 from wirefmt.connection.websocket import ServerHandshake
 from wirefmt.mqtt.connection import ServerConnection
-from wirefmt.mqtt.events import SERVER_SHUTTING_DOWN, SUCCESS, Asked, ConnectionOptions, Event, Properties
+from wirefmt.mqtt.events import SERVER_SHUTTING_DOWN, SUCCESS, Asked, ConnectionOptions, Event, Pairs
 from wirefmt.mqtt.session import Delivery, Session
 
 if TYPE_CHECKING:
@@ -46,39 +46,39 @@ class Peer(aio.Peer):
         self,
         event: mqtt.Connect | mqtt.Auth,
         session: Session | None = None,
-        properties: Properties = (),
+        properties: Pairs = (),
         authentication_data: bytes | None = None,
     ) -> None:
         """Accept a CONNECT, or the AUTH that completes an exchange."""
         self.driver.update(self.connection.accept(event, session, properties, authentication_data))
 
-    def refuse(self, event: mqtt.Connect | mqtt.Auth, reason_code: int, properties: Properties = ()) -> None:
+    def refuse(self, event: mqtt.Connect | mqtt.Auth, reason_code: int, properties: Pairs = ()) -> None:
         """Refuse a CONNECT or an AUTH, and end."""
         self.driver.update(self.connection.refuse(event, reason_code, properties))
 
     def continue_authentication(
-        self, event: mqtt.Connect | mqtt.Auth, authentication_data: bytes | None = None, properties: Properties = ()
+        self, event: mqtt.Connect | mqtt.Auth, authentication_data: bytes | None = None, properties: Pairs = ()
     ) -> None:
         """Ask the client for its next AUTH."""
         self.driver.update(self.connection.continue_authentication(event, authentication_data, properties))
 
-    def acknowledge(self, message: mqtt.Publish, reason_code: int = SUCCESS, properties: Properties = ()) -> None:
+    def acknowledge(self, message: mqtt.Publish, reason_code: int = SUCCESS, properties: Pairs = ()) -> None:
         """Answer a message of QoS 1 or 2."""
         self.driver.update(self.connection.acknowledge(message, reason_code, properties))
 
-    def grant(self, event: Asked, reason_codes: Iterable[int] = (), properties: Properties = ()) -> None:
+    def grant(self, event: Asked, reason_codes: Iterable[int] = (), properties: Pairs = ()) -> None:
         """Answer a SUBSCRIBE or UNSUBSCRIBE."""
         self.driver.update(self.connection.grant(event, reason_codes, properties))
 
     def publish(
-        self, topic_name: str, payload: Buffer = b"", *, qos: int = 0, retain: bool = False, properties: Properties = ()
+        self, topic_name: str, payload: Buffer = b"", *, qos: int = 0, retain: bool = False, properties: Pairs = ()
     ) -> Delivery | None:
         """Send a message to the client. QoS 1 and 2: `Acknowledged` has the handle returned."""
         handle = self.connection.publish(topic_name, payload, qos=qos, retain=retain, properties=properties)
         self.driver.queued()
         return handle
 
-    def close(self, reason_code: int = SERVER_SHUTTING_DOWN, properties: Properties = ()) -> None:
+    def close(self, reason_code: int = SERVER_SHUTTING_DOWN, properties: Pairs = ()) -> None:
         """End the connection, with DISCONNECT in 5.0."""
         self.driver.update(self.connection.close(reason_code, properties))
 

@@ -38,6 +38,7 @@ cdef inline Publish usual_publish(bytes block, const uint8_t* p, size_t n, const
     if u.property_count:
         message.properties_span = u.area
         message.property_count = u.property_count
+    message.keep_members(None, None)
     return message
 
 

@@ -109,13 +109,13 @@ cdef bint mqtt_view_usual(const uint8_t* p, size_t n, const MqttOptions* o, Mqtt
     """What mqtt_parse reads of a usual PUBLISH or acknowledgement. p[:n]: a whole packet. False: mqtt_parse must decide."""
     cdef MqttUsual m
     if n == 4 and mqtt_usual_acknowledgement(p, n, o.version):
-        clear_octets(out, sizeof(MqttPacketView))
+        memset(out, 0, sizeof(MqttPacketView))
         out.packet_identifier = load_u16(p + 2)
         out.has_packet_identifier = 1
         out.has_reason_code = o.version == 5            # it is omitted: 0
         out.form = MQTT_FORM_SHORT if o.version == 5 else out.form
     elif mqtt_read_usual(p, n, o, &m) == n:
-        clear_octets(out, sizeof(MqttPacketView))
+        memset(out, 0, sizeof(MqttPacketView))
         out.topic = m.topic
         out.payload = m.payload
         if m.flags & 6:

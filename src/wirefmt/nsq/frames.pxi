@@ -149,22 +149,9 @@ cdef int add_nsq_members() except -1:
     cdef const CText* names = ["timestamp", "attempts", "message_id"]
     cdef int i
     frame.timestamp, frame.attempts, frame.message_id = places = (object(), object(), object())
-    for i, place in enumerate(places):
-        NSQ_FRAME_MEMBERS[i].name = names[i]
-        NSQ_FRAME_MEMBERS[i].type = T_OBJECT_EX
-        NSQ_FRAME_MEMBERS[i].offset = place_in(frame, place)
-        NSQ_FRAME_MEMBERS[i].flags = READONLY
-        wirefmt_set_attribute(MessageFrame, (<bytes>names[i]).decode("ascii"),
-                              PyDescr_NewMember(<PyTypeObject*>MessageFrame, &NSQ_FRAME_MEMBERS[i]))
+    for i in range(3):
+        add_member(MessageFrame, &NSQ_FRAME_MEMBERS[i], names[i], place_in(frame, places[i]))
     return 0
-
-
-cdef Py_ssize_t place_in(object owner, object value) except -1:
-    """The offset of an object's only reference to a value."""
-    cdef Py_ssize_t at = 0
-    while (<void**>(<char*><void*>owner + at))[0] != <void*>value:
-        at += sizeof(void*)
-    return at
 
 
 add_nsq_members()

@@ -232,7 +232,7 @@ cdef int nsq_look(const uint8_t* p, size_t n, size_t size, const NsqOptions* o, 
 cdef inline int nsq_parse_whole(const uint8_t* p, size_t n, const NsqOptions* o, NsqUnitView* out, Fault* f) noexcept nogil:
     """Like nsq_parse, if nsq_frame_size has just returned size `n`, or a larger one (`cut`), and the kind in `f.kind`."""
     cdef NsqReader x
-    clear_octets(out, sizeof(NsqUnitView))
+    memset(out, 0, sizeof(NsqUnitView))
     x.o = o
     x.m = out
     x.f = f

@@ -38,7 +38,7 @@ from wirefmt._core.octets cimport BLOCK_OCTETS, Octets, add_octets, add_u16, add
 from wirefmt._core.status cimport Fault, LIMIT, MALFORMED, NEED_DATA, OK, TRUNCATED, UNSUPPORTED, fault
 from wirefmt._core.text cimport DIGITS_ROOM, hex2, hex4, store_utf8, write_signed
 from wirefmt._core.utf8 cimport is_utf8
-from wirefmt._core.words cimport clear_octets, is_ascii, same_octets, word_at
+from wirefmt._core.words cimport is_ascii, same_octets, word_at
 
 from wirefmt._core import secret_name
 from wirefmt.errors import DecodeError, EncodeError, LimitExceeded, Malformed, Unsupported

@@ -31,11 +31,11 @@ cdef int rocketmq_parse(const uint8_t* p, size_t n, uint32_t max_elements, Rocke
     """Read one whole frame. max_elements: limit on entries of extFields and of JSON values together; 0: no limit. fields: stores
     the entries of extFields; NULL: nowhere."""
     if n < 8 or <size_t>load_u32(p) + 4 > n:
-        clear_octets(out, sizeof(RocketmqFrameView))
+        memset(out, 0, sizeof(RocketmqFrameView))
         return fault(f, TRUNCATED, ROCKETMQ_CHECK_FRAME_TRUNCATED, ROCKETMQ_FIELD_FRAME, <int64_t>n,
                      <int64_t>max(<size_t>8, <size_t>load_u32(p) + 4 if n >= 4 else 8), <int64_t>n, 0)
     if <size_t>load_u32(p) + 4 < n:
-        clear_octets(out, sizeof(RocketmqFrameView))
+        memset(out, 0, sizeof(RocketmqFrameView))
         return fault(f, MALFORMED, ROCKETMQ_CHECK_FRAME_TRAILING, ROCKETMQ_FIELD_FRAME, <int64_t>load_u32(p) + 4, 0, 0, 0)
     return rocketmq_parse_cut(p, n, max_elements, out, fields, f)
 
@@ -45,7 +45,7 @@ cdef int rocketmq_parse_cut(const uint8_t* p, size_t n, uint32_t max_elements, R
     """As rocketmq_parse, of a frame that may end early, in its body. n: 8 at least."""
     cdef size_t header = load_u32(p + 4) & 0xFFFFFF
     cdef size_t body
-    clear_octets(out, sizeof(RocketmqFrameView))
+    memset(out, 0, sizeof(RocketmqFrameView))
     if header > n - 8:
         return fault(f, TRUNCATED, ROCKETMQ_CHECK_HEADER_LENGTH, ROCKETMQ_FIELD_HEADER, 8, <int64_t>header,
                      <int64_t>(n - 8), ROCKETMQ_FIELD_LENGTH)

@@ -165,7 +165,7 @@ cdef RocketmqAsked* rocketmq_asked_place(RocketmqConnection* c, RocketmqAskedTab
         if grown == NULL:
             return NULL
         t.room = 2 * t.room if t.room else ROCKETMQ_ASKED_FIRST
-        clear_octets(grown, t.room * sizeof(RocketmqAsked))     # calloc does not reuse what was just freed
+        memset(grown, 0, t.room * sizeof(RocketmqAsked))     # calloc does not reuse what was just freed
         t.rows = grown
         for i in range(old.room):
             if old.rows[i].live:

@@ -35,8 +35,8 @@ cdef void share(SharedSlot* slot, int kind, const uint8_t* p, size_t size, objec
     Py_XDECREF(before)
 
 
-# Where a field, or an entry of a map, usually has the value that it had in the message before, one comparison finds it (is_recent).
-# A place whose values differ keeps a new one only now and then.
+# Where a field, or an entry of a map, usually has the value that it had in the message before, one comparison finds it
+# (is_recent). A place whose values differ keeps a new one only now and then.
 
 cdef void keep_recent(Recent* r, const uint8_t* p, size_t size, object value) noexcept:
     """Keep a value in place of the last; will_keep_recent() has said so."""

@@ -350,8 +350,8 @@ cdef extern from *:
 
 
 cdef inline tuple next_pair(PyObject* last, object name, object value):
-    """The pair that an iterator makes after `last` (NULL or None: there is none): the same object, if only the iterator has it. It
-    cannot be part of a cycle, so it is untracked."""
+    """The pair that an iterator makes after `last` (NULL or None: it is the first): the same object, if only the iterator has it.
+    It cannot be part of a cycle, so it is untracked."""
     cdef tuple pair
     if refill_pair(last, <PyObject*>name, <PyObject*>value):
         return <tuple>last

@@ -72,7 +72,8 @@ cdef class Properties:
         return self.pairs
 
     def get(self, name, default=None, /):
-        """The value of the first property with this name; `default` if there is none. That of a User Property is a pair of str."""
+        """The value of the first property with this name; `default` if no property has it. That of a User Property is a
+        pair of str."""
         cdef MqttProperty v
         cdef const uint8_t* at = self.area.at
         cdef int identifier
@@ -450,7 +451,7 @@ cdef int write_properties(Writer w, object properties, int version, bint of_will
 
 
 cdef int property_identifier(object name) except -1:
-    """The identifier of a property; 0: there is none of this name."""
+    """The identifier of a property; 0: no property has this name."""
     cdef PyObject* found = PyDict_GetItemWithError(PROPERTY_IDENTIFIERS, name)
     return 0 if found == NULL else <object>found
 

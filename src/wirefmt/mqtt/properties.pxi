@@ -87,7 +87,7 @@ cdef class Properties:
         identifier = property_identifier(name)
         for i in range(self.size):
             at = mqtt_next_property(at, &v)
-            if v.identifier == identifier:
+            if v.identifier == <uint32_t>identifier:
                 return property_value(&v, i, &secret)
         return default
 

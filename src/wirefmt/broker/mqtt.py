@@ -450,7 +450,7 @@ class Broker:
     # ---- messages
 
     def _message(self, source: mqtt.Publish | mqtt.Will, topic: str, publisher: str) -> Message:
-        properties = source.properties
+        properties: Pairs = source.properties
         expires: float | None = None
         if properties:
             expires = find(properties, "message_expiry_interval")

@@ -400,8 +400,8 @@ cdef class Publish(Packet):
         return self.keep_members(topic_name, packet_identifier)
 
     cdef inline int keep_members(self, object topic_name, object packet_identifier) except -1:
-        """Set what Python reads as members. The arguments are a caller's objects, kept if decoding would make equal ones; None: there
-        is no caller."""
+        """Set what Python reads as members. The arguments are objects of a caller, kept if decoding would make equal ones; None:
+        there is no caller."""
         self.cached = topic_name if PyUnicode_CheckExact(topic_name) else shared_text(self.topic.at, self.topic.size)
         self.qos_ = borrowed_item(<PyObject*>QOS_NUMBERS, self.first_octet >> 1 & 3)
         self.dup_ = borrowed_item(<PyObject*>FLAGS, self.first_octet >> 3 & 1)

@@ -44,7 +44,7 @@ fill_secret_properties()
 @cython.no_gc
 @cython.collection_type("sequence")
 cdef class Properties:
-    """The properties of a packet or a Will (5.0, 2.2.2.2): a read-only sequence of (name, value) pairs in the order of the octets.
+    """The properties of a packet or a Will (5.0, 2.2.2.2): a read-only sequence of (name, value) pairs in wire order.
 
     It equals a tuple of equal pairs. `get` and `get_all` find values by name. The values of a decoded packet become objects when
     they are read, and iterating keeps none of them. `Properties(pairs)` takes any (name, value) pairs; they are checked when
@@ -92,7 +92,7 @@ cdef class Properties:
         return default
 
     def get_all(self, name, /):
-        """The values of all properties with this name, a tuple. User Property may repeat, and in PUBLISH Subscription Identifier."""
+        """The values of all properties with this name, a tuple. User Property may repeat, and Subscription Identifier."""
         return tuple([value for key, value in self if key == name])
 
     def __len__(self):

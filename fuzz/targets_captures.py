@@ -21,12 +21,12 @@ from captures import (
     sample_captures,
     written,
 )
-from common import pyarrow, rows, same, sometimes
+from common import pyarrow, rows, same
 
 from lib.wire import connack, connect, socket_frame
 from wirefmt import mqtt, nsq, rocketmq
 from wirefmt.capture import Options
-from wirefmt.capture._engine import CaptureDecoder, PacketScanner, Planner, find_record
+from wirefmt.capture._engine import CaptureDecoder, PacketScanner, find_record
 from wirefmt.spec.table import COLUMNS
 
 NAMES = [c.name for c in COLUMNS if c.name != "raw"]
@@ -41,17 +41,9 @@ BATCH_MOST, BATCH_RATIO = 24 << 20, 128
 # ------------------------------------------------------------------------------------------------ rows
 
 
-def decoded(
-    octets: bytes,
-    step: int,
-    *,
-    names: list[str] | None = None,
-    share: tuple[int, int] | None = None,
-    planner: Planner | None = None,
-    **options: Any,
-) -> Any:
+def decoded(octets: bytes, step: int, *, names: list[str] | None = None, **options: Any) -> Any:
     """All rows of a capture file fed in chunks of `step` octets, with every column but `raw` or with the named columns; a
-    table of Arrow's if there is one. share, planner: those of one of several threads."""
+    table of Arrow's if there is one."""
     names = names or (NAMES if pyarrow is not None else PLAIN)
     decoder = CaptureDecoder(columns=names, batch_rows=16, batch_bytes=BATCH_BYTES, detail=True, **options)
     batches: list[Any] = []
@@ -63,15 +55,11 @@ def decoded(
                 raise AssertionError(f"a batch of {batch.nbytes} octets from {len(octets)}")
             batches.append(batch)
 
-    if share:
-        decoder.set_share(*share)
     decoder.begin_file("fuzz", 0)
-    for begin in range(0, len(octets), step):
-        chunk = memoryview(octets)[begin : begin + step]
-        plan = planner.plan(chunk) if planner else None
-        at = 0
-        while at < len(chunk):
-            at += decoder.feed(chunk[at:], plan, at)
+    for at in range(0, len(octets), step):
+        chunk = memoryview(octets)[at : at + step]
+        while len(chunk):
+            chunk = chunk[decoder.feed(chunk) :]
             take()
     while not decoder.end_file():
         take()
@@ -132,15 +120,7 @@ def capture(data: bytes) -> None:
         return
     octets, options = data[1:], options_of(data[0])
     whole = decoded(octets, max(1, len(octets)), **options)
-    step = (1, 7, 64, 1000)[data[0] % 4]
-    same_rows(decoded(octets, step, **options), whole, "rows for other chunks")
-    if sometimes(octets, 4):
-        for i in range(2):
-            same_rows(
-                decoded(octets, step, share=(i, 2), planner=Planner(2), **options),
-                decoded(octets, step, share=(i, 2), **options),
-                "a thread's rows with and without plans",
-            )
+    same_rows(decoded(octets, (1, 7, 64, 1000)[data[0] % 4], **options), whole, "rows for other chunks")
 
 
 def scanned(octets: bytes, step: int, **options: Any) -> list[Any]:

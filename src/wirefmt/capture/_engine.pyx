@@ -26,8 +26,6 @@ from wirefmt._core.text cimport printed
 include "pcapfile.pxi"
 # link, VLAN, IP, TCP headers, fragments -> segments
 include "packets.pxi"
-# the records of a chunk, by thread
-include "plan.pxi"
 # captures -> the packets table; where records begin in the midst of a file
 include "scanner.pxi"
 # flows by their ends
@@ -57,6 +55,6 @@ include "decoder.pxi"
 
 # only constructors make objects; classes and functions belong to the package, except these
 seal(globals(), "wirefmt.capture", (
-    BoundarySearch, CarriedStreams, ChunkPlan, FlowTable, FrameStreams, KnownStreams, PacketParser, PacketTrace, PcapFile,
-    PcapReader, Planner, Reassembler, RecordFeed, StreamTrace, Streams, Unpacker, find_record, sniff,
+    BoundarySearch, CarriedStreams, FlowTable, FrameStreams, KnownStreams, PacketParser, PacketTrace, PcapFile,
+    PcapReader, Reassembler, RecordFeed, StreamTrace, Streams, Unpacker, find_record, sniff,
 ))

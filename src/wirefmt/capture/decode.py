@@ -17,7 +17,7 @@ from queue import Queue
 from typing import Any
 
 from wirefmt._core import Batch
-from wirefmt.capture._engine import CaptureDecoder, ChunkPlan, Planner
+from wirefmt.capture._engine import CaptureDecoder
 from wirefmt.capture.sources import LIVE_WAIT, READ_FAULTS, Chunks, Source
 from wirefmt.errors import CaptureError
 from wirefmt.spec.options import Options
@@ -69,21 +69,20 @@ def _sum(values: Sequence[Any]) -> Any:
 
 
 class SharedChunks:
-    """The chunks of a capture for several threads: each gets all of them, with the plan that says which records are its own."""
+    """The chunks of a capture for several threads: each gets all of them."""
 
     def __init__(self, chunks: Chunks, threads: int) -> None:
         self.chunks = chunks
         self._source = iter(chunks)
-        self._planner = Planner(threads)
-        self._kept: dict[int, tuple[memoryview, ChunkPlan | None]] = {}
+        self._kept: dict[int, memoryview] = {}
         self._read = 0  # chunks
         self._taken = [0] * threads
         self._reading = self._over = False
         self._fault: BaseException | None = None
         self._changed = threading.Condition()
 
-    def take(self, thread: int) -> tuple[memoryview, ChunkPlan | None] | None:
-        """The next chunk of this thread and its plan; None: the capture has ended. Raises what reading raised, in each thread."""
+    def take(self, thread: int) -> memoryview | None:
+        """The next chunk of this thread; None: the capture has ended. Raises what reading raised, in each thread."""
         at = self._taken[thread]
         while self._begin_read(at):
             self._end_read()
@@ -121,11 +120,9 @@ class SharedChunks:
         return self._read - min(self._taken) >= SPAN
 
     def _end_read(self) -> None:
-        chunk = plan = fault = None
+        chunk = fault = None
         try:
             chunk = next(self._source, None)
-            if chunk is not None:
-                plan = self._planner.plan(chunk)
         except BaseException as caught:
             fault = caught
         with self._changed:
@@ -133,15 +130,13 @@ class SharedChunks:
             if chunk is None:
                 self._over, self._fault = True, fault
             else:
-                self._kept[self._read] = chunk, plan
+                self._kept[self._read] = chunk
                 self._read += 1
             self._changed.notify_all()
 
 
 class _Part:
-    """What one thread sees of the chunks, with the plan of the present one; after each span it tells the caller."""
-
-    plan: ChunkPlan | None = None
+    """What one thread sees of the chunks; after each span it tells the caller."""
 
     def __init__(self, shared: SharedChunks, thread: int, out: Queue[Any]) -> None:
         self._shared, self._thread, self._out = shared, thread, out
@@ -156,8 +151,7 @@ class _Part:
 
     def __iter__(self) -> Iterator[memoryview]:
         count = 0
-        while (taken := self._shared.take(self._thread)) is not None:
-            chunk, self.plan = taken
+        while (chunk := self._shared.take(self._thread)) is not None:
             yield chunk
             count += 1
             if self.live or count % SPAN == 0:
@@ -204,7 +198,7 @@ def _decode_chunks(decoder: CaptureDecoder, chunks: Chunks | _Part) -> Iterator[
         for chunk in chunks:
             at = 0
             while at < len(chunk):
-                at += decoder.feed(chunk[at:], chunks.plan, at)
+                at += decoder.feed(chunk[at:])
                 if (batch := decoder.take()) is not None:
                     yield batch
             if chunks.live and (not chunk or time.monotonic() - handed > LIVE_WAIT):

@@ -6,7 +6,7 @@ from wirefmt.spec.table import COLUMNS as TABLE_COLUMNS
 
 cdef enum:
     PREFETCHED = 128            # octets of a protocol's state, of a pending frame
-    RECORDS_AHEAD = 16          # records of a plan that are prefetched before they are read
+    AHEAD = 4096                # octets of the file that are prefetched before they are read
     NAMES_MAX = 1 << 24         # capture files
     BATCH_MAX = 1 << 28         # octets: a column of a batch has 32-bit offsets, which also allow one message more
 
@@ -34,8 +34,6 @@ cdef class CaptureDecoder(KnownStreams):
     cdef int64_t fragment_octets                        # of `packets`, as counted in `buffered`
     cdef uint8_t* carry                                 # octets of an incomplete record
     cdef size_t carry_at, carry_size, carry_room
-    cdef PyObject* plan_of                              # a ChunkPlan that was begun, by its address
-    cdef size_t plan_at                                 # the next of its records
 
     def __init__(self, options=None, /, **keywords):
         options = options_of(options, keywords)
@@ -124,24 +122,17 @@ cdef class CaptureDecoder(KnownStreams):
             self.count_fragments()
         return 0
 
-    def feed(self, chunk, ChunkPlan plan=None, size_t at=0):
+    def feed(self, chunk):
         """Take the next bytes of the file: any contiguous buffer. Bytes and views of bytes are read in place, others are copied.
-        Returns how many bytes were used: fewer than given if a batch is full.
-
-        plan: of the chunk from which `at` bytes were used before, if the decoder has a share of the flows.
-        """
+        Returns how many bytes were used: fewer than given if a batch is full."""
         cdef Input octets = take_input(chunk)
         cdef size_t used
         if octets.size == 0:
             return 0
         begin_call(&self.busy)
         try:
-            if at == 0:
-                self.plan_of = NULL
-            if self.slice_count > 1:                    # each thread counts the packets of other slices
-                plan = None
             with nogil:
-                used = self.feed_octets(octets.at, <size_t>octets.size, plan, at)
+                used = self.feed_octets(octets.at, <size_t>octets.size)
             self.seen.bytes += used
         finally:
             self.busy = False
@@ -296,15 +287,11 @@ cdef class CaptureDecoder(KnownStreams):
                 return False
         return not self.waiting
 
-    cdef size_t feed_octets(self, const uint8_t* p, size_t n, ChunkPlan plan, size_t before) noexcept nogil:
-        """Records are read in the caller's octets, except one that crosses chunks, which is assembled in `carry`. before: octets
-        of the plan's chunk that were used."""
+    cdef size_t feed_octets(self, const uint8_t* p, size_t n) noexcept nogil:
+        """Records are read in the caller's octets, except one that crosses chunks, which is assembled in `carry`."""
         cdef size_t at = 0
         cdef size_t used = 0
         cdef size_t more, rest
-        cdef size_t planned = 0                         # where the records of the plan begin
-        if plan is not None and before < plan.begin:
-            planned = plan.begin - before
         if not self.resume():
             return 0
         while True:
@@ -323,65 +310,15 @@ cdef class CaptureDecoder(KnownStreams):
             if at == n:
                 return at
             more = min(n - at, max(rest, <size_t>4096))
-            if at < planned:
-                more = min(more, planned - at)
             if not self.keep(p + at, more):
                 return n
             at += more
-        if at < planned:
-            self.walk(p + at, planned - at, False, &used)
-            at += used
-            if self.is_full():
-                return at
-        if plan is not None and self.follows(plan, before + at):
-            self.walk_plan(p - before, before + n, plan, &used)
-            at = used - before
-            if self.is_full():
-                return at
         self.walk(p + at, n - at, False, &used)
         at += used
         if self.is_full():
             return at
         self.keep(p + at, n - at)
         return n
-
-    cdef bint follows(self, ChunkPlan plan, size_t at) noexcept nogil:
-        """Is the decoder where the plan begins, or where it has left it?"""
-        if self.plan_of == <PyObject*>plan:
-            return self.plan_at < plan.first[self.share_index + 1] and plan.records[self.plan_at].at == at
-        if at != plan.begin or not self.file.is_plain() or self.file.frames != plan.frames or self.file.offset != plan.offset:
-            return False
-        self.plan_of = <PyObject*>plan
-        self.plan_at = plan.first[self.share_index]
-        return True
-
-    cdef void walk_plan(self, const uint8_t* p, size_t n, ChunkPlan plan, size_t* used) noexcept nogil:
-        """Read this thread's records of a plan of p[:n] until they end or a batch is full."""
-        cdef const PlannedPackets* own = &plan.plain[self.share_index]
-        cdef const PlannedPackets* all_threads = &plan.plain[self.share_count]
-        cdef size_t end = plan.first[self.share_index + 1]
-        cdef const PlannedRecord* record
-        cdef const PlannedRecord* ahead
-        cdef PacketRecord r
-        while self.plan_at < end and (self.group_count or not self.is_full()):
-            record = &plan.records[self.plan_at]
-            if self.plan_at + RECORDS_AHEAD < end:
-                ahead = &plan.records[self.plan_at + RECORDS_AHEAD]
-                prefetch_read(p + ahead.at, ahead.size)
-            self.plan_at += 1
-            self.file.frames = plan.frames + record.place
-            self.file.offset = plan.offset + <int64_t>(record.at - plan.begin)
-            self.file.plain_record(p + record.at, record.size, &r)
-            self.take_record(&r, p, n)
-        self.take_group()
-        if self.plan_at < end:
-            used[0] = plan.records[self.plan_at].at
-            return
-        used[0] = plan.end
-        self.file.frames = plan.frames + plan.count
-        self.file.offset = plan.offset + <int64_t>(plan.end - plan.begin)
-        self.seen.packets += all_threads.packets - own.packets
-        self.packets.count_plain(all_threads.packets - own.packets, all_threads.octets - own.octets)
 
     cdef bint keep(self, const uint8_t* p, size_t n) noexcept nogil:
         cdef uint8_t* grown
@@ -405,9 +342,10 @@ cdef class CaptureDecoder(KnownStreams):
         """Read the records of p[:n] until they end or a batch is full. `used`: octets that are no longer needed."""
         cdef size_t at = 0
         cdef size_t step
-        cdef int answer
+        cdef int answer, reason
         cdef bint plain = self.file.is_plain()
         cdef PacketRecord r
+        cdef Segment* s
         while self.group_count or not self.is_full():       # rows are put when a group is taken
             step = self.file.plain_record(p + at, n - at, &r) if plain else 0
             if step:
@@ -419,7 +357,17 @@ cdef class CaptureDecoder(KnownStreams):
             if n - at > AHEAD:
                 prefetch_read(p + at + AHEAD, min(step, n - at - AHEAD))
             if answer == READ_RECORD:
-                self.take_record(&r, p, n)
+                self.seen.packets += 1
+                s = self.next_place()
+                if self.packets.parse_plain(&r, s):
+                    self.take_segment(&r, self.file_index, False)
+                    continue
+                reason = self.packets.parse(&r, s)
+                if reason == PACKET_TCP:
+                    self.take_segment(&r, self.file_index, not payload_lies_in(s, p, n))
+                elif reason == PACKET_FRAGMENT_HELD:
+                    self.take_group()
+                    self.count_fragments()
             elif answer == READ_FAULT:
                 self.take_group()
                 self.report_fault(capture_fault_text(self.file.fault.reason), self.file.fault.offset,
@@ -431,21 +379,6 @@ cdef class CaptureDecoder(KnownStreams):
                 break
         self.take_group()
         used[0] = at
-
-    cdef inline void take_record(self, const PacketRecord* r, const uint8_t* p, size_t n) noexcept nogil:
-        """Parse a packet of p[:n] and take its segment."""
-        cdef Segment* s = self.next_place()
-        cdef int reason
-        self.seen.packets += 1
-        if self.packets.parse_plain(r, s):
-            self.take_segment(r, self.file_index, False)
-            return
-        reason = self.packets.parse(r, s)
-        if reason == PACKET_TCP:
-            self.take_segment(r, self.file_index, not payload_lies_in(s, p, n))
-        elif reason == PACKET_FRAGMENT_HELD:
-            self.take_group()
-            self.count_fragments()
 
     cdef void count_fragments(self) noexcept nogil:
         self.buffered += self.packets.datagram_octets - self.fragment_octets

@@ -291,12 +291,9 @@ cdef class PacketParser:
         out.realm = 0
         out.size = out.captured = <uint32_t>(total - 20 - header)
         out.payload = p + 34 + header
-        self.count_plain(1, r.original_size)
+        self.counts[<int>PACKET_TCP] += 1
+        self.octets[<int>PACKET_TCP] += r.original_size
         return True
-
-    cdef inline void count_plain(self, int64_t packets, int64_t octets) noexcept nogil:
-        self.counts[<int>PACKET_TCP] += packets
-        self.octets[<int>PACKET_TCP] += octets
 
     # ---- link layers
 

@@ -129,10 +129,7 @@ class Chunks:
         live: True for a pipe or socket, whose bytes arrive as they are written. A chunk is the result of one read; an empty
             chunk means that no byte arrived for `LIVE_WAIT` seconds. Known when the first chunk is there.
         cut: True if the rest is not read, since the reader was stopped. Setting it stops reading.
-        plan: None, since the reader of all records needs no plan.
     """
-
-    plan = None
 
     def __init__(
         self,

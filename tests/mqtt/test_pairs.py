@@ -77,6 +77,14 @@ def test_values_are_found_by_name(pairs: Pairs) -> None:
             assert made.get_all(name) == values
 
 
+def test_some_properties_do_not_equal_more() -> None:
+    """Their octets begin alike."""
+    few: Pairs = (("content_type", "x"), ("user_property", ("a", "b")))
+    more = (*few, ("user_property", ("a", "c")))
+    assert read(few) != read(more) and read(more) != read(few)
+    assert read(few) == read(few) and read(more) == mqtt.Properties(more) and mqtt.Properties(more) != read(few)
+
+
 def test_a_name_that_cannot_be_one() -> None:
     for made in both((("content_type", "x"),)):
         assert made.get(5) is None  # type: ignore[arg-type]

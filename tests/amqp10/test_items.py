@@ -150,3 +150,13 @@ def test_secret_fields_are_not_kept() -> None:
     assert len({id(f.initial_response) for f in frames}) == 120  # type: ignore[attr-defined]
     if not hasattr(sys, "_is_gil_enabled") or sys._is_gil_enabled():
         assert len({id(f.hostname) for f in frames[60:]}) == 1  # type: ignore[attr-defined]
+
+
+def test_what_messages_repeat_is_one_object() -> None:
+    """Fields of text and of bytes, at the same place of each message."""
+    properties = amqp10.Properties(user_id=b"guest", to="/queues/q", subject="s" * 40, content_type="text/plain")
+    octets = amqp10.Message(properties=properties, body=b"").encode()
+    found = [amqp10.decode_message(octets).properties for _ in range(120)]
+    if not hasattr(sys, "_is_gil_enabled") or sys._is_gil_enabled():
+        for name in ("user_id", "to", "subject", "content_type"):
+            assert len({id(getattr(p, name)) for p in found[60:]}) == 1, name

@@ -214,3 +214,15 @@ def test_secrets_of_packets_are_not_kept() -> None:
     read = [dict(p.properties) for p in packets]  # type: ignore[attr-defined]
     assert len({id(p["user_property"]) for p in read}) == len({id(p["authentication_data"]) for p in read}) == 120
     assert len({id(p["user_property"][0]) for p in read[60:]}) == (1 if SHARED else 60)
+
+
+def test_a_will_keeps_no_packet() -> None:
+    """A server keeps it for as long as the session; the packet has the password."""
+    will = mqtt.Will("t", b"p", properties=[("content_type", "x" * 60), ("user_property", ("a", "b"))])
+    octets = mqtt.Connect(user_name="u", password=b"secret", will=will).encode()
+    before = sys.getrefcount(octets)
+    found: Any = mqtt.decode(octets)
+    read = found.will
+    del found
+    assert read == will and read.properties.get("user_property") == ("a", "b")
+    assert sys.getrefcount(octets) == before

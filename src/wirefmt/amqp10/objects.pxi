@@ -2,8 +2,8 @@
 #
 # Each exists only as its octets. A constructor writes them and reads them back in STRICT, so everything that can be built can be
 # decoded, and encode() returns existing octets. Octets of plain values are not read back, because they are valid by construction.
-# Fields become objects with their composite; sections, lists and maps on access. The classes of composite types get their
-# attributes from the tables (amqp10_add_composite).
+# Fields become objects with their composite; a message's properties and body, and what lists and maps contain, on access. The
+# classes of composite types get their attributes from the tables (amqp10_add_composite).
 from cpython.memoryview cimport PyMemoryView_FromObject
 
 

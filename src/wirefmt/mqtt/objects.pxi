@@ -3,7 +3,7 @@
 # A packet exists only as its octets. A constructor writes them and reads them back with mqtt_parse, so everything that
 # can be built can be decoded, one place checks packets, and encode() returns existing octets. A PUBLISH
 # of plain values that is valid by construction is not read back.
-# Objects keep the block (bytes) that contains them; strings, properties and lists become objects on access.
+# Objects keep the block (bytes) that contains them. Members of PUBLISH become objects with it, all other fields on access.
 
 
 # ------------------------------------------------------------------------------------------------ packets

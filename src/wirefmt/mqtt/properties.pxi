@@ -145,8 +145,8 @@ Sequence.register(Properties)
 cdef Properties NO_PROPERTIES = Properties()
 
 
-cdef inline Properties properties_of(bytes block, const Span* area, uint32_t count, bint noted):
-    """Properties that mqtt_parse has checked. `noted`: not all are valid, because it was LAX."""
+cdef inline Properties properties_of(bytes block, const Span* area, uint32_t count, bint apart):
+    """Properties that mqtt_parse has checked. apart: they do not keep the block, nor octets that only LAX accepts."""
     cdef Properties made
     if count == 0:
         return NO_PROPERTIES
@@ -154,7 +154,7 @@ cdef inline Properties properties_of(bytes block, const Span* area, uint32_t cou
     made.block = block
     made.area = area[0]
     made.size = count
-    if noted:
+    if apart:
         made.as_tuple()
         made.block = None
     return made
@@ -204,7 +204,7 @@ cdef Recent[RECENT_PLACES] RECENT_NAMES             # names of User Properties
 
 
 cdef inline object property_value(const MqttProperty* v, uint32_t place, bint* secret):
-    """The value of a property. Tuples that cannot be part of a cycle are untracked."""
+    """The value of a property. secret: False; it is True afterwards if the value is one."""
     cdef int type = mqtt_properties[v.identifier].type
     if type == MQTT_STRING:
         return text_of(v.value.at, v.value.size)
@@ -218,7 +218,7 @@ cdef inline object property_value(const MqttProperty* v, uint32_t place, bint* s
 
 
 cdef inline tuple property_pair(const MqttProperty* v, Recent* recent, bint* secret):
-    """The name and value of a User Property. recent: of its name."""
+    """The name and value of a User Property. recent: of its name; secret: as property_value."""
     value = text_of(v.value.at, v.value.size)
     if v.name.size and is_recent(recent, v.name.at, v.name.size):
         name = <object>recent.value
@@ -401,7 +401,7 @@ cdef Will make_will(bytes block, const MqttPacketView* m):
     w.payload = octets_of(m.will_payload.at, m.will_payload.size)
     w.qos = m.connect_flags >> 3 & 3
     w.retain = m.connect_flags >> 5 & 1
-    w.properties = properties_of(block, &m.will_properties, m.will_property_count, m.notes.count != 0)
+    w.properties = properties_of(block, &m.will_properties, m.will_property_count, True)
     return w
 
 

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import io
 import random
 import struct
-from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from lib.wire import Tcp, connect
-from wirefmt import capture
 from wirefmt.capture._engine import PcapReader
 
 MAX_RECORD = 262144  # octets of the largest packet that is read
@@ -195,20 +191,6 @@ def test_pcapng_time_offset(order: str) -> None:
         options = option(14, struct.pack(order + "q", seconds), order)
         octets = section(order) + interface(order, options=options) + enhanced(b"", 200_000_000, order)
         assert read(octets)[0][0][1] == (200 + seconds) * 10**9
-
-
-@pytest.mark.parametrize("ns", [-2_000, -1_999, -1_001, -1_000, -999, -1, 0, 1, 999, 1_000])
-def test_microseconds_before_1970_are_rounded_down(ns: int) -> None:
-    """`ts` is the last whole microsecond at or before the packet, `ts_ns` its time."""
-    pa = pytest.importorskip("pyarrow", reason="needs pyarrow (pip install pyarrow)")
-    client = Tcp()
-    options = option(9, b"\x09") + option(14, struct.pack("<q", -1))
-    octets = section() + interface(options=options)
-    for frame in (*client.open(), client.segment(0, connect("c"))):
-        octets += enhanced(frame, 10**9 + ns)
-    (row,) = pa.table(capture.read(io.BytesIO(octets))).to_pylist()
-    assert row["ts_ns"] == ns
-    assert row["ts"] == row["ts_first"] == datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=ns // 1000)
 
 
 def test_sections_of_either_byte_order_have_their_own_interfaces() -> None:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import io
 import ipaddress
+import struct
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
+from lib.made_captures import block
 from lib.said import CLIENT, SERVER, rows
 from lib.wire import Tcp, connack, connect, pcap
 from wirefmt import amqp091, amqp10, capture, mqtt, nsq, phpmq, rocketmq
@@ -134,6 +137,20 @@ def test_addresses_of_any_length(client: int, server: int) -> None:
     names = [str(ipaddress.IPv4Address(end)) for end in (client, server)]
     rows = pa.table(capture.read(io.BytesIO(pcap(frames)))).to_pylist()
     assert [(r["src_ip"], r["dst_ip"]) for r in rows] == [tuple(names), tuple(names[::-1])]
+
+
+@pytest.mark.parametrize("ns", [-2_000, -1_999, -1_001, -1_000, -999, -1, 0, 1, 999, 1_000])
+def test_microseconds_before_1970_are_rounded_down(ns: int) -> None:
+    """`ts` is the last whole microsecond at or before the packet, `ts_ns` its time: here an interface's if_tsoffset is -1."""
+    options = struct.pack("<HHBxxxHHq", 9, 1, 9, 14, 8, -1)
+    octets = block("<", 0x0A0D0D0A, struct.pack("<IHHq", 0x1A2B3C4D, 1, 0, -1))
+    octets += block("<", 1, struct.pack("<HHI", 1, 0, 262144) + options)
+    tcp = Tcp()
+    for frame in (*tcp.open(), tcp.segment(0, connect("c"))):
+        octets += block("<", 6, struct.pack("<IIIII", 0, 0, 10**9 + ns, len(frame), len(frame)) + frame)
+    (row,) = pa.table(capture.read(io.BytesIO(octets))).to_pylist()
+    assert row["ts_ns"] == ns
+    assert row["ts"] == row["ts_first"] == datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=ns // 1000)
 
 
 @pytest.mark.parametrize("options", [{"batch_rows": 0}, {"batch_bytes": 0}, {"batch_rows": -1}, {"batch_bytes": -1}])

@@ -144,6 +144,9 @@ def test_the_row(method: amqp091.Method) -> None:
                 assert ("x-delivery-count", "3") in row["headers"]
                 assert ("password", "***") in row["headers"]
                 assert row["ttl_ms"] == 60_000
+                assert row["raw"] is None  # it has a password
+            rows = agree(whole, side_of(method), size, raw=True, expose_credentials=True)
+            assert [row["raw"] for row in rows] == [whole[len(method.encode()) :]]
 
 
 def test_columns_that_are_off_change_nothing() -> None:

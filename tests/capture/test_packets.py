@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from lib.packets import A4, A6, B4, B6, FLOW, OUTER, PAYLOAD, ethernet, fragments4, fragments6, ip4, ip6, tcp, udp
-from wirefmt.capture._engine import PacketScanner, PacketTrace
+from lib.wire import Tcp, connect, pcap
+from wirefmt.capture._engine import CaptureDecoder, PacketScanner, PacketTrace
 
 
 def parsed(link_type: int, octets: bytes, *, tunnels: bool = False, **how: Any) -> tuple[str, dict[str, Any] | None]:
@@ -490,6 +491,20 @@ def test_the_scanner_gives_the_ports_it_is_asked_for(port: int) -> None:
     scanner.end_file()
     batch = scanner.take(final=True)
     assert (0 if batch is None else batch.num_rows) == (port in (1883, 40000))
+
+
+def test_raw_ip_that_looks_like_ethernet() -> None:
+    """From 8.0.69.1:16384 to 0.50.0.1:1798: these are the octets of an EtherType, an IPv4 header and TCP, 14 octets too late."""
+    client = Tcp(client=0x08004501, client_port=16384, server=0x00320001, port=1798)
+    frames = [*client.open(), client.segment(0, connect("a long client identifier"))]
+    octets = bytearray(pcap([frame[14:] for frame in frames]))
+    octets[20:24] = struct.pack("<I", 101)  # the link type of the file: raw IP
+    decoder = CaptureDecoder(columns=["frame_no", "status", "kind", "src_ip", "src_port", "dst_ip", "dst_port"])
+    decoder.begin_file("a.pcap")
+    assert decoder.feed(bytes(octets)) == len(octets)
+    assert decoder.stats["packet_kinds"]["tcp"] == len(frames)
+    (row,) = pytest.importorskip("pyarrow").record_batch(decoder.take(final=True)).to_pylist()
+    assert tuple(row.values()) == (4, "ok", "CONNECT", "8.0.69.1", 16384, "0.50.0.1", 1798)
 
 
 def test_addresses_are_written_as_usual() -> None:

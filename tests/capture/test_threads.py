@@ -17,9 +17,11 @@ from typing import Any
 import pytest
 
 from lib.captures import octets_of, row_of
+from lib.made_captures import captures
 from lib.wire import Tcp, connect, pcap, publish
 from wirefmt import capture
 from wirefmt.capture import CaptureDecoder, decode, sources
+from wirefmt.capture._engine import Dealer
 from wirefmt.errors import CaptureError
 
 pa = pytest.importorskip("pyarrow", reason="needs pyarrow (pip install pyarrow)")
@@ -87,6 +89,31 @@ def test_rows_and_counters_are_those_of_one_thread(name: str, threads: int) -> N
         again, counted = read(data, threads=threads, batch_rows=batch_rows)
         assert by_flow(again) == by_flow(rows)
         assert without_work(counted) == without_work(stats)
+
+
+@pytest.mark.usefixtures("chunk")
+@pytest.mark.parametrize("name", captures())
+def test_formats_layers_and_fragments_are_those_of_one_thread(name: str) -> None:
+    made = captures()[name]
+    rows, stats = read(made.octets, tunnels=made.tunnels)
+    again, counted = read(made.octets, tunnels=made.tunnels, threads=3, batch_rows=5)
+    assert by_flow(again) == by_flow(rows)
+    assert without_work(counted) == without_work(stats)
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_a_damaged_capture_is_that_of_one_thread(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Octets changed, left out and repeated, anywhere: faults, too, are found once, where they are."""
+    chance = random.Random(seed)
+    set_chunk(monkeypatch, chance.choice((100, 1_000, 10_000, 1 << 20)))
+    data = bytearray(chance.choice([made.octets for made in captures().values()] + [many_connections(10, 30)]))
+    for _ in range(chance.randrange(1, 6)):
+        at, size = chance.randrange(len(data)), chance.choice((1, 4, 50, 3_000))
+        data[at : at + size] = chance.choice((b"", chance.randbytes(size), bytes(size), data[at : at + size] * 2))
+    rows, stats = read([io.BytesIO(data)])
+    again, counted = read([io.BytesIO(data)], threads=chance.choice((2, 3)), batch_rows=chance.choice((1, 7, 1_000)))
+    assert by_flow(again) == by_flow(rows)
+    assert without_work(counted) == without_work(stats)
 
 
 @pytest.mark.usefixtures("chunk")
@@ -270,12 +297,6 @@ def test_the_number_of_threads_is_checked() -> None:
         capture.Options(threads=0)
     with pytest.raises(ValueError, match="a CaptureDecoder decodes in one thread"):
         CaptureDecoder(threads=2)
-    decoder = CaptureDecoder()
-    with pytest.raises(ValueError, match="needs i < n"):
-        decoder.set_share(2, 2)
-    decoder.begin_file("a.pcap")
-    with pytest.raises(ValueError, match="before the first file"):
-        decoder.set_share(0, 2)
 
 
 @pytest.mark.parametrize("count", [2, 3, 5])
@@ -287,18 +308,13 @@ def test_every_thread_has_a_share_of_connections_that_differ_in_one_number(count
             numbers = {"client_port": 20_000, "client": 0x0A000002, "server": 0x0B000001, "port": 1883}
             client = Tcp(**numbers | {varied: numbers[varied] + i})
             packets += [*client.open(), client.segment(0, connect(f"client{i}"))]
-        decoders = [CaptureDecoder() for _ in range(count)]
-        for index, decoder in enumerate(decoders):
-            decoder.set_share(index, count)
-            decoder.begin_file("a.pcap")
-            decoder.feed(pcap(packets))
-        flows = [decoder.stats["flows"] for decoder in decoders]
-        assert sum(flows) == 500
-        assert max(flows) < 2 * 500 / count
+        hands = Dealer(capture.Options(threads=count)).deal(pcap(packets))
+        assert sum(map(len, hands)) == 500 * 4
+        assert max(map(len, hands)) < 2 * 500 * 4 / count
 
 
 class Numbered:
-    """Chunks that are their numbers, and how many were read."""
+    """Chunks that are their numbers, and how many were read; and what deals them."""
 
     live = cut = False
 
@@ -311,18 +327,25 @@ class Numbered:
             self.read = number + 1
             yield number
 
+    def deal(self, chunk: int) -> tuple[Any, ...]:
+        return tuple((chunk, i) for i in range(3))
+
+    def end_file(self, fault: str | None) -> tuple[Any, ...]:
+        assert fault is None
+        return ("end",) * 3
+
 
 @pytest.mark.parametrize("seed", range(5))
 def test_every_thread_takes_every_chunk(seed: int) -> None:
     source: Any = Numbered(200)
-    shared = decode.SharedChunks(source, 3)
+    shared = decode.Hands(source, source, 3)
     taken: list[list[Any]] = [[], [], []]
     most = []
 
     def work(thread: int) -> None:
         chance = random.Random(seed * 3 + thread)
-        while (chunk := shared.take(thread)) is not None:
-            taken[thread].append(chunk)
+        while (hand := shared.take(thread)) is not None:
+            taken[thread].append(hand)
             most.append(source.read - min(map(len, taken)))
             if chance.random() < 0.3:
                 time.sleep(chance.random() / 1000)
@@ -332,5 +355,5 @@ def test_every_thread_takes_every_chunk(seed: int) -> None:
         thread.start()
     for thread in threads:
         thread.join(60)
-    assert taken == [list(range(200))] * 3
+    assert taken == [[(number, i) for number in range(200)] + ["end"] for i in range(3)]
     assert max(most) <= decode.SPAN + 1  # a chunk that was just taken may not be in the list yet

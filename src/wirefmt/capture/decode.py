@@ -1,8 +1,9 @@
 """Decode one capture file, in one thread or in several.
 
 Several threads share one reading of the file, and each decodes a part of the connections. A thread that takes a chunk first
-reads one chunk ahead, so that no thread waits for the file. No thread is more than `SPAN` chunks ahead of another. The order of
-the batches does not depend on which thread is faster: for every span of chunks, the batches of the first thread come first.
+reads one chunk ahead, so that no thread waits for the file, and deals its packets to the threads. No thread is more than `SPAN`
+chunks ahead of another. The order of the batches does not depend on which thread is faster: for every span of chunks, the
+batches of the first thread come first.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from queue import Queue
 from typing import Any
 
 from wirefmt._core import Batch
-from wirefmt.capture._engine import CaptureDecoder
+from wirefmt.capture._engine import CaptureDecoder, Dealer, Hand
 from wirefmt.capture.sources import LIVE_WAIT, READ_FAULTS, Chunks, Source
 from wirefmt.errors import CaptureError
 from wirefmt.spec.options import Options
@@ -29,8 +30,6 @@ SPAN = 8
 WAITING = 2
 #: Limits that all threads share.
 SHARED = ("max_flows", "max_buffered")
-#: Counters that are the same for each thread, since each walks all packets.
-OF_ALL = ("bytes", "files", "packets", "packets_of_other_slices", "capture_faults", "packet_kinds")
 
 
 class Mark(Enum):
@@ -40,55 +39,51 @@ class Mark(Enum):
     END = 1
 
 
-def decoders_for(options: Options) -> list[CaptureDecoder]:
-    """A decoder for each of `options.threads`, with its share of the flows and of the limits."""
+def decoders_for(options: Options) -> tuple[list[CaptureDecoder], Dealer | None]:
+    """A decoder for each of `options.threads`, with its share of the limits; for several, what deals them their segments."""
     count = options.threads
     limits = options.all_limits()
     limits |= {name: max(1, limits[name] // count) for name in SHARED}
-    found = [CaptureDecoder(replace(options, threads=1, limits=limits)) for _ in range(count)]
-    for index, decoder in enumerate(found):
-        decoder.set_share(index, count)
-    return found
+    decoders = [CaptureDecoder(replace(options, threads=1, limits=limits)) for _ in range(count)]
+    return decoders, Dealer(options) if count > 1 else None
 
 
-def sum_stats(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """The counters of decoders of the same packets, each with its share of the flows, as those of one decoder."""
-    first = parts[0]
-    if len(parts) == 1:
-        return dict(first)
-    total = {name: value if name in OF_ALL else _sum([part[name] for part in parts]) for name, value in first.items()}
-    for name in first["packet_kinds"].keys() & first["not_decoded"].keys():
-        total["not_decoded"][name] = first["not_decoded"][name]
-    return total
+def stats_of(decoders: Sequence[CaptureDecoder], dealer: Dealer | None) -> dict[str, Any]:
+    """The counters of decoders of one capture, as those of one decoder."""
+    total: dict[str, Any] = decoders[0].stats
+    if dealer is None:
+        return total
+    return _sum([total, dealer.stats, *(decoder.stats for decoder in decoders[1:])]) | {"files": total["files"]}
 
 
-def _sum(values: Sequence[Any]) -> Any:
-    if isinstance(values[0], Mapping):
-        return {name: _sum([value[name] for value in values]) for name in values[0]}
-    return sum(values)
+def _sum(parts: Sequence[Any]) -> Any:
+    """Of mappings: the sums of their values, by key."""
+    if not isinstance(parts[0], Mapping):
+        return sum(parts)
+    return {name: _sum([part[name] for part in parts if name in part]) for name in parts[0]}
 
 
-class SharedChunks:
-    """The chunks of a capture for several threads: each gets all of them."""
+class Hands:
+    """The hands of a capture file for several threads: each takes its own, chunk after chunk."""
 
-    def __init__(self, chunks: Chunks, threads: int) -> None:
+    def __init__(self, chunks: Chunks, dealer: Dealer, threads: int) -> None:
         self.chunks = chunks
-        self._source = iter(chunks)
-        self._kept: dict[int, memoryview] = {}
+        self._source = _deal(chunks, dealer)
+        self._kept: dict[int, tuple[Hand, ...]] = {}
         self._read = 0  # chunks
         self._taken = [0] * threads
         self._reading = self._over = False
         self._fault: BaseException | None = None
         self._changed = threading.Condition()
 
-    def take(self, thread: int) -> memoryview | None:
-        """The next chunk of this thread; None: the capture has ended. Raises what reading raised, in each thread."""
+    def take(self, thread: int) -> Hand | None:
+        """The next hand of this thread; None: the capture has ended. Raises what reading raised, in each thread."""
         at = self._taken[thread]
         while self._begin_read(at):
             self._end_read()
         with self._changed:
-            chunk = self._kept.get(at)
-            if chunk is None:
+            hands = self._kept.get(at)
+            if hands is None:
                 if self._fault is not None:
                     raise self._fault
                 return None
@@ -96,7 +91,7 @@ class SharedChunks:
             if min(self._taken) > at:
                 del self._kept[at]
                 self._changed.notify_all()
-            return chunk
+            return hands[thread]
 
     def stop(self) -> None:
         """No more is read, and no thread waits for another."""
@@ -120,25 +115,35 @@ class SharedChunks:
         return self._read - min(self._taken) >= SPAN
 
     def _end_read(self) -> None:
-        chunk = fault = None
+        hands = fault = None
         try:
-            chunk = next(self._source, None)
+            hands = next(self._source, None)
         except BaseException as caught:
             fault = caught
         with self._changed:
             self._reading = False
-            if chunk is None:
+            if hands is None:
                 self._over, self._fault = True, fault
             else:
-                self._kept[self._read] = chunk
+                self._kept[self._read] = hands
                 self._read += 1
             self._changed.notify_all()
 
 
-class _Part:
-    """What one thread sees of the chunks; after each span it tells the caller."""
+def _deal(chunks: Chunks, dealer: Dealer) -> Iterator[tuple[Hand, ...]]:
+    said = None
+    try:
+        yield from map(dealer.deal, chunks)
+    except READ_FAULTS as fault:
+        said = _said(fault)
+    if not chunks.cut:
+        yield dealer.end_file(said)
 
-    def __init__(self, shared: SharedChunks, thread: int, out: Queue[Any]) -> None:
+
+class _Part:
+    """The hands of one thread; after each span it tells the caller."""
+
+    def __init__(self, shared: Hands, thread: int, out: Queue[Any]) -> None:
         self._shared, self._thread, self._out = shared, thread, out
 
     @property
@@ -149,10 +154,10 @@ class _Part:
     def cut(self) -> bool:
         return self._shared.chunks.cut
 
-    def __iter__(self) -> Iterator[memoryview]:
+    def __iter__(self) -> Iterator[Hand]:
         count = 0
-        while (chunk := self._shared.take(self._thread)) is not None:
-            yield chunk
+        while (hand := self._shared.take(self._thread)) is not None:
+            yield hand
             count += 1
             if self.live or count % SPAN == 0:
                 self._out.put(Mark.SPAN)
@@ -160,15 +165,15 @@ class _Part:
 
 def _work(decoder: CaptureDecoder, part: _Part, out: Queue[Any]) -> None:
     try:
-        for batch in _decode_chunks(decoder, part):
+        for batch in _decode_pieces(decoder, part, _feed_hand):
             out.put(batch)
     except BaseException as fault:
         out.put(fault)
     out.put(Mark.END)
 
 
-def _decode_in_threads(several: Sequence[CaptureDecoder], chunks: Chunks) -> Iterator[Batch | None]:
-    shared = SharedChunks(chunks, len(several))
+def _decode_in_threads(several: Sequence[CaptureDecoder], dealer: Dealer, chunks: Chunks) -> Iterator[Batch | None]:
+    shared = Hands(chunks, dealer, len(several))
     at_work: list[Queue[Any]] = []
     try:
         for i, decoder in enumerate(several):
@@ -192,27 +197,47 @@ def _decode_in_threads(several: Sequence[CaptureDecoder], chunks: Chunks) -> Ite
                     pass
 
 
-def _decode_chunks(decoder: CaptureDecoder, chunks: Chunks | _Part) -> Iterator[Batch | None]:
+def _feed_chunk(decoder: CaptureDecoder, chunk: memoryview) -> Iterator[Batch]:
+    at = 0
+    while at < len(chunk):
+        at += decoder.feed(chunk[at:])
+        if (batch := decoder.take()) is not None:
+            yield batch
+
+
+def _feed_hand(decoder: CaptureDecoder, hand: Hand) -> Iterator[Batch]:
+    done = False
+    while not done:
+        done = decoder.feed_hand(hand)
+        if (batch := decoder.take()) is not None:
+            yield batch
+
+
+def _decode_pieces(
+    decoder: CaptureDecoder, pieces: Any, feed: Callable[[CaptureDecoder, Any], Iterator[Batch]]
+) -> Iterator[Batch | None]:
+    """Feed the chunks or hands of a file, and end it."""
     try:
         handed = time.monotonic()
-        for chunk in chunks:
-            at = 0
-            while at < len(chunk):
-                at += decoder.feed(chunk[at:])
-                if (batch := decoder.take()) is not None:
-                    yield batch
-            if chunks.live and (not chunk or time.monotonic() - handed > LIVE_WAIT):
+        for piece in pieces:
+            yield from feed(decoder, piece)
+            if pieces.live and (not piece or time.monotonic() - handed > LIVE_WAIT):
                 yield decoder.take(final=True)
                 handed = time.monotonic()
     except READ_FAULTS as fault:
-        if isinstance(fault, CaptureError):
-            raise
-        decoder.report(f"{type(fault).__name__}: {fault}" if str(fault) else type(fault).__name__)
-    if chunks.cut:
+        decoder.report(_said(fault))
+    if pieces.cut:
         return  # an incomplete record is not an error of the file
     while not decoder.end_file():
         if (batch := decoder.take()) is not None:
             yield batch
+
+
+def _said(fault: Exception) -> str:
+    """The text of a row. Raises an error that is of all captures, not of the bytes read."""
+    if isinstance(fault, CaptureError):
+        raise fault
+    return f"{type(fault).__name__}: {fault}" if str(fault) else type(fault).__name__
 
 
 def decode_source(
@@ -221,13 +246,14 @@ def decode_source(
     index: int,
     count: Callable[[int], None] = lambda _: None,
     stopped: Callable[[], bool] = lambda: False,
+    dealer: Dealer | None = None,
 ) -> Iterator[Batch | None]:
     """Decode one capture file: yield its full batches and leave the last rows in the decoders.
 
     For a pipe, rows are emitted within `sources.LIVE_WAIT` seconds; None is yielded if nothing arrived in this time.
 
     Args:
-        decoders: one, or several as `decoders_for` makes them, each for a thread.
+        decoders: one, or several with a dealer as `decoders_for` makes them, each for a thread.
         count: called with the number of bytes of each read.
         stopped: called after each chunk; True ends the file there.
 
@@ -236,6 +262,9 @@ def decode_source(
     """
     for decoder in decoders:
         decoder.begin_file(source.name, index)
-    several = len(decoders) > 1
-    with Chunks(source, count, stopped, shared=several) as chunks:
-        yield from _decode_in_threads(decoders, chunks) if several else _decode_chunks(decoders[0], chunks)
+    with Chunks(source, count, stopped, shared=dealer is not None) as chunks:
+        if dealer is None:
+            yield from _decode_pieces(decoders[0], chunks, _feed_chunk)
+        else:
+            dealer.begin_file(index)
+            yield from _decode_in_threads(decoders, dealer, chunks)

@@ -6,6 +6,7 @@ from wirefmt.spec.table import COLUMNS as TABLE_COLUMNS
 
 cdef enum:
     PREFETCHED = 128            # octets of a protocol's state, of a pending frame
+    PAYLOAD_AHEAD = 1024        # octets of a segment's payload that are prefetched
     AHEAD = 4096                # octets of the file that are prefetched before they are read
     NAMES_MAX = 1 << 24         # capture files
     BATCH_MAX = 1 << 28         # octets: a column of a batch has 32-bit offsets, which also allow one message more
@@ -26,11 +27,12 @@ cdef class CaptureDecoder(KnownStreams):
     cdef PcapFile file
     cdef PacketParser packets
     cdef bint across_files, busy, file_over
-    cdef uint64_t slice_count, share_count
+    cdef uint64_t slice_count
     cdef Segment[GROUP] group                           # segments that were parsed and not yet taken
     cdef Mark[GROUP] group_marks
     cdef uint64_t[GROUP] group_hashes                   # segment_table_hash
     cdef int group_count
+    cdef size_t taken                                   # items of a hand
     cdef int64_t fragment_octets                        # of `packets`, as counted in `buffered`
     cdef uint8_t* carry                                 # octets of an incomplete record
     cdef size_t carry_at, carry_size, carry_room
@@ -42,7 +44,6 @@ cdef class CaptureDecoder(KnownStreams):
         self.strict = options.strictness == "strict"
         self.across_files = options.flows == "across-files"
         self.slice_index, self.slice_count = options.slice
-        self.share_count = 1
         self.table = MessageTable(TABLE_COLUMNS, options.columns, payload=options.payload, payload_max=options.payload_max,
                                   expose_credentials=options.expose_credentials, raw=options.raw, detail=options.detail)
         self.table.batch_rows = options.batch_rows
@@ -76,16 +77,6 @@ cdef class CaptureDecoder(KnownStreams):
         self.drop_flows()
         free(self.carry)
 
-    def set_share(self, unsigned short index, unsigned short count):
-        """Before the first file: decode only part `index` of `count` of the flows. Other decoders of the same octets, in other
-        threads, decode the other parts.
-
-        Raises ValueError if `index` is not below `count`, or a file has been begun.
-        """
-        if index >= count or self.seen.files:
-            raise ValueError("set_share(i, n) needs i < n, before the first file")
-        self.share_index, self.share_count = index, count
-
     # ---- feeding ----------------------------------------------------------------------------------------------------
 
     def begin_file(self, str name, int32_t index=0):
@@ -115,7 +106,7 @@ cdef class CaptureDecoder(KnownStreams):
         self.file_index = index
         self.file.begin(0, 1)
         self.file_over = False
-        self.carry_at = self.carry_size = 0
+        self.carry_at = self.carry_size = self.taken = 0
         self.seen.files += 1
         if not self.across_files:
             self.packets.forget()
@@ -138,6 +129,22 @@ cdef class CaptureDecoder(KnownStreams):
             self.busy = False
         self.check_memory()
         return used
+
+    def feed_hand(self, Hand hand not None):
+        """Take what a `Dealer` of this file has dealt, instead of its bytes. Returns False if a batch is full: take() it and call
+        again with the same hand."""
+        cdef bint done
+        begin_call(&self.busy)
+        try:
+            with nogil:
+                done = self.resume() and self.take_items(&hand.pile)
+            self.file_over = True                       # its end is dealt, too
+            if done:
+                self.taken = 0
+        finally:
+            self.busy = False
+        self.check_memory()
+        return done
 
     def end_file(self):
         """End the file. Returns False if a batch is full: take() it and call again."""
@@ -226,15 +233,12 @@ cdef class CaptureDecoder(KnownStreams):
     @property
     def not_a_capture(self):
         """True if the present file is not a capture, or not in a supported format."""
-        cdef int reason = self.file.fault.reason
-        return reason in (CAPTURE_NOT_A_CAPTURE, CAPTURE_EMPTY, CAPTURE_CUT_HEADER) or reason >= CAPTURE_FORMAT
+        return self.file.is_unread()
 
     @property
     def fault(self):
         """The last error of the present file; None: no error."""
-        if not self.file.fault.reason:
-            return None
-        return (<bytes>capture_fault_text(self.file.fault.reason)).decode("ascii")
+        return self.file.last_fault()
 
     def take(self, final=False):
         """Return the batch if it is full; with `final`, the rows so far. None: no rows."""
@@ -261,12 +265,10 @@ cdef class CaptureDecoder(KnownStreams):
         stats.update(self.reassembly_stats())
         stats["buffered"] += self.deferred_octets
         stats["packet_kinds"] = self.packets.stats()
-        stats["not_decoded"] = not_decoded = {
-            name: {"connections": c.undecoded_flows[i], "packets": c.undecoded_packets[i], "octets": c.undecoded_octets[i]}
+        stats["not_decoded"] = {
+            name: undecoded_of(c.undecoded_packets[i], c.undecoded_octets[i], c.undecoded_flows[i])
             for i, name in enumerate(UNDECODED_NAMES)
-        }
-        for name, packets, octets in self.packets.undecoded():
-            not_decoded[name] = {"connections": 0, "packets": packets, "octets": octets}
+        } | self.packets.undecoded()
         return stats
 
     @property
@@ -395,8 +397,6 @@ cdef class CaptureDecoder(KnownStreams):
         if self.slice_count > 1 and segment_flow_hash(s) % self.slice_count != self.slice_index:
             self.seen.other_slices += 1
             return
-        if self.share_count > 1 and segment_share(s, self.share_count) != self.share_index:
-            return
         mark.ts_ns = r.ts_ns
         mark.frame_no = r.frame_no
         mark.capture = capture
@@ -419,6 +419,33 @@ cdef class CaptureDecoder(KnownStreams):
                 self.defer_segment(&self.group[i], &self.group_marks[i])
             else:
                 self.segment(&self.group[i], self.group_hashes[i], &self.group_marks[i])
+
+    cdef bint take_items(self, const Pile* pile) noexcept nogil:
+        """Take the items of a hand, from `taken` on. False: a batch is full."""
+        cdef const Dealt* item
+        cdef int count, i
+        while self.taken < pile.count and not self.is_full():
+            item = pile.items + self.taken
+            count = <int>min(pile.count - self.taken, <size_t>GROUP)
+            if item.segment.ip_version == 0:
+                self.report_fault(<const char*>item.segment.payload, item.mark.ts_ns, item.mark.frame_no)
+                self.taken += 1
+                continue
+            for i in range(count):
+                if item[i].segment.ip_version == 0:
+                    count = i
+                    break
+                self.group_hashes[i] = segment_table_hash(&item[i].segment)
+                self.prefetch_slot(self.group_hashes[i])
+                prefetch_read(item[i].segment.payload, min(item[i].segment.captured, <uint32_t>PAYLOAD_AHEAD))
+            if count > 1:
+                self.prefetch_flows(self.group_hashes, count)
+            for i in range(count):
+                if self.must_wait():
+                    return False
+                self.segment(&item[i].segment, self.group_hashes[i], &item[i].mark)
+                self.taken += 1
+        return self.taken == pile.count
 
     # ---- what waits until a full batch has been taken ---------------------------------------------------------------
 

@@ -212,6 +212,10 @@ cdef inline void tcp_fields(const uint8_t* p, Segment* out) noexcept nogil:
     out.flags = p[13]
 
 
+cdef inline dict undecoded_of(int64_t packets, int64_t octets, int64_t connections=0):
+    return {"connections": connections, "packets": packets, "octets": octets}
+
+
 cdef class PacketParser:
     """Link, network and transport headers. `tunnels`: look inside IP in IP, GRE, ERSPAN, VXLAN and GENEVE.
     `fragments`: reassemble IP fragments; otherwise return them as they are."""
@@ -236,13 +240,13 @@ cdef class PacketParser:
         """Number of packets by outcome."""
         return {name: self.counts[i] for i, name in enumerate(PACKET_REASON_NAMES)}
 
-    cdef list undecoded(self):
-        """(reason, packets, octets on the wire) of packets that are no TCP segment; fragments: of incomplete datagrams."""
+    cdef dict undecoded(self):
+        """Packets, and their octets on the wire, that are no TCP segment, by reason; fragments: of incomplete datagrams."""
         cdef int i
-        cdef list found = [("fragments", self.counts[<int>PACKET_FRAGMENT_HELD] - self.joined,
-                            self.octets[<int>PACKET_FRAGMENT_HELD] - self.joined_octets)]
+        cdef dict found = {"fragments": undecoded_of(self.counts[<int>PACKET_FRAGMENT_HELD] - self.joined,
+                                                     self.octets[<int>PACKET_FRAGMENT_HELD] - self.joined_octets)}
         for i in range(<int>PACKET_UDP, <int>PACKET_FILE_FAULT):
-            found.append((PACKET_REASON_NAMES[i], self.counts[i], self.octets[i]))
+            found[PACKET_REASON_NAMES[i]] = undecoded_of(self.counts[i], self.octets[i])
         return found
 
     cdef void forget(self) noexcept nogil:

@@ -396,6 +396,15 @@ cdef class PcapFile:
         self.offset = offset
         self.frames = first_frame - 1
 
+    cdef bint is_unread(self):
+        """Is this not a capture, or not in a supported format?"""
+        cdef int reason = self.fault.reason
+        return reason in (CAPTURE_NOT_A_CAPTURE, CAPTURE_EMPTY, CAPTURE_CUT_HEADER) or reason >= CAPTURE_FORMAT
+
+    cdef str last_fault(self):
+        """The last fault; None: there was none."""
+        return (<bytes>capture_fault_text(self.fault.reason)).decode("ascii") if self.fault.reason else None
+
     cdef inline bint is_plain(self) noexcept nogil:
         """Is this a pcap file in the form that most have, behind its header? Then plain_record may be called."""
         return self.stage == STAGE_PCAP and not (self.unsure or self.rule.big or self.rule.swapped_lengths)
@@ -803,6 +812,11 @@ cdef class RecordFeed:
             if not self.keep(self.chunk + self.borrowed, take):
                 return -1
             self.borrowed += take
+        if self.file.is_plain():
+            used = self.file.plain_record(self.chunk + self.at, self.size - self.at, out)
+            if used:
+                self.at += used
+                return READ_RECORD
         answer = self.file.next_record(self.chunk + self.at, self.size - self.at, self.last, &used, out)
         self.at += used
         if answer == READ_NEED and self.at < self.size:

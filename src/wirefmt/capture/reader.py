@@ -8,8 +8,8 @@ from contextlib import AbstractContextManager
 from typing import Any, ParamSpec, Protocol, cast, overload
 
 from wirefmt._core import Batch, schema_capsule, stream_capsule
-from wirefmt.capture._engine import CaptureDecoder
-from wirefmt.capture.decode import decode_source, decoders_for, sum_stats
+from wirefmt.capture._engine import CaptureDecoder, Dealer
+from wirefmt.capture.decode import decode_source, decoders_for, stats_of
 from wirefmt.capture.sources import Source, find
 from wirefmt.errors import CaptureError
 from wirefmt.spec.columns import Column
@@ -57,7 +57,7 @@ def read(source: Any, options: Options | None = None, /, **keywords: Any) -> Rea
     """
     options = options_of(options, keywords)
     alone = not isinstance(source, Sequence) or isinstance(source, str)
-    return Reader(decoders_for(options), find(source), options.columns, alone=alone)
+    return Reader(*decoders_for(options), find(source), options.columns, alone=alone)
 
 
 class Schema:
@@ -103,20 +103,26 @@ class Reader(AbstractContextManager["Reader"]):
     """
 
     def __init__(
-        self, decoders: list[CaptureDecoder], sources: list[Source], columns: Sequence[str] | None, *, alone: bool
+        self,
+        decoders: list[CaptureDecoder],
+        dealer: Dealer | None,
+        sources: list[Source],
+        columns: Sequence[str] | None,
+        *,
+        alone: bool,
     ) -> None:
         self.schema = Schema(columns)
         self._progress = _Progress()
         sizes = [s.size for s in sources]
         self.bytes_total = None if None in sizes else sum(s for s in sizes if s is not None)
-        self._decoders = decoders
+        self._decoders, self._dealer = decoders, dealer
         self._batches = self._run(sources, alone and len(sources) == 1)
         # read to the first batch or pause, so that a file that is not a capture is reported at once
         self._first: Batch | None = next(self._batches, None) if alone and len(sources) == 1 else None
 
     @property
     def stats(self) -> dict[str, Any]:
-        return sum_stats([decoder.stats for decoder in self._decoders])
+        return stats_of(self._decoders, self._dealer)
 
     @property
     def bytes_read(self) -> int:
@@ -154,15 +160,15 @@ class Reader(AbstractContextManager["Reader"]):
         return stream_capsule(COLUMNS, self, self.schema.names)
 
     def _run(self, sources: list[Source], alone: bool) -> Generator[Batch | None]:
-        decoders, progress = self._decoders, self._progress
-        first = decoders[0]
+        decoders, dealer, progress = self._decoders, self._dealer, self._progress
+        file = dealer or decoders[0]  # what reads the octets of files
         for index, source in enumerate(sources):
-            for batch in decode_source(decoders, source, index, progress.count, progress.is_stopped):
-                if alone and first.not_a_capture:
+            for batch in decode_source(decoders, source, index, progress.count, progress.is_stopped, dealer):
+                if alone and file.not_a_capture:
                     break
                 yield batch
-            if alone and first.not_a_capture:
-                raise CaptureError(f"cannot read {source.name!r}: {first.fault}")
+            if alone and file.not_a_capture:
+                raise CaptureError(f"cannot read {source.name!r}: {file.fault}")
             if self.stopped:
                 break
         for decoder in decoders:

@@ -99,7 +99,7 @@ cdef class Streams(Reassembler):
     cdef int64_t deferred_octets                        # not counted in `buffered`: they are freed before the next packet
     cdef bint waiting                                   # something is deferred: new work must wait, too
     cdef size_t max_message
-    cdef uint64_t slice_index, share_index
+    cdef uint64_t slice_index
     cdef list name_objects
     cdef Text* names                                    # of the capture files
     cdef int32_t name_room, file_index
@@ -254,7 +254,7 @@ cdef class Streams(Reassembler):
         cdef Deferred* d
         cdef Mark mark
         self.seen.capture_faults += 1
-        if self.slice_index != 0 or self.share_index != 0:
+        if self.slice_index != 0:
             return
         memset(&mark, 0, sizeof(mark))
         mark.capture = self.file_index

@@ -48,7 +48,7 @@ cdef void free_pile(Pile* pile) noexcept nogil:
 
 
 cdef class Hand:
-    """What a chunk has for one thread, in order: segments and, for the first thread, faults of the file. C only, but for its length."""
+    """What a chunk has for one thread, in order: segments and, for the first thread, faults of the file. Python sees how many."""
     cdef Pile pile
     cdef Input octets               # the chunk
 
@@ -62,8 +62,8 @@ cdef class Hand:
 cdef class Dealer:
     """Deals the segments of captures to the `options.threads` decoders of `Options`: all segments of a flow to the same one.
 
-    Call `begin_file`, then `deal` with chunks of any size, then `end_file`. A call during another one raises RuntimeError; `stats`
-    may always be read.
+    Call `begin_file`, then `deal` with chunks of any size, then `end_file`. A call during another one raises RuntimeError;
+    `stats` may always be read.
     """
     cdef RecordFeed records
     cdef PacketParser packets

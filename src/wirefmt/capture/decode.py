@@ -53,7 +53,8 @@ def stats_of(decoders: Sequence[CaptureDecoder], dealer: Dealer | None) -> dict[
     total: dict[str, Any] = decoders[0].stats
     if dealer is None:
         return total
-    return _sum([total, dealer.stats, *(decoder.stats for decoder in decoders[1:])]) | {"files": total["files"]}
+    summed: dict[str, Any] = _sum([total, dealer.stats, *(decoder.stats for decoder in decoders[1:])])
+    return summed | {"files": total["files"]}
 
 
 def _sum(parts: Sequence[Any]) -> Any:

@@ -331,6 +331,7 @@ def test_captures(name: str) -> None:
 
     assert leaks(read) == {}
     assert leaks(lambda: read(strictness="strict", raw=True, expose_credentials=True, batch_rows=3)) == {}
+    assert leaks(lambda: read(threads=2)) == {}
     assert leaks(scan) == {}
 
 

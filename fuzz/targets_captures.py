@@ -26,7 +26,7 @@ from common import pyarrow, rows, same
 from lib.wire import connack, connect, socket_frame
 from wirefmt import mqtt, nsq, rocketmq
 from wirefmt.capture import Options
-from wirefmt.capture._engine import CaptureDecoder, Dealer, Hand, PacketScanner, find_record
+from wirefmt.capture._engine import CaptureDecoder, Dispatcher, PacketScanner, Share, find_record
 from wirefmt.spec.table import COLUMNS
 
 NAMES = [c.name for c in COLUMNS if c.name != "raw"]
@@ -41,9 +41,11 @@ BATCH_MOST, BATCH_RATIO = 24 << 20, 128
 # ------------------------------------------------------------------------------------------------ rows
 
 
-def decoded(octets: bytes, step: int, *, names: list[str] | None = None, dealt: bool = False, **options: Any) -> Any:
+def decoded(
+    octets: bytes, step: int, *, names: list[str] | None = None, dispatched: bool = False, **options: Any
+) -> Any:
     """All rows of a capture file fed in chunks of `step` octets, with every column but `raw` or with the named columns; a
-    table of Arrow's if there is one. `dealt`: a dealer reads the chunks, as for several threads."""
+    table of Arrow's if there is one. `dispatched`: a dispatcher reads the chunks, as for several threads."""
     names = names or (NAMES if pyarrow is not None else PLAIN)
     decoder = CaptureDecoder(columns=names, batch_rows=16, batch_bytes=BATCH_BYTES, detail=True, **options)
     batches: list[Any] = []
@@ -55,23 +57,23 @@ def decoded(octets: bytes, step: int, *, names: list[str] | None = None, dealt: 
                 raise AssertionError(f"a batch of {batch.nbytes} octets from {len(octets)}")
             batches.append(batch)
 
-    def take_hands(hands: tuple[Hand, ...]) -> None:
-        while not decoder.feed_hand(hands[0]):
+    def take_shares(shares: tuple[Share, ...]) -> None:
+        while not decoder.feed_share(shares[0]):
             take()
         take()
 
-    dealer = Dealer(Options(tunnels=options.get("tunnels", False)))
+    dispatcher = Dispatcher(Options(tunnels=options.get("tunnels", False)))
     decoder.begin_file("fuzz", 0)
     for at in range(0, len(octets), step):
         chunk = memoryview(octets)[at : at + step]
-        if dealt:
-            take_hands(dealer.deal(chunk))
+        if dispatched:
+            take_shares(dispatcher.dispatch(chunk))
             continue
         while len(chunk):
             chunk = chunk[decoder.feed(chunk) :]
             take()
-    if dealt:
-        take_hands(dealer.end_file())
+    if dispatched:
+        take_shares(dispatcher.end_file())
     while not decoder.end_file():
         take()
     while not decoder.finish():
@@ -126,14 +128,14 @@ def options_of(octet: int) -> dict[str, Any]:
 
 
 def capture(data: bytes) -> None:
-    """A capture file: rows, never an exception; the same rows for any chunks, also if they are dealt."""
+    """A capture file: rows, never an exception; the same rows for any chunks, also if they are dispatched."""
     if not data:
         return
     octets, options = data[1:], options_of(data[0])
     whole = decoded(octets, max(1, len(octets)), **options)
     step = (1, 7, 64, 1000)[data[0] % 4]
     same_rows(decoded(octets, step, **options), whole, "rows for other chunks")
-    same_rows(decoded(octets, step, dealt=True, **options), whole, "rows of dealt segments")
+    same_rows(decoded(octets, step, dispatched=True, **options), whole, "rows of dispatched segments")
 
 
 def scanned(octets: bytes, step: int, **options: Any) -> list[Any]:

@@ -21,7 +21,7 @@ from lib.made_captures import captures
 from lib.wire import Tcp, connect, pcap, publish
 from wirefmt import capture
 from wirefmt.capture import CaptureDecoder, decode, sources
-from wirefmt.capture._engine import Dealer
+from wirefmt.capture._engine import Dispatcher
 from wirefmt.errors import CaptureError
 
 pa = pytest.importorskip("pyarrow", reason="needs pyarrow (pip install pyarrow)")
@@ -308,13 +308,13 @@ def test_every_thread_has_a_share_of_connections_that_differ_in_one_number(count
             numbers = {"client_port": 20_000, "client": 0x0A000002, "server": 0x0B000001, "port": 1883}
             client = Tcp(**numbers | {varied: numbers[varied] + i})
             packets += [*client.open(), client.segment(0, connect(f"client{i}"))]
-        hands = Dealer(capture.Options(threads=count)).deal(pcap(packets))
-        assert sum(map(len, hands)) == 500 * 4
-        assert max(map(len, hands)) < 2 * 500 * 4 / count
+        shares = Dispatcher(capture.Options(threads=count)).dispatch(pcap(packets))
+        assert sum(map(len, shares)) == 500 * 4
+        assert max(map(len, shares)) < 2 * 500 * 4 / count
 
 
 class Numbered:
-    """Chunks that are their numbers, and how many were read; and what deals them."""
+    """Chunks that are their numbers, and how many were read; and what dispatches them."""
 
     live = cut = False
 
@@ -327,7 +327,7 @@ class Numbered:
             self.read = number + 1
             yield number
 
-    def deal(self, chunk: int) -> tuple[Any, ...]:
+    def dispatch(self, chunk: int) -> tuple[Any, ...]:
         return tuple((chunk, i) for i in range(3))
 
     def end_file(self, fault: str | None) -> tuple[Any, ...]:
@@ -338,14 +338,14 @@ class Numbered:
 @pytest.mark.parametrize("seed", range(5))
 def test_every_thread_takes_every_chunk(seed: int) -> None:
     source: Any = Numbered(200)
-    shared = decode.Hands(source, source, 3)
+    shared = decode.Shares(source, source, 3)
     taken: list[list[Any]] = [[], [], []]
     most = []
 
     def work(thread: int) -> None:
         chance = random.Random(seed * 3 + thread)
-        while (hand := shared.take(thread)) is not None:
-            taken[thread].append(hand)
+        while (share := shared.take(thread)) is not None:
+            taken[thread].append(share)
             most.append(source.read - min(map(len, taken)))
             if chance.random() < 0.3:
                 time.sleep(chance.random() / 1000)

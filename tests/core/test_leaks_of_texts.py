@@ -23,7 +23,7 @@ from lib.packets import ethernet, fragments4
 from lib.packets import tcp as tcp_segment
 from lib.wire import RST, SYN, Tcp, pcap
 from wirefmt import amqp091, amqp10, convert, mqtt, nsq, phpmq, rocketmq
-from wirefmt.capture._engine import BoundarySearch, CaptureDecoder, Dealer, PcapReader, find_record
+from wirefmt.capture._engine import BoundarySearch, CaptureDecoder, Dispatcher, PcapReader, find_record
 from wirefmt.convert import dialects
 from wirefmt.convert._engine import convert_rows
 from wirefmt.errors import DecodeError, WireError
@@ -456,29 +456,29 @@ def many_flows(n: int) -> None:
     fed(pcap(syns, first=n))
 
 
-def dealt(n: int) -> None:
-    """Chunks that cut records, fragments, an error of the source; hands that are taken, and hands that nobody takes."""
+def dispatched(n: int) -> None:
+    """Chunks that cut records, fragments, an error of the source; shares that are taken, and shares that nobody takes."""
     frames = [ethernet(0x0800, part) for part in fragments4(tcp_segment(bytes(90)), 32)]
     for port in range(3):
         tcp = Tcp(1883, client_port=20000 + n % 1000 + port)
         frames += tcp.open() + tcp.send(0, mqtt.Connect(client_identifier=f"c{n}", version=4).encode())
     data = pcap(frames * 30)[:-9]
     decoders = [CaptureDecoder(), CaptureDecoder()]
-    dealer = Dealer(Options(threads=2))
+    dispatcher = Dispatcher(Options(threads=2))
     for number in range(3):
-        dealer.begin_file(number)
+        dispatcher.begin_file(number)
         for decoder in decoders:
             decoder.begin_file("x", number)
-        hands = [dealer.deal(data[at : at + 2000]) for at in range(0, len(data), 2000)] + [dealer.end_file("an error")]
-        for hand in hands[: 3 * number]:
-            for decoder, part in zip(decoders, hand, strict=True):
-                assert decoder.feed_hand(part)
+        found = [dispatcher.dispatch(data[at : at + 2000]) for at in range(0, len(data), 2000)]
+        for shares in [*found, dispatcher.end_file("an error")][: 3 * number]:
+            for decoder, part in zip(decoders, shares, strict=True):
+                assert decoder.feed_share(part)
 
 
 @pytest.mark.parametrize(
     ("action", "rounds"),
-    [(captures_in_disorder, 20), (many_flows, 4), (dealt, 20)],
-    ids=["captures-20", "many-flows-4", "dealt-20"],
+    [(captures_in_disorder, 20), (many_flows, 4), (dispatched, 20)],
+    ids=["captures-20", "many-flows-4", "dispatched-20"],
 )
 def test_nothing_is_left_of_captures_in_disorder(action: Callable[[int], None], rounds: int) -> None:
     octets, blocks, references = grown(action, rounds, rounds)

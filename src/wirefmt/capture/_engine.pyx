@@ -51,12 +51,12 @@ include "carriers.pxi"
 # which protocol a flow is of
 include "recognise.pxi"
 # packets -> segments for each of several threads
-include "deal.pxi"
+include "dispatch.pxi"
 # files -> streams -> message table
 include "decoder.pxi"
 
 # only constructors make objects; classes and functions belong to the package, except these
 seal(globals(), "wirefmt.capture", (
-    BoundarySearch, CarriedStreams, Dealer, FlowTable, FrameStreams, Hand, KnownStreams, PacketParser, PacketTrace, PcapFile,
-    PcapReader, Reassembler, RecordFeed, StreamTrace, Streams, Unpacker, find_record, sniff,
+    BoundarySearch, CarriedStreams, Dispatcher, FlowTable, FrameStreams, KnownStreams, PacketParser, PacketTrace, PcapFile,
+    PcapReader, Reassembler, RecordFeed, Share, StreamTrace, Streams, Unpacker, find_record, sniff,
 ))

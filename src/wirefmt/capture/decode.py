@@ -1,9 +1,9 @@
 """Decode one capture file, in one thread or in several.
 
 Several threads share one reading of the file, and each decodes a part of the connections. A thread that takes a chunk first
-reads one chunk ahead, so that no thread waits for the file, and deals its packets to the threads. No thread is more than `SPAN`
-chunks ahead of another. The order of the batches does not depend on which thread is faster: for every span of chunks, the
-batches of the first thread come first.
+reads one chunk ahead, so that no thread waits for the file, and dispatches its packets to the threads. No thread is more than
+`SPAN` chunks ahead of another. The order of the batches does not depend on which thread is faster: for every span of chunks,
+the batches of the first thread come first.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from queue import Queue
 from typing import Any
 
 from wirefmt._core import Batch
-from wirefmt.capture._engine import CaptureDecoder, Dealer, Hand
+from wirefmt.capture._engine import CaptureDecoder, Dispatcher, Share
 from wirefmt.capture.sources import LIVE_WAIT, READ_FAULTS, Chunks, Source
 from wirefmt.errors import CaptureError
 from wirefmt.spec.options import Options
@@ -39,21 +39,21 @@ class Mark(Enum):
     END = 1
 
 
-def decoders_for(options: Options) -> tuple[list[CaptureDecoder], Dealer | None]:
-    """A decoder for each of `options.threads`, with its share of the limits; for several, what deals them their segments."""
+def decoders_for(options: Options) -> tuple[list[CaptureDecoder], Dispatcher | None]:
+    """A decoder for each of `options.threads`, with its share of the limits; for several, what gives them their segments."""
     count = options.threads
     limits = options.all_limits()
     limits |= {name: max(1, limits[name] // count) for name in SHARED}
     decoders = [CaptureDecoder(replace(options, threads=1, limits=limits)) for _ in range(count)]
-    return decoders, Dealer(options) if count > 1 else None
+    return decoders, Dispatcher(options) if count > 1 else None
 
 
-def stats_of(decoders: Sequence[CaptureDecoder], dealer: Dealer | None) -> dict[str, Any]:
+def stats_of(decoders: Sequence[CaptureDecoder], dispatcher: Dispatcher | None) -> dict[str, Any]:
     """The counters of decoders of one capture, as those of one decoder."""
     total: dict[str, Any] = decoders[0].stats
-    if dealer is None:
+    if dispatcher is None:
         return total
-    summed: dict[str, Any] = _sum([total, dealer.stats, *(decoder.stats for decoder in decoders[1:])])
+    summed: dict[str, Any] = _sum([total, dispatcher.stats, *(decoder.stats for decoder in decoders[1:])])
     return summed | {"files": total["files"]}
 
 
@@ -64,27 +64,27 @@ def _sum(parts: Sequence[Any]) -> Any:
     return {name: _sum([part[name] for part in parts if name in part]) for name in parts[0]}
 
 
-class Hands:
-    """The hands of a capture file for several threads: each takes its own, chunk after chunk."""
+class Shares:
+    """The shares of a capture file for several threads: each takes its own, chunk after chunk."""
 
-    def __init__(self, chunks: Chunks, dealer: Dealer, threads: int) -> None:
+    def __init__(self, chunks: Chunks, dispatcher: Dispatcher, threads: int) -> None:
         self.chunks = chunks
-        self._source = _deal(chunks, dealer)
-        self._kept: dict[int, tuple[Hand, ...]] = {}
+        self._source = _dispatch(chunks, dispatcher)
+        self._kept: dict[int, tuple[Share, ...]] = {}
         self._read = 0  # chunks
         self._taken = [0] * threads
         self._reading = self._over = False
         self._fault: BaseException | None = None
         self._changed = threading.Condition()
 
-    def take(self, thread: int) -> Hand | None:
-        """The next hand of this thread; None: the capture has ended. Raises what reading raised, in each thread."""
+    def take(self, thread: int) -> Share | None:
+        """The next share of this thread; None: the capture has ended. Raises what reading raised, in each thread."""
         at = self._taken[thread]
         while self._begin_read(at):
             self._end_read()
         with self._changed:
-            hands = self._kept.get(at)
-            if hands is None:
+            shares = self._kept.get(at)
+            if shares is None:
                 if self._fault is not None:
                     raise self._fault
                 return None
@@ -92,7 +92,7 @@ class Hands:
             if min(self._taken) > at:
                 del self._kept[at]
                 self._changed.notify_all()
-            return hands[thread]
+            return shares[thread]
 
     def stop(self) -> None:
         """No more is read, and no thread waits for another."""
@@ -116,35 +116,35 @@ class Hands:
         return self._read - min(self._taken) >= SPAN
 
     def _end_read(self) -> None:
-        hands = fault = None
+        shares = fault = None
         try:
-            hands = next(self._source, None)
+            shares = next(self._source, None)
         except BaseException as caught:
             fault = caught
         with self._changed:
             self._reading = False
-            if hands is None:
+            if shares is None:
                 self._over, self._fault = True, fault
             else:
-                self._kept[self._read] = hands
+                self._kept[self._read] = shares
                 self._read += 1
             self._changed.notify_all()
 
 
-def _deal(chunks: Chunks, dealer: Dealer) -> Iterator[tuple[Hand, ...]]:
+def _dispatch(chunks: Chunks, dispatcher: Dispatcher) -> Iterator[tuple[Share, ...]]:
     said = None
     try:
-        yield from map(dealer.deal, chunks)
+        yield from map(dispatcher.dispatch, chunks)
     except READ_FAULTS as fault:
         said = _said(fault)
     if not chunks.cut:
-        yield dealer.end_file(said)
+        yield dispatcher.end_file(said)
 
 
 class _Part:
-    """The hands of one thread; after each span it tells the caller."""
+    """The shares of one thread; after each span it tells the caller."""
 
-    def __init__(self, shared: Hands, thread: int, out: Queue[Any]) -> None:
+    def __init__(self, shared: Shares, thread: int, out: Queue[Any]) -> None:
         self._shared, self._thread, self._out = shared, thread, out
 
     @property
@@ -155,10 +155,10 @@ class _Part:
     def cut(self) -> bool:
         return self._shared.chunks.cut
 
-    def __iter__(self) -> Iterator[Hand]:
+    def __iter__(self) -> Iterator[Share]:
         count = 0
-        while (hand := self._shared.take(self._thread)) is not None:
-            yield hand
+        while (share := self._shared.take(self._thread)) is not None:
+            yield share
             count += 1
             if self.live or count % SPAN == 0:
                 self._out.put(Mark.SPAN)
@@ -166,15 +166,17 @@ class _Part:
 
 def _work(decoder: CaptureDecoder, part: _Part, out: Queue[Any]) -> None:
     try:
-        for batch in _decode_pieces(decoder, part, _feed_hand):
+        for batch in _decode_pieces(decoder, part, _feed_share):
             out.put(batch)
     except BaseException as fault:
         out.put(fault)
     out.put(Mark.END)
 
 
-def _decode_in_threads(several: Sequence[CaptureDecoder], dealer: Dealer, chunks: Chunks) -> Iterator[Batch | None]:
-    shared = Hands(chunks, dealer, len(several))
+def _decode_in_threads(
+    several: Sequence[CaptureDecoder], dispatcher: Dispatcher, chunks: Chunks
+) -> Iterator[Batch | None]:
+    shared = Shares(chunks, dispatcher, len(several))
     at_work: list[Queue[Any]] = []
     try:
         for i, decoder in enumerate(several):
@@ -206,10 +208,10 @@ def _feed_chunk(decoder: CaptureDecoder, chunk: memoryview) -> Iterator[Batch]:
             yield batch
 
 
-def _feed_hand(decoder: CaptureDecoder, hand: Hand) -> Iterator[Batch]:
+def _feed_share(decoder: CaptureDecoder, share: Share) -> Iterator[Batch]:
     done = False
     while not done:
-        done = decoder.feed_hand(hand)
+        done = decoder.feed_share(share)
         if (batch := decoder.take()) is not None:
             yield batch
 
@@ -217,7 +219,7 @@ def _feed_hand(decoder: CaptureDecoder, hand: Hand) -> Iterator[Batch]:
 def _decode_pieces(
     decoder: CaptureDecoder, pieces: Any, feed: Callable[[CaptureDecoder, Any], Iterator[Batch]]
 ) -> Iterator[Batch | None]:
-    """Feed the chunks or hands of a file, and end it."""
+    """Feed the chunks or shares of a file, and end it."""
     try:
         handed = time.monotonic()
         for piece in pieces:
@@ -247,14 +249,14 @@ def decode_source(
     index: int,
     count: Callable[[int], None] = lambda _: None,
     stopped: Callable[[], bool] = lambda: False,
-    dealer: Dealer | None = None,
+    dispatcher: Dispatcher | None = None,
 ) -> Iterator[Batch | None]:
     """Decode one capture file: yield its full batches and leave the last rows in the decoders.
 
     For a pipe, rows are emitted within `sources.LIVE_WAIT` seconds; None is yielded if nothing arrived in this time.
 
     Args:
-        decoders: one, or several with a dealer as `decoders_for` makes them, each for a thread.
+        decoders: one, or several with a dispatcher as `decoders_for` makes them, each for a thread.
         count: called with the number of bytes of each read.
         stopped: called after each chunk; True ends the file there.
 
@@ -263,9 +265,9 @@ def decode_source(
     """
     for decoder in decoders:
         decoder.begin_file(source.name, index)
-    with Chunks(source, count, stopped, shared=dealer is not None) as chunks:
-        if dealer is None:
+    with Chunks(source, count, stopped, shared=dispatcher is not None) as chunks:
+        if dispatcher is None:
             yield from _decode_pieces(decoders[0], chunks, _feed_chunk)
         else:
-            dealer.begin_file(index)
-            yield from _decode_in_threads(decoders, dealer, chunks)
+            dispatcher.begin_file(index)
+            yield from _decode_in_threads(decoders, dispatcher, chunks)

@@ -32,7 +32,7 @@ cdef class CaptureDecoder(KnownStreams):
     cdef Mark[GROUP] group_marks
     cdef uint64_t[GROUP] group_hashes                   # segment_table_hash
     cdef int group_count
-    cdef size_t taken                                   # items of a hand
+    cdef size_t taken                                   # items of a share
     cdef int64_t fragment_octets                        # of `packets`, as counted in `buffered`
     cdef uint8_t* carry                                 # octets of an incomplete record
     cdef size_t carry_at, carry_size, carry_room
@@ -130,15 +130,15 @@ cdef class CaptureDecoder(KnownStreams):
         self.check_memory()
         return used
 
-    def feed_hand(self, Hand hand not None):
-        """Take what a `Dealer` of this file has dealt, instead of its bytes. Returns False if a batch is full: take() it and call
-        again with the same hand."""
+    def feed_share(self, Share share not None):
+        """Take what a `Dispatcher` of this file has dispatched, instead of its bytes. Returns False if a batch is full: take()
+        it and call again with the same share."""
         cdef bint done
         begin_call(&self.busy)
         try:
             with nogil:
-                done = self.resume() and self.take_items(&hand.pile)
-            self.file_over = True                       # its end is dealt, too
+                done = self.resume() and self.take_items(&share.segments)
+            self.file_over = True                       # its end is dispatched, too
             if done:
                 self.taken = 0
         finally:
@@ -420,13 +420,13 @@ cdef class CaptureDecoder(KnownStreams):
             else:
                 self.segment(&self.group[i], self.group_hashes[i], &self.group_marks[i])
 
-    cdef bint take_items(self, const Pile* pile) noexcept nogil:
-        """Take the items of a hand, from `taken` on. False: a batch is full."""
-        cdef const Dealt* item
+    cdef bint take_items(self, const SegmentList* segments) noexcept nogil:
+        """Take the items of a share, from `taken` on. False: a batch is full."""
+        cdef const Dispatched* item
         cdef int count, i
-        while self.taken < pile.count and not self.is_full():
-            item = pile.items + self.taken
-            count = <int>min(pile.count - self.taken, <size_t>GROUP)
+        while self.taken < segments.count and not self.is_full():
+            item = segments.items + self.taken
+            count = <int>min(segments.count - self.taken, <size_t>GROUP)
             if item.segment.ip_version == 0:
                 self.report_fault(<const char*>item.segment.payload, item.mark.ts_ns, item.mark.frame_no)
                 self.taken += 1
@@ -445,7 +445,7 @@ cdef class CaptureDecoder(KnownStreams):
                     return False
                 self.segment(&item[i].segment, self.group_hashes[i], &item[i].mark)
                 self.taken += 1
-        return self.taken == pile.count
+        return self.taken == segments.count
 
     # ---- what waits until a full batch has been taken ---------------------------------------------------------------
 

@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager
 from typing import Any, ParamSpec, Protocol, cast, overload
 
 from wirefmt._core import Batch, schema_capsule, stream_capsule
-from wirefmt.capture._engine import CaptureDecoder, Dealer
+from wirefmt.capture._engine import CaptureDecoder, Dispatcher
 from wirefmt.capture.decode import decode_source, decoders_for, stats_of
 from wirefmt.capture.sources import Source, find
 from wirefmt.errors import CaptureError
@@ -105,7 +105,7 @@ class Reader(AbstractContextManager["Reader"]):
     def __init__(
         self,
         decoders: list[CaptureDecoder],
-        dealer: Dealer | None,
+        dispatcher: Dispatcher | None,
         sources: list[Source],
         columns: Sequence[str] | None,
         *,
@@ -115,14 +115,14 @@ class Reader(AbstractContextManager["Reader"]):
         self._progress = _Progress()
         sizes = [s.size for s in sources]
         self.bytes_total = None if None in sizes else sum(s for s in sizes if s is not None)
-        self._decoders, self._dealer = decoders, dealer
+        self._decoders, self._dispatcher = decoders, dispatcher
         self._batches = self._run(sources, alone and len(sources) == 1)
         # read to the first batch or pause, so that a file that is not a capture is reported at once
         self._first: Batch | None = next(self._batches, None) if alone and len(sources) == 1 else None
 
     @property
     def stats(self) -> dict[str, Any]:
-        return stats_of(self._decoders, self._dealer)
+        return stats_of(self._decoders, self._dispatcher)
 
     @property
     def bytes_read(self) -> int:
@@ -160,10 +160,10 @@ class Reader(AbstractContextManager["Reader"]):
         return stream_capsule(COLUMNS, self, self.schema.names)
 
     def _run(self, sources: list[Source], alone: bool) -> Generator[Batch | None]:
-        decoders, dealer, progress = self._decoders, self._dealer, self._progress
-        file = dealer or decoders[0]  # what reads the octets of files
+        decoders, dispatcher, progress = self._decoders, self._dispatcher, self._progress
+        file = dispatcher or decoders[0]  # what reads the octets of files
         for index, source in enumerate(sources):
-            for batch in decode_source(decoders, source, index, progress.count, progress.is_stopped, dealer):
+            for batch in decode_source(decoders, source, index, progress.count, progress.is_stopped, dispatcher):
                 if alone and file.not_a_capture:
                     break
                 yield batch

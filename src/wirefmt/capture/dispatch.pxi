@@ -1,68 +1,68 @@
-# Packets of a chunk -> segments for each of several threads. The thread that has read a chunk deals it, while its packets are
-# in that processor's cache: no packet is parsed by two threads, and each thread knows where its next payloads are.
+# Packets of a chunk -> segments for each of several threads. The thread that has read a chunk dispatches its segments, while its
+# packets are in that processor's cache: no packet is parsed by two threads, and each thread knows where its next payloads are.
 
-cdef struct Dealt:
+cdef struct Dispatched:
     Segment segment                 # ip_version 0: a fault of the file; its text is at `payload`, its offset mark.ts_ns
     Mark mark
 
-cdef struct Pile:
-    Dealt* items
+cdef struct SegmentList:
+    Dispatched* items
     size_t count, room
     void* copies                    # of octets that do not lie in the chunk: blocks, each of which begins with the next one
 
 
-cdef Dealt* pile_place(Pile* pile) noexcept nogil:
+cdef Dispatched* list_place(SegmentList* segments) noexcept nogil:
     """The place of the next item, which is then counted; NULL: out of memory."""
     cdef size_t room
-    cdef Dealt* grown
-    if pile.count == pile.room:
-        room = 2 * pile.room + 512
-        grown = <Dealt*>realloc(pile.items, room * sizeof(Dealt))
+    cdef Dispatched* grown
+    if segments.count == segments.room:
+        room = 2 * segments.room + 512
+        grown = <Dispatched*>realloc(segments.items, room * sizeof(Dispatched))
         if grown == NULL:
             return NULL
-        pile.items = grown
-        pile.room = room
-    pile.count += 1
-    return pile.items + pile.count - 1
+        segments.items = grown
+        segments.room = room
+    segments.count += 1
+    return segments.items + segments.count - 1
 
 
-cdef const uint8_t* pile_copy(Pile* pile, const uint8_t* p, size_t n) noexcept nogil:
-    """A copy of octets, which lives as long as the pile; NULL: out of memory."""
+cdef const uint8_t* list_copy(SegmentList* segments, const uint8_t* p, size_t n) noexcept nogil:
+    """A copy of octets, which lives as long as the list; NULL: out of memory."""
     cdef void** block = <void**>malloc(sizeof(void*) + n)
     if block == NULL:
         return NULL
-    block[0] = pile.copies
-    pile.copies = block
+    block[0] = segments.copies
+    segments.copies = block
     memcpy(block + 1, p, n)
     return <const uint8_t*>(block + 1)
 
 
-cdef void free_pile(Pile* pile) noexcept nogil:
-    cdef void** block = <void**>pile.copies
+cdef void free_list(SegmentList* segments) noexcept nogil:
+    cdef void** block = <void**>segments.copies
     cdef void** following
     while block != NULL:
         following = <void**>block[0]
         free(block)
         block = following
-    free(pile.items)
+    free(segments.items)
 
 
-cdef class Hand:
+cdef class Share:
     """What a chunk has for one thread, in order: segments and, for the first thread, faults of the file. Python sees how many."""
-    cdef Pile pile
+    cdef SegmentList segments
     cdef Input octets               # the chunk
 
     def __dealloc__(self):
-        free_pile(&self.pile)
+        free_list(&self.segments)
 
     def __len__(self):
-        return self.pile.count
+        return self.segments.count
 
 
-cdef class Dealer:
-    """Deals the segments of captures to the `options.threads` decoders of `Options`: all segments of a flow to the same one.
+cdef class Dispatcher:
+    """Dispatches the segments of captures to `options.threads` decoders: all segments of a flow to the same one.
 
-    Call `begin_file`, then `deal` with chunks of any size, then `end_file`. A call during another one raises RuntimeError;
+    Call `begin_file`, then `dispatch` with chunks of any size, then `end_file`. A call during another one raises RuntimeError;
     `stats` may always be read.
     """
     cdef RecordFeed records
@@ -71,7 +71,7 @@ cdef class Dealer:
     cdef int64_t octets, frames, other_slices
     cdef int32_t file_index
     cdef bint across_files, busy
-    cdef Pile* piles                # one for each thread
+    cdef SegmentList* lists         # one for each thread
 
     def __init__(self, options):
         self.count = options.threads
@@ -79,16 +79,16 @@ cdef class Dealer:
         self.across_files = options.flows == "across-files"
         self.records = RecordFeed.__new__(RecordFeed)
         self.packets = PacketParser(tunnels=options.tunnels)
-        self.piles = <Pile*>calloc(self.count, sizeof(Pile))
-        if self.piles == NULL:
+        self.lists = <SegmentList*>calloc(self.count, sizeof(SegmentList))
+        if self.lists == NULL:
             raise MemoryError
 
     def __dealloc__(self):
         cdef uint64_t i
-        if self.piles != NULL:
+        if self.lists != NULL:
             for i in range(self.count):
-                free_pile(self.piles + i)
-        free(self.piles)
+                free_list(self.lists + i)
+        free(self.lists)
 
     def begin_file(self, int32_t index=0):
         """Begin a file. index: its number among the files."""
@@ -99,22 +99,22 @@ cdef class Dealer:
             self.packets.forget()
         self.busy = False
 
-    def deal(self, chunk):
-        """The Hand of each thread from the next bytes of the file; a buffer as in CaptureDecoder.feed."""
+    def dispatch(self, chunk):
+        """The Share of each thread from the next bytes of the file; a buffer as in CaptureDecoder.feed."""
         cdef Input octets = take_input(chunk)
-        return self.hands(octets, None, False)
+        return self.shares(octets, None, False)
 
     def end_file(self, str fault=None):
-        """The Hand of each thread from what the end of the file decides. fault: an error outside its bytes that has ended it."""
+        """The Share of each thread from what the end of the file decides. fault: an error outside its bytes that has ended it."""
         cdef Input nothing = take_input(b"")
-        return self.hands(nothing, fault, True)
+        return self.shares(nothing, fault, True)
 
-    cdef tuple hands(self, Input octets, str fault, bint last):
+    cdef tuple shares(self, Input octets, str fault, bint last):
         cdef bytes said = b"" if fault is None else fault.encode("utf-8", "replace")
         cdef const char* text = PyBytes_AS_STRING(said)
         cdef bint done
         cdef uint64_t i
-        cdef Hand hand
+        cdef Share share
         cdef list found = []
         begin_call(&self.busy)
         try:
@@ -124,11 +124,11 @@ cdef class Dealer:
                     done = self.scan(octets.at, <size_t>octets.size, last)
             self.octets += octets.size
             for i in range(self.count):
-                hand = Hand.__new__(Hand)
-                hand.octets = octets
-                hand.pile = self.piles[i]
-                memset(self.piles + i, 0, sizeof(Pile))
-                found.append(hand)
+                share = Share.__new__(Share)
+                share.octets = octets
+                share.segments = self.lists[i]
+                memset(self.lists + i, 0, sizeof(SegmentList))
+                found.append(share)
         finally:
             self.busy = False
         if not done:
@@ -155,13 +155,13 @@ cdef class Dealer:
                 return answer != -1
 
     cdef inline bint put_segment(self, const PacketRecord* r, const Segment* s, const uint8_t* p, size_t n) noexcept nogil:
-        cdef Pile* pile
-        cdef Dealt* item
+        cdef SegmentList* segments
+        cdef Dispatched* item
         if self.slice_count > 1 and segment_flow_hash(s) % self.slice_count != self.slice_index:
             self.other_slices += 1
             return True
-        pile = self.piles + segment_share(s, self.count)
-        item = pile_place(pile)
+        segments = self.lists + segment_share(s, self.count)
+        item = list_place(segments)
         if item == NULL:
             return False
         item.segment = s[0]
@@ -170,15 +170,15 @@ cdef class Dealer:
         item.mark.capture = self.file_index
         item.mark.push = s.flags & TCP_PSH != 0
         if not payload_lies_in(s, p, n):
-            item.segment.payload = pile_copy(pile, s.payload, s.captured)
+            item.segment.payload = list_copy(segments, s.payload, s.captured)
         return item.segment.payload != NULL
 
     cdef bint put_fault(self, const char* text, int64_t offset, int64_t frame_no) noexcept nogil:
-        cdef Dealt* item = pile_place(self.piles)
+        cdef Dispatched* item = list_place(self.lists)
         if item == NULL:
             return False
-        memset(item, 0, sizeof(Dealt))
-        item.segment.payload = pile_copy(self.piles, <const uint8_t*>text, strlen(text) + 1)
+        memset(item, 0, sizeof(Dispatched))
+        item.segment.payload = list_copy(self.lists, <const uint8_t*>text, strlen(text) + 1)
         item.mark.ts_ns = offset
         item.mark.frame_no = frame_no
         return item.segment.payload != NULL

@@ -475,10 +475,23 @@ def dispatched(n: int) -> None:
                 assert decoder.feed_share(part)
 
 
+def requests_of_rocketmq(n: int) -> None:
+    """More requests at a time than a connection has room for at first, with long names; some are never answered."""
+    commands = [
+        rocketmq.RemotingCommand(code=15, opaque=i, ext_fields={"topic": f"T{n}" * 20, "consumerGroup": "g" * 90})
+        for i in range(100)
+    ]
+    answers = [rocketmq.RemotingCommand(code=0, flag=1, opaque=i) for i in range(100)]
+    for answered in (100, 60):
+        tcp = Tcp(10911)
+        frames = tcp.open() + tcp.send(0, b"".join(c.encode() for c in commands))
+        fed(pcap(frames + tcp.send(1, b"".join(a.encode() for a in answers[:answered]))))
+
+
 @pytest.mark.parametrize(
     ("action", "rounds"),
-    [(captures_in_disorder, 20), (many_flows, 4), (dispatched, 20)],
-    ids=["captures-20", "many-flows-4", "dispatched-20"],
+    [(captures_in_disorder, 20), (many_flows, 4), (dispatched, 20), (requests_of_rocketmq, 20)],
+    ids=["captures-20", "many-flows-4", "dispatched-20", "requests-of-rocketmq-20"],
 )
 def test_nothing_is_left_of_captures_in_disorder(action: Callable[[int], None], rounds: int) -> None:
     octets, blocks, references = grown(action, rounds, rounds)

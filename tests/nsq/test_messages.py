@@ -70,6 +70,15 @@ def test_frames(frame: Any) -> None:
     evaluates(frame, nsq=nsq)
 
 
+@pytest.mark.parametrize("first", range(256))
+def test_the_type_of_a_frame_is_in_its_own_four_octets(first: int) -> None:
+    """Whatever octet follows them, in a frame as long as a message."""
+    for frame in (nsq.Response(bytes((first,)) * 40), nsq.Error(bytes((first,)) * 40)):
+        octets = frame.encode()
+        assert nsq.Decoder(side="server").feed(octets) == [frame]
+        assert type(nsq.decode(octets, side="server")) is type(frame)
+
+
 @given(st.lists(COMMANDS.filter(lambda c: not isinstance(c, nsq.Magic)), max_size=8), st.integers(1, 50))
 def test_a_stream_however_cut_and_as_columns(commands: list[Any], size: int) -> None:
     octets = b"".join(c.encode() for c in commands)

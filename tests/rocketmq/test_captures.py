@@ -364,6 +364,18 @@ def test_answers_come_in_any_order() -> None:
     assert [(r["sequence"], r["destination"]) for r in rows if r["code"] is not None] == expected
 
 
+@pytest.mark.parametrize("size", [1, 28, 29, 255, 256, 300])
+def test_an_answer_has_the_names_of_its_request(size: int) -> None:
+    """A topic and a group of up to 255 octets each are remembered until then."""
+    for topic, group in (("T" * size, "G"), ("T", "G" * size), ("T" * size, "G" * size)):
+        asked, answer = talk(
+            (CLIENT, request(15, 3, topic=topic, consumerGroup=group, commitOffset="9")), (SERVER, response(0, 3))
+        )
+        assert (asked["destination"], asked["consumer_group"]) == (topic, group)
+        expected = tuple(name if len(name) <= 255 else None for name in (topic, group))
+        assert (answer["destination"], answer["consumer_group"]) == expected
+
+
 def test_one_way_requests_are_not_waited_for() -> None:
     oneway = rocketmq.RemotingCommand(
         code=15, flag=2, opaque=3, ext_fields={"topic": "T", "commitOffset": "9"}

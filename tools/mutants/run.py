@@ -59,7 +59,7 @@ ROOMS = {
     "nsq": ("nsq/*", "capture/test_resync*", "capture/test_parts*"),
     "phpmq": ("phpmq/*", "capture/test_sniffing*"),
     "convert": ("convert/*",),
-    "capture/packets": ("capture/test_packets*", "capture/test_hashes*"),
+    "capture/packets": ("capture/test_packets*", "capture/test_hashes*", "capture/test_threads*"),
     "capture/pcapfile": ("capture/test_pcapfile*", "capture/test_formats*", "capture/test_split*"),
     "capture/scanner": ("capture/test_split*", "capture/test_hashes*", "capture/test_packets*"),
     "capture/resync": (

@@ -15,7 +15,7 @@ packet = mqtt.Publish(
     version=5,
 )
 octets = packet.encode()
-print(len(octets), "octets:", octets.hex(" "))
+print(len(octets), "bytes:", octets.hex(" "))
 assert mqtt.decode(octets, version=5) == packet
 
 # a stream: feed the bytes that arrive, take the complete packets

@@ -27,6 +27,6 @@ with capture.read(source, raw=True) as reader:
                 told[f"not converted: {message['error']}"] += 1
             else:
                 octets.append(len(message["raw"]))
-print(f"{len(octets)} messages, {sum(octets):,} octets as {to}")
+print(f"{len(octets)} messages, {sum(octets):,} bytes as {to}")
 for text, count in told.most_common(10):
     print(f"{count:6} {text}")

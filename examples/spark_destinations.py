@@ -21,7 +21,7 @@ messages = (
 (
     messages.where("kind = 'PUBLISH'")
     .groupBy("version", "destination")
-    .agg(f.count("*").alias("messages"), f.sum("payload_size").alias("octets"))
+    .agg(f.count("*").alias("messages"), f.sum("payload_size").alias("bytes"))
     .orderBy(f.desc("messages"), "destination", "version")
     .show(10, truncate=40)
 )

@@ -17,7 +17,7 @@ with capture.read(sys.argv[1] if len(sys.argv) > 1 else SAMPLE, payload=False) a
     messages = pa.RecordBatchReader.from_stream(reader)  # DuckDB finds it by the name of the variable
     print(
         duckdb.sql("""
-            SELECT destination, count(*) AS messages, sum(payload_size) AS octets, max(qos) AS qos
+            SELECT destination, count(*) AS messages, sum(payload_size) AS bytes, max(qos) AS qos
             FROM messages
             WHERE kind = 'PUBLISH'
             GROUP BY destination

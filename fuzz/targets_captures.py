@@ -23,6 +23,7 @@ from captures import (
 )
 from common import pyarrow, rows, same
 
+from lib.protocols import PORTS
 from lib.wire import connack, connect, socket_frame
 from wirefmt import mqtt, nsq, rocketmq
 from wirefmt.capture import Options
@@ -243,7 +244,6 @@ KINDS = {
     "amqp091": ("frame", "sequence"), "amqp10": ("frame", "sequence", "sasl"), "phpmq": ("message",),
     "nsq": ("command",), "rocketmq": ("request", "captured-frame"),
 }  # fmt: skip
-PORTS = {"mqtt": 1883, "amqp091": 5672, "amqp10": 5672, "nsq": 4150, "phpmq": 9300, "rocketmq": 10911}
 OPENINGS = {"amqp091": b"AMQP\0\0\x09\1", "amqp10": b"AMQP\0\1\0\0", "nsq": b"  V2"}
 
 

@@ -14,17 +14,15 @@ import numpy as np
 from captures import capture_of, conversation
 from common import pyarrow, rows, same, sometimes
 from targets_captures import NAMES as COLUMN_NAMES
-from targets_captures import OPENINGS, PORTS, decoded, known_limits
+from targets_captures import OPENINGS, decoded, known_limits
 
 from lib import secret_plants
+from lib.protocols import MODULES, PORTS
 from lib.wire import connect, packet, string
-from wirefmt import amqp091, amqp10, mqtt, nsq, phpmq, rocketmq
+from wirefmt import amqp10, rocketmq
 from wirefmt.spec.secrets import SHOWN
 
-NAMES = ("mqtt", "amqp091", "amqp10", "nsq", "phpmq", "rocketmq")
-MODULES: dict[str, Any] = {
-    "mqtt": mqtt, "amqp091": amqp091, "amqp10": amqp10, "nsq": nsq, "phpmq": phpmq, "rocketmq": rocketmq,
-}  # fmt: skip
+NAMES = tuple(MODULES)
 #: Protocols whose decoders take a side.
 SIDED = ("mqtt", "amqp091", "nsq", "phpmq")
 SIDES = ("client", "server")

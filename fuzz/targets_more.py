@@ -12,10 +12,11 @@ from typing import Any
 
 from captures import conversation, packets_of
 from common import rows, same
-from targets_captures import PORTS, decoded, known_limits, same_rows, streams, tiny_captures
+from targets_captures import decoded, known_limits, same_rows, streams, tiny_captures
 from targets_objects import ERRORS, Source, value
 
 from lib import core_walk
+from lib.protocols import PORTS
 from lib.wire import ACK, FIN, SYN, Tcp, pcap, publish
 from wirefmt import amqp091, amqp10, mqtt, nsq, rocketmq
 from wirefmt.capture import CaptureDecoder

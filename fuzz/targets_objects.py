@@ -16,10 +16,10 @@ from typing import Any
 
 from common import rows, same
 
-from wirefmt import amqp091, amqp10, mqtt, nsq, phpmq, rocketmq
+from lib.protocols import MODULES
+from wirefmt import amqp091, amqp10, mqtt, rocketmq
 from wirefmt.errors import DecodeError, WireError
 
-MODULES = {"mqtt": mqtt, "amqp091": amqp091, "amqp10": amqp10, "nsq": nsq, "phpmq": phpmq, "rocketmq": rocketmq}
 #: Exceptions that invalid arguments may raise.
 ERRORS = (WireError, TypeError, ValueError, OverflowError, LookupError, AttributeError, BufferError, MemoryError)
 EDGES = (0, 1, 2, 5, 63, 64, 127, 128, 255, 256, 32767, 32768, 65535, 65536, 2**31, 2**32, 2**63, 2**64, 10**30)

@@ -64,6 +64,11 @@ WORDS: tuple[Word, ...] = (
     Word(r"\b(is|are|was|were) at work\b", "write: runs, is running"),
     Word(r"\b(is|are) as new\b", "write: equals a new one"),
     Word(r"\b(is|are) the business of\b", "write: concerns, belongs to"),
+    Word(  # not "there is no", also from the line before, and not "is no longer" or "is no larger than"
+        r"(?<=[^\s#] )(?<!\bthere )(?<!\bthere (?:may|can) )(?<!\bthere (?:will|must) )"
+        r"\b(is|are|was|were|be) no (?!(longer|more|less|[a-z]+er than)\b)",
+        "write: is not a, is not valid",
+    ),
 )
 #: In compiled rooms and their headers only: there the phrases have replacements that are always better.
 ROOM_WORDS: tuple[Word, ...] = (
@@ -72,7 +77,6 @@ ROOM_WORDS: tuple[Word, ...] = (
     Word(r"\bthat cannot be (read|decompressed|decoded)\b", "write: malformed, not decompressed"),
     Word(r"\bfor ever\b", "write: permanently, never freed"),
     Word(r"\bbut for\b", "write: except"),
-    Word(r"\b(is|are) no (text|number|str|symbols?|frames?|transfer|header|ulong|fault)\b", "write: is not a"),
     Word(r"\bwhat there is\b", "write: the available part"),
     Word(r"\bfrom here on\b", "write: from the next octet, later, now"),
     Word(r"\basked for\b", "write: on access, requested"),

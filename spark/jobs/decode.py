@@ -113,7 +113,7 @@ def summary(spark: SparkSession, out: str, manifest: list[Row], seconds: float) 
     from pyspark.sql import functions as f
 
     captures = len({name for m in manifest for name in m.captures})
-    written, octets = sum(m.file is not None for m in manifest), sum(m.octets for m in manifest)
+    written, octets = sum(m.file is not None for m in manifest), sum(m.bytes for m in manifest)
     if not written:
         print(f"{captures:,} captures, no messages")
         return

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import Row, SparkSession
 
-MANIFEST = "file string, rows bigint, octets bigint, errors bigint, captures array<string>, slice string"
+MANIFEST = "file string, rows bigint, bytes bigint, errors bigint, captures array<string>, slice string"
 _TEMPORARY = "_temporary"
 
 
@@ -48,7 +48,7 @@ def decode_to_parquet(
             number of cores of the cluster.
 
     Returns:
-        the manifest, one row per file: file, rows, octets, errors (rows whose status is not "ok"), captures, slice.
+        the manifest, one row per file: file, rows, bytes, errors (rows whose status is not "ok"), captures, slice.
         A task without rows leaves no file, and its row says rows=0, file=None.
 
     Raises:
@@ -127,7 +127,7 @@ def _write_task(
     return {
         "file": final if rows else None,
         "rows": rows,
-        "octets": octets,
+        "bytes": octets,
         "errors": errors,
         "captures": list(task.names),
         "slice": f"{task.part}/{task.parts}",
@@ -141,7 +141,7 @@ def _manifest_schema() -> pa.Schema:
         [
             ("file", pa.string()),
             ("rows", pa.int64()),
-            ("octets", pa.int64()),
+            ("bytes", pa.int64()),
             ("errors", pa.int64()),
             ("captures", pa.list_(pa.field("element", pa.string()))),
             ("slice", pa.string()),

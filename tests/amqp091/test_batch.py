@@ -30,7 +30,7 @@ def rows(octets: bytes, **options: Any) -> list[dict[str, Any]]:
 
 
 def text(value: Any) -> str:
-    """A value of `decoded` as the text of a column; what is no text in hexadecimal."""
+    """A value of `decoded` as the text of a column; what is not text in hexadecimal."""
     if isinstance(value, dict):
         return str(value["hex"])
     if isinstance(value, bool):

@@ -137,7 +137,7 @@ def check_entries(e: dict[str, Any], r: dict[str, Any]) -> int:
         if kind == "decimal":
             assert any(v and float(v) == float(said) for v in mine), (value, mine)
         elif kind == "string":
-            # with NUL or ill-formed UTF-8 in them they are no text, and hexadecimal in our columns
+            # with NUL or ill-formed UTF-8 in them they are not text, and hexadecimal in our columns
             assert said in mine or any(unhex(v).split(b"\0")[0].decode("utf-8", "replace") == said for v in mine)
         else:
             assert said in mine, (value, mine)

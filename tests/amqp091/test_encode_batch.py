@@ -22,7 +22,7 @@ pa = pytest.importorskip("pyarrow", reason="needs pyarrow (pip install pyarrow)"
 PUBLISH = amqp091.BasicPublish(channel=1, exchange="e", routing_key="k").encode()
 TABLES = [v for v in load() if v.kind == "table" and v.valid and depth_of(v) <= 64]
 NO_CONTENT = frame(2, 1, struct.pack(">HHQH", 60, 0, 0, 0))
-#: Short strings that are no text are hexadecimal in columns, and stay so.
+#: Short strings that are not text are hexadecimal in columns, and stay so.
 METHODS = [
     v for v in load() if v.kind == "method" and v.valid and v.rule not in ("shortstr-not-utf8", "shortstr-with-nul")
 ]

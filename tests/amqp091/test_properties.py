@@ -16,7 +16,7 @@ from lib import amqp091_strategies as a
 from wirefmt import amqp091
 from wirefmt.errors import DecodeError
 
-#: A loaded machine is no failure.
+#: A loaded machine is not a failure.
 SLOW = settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large], deadline=None)
 
 
@@ -178,7 +178,7 @@ def test_damaged_frames(frame: amqp091.Frame, data: st.DataObject) -> None:
 
 
 def in_a_column(value: Any) -> Any:
-    """Octets that are no text, and text with U+0000, are shown in hexadecimal."""
+    """Octets that are not text, and text with U+0000, are shown in hexadecimal."""
     return value.encode().hex() if isinstance(value, str) and "\0" in value else value
 
 

@@ -24,7 +24,7 @@ BEGUN = [
     amqp091.BasicPublish(channel=OTHER).encode() + amqp091.ContentHeader(channel=OTHER, body_size=1).encode(),
     amqp091.Body(channel=OTHER, payload=b"x").encode(),
 ]
-#: What rules speak of: channels, classes and flags, sizes of strings, NUL and octets that are no text, frame-end.
+#: What rules speak of: channels, classes and flags, sizes of strings, NUL and octets that are not text, frame-end.
 OCTETS = (0x00, 0x01, 0x02, 0x03, 0x3C, 0x7F, 0x80, 0xC3, 0xCE, 0xFF)
 PROPERTIES: dict[str, Any] = {
     "content_type": "application/json", "headers": {"x-origin": "bench", "x-delivery-count": 3, "password": 1, "t": True},

@@ -136,7 +136,7 @@ def test_octet_by_octet(vector: Vector) -> None:
     assert decoder.offset == len(vector.whole)
     if vector.kind != "sequence":
         size = len(vector.whole)
-        known = 4 if vector.whole[:1] == b"A" else 7  # before AMQP is there in full, it may be no header
+        known = 4 if vector.whole[:1] == b"A" else 7  # before AMQP is there in full, it may not be a header
         for n in range(min(size, 40)):
             told = amqp091.frame_size(vector.whole[:n], frame_max=vector.frame_max)
             assert told == (size if n >= known else NEED_DATA)

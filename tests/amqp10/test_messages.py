@@ -460,7 +460,7 @@ def test_a_decoder_that_failed_says_so_again() -> None:
 
 @pytest.mark.parametrize("count", [63, 64, 65, 200])
 def test_notes_are_at_most_so_many(count: int) -> None:
-    """Keys of annotations that are no symbols (3.2.10): a note each, and no more than 64 of them."""
+    """Keys of annotations that are not symbols (3.2.10): a note each, and no more than 64 of them."""
     entries = b"".join(b"\xa1\2%02d\x40" % i if i < 100 else b"\xa1\3%03d\x40" % i for i in range(count))
     octets = b"\0\x53\x72\xd1" + (4 + len(entries)).to_bytes(4, "big") + (2 * count).to_bytes(4, "big") + entries
     message = amqp10.decode_message(octets + b"\0\x53\x75\xa0\1x", strictness="lax")

@@ -79,7 +79,7 @@ def test_checksum_of_the_specification() -> None:
 def test_a_session_is_read_back(tmp_path: Path, kind: str) -> None:
     """Kinds, payload and ports. The recording is in clear text at the plain port, with any transport."""
     if kind in ("mqtts", "wss") and OPENSSL is None:
-        pytest.skip("needs openssl (apt-get install openssl)")
+        pytest.skip("needs openssl (apt install openssl)")
     server_tls, client_tls = certificate(tmp_path) if kind in ("mqtts", "wss") else (None, None)
     ports: list[int] = []
 
@@ -106,7 +106,7 @@ def test_a_session_is_read_back(tmp_path: Path, kind: str) -> None:
     assert (b"recorded as plaintext" in path.read_bytes()) is (server_tls is not None)
 
 
-@pytest.mark.skipif(TSHARK is None, reason="needs tshark (apt-get install tshark)")
+@pytest.mark.skipif(TSHARK is None, reason="needs tshark (apt install tshark)")
 def test_tshark_finds_no_fault(tmp_path: Path) -> None:
     """A large payload is in several packets, of IPv4 and IPv6. Checksums are correct, and no segment is missing, out of order or
     repeated."""
@@ -187,7 +187,7 @@ def test_sequence_numbers_wrap(tmp_path: Path) -> None:
 def test_nsq_that_goes_over_to_tls(tmp_path: Path) -> None:
     """The bytes after the change to TLS are recorded in clear text, in a separate stream."""
     if OPENSSL is None:
-        pytest.skip("needs openssl (apt-get install openssl)")
+        pytest.skip("needs openssl (apt install openssl)")
     server_tls, client_tls = certificate(tmp_path)
 
     async def main() -> None:

@@ -106,7 +106,7 @@ def test_messages_of_a_websocket(direction: int) -> None:
     assert found(NOISE + message, **how) is None
     assert found(message, **how) == (0, "mqtt")
     assert found(socket_frame(ping + NOISE, mask=mask) * 2, **how) is None, "its payload is not only frames"
-    assert found(socket_frame(b"", first=0x89, mask=mask) * 2, **how) is None, "control frames are no evidence"
+    assert found(socket_frame(b"", first=0x89, mask=mask) * 2, **how) is None, "control frames are not evidence"
     assert found(socket_frame(ping, mask=None if mask else b"abcd") * 2, **how) is None, "the other side's"
 
 

@@ -113,8 +113,8 @@ def check(header: bytes, records: list[Record], where: str, *, whole: bool = Fal
     """Decode, and see that nothing has vanished. `whole`: no octet is missing, so that the sums are equal."""
     found, stats = decode(header, records)
     rows = sum(r["wire_size"] for r in found)
-    counts = sum(stats["not_decoded"][name]["octets"] for name in ("not_recognised", "tls", "compressed"))
-    counts += stats["carrier_octets"] + stats["outside_octets"]
+    counts = sum(stats["not_decoded"][name]["bytes"] for name in ("not_recognised", "tls", "compressed"))
+    counts += stats["carrier_bytes"] + stats["outside_bytes"]
     octets = captured(header, records)
     assert rows + counts >= octets, where
     assert not whole or rows + counts == octets, where

@@ -474,7 +474,7 @@ def test_max_buffered_holds_for_everything(name: str) -> None:
     assert stats["buffered"] <= limit
     assert stats["most_buffered"] <= limit + MIB // 2  # before flows are ended for it: one packet's growth
     if whole.stats["buffered"] > limit:
-        assert stats["flows_evicted"] + stats["holes_limited"] + stats["messages_limited"] > 0
+        assert stats["flows_evicted"] + stats["gaps_limited"] + stats["messages_limited"] > 0
     assert stats["flows"] >= flows
     while not decoder.end_file():
         decoder.take()
@@ -541,5 +541,5 @@ def test_nothing_is_kept_of_a_connection_that_is_none_of_ours() -> None:
         frames += [*tcp.open(), *tcp.send(SERVER, b"\xff" * 10_000), *tcp.send(CLIENT, b"\xff" * 10)]
     reader = capture.read(io.BytesIO(pcap(frames)))
     assert list(reader) == []
-    assert reader.stats["not_decoded"]["not_recognised"] == {"connections": 100, "packets": 1100, "octets": 1_001_000}
+    assert reader.stats["not_decoded"]["not_recognised"] == {"connections": 100, "packets": 1100, "bytes": 1_001_000}
     assert 10_000 <= reader.stats["most_buffered"] < 500_000

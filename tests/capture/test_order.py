@@ -85,7 +85,7 @@ def test_a_server_that_sends_more_than_is_kept(handshake: bool) -> None:
     assert [r["status"] for r in server] == ["gap"] + ["ok"] * 10
     assert server[0]["wire_size"] == sum(map(len, messages[:30]))
     assert [r["destination"] for r in server[1:]] == [f"t/{i}" for i in range(30, 40)]
-    assert stats["not_decoded"]["not_recognised"] == {"connections": 0, "packets": 0, "octets": 0}
+    assert stats["not_decoded"]["not_recognised"] == {"connections": 0, "packets": 0, "bytes": 0}
 
 
 def test_a_websocket_whose_response_comes_before_its_request() -> None:
@@ -120,7 +120,7 @@ def test_octets_that_one_direction_keeps_are_bounded() -> None:
         assert stats["buffered"] <= min(400_000, 100_000 + 16_384 + 2048 * stats["open_flows"])
     assert decoder.end_file()
     assert decoder.stats["buffered"] == 0
-    assert decoder.stats["not_decoded"]["not_recognised"] == {"connections": 200, "packets": 1600, "octets": 200 * 9000}
+    assert decoder.stats["not_decoded"]["not_recognised"] == {"connections": 200, "packets": 1600, "bytes": 200 * 9000}
 
 
 # ---- what is not decoded is counted
@@ -145,7 +145,7 @@ def test_connections_of_others_are_counted_by_reason(name: str, handshake: bool,
     assert stats["not_decoded"][reason] == {
         "connections": 1,
         "packets": len(frames),
-        "octets": 2 * len(first) + len(answer),
+        "bytes": 2 * len(first) + len(answer),
     }
     others = {k: v for k, v in stats["not_decoded"].items() if k != reason}
     assert not any(v["packets"] or v["connections"] for v in others.values())
@@ -155,7 +155,7 @@ def test_few_octets_that_could_be_anything_are_counted() -> None:
     tcp = Tcp(port=7777)
     found, stats = decode([*tcp.open(), *tcp.send(CLIENT, b"\x10")])
     assert found == []
-    assert stats["not_decoded"]["not_recognised"] == {"connections": 1, "packets": 4, "octets": 1}
+    assert stats["not_decoded"]["not_recognised"] == {"connections": 1, "packets": 4, "bytes": 1}
 
 
 def test_tls_that_began_before_the_capture_is_tls() -> None:
@@ -166,7 +166,7 @@ def test_tls_that_began_before_the_capture_is_tls() -> None:
         frames = [*tcp.send(SERVER, record), *tcp.send(CLIENT, record + record), *tcp.send(SERVER, record)]
         found, stats = decode(frames)
         assert found == []
-        assert stats["not_decoded"]["tls"] == {"connections": 1, "packets": 3, "octets": 340}
+        assert stats["not_decoded"]["tls"] == {"connections": 1, "packets": 3, "bytes": 340}
 
 
 @pytest.mark.parametrize(
@@ -197,7 +197,7 @@ def test_other_packets_are_counted_by_reason_with_their_octets() -> None:
         files = [io.BytesIO(pcap(frames)) for _ in range(repeated)]
         reader = capture.read(files)
         list(reader)
-        seen = {k: (v["packets"], v["octets"]) for k, v in reader.stats["not_decoded"].items() if v["packets"]}
+        seen = {k: (v["packets"], v["bytes"]) for k, v in reader.stats["not_decoded"].items() if v["packets"]}
         assert seen == {
             "udp": (2 * repeated, (14 + 20 + 8 + 40 + 14 + 20 + 8 + 10) * repeated),
             "arp": (repeated, 42 * repeated),

@@ -499,11 +499,12 @@ def test_raw_ip_that_looks_like_ethernet() -> None:
     frames = [*client.open(), client.segment(0, connect("a long client identifier"))]
     octets = bytearray(pcap([frame[14:] for frame in frames]))
     octets[20:24] = struct.pack("<I", 101)  # the link type of the file: raw IP
+    pa = pytest.importorskip("pyarrow", reason="needs pyarrow (pip install pyarrow)")
     decoder = CaptureDecoder(columns=["frame_no", "status", "kind", "src_ip", "src_port", "dst_ip", "dst_port"])
     decoder.begin_file("a.pcap")
     assert decoder.feed(bytes(octets)) == len(octets)
     assert decoder.stats["packet_kinds"]["tcp"] == len(frames)
-    (row,) = pytest.importorskip("pyarrow").record_batch(decoder.take(final=True)).to_pylist()
+    (row,) = pa.record_batch(decoder.take(final=True)).to_pylist()
     assert tuple(row.values()) == (4, "ok", "CONNECT", "8.0.69.1", 16384, "0.50.0.1", 1798)
 
 

@@ -157,7 +157,7 @@ AFTER_HANDSHAKE: list[tuple[str, list[P], list[Any]]] = [
     ),
     ("RST", [P("c", 1, b"ab"), P("c", 3, b"no data", flags=RST)], [b"ab", ("end", "reset")]),
     (
-        "RST far outside the window is no RST",
+        "RST far outside the window is ignored",
         [P("c", 1, b"ab"), P("c", 1 << 31, flags=RST), P("c", 3, b"cd")],
         [b"abcd", END],
     ),
@@ -239,7 +239,7 @@ LATE: list[tuple[str, list[P], list[Any], list[Any]]] = [
         [(-2, b"34"), (-4, b"12")],
     ),
     (
-        "a keep-alive is no octet",
+        "a keep-alive is not an octet",
         [P("c", 55, b"5"), P("s", 9, ack=56), P("c", 54, b"\0"), P("c", 56, b"6")],
         [b"56", END],
         [],
@@ -341,8 +341,8 @@ def test_every_captured_octet_is_handed_on_or_counted() -> None:
         trace = run(packets)
         stats = trace.stats
         handed = sum(len(e[-1] if e[0] == "front" else e[2]) for e in trace.events if e[0] in ("octets", "front"))
-        assert handed == stats["octets"]
-        assert sum(len(p.payload) for p in packets) == handed + stats["retransmitted_octets"] + stats["outside_octets"]
+        assert handed == stats["stream_bytes"]
+        assert sum(len(p.payload) for p in packets) == handed + stats["retransmitted_bytes"] + stats["outside_bytes"]
 
 
 def connections(trace: StreamTrace) -> list[int]:
@@ -455,7 +455,7 @@ def test_limit_of_stored_octets() -> None:
         b"y" * 60,
         END,
     ]
-    assert trace.stats["holes_limited"] == 1
+    assert trace.stats["gaps_limited"] == 1
 
 
 def test_limit_of_stored_octets_of_all_flows() -> None:
@@ -464,7 +464,7 @@ def test_limit_of_stored_octets_of_all_flows() -> None:
         trace.segment_in((1, port), SERVER, SYN, 0)
         trace.segment_in((1, port), SERVER, ACK, 2, payload=b"x" * 30_000)
         assert trace.stats["buffered"] <= 110_000
-    assert trace.stats["holes_limited"] == 7
+    assert trace.stats["gaps_limited"] == 7
     assert trace.stats["flows_evicted"] == 0
 
 

@@ -195,10 +195,10 @@ def test_another_exception_reaches_the_caller(monkeypatch: pytest.MonkeyPatch) -
 
 def test_no_capture(tmp_path: Path) -> None:
     with pytest.raises(CaptureError, match=r"cannot read .*: not a packet capture"):
-        capture.read(io.BytesIO(b"this is no capture"), threads=2)
+        capture.read(io.BytesIO(b"this is not a capture"), threads=2)
     with pytest.raises(CaptureError, match="cannot read"):
         capture.read(tmp_path / "nothing.pcap", threads=2)
-    (tmp_path / "a.pcap").write_bytes(b"this is no capture")
+    (tmp_path / "a.pcap").write_bytes(b"this is not a capture")
     rows, _ = read([tmp_path / "a.pcap"], threads=2)
     assert [row["status"] for row in rows] == ["malformed"]
 

@@ -195,7 +195,7 @@ def test_the_order_of_octets_in_the_file_and_its_unit_of_time_change_nothing_els
 
 @pytest.mark.parametrize("link_type", [0, 12, 101, 113, 147])
 def test_only_the_link_type_makes_octets_ethernet(link_type: int) -> None:
-    """Ethernet frames in a file of another link type: their MAC addresses are no address family, version of IP or EtherType."""
+    """Ethernet frames in a file of another link type: a MAC address is not an address family, version of IP or EtherType."""
     client = Tcp()
     data = bytearray(pcap([*client.open(), client.segment(0, connect()), client.segment(0, publish("a", b"x"))]))
     with capture.read(io.BytesIO(bytes(data))) as reader:

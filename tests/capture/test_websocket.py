@@ -125,7 +125,7 @@ def test_control_frames_alone_tell_nothing_and_are_counted() -> None:
         ]
     found, stats = decode(frames)
     assert found == []
-    assert stats["not_decoded"]["not_recognised"] == {"connections": 1, "packets": 8, "octets": 4 * (6 + 2)}
+    assert stats["not_decoded"]["not_recognised"] == {"connections": 1, "packets": 8, "bytes": 4 * (6 + 2)}
     frames += tcp.send(SERVER, wrapped(SERVER, packet(0xD0)))
     found, stats = decode(frames)
     assert [(r["kind"], r["status"]) for r in found if r["status"] == "ok"] == [("PINGRESP", "ok")]

@@ -1078,7 +1078,7 @@ def test_summary_says_the_same_as_the_table(wirefmt, v5):
     _, out, _ = wirefmt("summary", V5, "--json", "--top", 1000)
     told = json.loads(out)
     rows = v5.to_pylist()
-    assert told["wire_octets"] == sum(row["wire_size"] for row in rows)
+    assert told["wire_bytes"] == sum(row["wire_size"] for row in rows)
     times = [row["ts_ns"] for row in rows]
     assert told["seconds"] == (max(times) - min(times)) / 1e9
     assert told["messages_per_second"] == pytest.approx(len(rows) / told["seconds"])

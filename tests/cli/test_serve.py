@@ -159,7 +159,7 @@ def test_all_six_are_served_recorded_and_ended(tmp_path: Path) -> None:
 def test_users_tls_and_websocket(tmp_path: Path) -> None:
     """PLAIN, SCRAM, the NSQ secret, RocketMQ's ACL; MQTT over TLS and WebSocket."""
     if OPENSSL is None:
-        pytest.skip("needs openssl (apt-get install openssl)")
+        pytest.skip("needs openssl (apt install openssl)")
     _, context = certificate(tmp_path)
     arguments = [*ALL, "--user", "alice:secret", "--listen", "mqtt+wss=0", "--listen", "amqp10+tls=0"]
     arguments += ["--tls-cert", str(tmp_path / "certificate.pem"), "--tls-key", str(tmp_path / "key.pem")]
@@ -252,7 +252,7 @@ def test_the_usual_ports() -> None:
         shutil.which("unshare") is None
         or subprocess.run([*namespace, "true"], capture_output=True, check=False).returncode
     ):
-        pytest.skip("needs unshare -rn (apt-get install util-linux, and user namespaces)")
+        pytest.skip("needs unshare -rn (apt install util-linux, and user namespaces)")
     found = subprocess.run(
         [*namespace, sys.executable, "-c", ON_USUAL_PORTS, *COMMAND], capture_output=True, text=True, check=False
     )
@@ -393,7 +393,7 @@ def test_errors_of_faults(plans: list[Script], fault: str, why: str, capsys: pyt
 
 
 def test_each_event_is_a_line_of_json(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    """The fields are those of docs/cli.md. Text with line ends and bytes that are no text stay in their line."""
+    """The fields are those of docs/cli.md. Text with line ends and bytes that are not text stay in their line."""
     monkeypatch.setattr("wirefmt.cli.watch.REPORT", 0.01)
     page = (ROOT / "docs" / "cli.md").read_text()
 

@@ -199,7 +199,7 @@ def test_a_broker_hears_of_our_groups_before_anything_else_on_a_new_connection()
 
 
 def test_an_offset_is_stored_though_it_was_reached_while_a_pull_was_under_way() -> None:
-    """The pull said an older one. Its response is no reason to think that the broker has the new one."""
+    """The pull said an older one. Its response does not mean that the broker has the new one."""
 
     async def main() -> None:
         async with served() as (broker, _, address), rocketmq.connect(address) as client:
@@ -646,7 +646,7 @@ def test_requests_that_are_wrong_are_answered() -> None:
 
 
 def test_a_fault_right_behind_a_request() -> None:
-    """The request is an event, but its connection is over: that is no fault of the broker's, nor of the client's."""
+    """The request is an event, but its connection is over: neither the broker nor the client is at fault."""
 
     async def main() -> None:
         async with served() as (_, server, address):

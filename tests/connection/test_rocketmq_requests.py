@@ -91,7 +91,7 @@ def test_a_reply_needs_a_request_and_its_sender() -> None:
     async def main() -> None:
         async with served() as (_, _, address), rocketmq.connect(address) as client:
             producer = client.producer("P")
-            with pytest.raises(LocalProtocolError, match="no request"):
+            with pytest.raises(LocalProtocolError, match="not a request"):
                 await producer.reply(MessageExt(topic=T), b"")
             properties = {"CORRELATION_ID": "1", "CLUSTER": "wirefmt", "REPLY_TO_CLIENT": "nobody"}
             with pytest.raises(Refused, match="nobody") as refused:

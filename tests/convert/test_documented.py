@@ -338,7 +338,7 @@ def test_keys_come_once() -> None:
 
 
 def test_what_is_no_text_there_is_dropped() -> None:
-    """Of a type that is no UTF-8 there is no annotation; a key of a nested table that is none is dropped alone."""
+    """Of a type that is not UTF-8 there is no annotation; a key of a nested table that is none is dropped alone."""
     assert to_10("0020" + "01" + "ff", b"p") == HEADER + P
     keys = "01ff" + "56" + PLAIN_KEY + "56" + "03782dff" + "56"
     assert to_10("2000" + table("03" + hexed("x-t") + "46" + table(keys)), b"p") == (
@@ -347,7 +347,7 @@ def test_what_is_no_text_there_is_dropped() -> None:
 
 
 def test_a_section_in_a_header_is_valid() -> None:
-    """Headers of the old plugin hold a whole section: one that is not valid (a message_id that is no UTF-8) is refused."""
+    """Headers of the old plugin hold a whole section: one that is not valid (a message_id that is not UTF-8) is refused."""
     header = "2000" + table("15" + hexed("x-amqp-1.0-properties") + "78" + "00000009" + "005373c00401a101ff")
     with pytest.raises(ConversionError) as caught:
         convert((bytes.fromhex(header), b"p"), to="amqp10")

@@ -58,7 +58,7 @@ def churn() -> list[Conversion]:
 @pytest.mark.parametrize("dialect", ["rabbitmq-4.3", "rabbitmq-3.13"])
 @pytest.mark.parametrize("size", [10, 3000, 200_000])
 def test_losses_of_ill_formed_strings_are_of_the_packet(size: int, dialect: str, to: Protocol) -> None:
-    """Strings that are no UTF-8 make the core read a copy of the packet: DUP, RETAIN and QoS 1 are still 0x3b."""
+    """Strings that are not UTF-8 make the core read a copy of the packet: DUP, RETAIN and QoS 1 are still 0x3b."""
     octets = publish(0x3B, b"\x26" + sized(b"k") + sized(b"\xff\xfe"), b"x" * size)
     got = convert(octets, source="mqtt5", to=to, dialect=dialect, routing_key="t", explain=True)
     churned = churn()

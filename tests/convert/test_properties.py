@@ -54,7 +54,7 @@ def test_a_server_refuses_or_converts(source: Protocol, to: Protocol, dialect: s
     got = attempt(wire, to, dialect)
     if isinstance(got, str):
         assert got
-    else:  # what is no text in the other protocol goes over as well, so that the result need not be valid
+    else:  # what is not text in the other protocol goes over as well, so that the result need not be valid
         assert got.octets
 
 

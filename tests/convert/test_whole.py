@@ -147,7 +147,7 @@ def check(wire: Wire, got: Conversion, dialect: str) -> None:
     # a value may stand in several places: those first that hold others, and then what is not gone with them
     for loss in sorted(got.losses, key=lambda loss: (not loss.field, -len(loss.value))):
         matches = [node for node in every if id(node) not in told and fits(node, loss)]
-        assert matches, f"{loss} {loss!r} is no value of the source"
+        assert matches, f"{loss} {loss!r} is not a value of the source"
         match = next((node for node in matches if id(node) not in gone), matches[0])
         told.add(id(match))
         if loss.what == "moved":

@@ -12,7 +12,6 @@ import pytest
 from lib.columns import (
     APART,
     CONTEXT,
-    MODULES,
     Case,
     agree,
     batch_row_of,
@@ -23,6 +22,7 @@ from lib.columns import (
     stored_row,
 )
 from lib.paths import VECTORS
+from lib.protocols import MODULES
 from wirefmt import amqp091, amqp10, mqtt, rocketmq
 from wirefmt.amqp091 import columns as amqp091_columns
 from wirefmt.amqp10 import columns as amqp10_columns

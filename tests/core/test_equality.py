@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from lib.examples import MODULES, REFUSED, examples
+from lib.examples import REFUSED, examples
+from lib.protocols import MODULES
 from wirefmt import amqp091, amqp10
 
 

@@ -21,6 +21,7 @@ from lib.columns import Case, opening
 from lib.examples import REFUSED, examples
 from lib.packets import ethernet, fragments4
 from lib.packets import tcp as tcp_segment
+from lib.protocols import PORTS
 from lib.wire import RST, SYN, Tcp, pcap
 from wirefmt import amqp091, amqp10, convert, mqtt, nsq, phpmq, rocketmq
 from wirefmt.capture._engine import BoundarySearch, CaptureDecoder, Dispatcher, PcapReader, find_record
@@ -54,7 +55,7 @@ def collect() -> None:
 def grown(action: Callable[[int], Any], before_that: int = ROUNDS, rounds: int = ROUNDS) -> tuple[float, float, float]:
     """Octets, blocks and references to None that a round leaves behind; the least of several measurements."""
     number = iter(range(1 << 30))
-    for _ in range(before_that):  # caches fill: they are no leak
+    for _ in range(before_that):  # caches fill: they are not a leak
         action(next(number))
     least = (1e9, 1e9, 1e9)
     for _ in range(16):  # a leak is in all of them; lists of free objects, and tables of shared values, fill
@@ -194,7 +195,6 @@ PROTOCOLS: dict[str, tuple[Any, Callable[[int], Iterator[bytes]], dict[str, Any]
     "amqp10": (amqp10, amqp10_messages, {}), "nsq": (nsq, nsq_messages, {"side": "client"}),
     "phpmq": (phpmq, phpmq_messages, {}), "rocketmq": (rocketmq, rocketmq_messages, {}),
 }  # fmt: skip
-PORTS = {"mqtt": 1883, "amqp091": 5672, "amqp10": 5672, "nsq": 4150, "phpmq": 9300, "rocketmq": 10911}
 
 
 @pytest.fixture(scope="module", autouse=True)

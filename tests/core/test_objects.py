@@ -283,7 +283,7 @@ def test_a_call_during_a_call_is_refused(name: str) -> None:
     with collecting(interfere):
         result = work(thing)
     assert result == plain
-    # deliveries are no objects that the collector hears of
+    # the collector does not hear of deliveries
     assert refused or name == "transfers"
 
 

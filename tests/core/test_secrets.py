@@ -192,7 +192,7 @@ def with_lists(value: Any) -> tuple[str, ...]:
 
 
 def views(value: Any, depth: int = 0) -> list[Any]:
-    """A value, and what can be reached from it that is no plain value: sections, tables, tuples, mappings, their views."""
+    """A value, and what can be reached from it that is not a plain value: sections, tables, tuples, mappings, their views."""
     found = [value]
     if depth > 6 or isinstance(value, (str, bytes, int, float, memoryview, type(None))):
         return []
@@ -354,7 +354,7 @@ def test_octets_with_a_secret_are_null_and_say_so() -> None:
         assert with_secret
         assert {row["raw"] for row in with_secret} == {None}
         assert {row["error"] for row in with_secret} == {
-            "octets are hidden: they hold a secret (expose_credentials shows them)"
+            "raw is hidden: it holds a secret (expose_credentials shows it)"
         }
         exposed = [
             row for row in rows(planted(protocol), raw=True, expose_credentials=True) if row["payload"] == b"21.5"

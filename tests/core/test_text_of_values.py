@@ -184,6 +184,6 @@ def test_nested_json_of_rocketmq() -> None:
 
 @pytest.mark.parametrize("code", [0xD7FF, 0xD800, 0xDFFF, 0xE000])
 def test_a_surrogate_has_no_utf8(code: int) -> None:
-    """RFC 3629, 3: D800 to DFFF are no characters; U+FFFD replaces them (Unicode, 3.9)."""
+    """RFC 3629, 3: D800 to DFFF are not characters; U+FFFD replaces them (Unicode, 3.9)."""
     expected = "\ufffd" if 0xD800 <= code <= 0xDFFF else chr(code)
     assert text_of(b"\x73" + code.to_bytes(4)) == expected

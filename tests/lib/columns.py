@@ -17,8 +17,9 @@ import uuid
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
+from lib.protocols import PORTS
 from lib.wire import START, Tcp, connect, pcap
-from wirefmt import amqp091, amqp10, capture, mqtt, nsq, phpmq, rocketmq
+from wirefmt import amqp091, amqp10, capture, nsq
 from wirefmt.amqp091 import columns as amqp091_columns
 from wirefmt.amqp10 import columns as amqp10_columns
 from wirefmt.mqtt import columns as mqtt_columns
@@ -28,7 +29,7 @@ from wirefmt.rocketmq import columns as rocketmq_columns
 from wirefmt.rocketmq import spec as rocketmq_spec
 from wirefmt.spec import table
 
-HEX_OCTETS = 1024  # octets that are no text: so many are shown
+HEX_OCTETS = 1024  # octets that are not text: so many are shown
 #: What a row says of the capture and of its connection, and not of the message.
 CONTEXT = tuple(c.name for c in table.COLUMNS[: [c.name for c in table.COLUMNS].index("protocol")])
 #: Columns that this page says nothing of: they are asked for by options of their own.
@@ -908,10 +909,6 @@ BATCH_ROWS = {
     "mqtt": mqtt_batch_row, "amqp091": amqp091_batch_row, "amqp10": amqp10_batch_row, "nsq": nsq_batch_row,
     "phpmq": phpmq_batch_row, "rocketmq": rocketmq_batch_row,
 }  # fmt: skip
-MODULES = {
-    "mqtt": mqtt, "amqp091": amqp091, "amqp10": amqp10, "nsq": nsq, "phpmq": phpmq, "rocketmq": rocketmq,
-}  # fmt: skip
-
 
 VERSIONS = {"amqp091": "0.9.1", "amqp10": "1.0"}
 
@@ -945,9 +942,6 @@ class Case(NamedTuple):
     octets: bytes
     direction: int
     version: int = 0  # MQTT's
-
-
-PORTS = {"mqtt": 1883, "amqp091": 5672, "amqp10": 5672, "nsq": 4150, "phpmq": 9300, "rocketmq": 10911}
 
 
 def opening(protocol: str, case: Case) -> bytes:

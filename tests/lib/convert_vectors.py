@@ -90,7 +90,7 @@ def brokered(container: Container, said: list[str]) -> tuple[Container, dict[str
 
 
 def packet(data: bytes) -> tuple[object, ...]:
-    """A PUBLISH to compare: the order of different properties means nothing. Octets, since strings may be no UTF-8."""
+    """A PUBLISH to compare: the order of different properties means nothing. Octets, since strings may be malformed UTF-8."""
     size = 2
     while data[size - 1] & 0x80:
         size += 1

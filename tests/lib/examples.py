@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from lib.paths import VECTORS
-from wirefmt import amqp091, amqp10, mqtt, nsq, phpmq, rocketmq
+from lib.protocols import MODULES
+from wirefmt import amqp091, amqp10, rocketmq
 from wirefmt.errors import WireError
 
-MODULES = {"mqtt": mqtt, "amqp091": amqp091, "amqp10": amqp10, "nsq": nsq, "phpmq": phpmq, "rocketmq": rocketmq}
 #: What a constructor raises for what cannot be.
 REFUSED = (WireError, TypeError, ValueError, OverflowError, AttributeError, LookupError)
 

@@ -105,7 +105,7 @@ def expected(vector: Vector) -> dict[str, Any]:
     return fields
 
 
-#: Fields of `decoded` that follow from others and are no argument of a constructor.
+#: Fields of `decoded` that follow from others and are not arguments of a constructor.
 DERIVED = {"flags", "remaining_length", "protocol_name", "protocol_version"}
 RENAMED = {"clean_session": "clean_start", "return_code": "reason_code", "return_codes": "reason_codes"}
 

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
+from lib.protocols import PORTS
 from lib.wire import Tcp, pcap
 from wirefmt import capture
 
 pa = pytest.importorskip("pyarrow", reason="needs pyarrow (pip install pyarrow)")
 
 CLIENT, SERVER = 0, 1
-PORTS = {"mqtt": 1883, "amqp091": 5672, "amqp10": 5672, "nsq": 4150, "phpmq": 9100, "rocketmq": 10911}
 #: What a connection begins with, so that the octets behind it are known for what they are.
 BEGIN: dict[str, tuple[tuple[int, bytes], ...]] = {
     "amqp091": ((CLIENT, b"AMQP\0\0\x09\1"),),

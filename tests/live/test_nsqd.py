@@ -212,7 +212,7 @@ class Client:
         self.socket.sendall(self.carrier.pack(octets) if self.carrier else octets)
 
     def receive(self) -> Any:
-        """The next frame that is no heartbeat; heartbeats are answered."""
+        """The next frame other than a heartbeat; heartbeats are answered."""
         while True:
             while not self.waiting:
                 octets = self.socket.recv(65536)

@@ -93,7 +93,7 @@ def test_columns_say_what_the_vectors_say(vector: Vector) -> None:
 
 
 def as_text(value: Any) -> str:
-    """How a map of text shows a property: binary that is no text in hexadecimal."""
+    """How a map of text shows a property: binary that is not text in hexadecimal."""
     if not isinstance(value, bytes):
         return str(value)
     try:

@@ -417,7 +417,7 @@ def test_3_8_unused_bits_of_the_requested_qos_are_not_looked_at() -> None:
 
 
 def test_3_9_unused_bits_of_the_granted_qos() -> None:
-    """2.6 wants them zero, and what 3.1.1 made of one of them (0x80, failure) is no granted QoS: LAX lets them pass."""
+    """2.6 wants them zero, and what 3.1.1 made of one of them (0x80, failure) is not a granted QoS: LAX lets them pass."""
     for bits in (0x04, 0x40, 0x7C, 0x80):
         octets = bytes([0x90, 3, 0, 10, bits | 2])
         with pytest.raises(DecodeError):

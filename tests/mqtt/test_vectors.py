@@ -142,7 +142,7 @@ def place(reason: str) -> str | None:
 #: Vectors whose reason cannot be ours, and why.
 OTHER_REASONS = {
     "mqtt4-connack-bad-f012b65897-s2c": "names a statement of 5.0; in 3.1.1 MQTT-3.2.2-1 is about something else",
-    "mqtt5-connack-bad-59c65e02bf-s2c": "two faults: 0x01 is no Reason Code either, and comes first",
+    "mqtt5-connack-bad-59c65e02bf-s2c": "two faults: 0x01 is not a Reason Code either, and comes first",
     "mqtt5-unsubscribe-bad-ba0e9f4704-c2s": "two faults: `+?#` has a misplaced + before the misplaced #",
     "mqtt5-subscribe-bad-94eafaf012-c2s": "MQTT-1.5.5-1 is about the shortest form; four octets are the maximum by 1.5.5",
 }

@@ -17,7 +17,7 @@ pytest.importorskip("pyarrow", reason="needs pyarrow (pip install pyarrow)")
 
 CLIENT, SERVER = 0, 1
 ID = b"0123456789abcdef"
-#: What rules speak of: ends of words and lines, signs of sizes, octets that no name has, and octets that are no text.
+#: What rules speak of: ends of words and lines, signs of sizes, octets that no name has, and octets that are not text.
 OCTETS = (0x00, 0x01, 0x02, 0x09, 0x0A, 0x0D, 0x20, 0x21, 0x23, 0x2D, 0x46, 0x50, 0x7F, 0x80, 0xFF)
 IDENTIFIED = (
     (CLIENT, b"  V2" + nsq.Identify(client_id="c", feature_negotiation=True).encode()),

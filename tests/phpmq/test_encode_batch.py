@@ -82,7 +82,7 @@ OBJECTS = st.one_of(
 def test_any_values(messages: list[Any]) -> None:
     octets = b"".join(m.encode() for m in messages)
     if any("\0" in str(getattr(m, name, "")) for m in messages for name in ("queue_name", "message_id")):
-        again(octets, decode("strict"), encode("strict"))  # U+0000 is no text in columns: it is shown in hexadecimal
+        again(octets, decode("strict"), encode("strict"))  # U+0000 is not text in columns: it is shown in hexadecimal
     elif not any(type(m) is phpmq.Message for m in messages):
         assert again(octets, decode("strict"), encode("strict")) == octets
 

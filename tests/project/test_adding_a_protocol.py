@@ -84,7 +84,7 @@ for batch in capture.read(sys.argv[1]):
 
 
 def check_what_the_client_sent(rows: list[list[Any]]) -> None:
-    """Commands and headers as the recording client wrote them; of BOGUS, which is no command, a row says so."""
+    """Commands and headers as the recording client wrote them; of BOGUS, which is not a command, a row says so."""
     sent = [row for row in rows if row[1] == 0]
     assert {row[0] for row in rows} == {"stomp"}
     assert [(row[2], row[3], row[5]) for row in sent] == [

@@ -30,8 +30,11 @@ def names(pairs: list[tuple[str, str]]) -> list[str]:
 
 PAGES = (
     "README.md",
+    "docs/amqp091.md",
     "docs/broker.md",
     "docs/captures.md",
+    "docs/columns.md",
+    "docs/conversions.md",
     "docs/mqtt.md",
     "docs/mqtt-asyncio.md",
     "docs/rocketmq-asyncio.md",

@@ -54,6 +54,7 @@ FOUND = (
     "While another call is at work.",
     "Freed; it is as new then.",
     "An empty topic is the business of the parser.",
+    "ValueError: 5 is no QoS",
 )
 #: The same for the phrases of compiled rooms.
 FOUND_IN_ROOMS = (
@@ -62,7 +63,6 @@ FOUND_IN_ROOMS = (
     "A frame that cannot be read.",
     "C strings that live for ever",
     "All columns but for the message.",
-    "A value that is no text.",
     "The row of a content: what there is of it.",
     "The version of the connection from here on.",
     "Fields become objects when they are asked for.",
@@ -80,6 +80,8 @@ PLAIN = """
 A frame that cannot be read is malformed. The value is one of those, or something else. False: anything else.
 The note stays as it was. It changed. A row a, b. The room behind. In words of 32 bits. Bytes after a gap are skipped.
 `a row` and `a message` are parts. He was untold. Tell it. The most are small.
+There is no journal. If there are no rows, there was no error. There may be no header, and there
+are no octets. It is no longer open. 5 is no more than 6, and is no larger than 7. Is there no name?
 """
 
 
@@ -96,6 +98,20 @@ def test_phrases_of_rooms_are_found_in_rooms_only(number: int, text: str) -> Non
     assert {hit[0] for hit in hits} == {2}
     assert check_words.ROOM_WORDS[number].advice in [hit[2] for hit in hits]
     assert list(check_words.hits(f"# {text}\n")) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "f'{name} is no packet'",
+        "octets that are no text",
+        "it may be no header",
+        "column 'a' is no {type}",
+        "This IS NO UTF-8",
+    ],
+)
+def test_is_not_a_is_written_for_is_no(text: str) -> None:
+    assert [hit[2] for hit in check_words.hits(text)] == ["write: is not a, is not valid"]
 
 
 def test_every_phrase_has_its_sentence() -> None:

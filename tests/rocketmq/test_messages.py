@@ -668,7 +668,7 @@ def test_offsets_of_a_pop() -> None:
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf"), Decimal("NaN"), Decimal("Infinity")])
 def test_json_has_no_such_number(value: Any) -> None:
-    """RFC 8259, 6: numbers that are no digits are not permitted."""
+    """RFC 8259, 6: numbers that are not digits are not permitted."""
     for held in (value, [value], {"a": value}):
         with pytest.raises(EncodeError, match="JSON has no number"):
             rocketmq.encode_json(held)

@@ -37,7 +37,7 @@ def test_rows_and_manifest(spark, tmp_path, partitions):
     assert sum(m.rows for m in manifest) == len(truth)
     assert len(manifest) == partitions
     written = [m for m in manifest if m.file]
-    assert sum(m.octets for m in written) == sum(Path(m.file).stat().st_size for m in written)
+    assert sum(m.bytes for m in written) == sum(Path(m.file).stat().st_size for m in written)
     errors = sum(json.loads(row)["status"] != "ok" for row in truth)
     assert sum(m.errors for m in manifest) == errors
     assert files(out) == {Path(m.file).name for m in written} | {"_SUCCESS"}

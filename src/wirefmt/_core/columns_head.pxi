@@ -474,7 +474,7 @@ cdef class ColumnSet:
     cdef Col* cols              # one for each row of the table of columns, chosen or not
     cdef int n
     cdef Tally* tally
-    cdef void* shapes           # what a reader knows of the form of earlier messages (rocketmq/shapes.pxi); free() frees it
+    cdef void* shapes           # what a reader knows of the form of earlier messages; free() frees it
     cdef list fields, chosen    # all; indices of the chosen ones
     cdef void expose(self, bint exposed) noexcept
     cdef int set_columns(self, columns, names) except -1

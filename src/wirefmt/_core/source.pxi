@@ -462,7 +462,7 @@ cdef int bind_elements(SourceCol* s, Field field, str path, const ArrowSchema* s
     if field.format != b"+m":
         return bind(s.children, element, path, entries, values, 0, s.top)
     if entries.format == NULL or <bytes>entries.format != b"+s" or entries.n_children != 2 or entries.children == NULL:
-        raise ValueError(f"column {path!r} is no {field.type}")
+        raise ValueError(f"column {path!r} is not a {field.type}")
     check_array(f"column {path!r}", values, 1, 2)
     if values.length < s.top:
         raise ValueError(f"column {path!r}: {values.length} entries, not {s.top}")

@@ -10,7 +10,7 @@ STATUS_TEXT[3] = pad_text(b"malformed")
 
 
 #: `error` of a row whose octets are hidden.
-cdef const char* HIDDEN_OCTETS = "octets are hidden: they hold a secret (expose_credentials shows them)"
+cdef const char* HIDDEN_OCTETS = "raw is hidden: it holds a secret (expose_credentials shows it)"
 
 
 cdef int[13] ROW_COLUMNS        # of begin_row

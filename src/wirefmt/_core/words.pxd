@@ -24,8 +24,8 @@ cdef inline uint64_t few_octets(const uint8_t* p, size_t n) noexcept nogil:
 
 cdef extern from *:
     """
-    /* wirefmt_unmarked: is no octet marked? Zero and octets above 127 are; '+' and '#' if `wild` is set ('#' is 0x23 and '+' is
-       0x2B: with bit 3 set both are 0x2B, and no other octet is). The last block may overlap the previous one. */
+    /* wirefmt_unmarked: whether no octet is marked. Zero and octets above 127 are; '+' and '#' if `wild` is set ('#' is 0x23 and
+       '+' is 0x2B: with bit 3 set both are 0x2B, and no other octet is). The last block may overlap the previous one. */
     static inline uint64_t wirefmt_marks(uint64_t w, int wild) {
         const uint64_t ones = 0x0101010101010101ULL;
         uint64_t marks = w | (w - ones), x = (w | 0x08 * ones) ^ 0x2B * ones;

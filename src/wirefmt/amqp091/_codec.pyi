@@ -137,7 +137,7 @@ class ProtocolHeader(Frame):
 def restore(octets: bytes, side: int, noted: bool) -> Frame: ...
 def restore_properties(octets: bytes) -> BasicProperties: ...
 
-# ---- pending
+# ---- content
 @final
 class BasicMessage:
     __match_args__ = ("method", "properties", "body")

@@ -170,7 +170,7 @@ class Channel(ChannelFlows):
 
 
 def text_of(value: str | bytes) -> str:
-    """A short string, which may be no UTF-8, as text."""
+    """A short string, which may be malformed UTF-8, as text."""
     return value if isinstance(value, str) else value.decode(errors="replace")
 
 

@@ -72,7 +72,7 @@ class ClientChannel(Channel, ClientChannelFlows):
         kind = type(message)
         name = NAME_OF.get(kind)
         if name is None or name.startswith("connection."):
-            raise LocalProtocolError(f"{kind.__name__} is no method of a channel")
+            raise LocalProtocolError(f"{kind.__name__} is not a method of a channel")
         self._check(name)
         special = self._special.get(kind)
         if special is not None:

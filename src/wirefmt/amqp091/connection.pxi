@@ -483,7 +483,7 @@ cdef class ChannelFlows:
     cdef public bint active
     cdef readonly Tags _tags                # deliveries of a client, publishes in confirm mode of a server
     cdef object state_
-    cdef public bint _held                  # a request waits for the host, and what comes behind it waits, too
+    cdef public bint _held                  # a request waits for the host, and what comes after it waits, too
     cdef str mode_
     cdef bint open_, confirming, marked
 

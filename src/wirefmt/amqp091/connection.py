@@ -280,7 +280,7 @@ class ClientConnection(Endpoint):
         self._put(amqp091.ConnectionSecureOk(response=response).encode())
 
     def _on_tune(self, message: amqp091.ConnectionTune, events: list[Event]) -> None:
-        """1.4.2.6: the client lowers what the server proposes; 0 is no limit. Heartbeats: the smaller, or the one that is not 0,
+        """1.4.2.6: the client lowers what the server proposes; 0: no limit. Heartbeats: the smaller, or the one that is not 0,
         as in RabbitMQ's Java client."""
         options = self.options
         channel_max = smaller(options.channel_max, message.channel_max)
@@ -362,7 +362,7 @@ class ServerConnection(Endpoint, ServerFlows):
       `TxRollback`, `ChannelFlow`, `ChannelFlowOk`, `Disconnected`: no answer. Methods among them have been answered.
 
     The methods of a channel take effect and are answered in their order (4.7), as RabbitMQ does it: while a request waits for
-    `reply`, `get_ok` or `refuse`, what comes behind it on its channel waits, too, and these methods return the events of it. A
+    `reply`, `get_ok` or `refuse`, what comes after it on its channel waits, too, and these methods return the events of it. A
     message that waits for its confirm holds nothing up.
 
     Events of one call of `receive` may be followed by the end of their channel. Answers to them are dropped then.
@@ -403,7 +403,7 @@ class ServerConnection(Endpoint, ServerFlows):
 
     @property
     def undecided(self) -> int:
-        """Events that wait for an answer of the host, and messages that wait behind them."""
+        """Events that wait for an answer of the host, and messages that wait after them."""
         return self._undecided + (self._waits is not None) + (self._secret is not None)
 
     # ---- answers of the handshake
@@ -511,7 +511,7 @@ class ServerConnection(Endpoint, ServerFlows):
         """Answer a request with its reply, and these fields of it: `queue`, `message_count` and `consumer_count` of declare-ok,
         `message_count` of purge-ok and delete-ok, `consumer_tag` of consume-ok. With nowait nothing is sent.
 
-        Returns events of what has come behind the request, and of bytes that were waiting. Raises LocalProtocolError if the
+        Returns events of what has come after the request, and of bytes that were waiting. Raises LocalProtocolError if the
         event does not wait for it.
         """
         self._check_open()

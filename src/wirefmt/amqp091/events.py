@@ -1,4 +1,4 @@
-"""Options of AMQP 0.9.1 connections, what they negotiate, their handles, and their events that are no methods."""
+"""Options of AMQP 0.9.1 connections, what they negotiate, their handles, and their events other than methods."""
 
 from __future__ import annotations
 

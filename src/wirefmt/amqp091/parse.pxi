@@ -200,7 +200,7 @@ cdef inline int amqp091_read_method(Amqp091Reader* x, Amqp091FrameView* m) noexc
 
 
 cdef inline const uint8_t* amqp091_after_usual(const uint8_t* p, const uint8_t* end, int type) noexcept nogil:
-    """Where a value that is no table or long string ends. NULL: amqp091_take_value must decide."""
+    """Where a value other than a table or long string ends. NULL: amqp091_take_value must decide."""
     cdef size_t size = AMQP091_TYPE_SIZE[type]
     if size == 0:
         if type != AMQP091_SHORTSTR or p == end:

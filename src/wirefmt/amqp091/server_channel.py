@@ -42,7 +42,7 @@ class ServerChannel(Channel, ServerChannelFlows):
     def __init__(self, connection: ServerConnection, number: int) -> None:
         super().__init__(connection, number)
         self.queue = ""
-        self._request: Any = None  # the event that waits for a reply; what comes behind it waits, too: see `_held`
+        self._request: Any = None  # the event that waits for a reply; what comes after it waits, too: see `_held`
         self._in_transaction: list[tuple[list[Delivery], Literal["ack", "requeue", "discard"], Any]] = []
         self._tag_number = 0
         self._flows = 0  # channel.flow that wait for flow-ok

@@ -76,7 +76,7 @@ class Session(SessionFlows):
 
     @classmethod
     def replay(cls, changes: Iterable[Change], *, journaled: bool = False) -> Session:
-        """The session that these changes make. Raises DecodeError for what is no record."""
+        """The session that these changes make. Raises DecodeError for a change that is not a record."""
         session = cls(journaled=journaled)
         for op, _, key, value in changes:
             if op == "put":

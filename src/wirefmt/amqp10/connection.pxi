@@ -312,7 +312,7 @@ cdef class ConnectionFlows:
                 asks for), `terminus`, and fields of attach. An `Incoming`: the outcome accepted. A server's `Login` and
                 `Open`: see `ServerConnection`.
 
-        Returns the events of what was waiting behind it. Raises LocalProtocolError if the event does not wait for an
+        Returns the events of what was waiting after it. Raises LocalProtocolError if the event does not wait for an
         answer.
         """
         if type(event) is Incoming:
@@ -335,7 +335,7 @@ cdef class SessionFlows:
     cdef public int64_t _half               # incoming-window at which it is renewed
     cdef public uint32_t next_outgoing_id, next_delivery_id
     cdef public uint16_t channel
-    cdef public object told                 # states that are no outcomes, told of ranges; None: none
+    cdef public object told                 # states other than outcomes, told of ranges; None: none
     cdef readonly Answers decided, settling  # answers of this turn; deliveries of ours that we have to settle
     cdef object outgoing_, incoming_
     cdef dict sent, arrived                 # their records

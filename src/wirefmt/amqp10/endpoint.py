@@ -109,7 +109,7 @@ def kind_of(message: Any) -> str:
         return {0: "AMQP header", 3: "SASL header"}.get(message.protocol_id, "TLS header")
     if isinstance(message, SaslOutcome):
         return "sasl-outcome failed" if message.code else "sasl-outcome ok"
-    raise LocalProtocolError(f"{type(message).__name__} is no performative")
+    raise LocalProtocolError(f"{type(message).__name__} is not a performative")
 
 
 class Endpoint(endpoint.GatheringEndpoint[ConnectionState], ConnectionFlows):
@@ -197,7 +197,7 @@ class Endpoint(endpoint.GatheringEndpoint[ConnectionState], ConnectionFlows):
         return session
 
     def _accept(self, event: Any, answer: dict[str, Any]) -> list[Event]:
-        """`accept` for what is no delivery."""
+        """`accept` for an event that is not a delivery."""
         if not isinstance(event, Attaching):
             raise LocalProtocolError(f"{type(event).__name__} is not answered so")
         events: list[Event] = []
@@ -391,7 +391,9 @@ class Endpoint(endpoint.GatheringEndpoint[ConnectionState], ConnectionFlows):
         if number is not None:
             ours = self.sessions.get(number)
             if ours is None or ours.remote_channel is not None:
-                raise RemoteProtocolError("remote-channel names no begin of ours (2.7.2)", reply=NOT_ALLOWED)
+                raise RemoteProtocolError(
+                    "remote-channel does not name a begin of this side (2.7.2)", reply=NOT_ALLOWED
+                )
             self._by_remote[message.channel] = ours
             ours.remote_channel = message.channel
             ours.receive("begin", message, events)

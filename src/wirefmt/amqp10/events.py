@@ -1,4 +1,4 @@
-"""Options of AMQP 1.0 connections, what they negotiate, their events that are no performatives, and error conditions."""
+"""Options of AMQP 1.0 connections, what they negotiate, their events other than performatives, and error conditions."""
 
 from __future__ import annotations
 
@@ -309,7 +309,7 @@ class Settled:
 
 @dataclass(frozen=True, slots=True)
 class Updated:
-    """The receiver tells a state that is no outcome: Received, or a transaction without one. One disposition is one event.
+    """The receiver tells a state other than an outcome: Received, or a transaction without one. One disposition is one event.
 
     Attributes:
         handles: the deliveries that it names. Their list is made when it is first looked at, and has those that are not

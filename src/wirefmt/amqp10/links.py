@@ -164,7 +164,7 @@ class Link:
         raise NotImplementedError
 
     def put_detach(self, error: Error | None, closed: bool, *, refused: bool = False) -> None:
-        """Send detach. `refused`: the link was never attached: what the peer has sent behind its attach is dropped."""
+        """Send detach. `refused`: the link was never attached: what the peer has sent after its attach is dropped."""
         session = self.session
         session.flush()
         session.connection.put(

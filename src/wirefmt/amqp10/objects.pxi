@@ -223,7 +223,7 @@ cdef class Flow(Performative):
 cdef class Transfer(Performative):
     """transfer (2.7.5): a message, or a part of one. Also a buffer: that of its payload.
 
-    In addition to its fields it has `payload`: a read-only memoryview into the octets it was decoded from;
+    In addition to its fields it has `payload`: a read-only memoryview into the bytes it was decoded from;
     `payload_bytes()` copies it. `message` decodes it if the transfer is a complete delivery; an Assembler assembles others.
     """
     __match_args__ = ("payload", "channel")

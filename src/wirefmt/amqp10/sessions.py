@@ -432,7 +432,7 @@ class Session(SessionFlows):
         assert handle is not None
         sends = bool(message.role)  # the peer receives
         if message.unsettled is not None and not all(isinstance(tag, bytes) for tag, _ in message.unsettled.pairs):
-            raise Fault(INVALID_FIELD, "a key of unsettled is no delivery-tag (2.7.3)")
+            raise Fault(INVALID_FIELD, "a key of unsettled is not a delivery-tag (2.7.3)")
         if handle > self.connection.options.links - 1:
             raise RemoteProtocolError("a handle above handle-max (2.7.2)", reply=FRAMING_ERROR)
         busy = self._remote_links.get(handle)

@@ -210,7 +210,7 @@ C = State
 
 
 def _before_open(state: State, opened: State) -> Table:
-    """The header has come and open is awaited; an empty frame is no performative."""
+    """The header has come and open is awaited; an empty frame is not a performative."""
     legal: dict[str, Transition] = {"open": opened, "empty frame": state, "AMQP header": _SECOND_HEADER}
     return _rows(BOTH, state, KINDS, legal, _OPEN_FIRST)
 
@@ -389,7 +389,7 @@ MEANINGS: Final[dict[AnyState, str]] = {
     C.HDR_SENT: "our header has been sent",
     C.HDR_RCVD: "the peer's header has come; a server answers at once",
     C.HDR_EXCH: "both headers are known",
-    C.OPEN_PIPE: "open has been sent behind our header; the peer's header has not come",
+    C.OPEN_PIPE: "open has been sent after our header; the peer's header has not come",
     C.OC_PIPE: "open and close have been sent; the peer's header has not come",
     C.OPEN_SENT: "open has been sent, the peer's is awaited",
     C.OPEN_RCVD: "the peer's open has come; the host decides, what follows stays unread",

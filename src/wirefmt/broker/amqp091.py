@@ -457,7 +457,7 @@ class Broker:
     # ---- messages
 
     def _publish(self, peer: Peer, events: list[Event], at: int, end: int, session: Session) -> int:
-        """Publish message number `at`, and those behind it that go the same way. Those before `end` have the same method.
+        """Publish message number `at`, and those after it that go the same way. Those before `end` have the same method.
         Returns the number of the first other one. Raises Refusal and ConversionError if message number `at` is refused."""
         host, method = session.host, events[at].method
         assert host is not None

@@ -81,7 +81,7 @@ class _Shape(NamedTuple):
     Attributes:
         least: words that a matching key has at least; without `open` it has exactly so many.
         open: there is a `#`.
-        places: of the words before the first `#` and, negative, after the last one that are no `*`.
+        places: of the words before the first `#` and, negative, after the last one that are not `*`.
         inner: there is a word between two `#`. The first of these words may be anywhere in the key.
         exact: a key that has the words in their places matches; otherwise `topic_matches` decides.
     """

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 
 def is_password(users: Mapping[str, str], user: str, given: str | bytes | None) -> bool:
-    """Is it the password of this user? The answer for an unknown user takes as long. None is no password."""
+    """Is it the password of this user? The answer for an unknown user takes as long. None is never the password."""
     password = users.get(user)
     same = hmac.compare_digest(_octets(password or ""), _octets(given or ""))
     return same and password is not None and given is not None

@@ -707,7 +707,7 @@ class Broker:
     # ---- to one client
 
     def _deliver(self, subscriber: Subscriber, queued: Queued, taken: bool = False) -> None:
-        """Send, or queue behind what waits already. `taken`: its publisher has PUBREC, so it is queued even if that is full."""
+        """Send, or queue after what waits already. `taken`: its publisher has PUBREC, so it is queued even if that is full."""
         if not subscriber.queue and self._send(subscriber, queued):
             return
         peer, options = subscriber.peer, self.options

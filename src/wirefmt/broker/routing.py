@@ -471,7 +471,7 @@ class Queue:
             self.pump()
 
     def insert(self, consumer: Consumer) -> None:
-        """A new consumer, behind those of its priority."""
+        """A new consumer, after those of its priority."""
         self.consumers[consumer] = None
         if self._unused is not None:
             self.used()

@@ -9,38 +9,6 @@ from wirefmt._core import Batch, ColumnSet
 from wirefmt.framing import NeedData
 from wirefmt.spec.options import Options
 
-# ---- reassembly
-
-@disjoint_base
-class StreamTrace:
-    events: list[tuple[Any, ...]]
-    def __init__(
-        self,
-        *,
-        max_flows: int = ...,
-        max_buffered: int = ...,
-        max_out_of_order: int = ...,
-        idle_seconds: int = ...,
-    ) -> None: ...
-    def segment_in(
-        self,
-        source: tuple[int, int],
-        destination: tuple[int, int],
-        flags: int,
-        seq: int,
-        ack: int = 0,
-        payload: bytes = b"",
-        *,
-        size: int | None = None,
-        ts_ns: int = 0,
-        frame_no: int = 0,
-        capture: int = 0,
-        realm: int = 0,
-    ) -> None: ...
-    def finish(self) -> None: ...
-    @property
-    def stats(self) -> dict[str, int]: ...
-
 # ---- pcapfile
 
 @disjoint_base
@@ -81,6 +49,38 @@ class PacketScanner(ColumnSet):
     def stats(self) -> dict[str, int]: ...
 
 def find_record(prefix: Buffer, window: Buffer, base: int, last: bool, split: int) -> int: ...
+
+# ---- reassembly
+
+@disjoint_base
+class StreamTrace:
+    events: list[tuple[Any, ...]]
+    def __init__(
+        self,
+        *,
+        max_flows: int = ...,
+        max_buffered: int = ...,
+        max_out_of_order: int = ...,
+        idle_seconds: int = ...,
+    ) -> None: ...
+    def segment_in(
+        self,
+        source: tuple[int, int],
+        destination: tuple[int, int],
+        flags: int,
+        seq: int,
+        ack: int = 0,
+        payload: bytes = b"",
+        *,
+        size: int | None = None,
+        ts_ns: int = 0,
+        frame_no: int = 0,
+        capture: int = 0,
+        realm: int = 0,
+    ) -> None: ...
+    def finish(self) -> None: ...
+    @property
+    def stats(self) -> dict[str, int]: ...
 
 # ---- protocols
 

@@ -259,7 +259,7 @@ cdef class CaptureDecoder(KnownStreams):
             "bytes": c.bytes, "files": c.files, "packets": c.packets, "packets_of_other_slices": c.other_slices,
             "rows": self.table.all_rows, "batches": c.batches, "malformed": self.table.status_rows[<int>ROW_MALFORMED],
             "gap_rows": self.table.status_rows[<int>ROW_GAP], "partial": self.table.status_rows[<int>ROW_PARTIAL],
-            "websocket_flows": c.websockets, "carrier_octets": c.carrier_octets,
+            "websocket_flows": c.websockets, "carrier_bytes": c.carrier_octets,
             "messages_limited": c.messages_limited, "capture_faults": c.capture_faults,
         }
         stats.update(self.reassembly_stats())

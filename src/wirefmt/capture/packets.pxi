@@ -213,7 +213,7 @@ cdef inline void tcp_fields(const uint8_t* p, Segment* out) noexcept nogil:
 
 
 cdef inline dict undecoded_of(int64_t packets, int64_t octets, int64_t connections=0):
-    return {"connections": connections, "packets": packets, "octets": octets}
+    return {"connections": connections, "packets": packets, "bytes": octets}
 
 
 cdef class PacketParser:
@@ -241,7 +241,7 @@ cdef class PacketParser:
         return {name: self.counts[i] for i, name in enumerate(PACKET_REASON_NAMES)}
 
     cdef dict undecoded(self):
-        """Packets, and their octets on the wire, that are no TCP segment, by reason; fragments: of incomplete datagrams."""
+        """Packets, and their octets on the wire, that are not TCP segments, by reason; fragments: of incomplete datagrams."""
         cdef int i
         cdef dict found = {"fragments": undecoded_of(self.counts[<int>PACKET_FRAGMENT_HELD] - self.joined,
                                                      self.octets[<int>PACKET_FRAGMENT_HELD] - self.joined_octets)}

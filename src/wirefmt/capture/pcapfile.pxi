@@ -86,7 +86,7 @@ cdef enum Stage:
 
 
 cdef inline const char* capture_fault_text(int reason) noexcept nogil:
-    """Of any number, also one that is no CaptureReason: a row of the packets table can have any."""
+    """Of any number, also one that is not a CaptureReason: a row of the packets table can have any."""
     if reason == CAPTURE_NOT_A_CAPTURE:
         return b"not a packet capture: unknown magic number"
     if reason == CAPTURE_EMPTY:
@@ -848,7 +848,7 @@ cdef class RecordFeed:
 cdef class PcapReader:
     """Packets of one capture file, pcap or pcapng, of any content, fed in chunks of any size.
 
-    Each packet is a tuple (frame_no, ts_ns, link_type, original_size, octets). `faults` lists invalid records as
+    Each packet is a tuple (frame_no, ts_ns, link_type, original_size, bytes). `faults` lists invalid records as
     (offset in the file, reason). For whole files use wirefmt.capture.read; this class is for single packets.
     """
     cdef RecordFeed records
@@ -861,7 +861,7 @@ cdef class PcapReader:
         self.faults = []
 
     def feed(self, chunk):
-        """Feed octets, any contiguous buffer. Returns the packets that they complete."""
+        """Feed bytes, any contiguous buffer. Returns the packets that they complete."""
         cdef Input octets = take_input(chunk)
         return self.read(octets.at, <size_t>octets.size, False)
 

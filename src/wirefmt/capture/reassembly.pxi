@@ -697,13 +697,13 @@ cdef class Reassembler(FlowTable):
     cdef dict reassembly_stats(self):
         cdef ReassemblyCounts c = self.counts
         return {
-            "flows": c.flows, "open_flows": self.flow_count, "segments": c.segments, "octets": c.octets,
+            "flows": c.flows, "open_flows": self.flow_count, "segments": c.segments, "stream_bytes": c.octets,
             "segments_without_flow": c.without_flow, "retransmitted": c.retransmitted, "overlapping": c.overlapping,
-            "retransmitted_octets": c.retransmitted_octets, "outside_octets": c.outside_octets,
-            "out_of_order": c.out_of_order, "gaps": c.gaps, "gap_octets": c.gap_octets,
+            "retransmitted_bytes": c.retransmitted_octets, "outside_bytes": c.outside_octets,
+            "out_of_order": c.out_of_order, "gaps": c.gaps, "gap_bytes": c.gap_octets,
             "late_starts": c.late_starts, "early_segments": c.early, "replaced_flows": c.replaced, "idle_flows": c.idle,
             "flows_evicted": c.flows_evicted, "equal_flow_hashes": c.equal_hashes, "flow_table_probes": c.probes,
-            "holes_limited": c.limited, "buffered": self.buffered, "most_buffered": c.most_buffered,
+            "gaps_limited": c.limited, "buffered": self.buffered, "most_buffered": c.most_buffered,
             "no_memory": c.no_memory,
         }
 

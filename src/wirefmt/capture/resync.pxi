@@ -178,7 +178,7 @@ cdef int follow_chain(Search* s, const uint8_t* window, size_t size, const Sough
     CHAIN of them from a packet's first octet must do.
 
     In a WebSocket without a known frame boundary the same applies to its messages, each of which must contain only
-    whole, valid frames: a WebSocket inside a payload ends where the payload ends. Control frames are no evidence.
+    whole, valid frames: a WebSocket inside a payload ends where the payload ends. Control frames are not evidence.
     """
     cdef bint counts = True
     cdef size_t step = 0

@@ -37,7 +37,7 @@ GRACE: Final = 2.0
 #: Options of the protocols' brokers that `users` and `permissions` set, or that are functions.
 SEPARATE: Final = frozenset(("users", "accounts", "permissions", "authenticate", "authorise"))
 
-#: Settings of the table `limits` that are no members of routing.Limits.
+#: Settings of the table `limits` that are not members of routing.Limits.
 IN_LIMITS: Final = ("clients", "messages", "bytes")
 
 #: The options of each protocol that --messages and --bytes set.

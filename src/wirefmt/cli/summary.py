@@ -142,7 +142,7 @@ class Summary:
     times: Histogram = field(default_factory=Histogram)
     first_ns: int | None = None
     last_ns: int | None = None
-    wire_octets: int = 0
+    wire_bytes: int = 0
 
     def add(self, batch: pa.RecordBatch) -> None:
         import pyarrow as pa
@@ -160,7 +160,7 @@ class Summary:
         texts = pc.replace_substring_regex(faults["error"], r"[0-9]+", "N")
         faults = faults.set_column(faults.schema.get_field_index("error"), "error", texts)
         _tally(self.faults, faults, ["status", "error"])
-        self.wire_octets += pc.sum(messages["wire_size"]).as_py() or 0
+        self.wire_bytes += pc.sum(messages["wire_size"]).as_py() or 0
         self._add_times(messages["ts_ns"].drop_null())
 
     def _add_times(self, ts_ns: pa.ChunkedArray[Any]) -> None:
@@ -187,19 +187,19 @@ class Summary:
         return {
             "captures": self.stats.get("files", 0),
             "messages": self.messages,
-            "wire_octets": self.wire_octets,
+            "wire_bytes": self.wire_bytes,
             "first": _iso(self.first_ns),
             "last": _iso(self.last_ns),
             "seconds": self.seconds,
             "messages_per_second": rate,
-            "octets_per_second": self.wire_octets / self.seconds if self.seconds else None,
+            "bytes_per_second": self.wire_bytes / self.seconds if self.seconds else None,
             "rate": {"begin": self.times.begin, "seconds_per_bin": self.times.width, "messages": self.times.used()},
             "kinds": [
-                {"protocol": p, "version": v, "kind": k, "messages": n, "payload_octets": octets}
+                {"protocol": p, "version": v, "kind": k, "messages": n, "payload_bytes": octets}
                 for (p, v, k), n, octets in self.kinds.top()
             ],
             "destinations": [
-                {"destination": name, "messages": n, "payload_octets": octets}
+                {"destination": name, "messages": n, "payload_bytes": octets}
                 for (name,), n, octets in self.destinations.top(top)
             ],
             "destinations_exact": self.destinations.exact,
@@ -216,11 +216,11 @@ class Summary:
 
         count = self.stats.get("files", 0)
         files = f"{count:,} capture{'' if count == 1 else 's'}"
-        click.echo(f"{files}, {self.messages:,} messages, {self.wire_octets:,} bytes on the wire")
+        click.echo(f"{files}, {self.messages:,} messages, {self.wire_bytes:,} bytes on the wire")
         if self.first_ns is not None:
             click.echo(f"from {_readable(self.first_ns)} to {_readable(self.last_ns)} UTC, {self.seconds:,.3f} s")
         if self.seconds:
-            rate, octets = self.messages / self.seconds, self.wire_octets / self.seconds
+            rate, octets = self.messages / self.seconds, self.wire_bytes / self.seconds
             click.echo(f"{rate:,.1f} messages/s, {octets:,.0f} bytes/s")
         bins = self.times.used()
         if len(bins) > 1 and _can_show(_BARS):
@@ -243,8 +243,8 @@ class Summary:
 
     def _not_decoded(self) -> list[tuple[Any, ...]]:
         return [
-            (_NOT_DECODED.get(why, why.replace("_", " ")), seen["connections"], seen["packets"], seen["octets"])
-            for why, seen in sorted(self.stats.get("not_decoded", {}).items(), key=lambda item: -item[1]["octets"])
+            (_NOT_DECODED.get(why, why.replace("_", " ")), seen["connections"], seen["packets"], seen["bytes"])
+            for why, seen in sorted(self.stats.get("not_decoded", {}).items(), key=lambda item: -item[1]["bytes"])
             if any(seen.values())
         ]
 

@@ -145,7 +145,9 @@ class Scram:
             fields = _fields(text)
             nonce, salt, count = fields["r"], base64.b64decode(fields["s"], validate=True), int(fields["i"])
         except (ValueError, KeyError) as error:
-            raise RemoteProtocolError("the first message of the server is no SCRAM (RFC 5802, 7)") from error
+            raise RemoteProtocolError(
+                "the first message of the server is not a valid SCRAM message (RFC 5802, 7)"
+            ) from error
         if "m" in fields:
             raise RemoteProtocolError("a mandatory extension of SCRAM (RFC 5802, 5.1)")
         if not nonce.startswith(self._nonce) or nonce == self._nonce:
@@ -212,7 +214,7 @@ class ScramServer:
             self.user_name = _unescape(fields["n"])
             self._client_nonce = fields["r"]
         except (ValueError, KeyError) as error:
-            raise RemoteProtocolError("the first message is no SCRAM (RFC 5802, 7)") from error
+            raise RemoteProtocolError("the first message is not a valid SCRAM message (RFC 5802, 7)") from error
         if "m" in fields or not self._client_nonce or binding not in ("n", "y"):
             raise RemoteProtocolError("channel binding or an extension of SCRAM that is not spoken here (RFC 5802, 6)")
         self.authorization = _unescape(authorization.removeprefix("a="))

@@ -11,7 +11,7 @@ from wirefmt._core import Batch, FrameDecoder, Identifiers, Outbox, Window, _Arr
 from wirefmt.framing import Limits, NeedData
 from wirefmt.strictness import Note, Strictness
 
-# ---- objects
+# ---- properties
 _Properties: TypeAlias = Iterable[tuple[str, Any]]
 _Form: TypeAlias = Literal["short", "reason_only", "full"]
 _Side: TypeAlias = Literal["client", "server"]
@@ -62,6 +62,8 @@ class Will:
         self, topic: str, payload: Buffer = b"", qos: int = 0, retain: bool = False, properties: _Properties = ()
     ) -> None: ...
     def __hash__(self) -> int: ...
+
+# ---- objects
 
 @disjoint_base
 class Packet:
@@ -348,6 +350,20 @@ class Auth(Reason):
         version: int = 5,
     ) -> None: ...
 
+# ---- stream
+
+def decode(
+    data: Buffer,
+    *,
+    version: int | None = None,
+    side: _Side | None = None,
+    strictness: Strictness | str = Strictness.STRICT,
+    limits: Limits | None = None,
+) -> Packet: ...
+def frame_size(data: Buffer, *, limits: Limits | None = None) -> int | Literal[NeedData.NEED_DATA]: ...
+def encode(message: Packet, /) -> bytes: ...
+def restore(octets: bytes, version: int, side: int, noted: bool) -> Packet: ...
+
 @final
 class Decoder(FrameDecoder):
     def __init__(
@@ -361,36 +377,6 @@ class Decoder(FrameDecoder):
     @property
     def version(self) -> Literal[3, 4, 5] | None: ...
     def feed(self, data: Buffer, /, count: int | None = None) -> list[Packet]: ...
-
-def decode_batch(
-    data: Buffer,
-    *,
-    version: int | None = None,
-    side: _Side | None = None,
-    strictness: Strictness | str = "lax",
-    columns: Iterable[str] | None = None,
-    payload: bool = True,
-    expose_credentials: bool = False,
-    limits: Limits | None = None,
-) -> Batch: ...
-def encode_batch(
-    data: _ArrowColumns,
-    *,
-    version: int | None = None,
-    side: _Side | None = None,
-    strictness: Strictness | str = "strict",
-) -> bytes: ...
-def decode(
-    data: Buffer,
-    *,
-    version: int | None = None,
-    side: _Side | None = None,
-    strictness: Strictness | str = Strictness.STRICT,
-    limits: Limits | None = None,
-) -> Packet: ...
-def frame_size(data: Buffer, *, limits: Limits | None = None) -> int | Literal[NeedData.NEED_DATA]: ...
-def encode(message: Packet, /) -> bytes: ...
-def restore(octets: bytes, version: int, side: int, noted: bool) -> Packet: ...
 
 # ---- topics
 _Value = TypeVar("_Value", bound=Hashable)
@@ -410,6 +396,32 @@ class TopicIndex(Generic[_Value]):
     def add(self, filter: str | Buffer, value: _Value) -> bool: ...
     def discard(self, filter: str | Buffer, value: _Value) -> bool: ...
     def match(self, topic: str | Buffer) -> list[_Value]: ...
+
+# ---- batch
+
+def decode_batch(
+    data: Buffer,
+    *,
+    version: int | None = None,
+    side: _Side | None = None,
+    strictness: Strictness | str = "lax",
+    columns: Iterable[str] | None = None,
+    payload: bool = True,
+    expose_credentials: bool = False,
+    limits: Limits | None = None,
+) -> Batch: ...
+
+# ---- encode_batch
+
+def encode_batch(
+    data: _ArrowColumns,
+    *,
+    version: int | None = None,
+    side: _Side | None = None,
+    strictness: Strictness | str = "strict",
+) -> bytes: ...
+
+# ---- probe
 
 PROTOCOL: object
 

@@ -473,7 +473,7 @@ class ServerConnection(Sending, Receiving):
                 Response Information is left out if the client has not asked for it [MQTT-3.1.2-28].
             authentication_data: for the client.
 
-        Returns `Connected`, events of what the client has sent behind CONNECT, and events of the resumed session. To
+        Returns `Connected`, events of what the client has sent after CONNECT, and events of the resumed session. To
         complete a re-authentication: events that had to wait.
 
         Raises LocalProtocolError if the event does not wait for an answer, or the answer breaks a rule.
@@ -517,7 +517,7 @@ class ServerConnection(Sending, Receiving):
     def refuse(self, event: mqtt.Connect | mqtt.Auth, reason_code: int, properties: Pairs = ()) -> list[Event]:
         """Refuse a CONNECT or an AUTH, and end [MQTT-3.1.4-2, MQTT-4.12.0-4, MQTT-4.12.1-2].
 
-        What the client has sent behind it is dropped [MQTT-3.1.4-6].
+        What the client has sent after it is dropped [MQTT-3.1.4-6].
 
         Args:
             event: the event to answer.
@@ -804,7 +804,7 @@ class ServerConnection(Sending, Receiving):
         """Answer a CONNECT that cannot be read, if it shows which version to answer in (3.1.4).
 
         Level 3 or 4 under the other protocol name gets return code 1, and an unknown level the CONNACK of 5.0 with 0x84, as
-        mosquitto does. A first packet that is no CONNECT, a CONNECT of another protocol, and one of 3.1 or 3.1.1 with a
+        mosquitto does. A first packet other than CONNECT, a CONNECT of another protocol, and one of 3.1 or 3.1.1 with a
         fault get nothing [MQTT-3.1.4-1].
         """
         opening = self._opening

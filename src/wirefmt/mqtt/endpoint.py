@@ -81,7 +81,7 @@ def kind_of(message: mqtt.Packet) -> str:
         return "CONNACK refused" if message.reason_code else "CONNACK accepted"
     if isinstance(message, mqtt.Auth):
         return _AUTH_KINDS[message.reason_code or 0]
-    raise LocalProtocolError(f"{type(message).__name__} is no packet of MQTT")
+    raise LocalProtocolError(f"{type(message).__name__} is not an MQTT packet")
 
 
 def _rows(table: Mapping[tuple[Role, State, str], Transition]) -> dict[Role, dict[State, dict[str, Transition]]]:

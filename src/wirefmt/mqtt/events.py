@@ -1,4 +1,4 @@
-"""Options of MQTT connections, what they negotiate, their events that are no packets, and reason codes."""
+"""Options of MQTT connections, what they negotiate, their events other than packets, and reason codes."""
 
 from __future__ import annotations
 

@@ -209,7 +209,7 @@ class Session(SessionFlows):
                 self.identifiers.next = delivery.packet_identifier % 65535 + 1
         for identifier, packet in tables["incoming"].items():
             if not 1 <= identifier <= 65535:
-                raise _bad(f"{identifier} is no packet identifier")
+                raise _bad(f"{identifier} is not a valid packet identifier")
             self.incoming[identifier] = packet
 
 

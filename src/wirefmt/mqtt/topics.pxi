@@ -60,7 +60,7 @@ cdef tuple TOPIC_RULES = (
     ("a ShareName has no '/', '+' or '#', and '/' and a filter follow it", "MQTT-4.8.2-2", ""),
     ("a topic has no U+0000", "MQTT-4.7.3-2", "MQTT-4.7.3-2"),
     ("a topic is well-formed UTF-8", "MQTT-1.5.4-1", "MQTT-1.5.3-1"),
-    ("a topic has at most 65535 octets", "MQTT-4.7.3-3", "MQTT-4.7.3-3"),
+    ("a topic has at most 65535 bytes", "MQTT-4.7.3-3", "MQTT-4.7.3-3"),
 )
 
 
@@ -88,7 +88,7 @@ cdef int check_topic_text(const TopicText* t, bint is_filter, int version) excep
 def validate_topic_name(topic, int version=5):
     """Check a Topic Name, as in PUBLISH and a will (MQTT 5.0, 4.7; 3.1, appendix A).
 
-    Parameters: topic, str or octets of UTF-8; version 3, 4 or 5.
+    Parameters: topic, str or bytes of UTF-8; version 3, 4 or 5.
     Raises: EncodeError with the violated rule and the offset of the byte.
     """
     cdef TopicText t
@@ -102,7 +102,7 @@ def validate_topic_filter(filter, int version=5):
 
     In version 5 a filter that starts with `$share/` is a Shared Subscription; before it is a filter like any other.
 
-    Parameters: filter, str or octets of UTF-8; version 3, 4 or 5.
+    Parameters: filter, str or bytes of UTF-8; version 3, 4 or 5.
     Raises: EncodeError with the violated rule and the offset of the byte.
     """
     cdef TopicText t
@@ -150,7 +150,7 @@ def matches(filter, topic, int version=5):
     a name that starts with `$` [MQTT-4.7.2-1]. The topic is compared byte by byte and may be invalid, so
     topics of captures can be matched, too.
 
-    Parameters: filter and topic, str or octets of UTF-8; version 3, 4 or 5.
+    Parameters: filter and topic, str or bytes of UTF-8; version 3, 4 or 5.
     Raises: EncodeError if the filter is invalid.
     """
     cdef TopicText t
@@ -256,7 +256,7 @@ cdef int resize(void** array, size_t count, size_t item) except -1:
 cdef class TopicIndex:
     """An index of Topic Filters with values: finds the values whose filters match a Topic Name.
 
-    Filters and names are str or octets of UTF-8, as in `matches`. A Shared Subscription (5.0) is a separate
+    Filters and names are str or bytes of UTF-8, as in `matches`. A Shared Subscription (5.0) is a separate
     entry per ShareName and matches like its filter. Values must be hashable; each filter has a set of them.
 
     The time of a look-up depends on the levels of the name, the filters that match it and the filters with a common prefix,

@@ -1,6 +1,6 @@
 # cython: language_level=3, wraparound=False, initializedcheck=False, auto_pickle=False
 # cython: cdivision=True, binding=True, embedsignature=False, always_allow_keywords=True
-"""The compiled codec of NSQ. Its rooms; each uses only rooms above it."""
+"""The compiled codec of NSQ. Its rooms, in the order in which Cython needs their declarations."""
 cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_CheckExact, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.number cimport PyIndex_Check, PyNumber_Index

@@ -46,7 +46,7 @@ def kind_of(message: nsq.Command | nsq.Frame) -> str:
         return message.name
     if isinstance(message, nsq.Frame):
         return "other response"
-    raise LocalProtocolError(f"{type(message).__name__} is no command or frame of NSQ")
+    raise LocalProtocolError(f"{type(message).__name__} is not an NSQ command or frame")
 
 
 def build(make: Callable[..., Any], **fields: Any) -> Any:
@@ -116,7 +116,7 @@ class Endpoint(endpoint.Endpoint[State]):
         self._before: list[Buffer] = []  # bytes for the transport that were queued before the carrier changed
         self._before_bytes = 0
         self._held: Sequence[Any] = ()  # messages read whose turn comes after an answer
-        self._fault_after: Fault | None = None  # and the fault behind them
+        self._fault_after: Fault | None = None  # and the fault after them
         super().__init__(now, options or ConnectionOptions(), State.IDLE)
 
     def _enter(self, state: State) -> None:

@@ -1,4 +1,4 @@
-"""Options of NSQ connections, what they negotiate, their handles, and their events that are no frames or commands."""
+"""Options of NSQ connections, what they negotiate, their handles, and their events other than frames and commands."""
 
 from __future__ import annotations
 

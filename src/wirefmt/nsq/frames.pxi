@@ -104,7 +104,7 @@ cdef class MessageFrame(Frame):
     """A message frame. A buffer too: that of its body.
 
     `timestamp` is nanoseconds since 1970, when it was published; `attempts` counts deliveries from 1 and wraps at 65536;
-    `message_id` is 16 octets; `body` a read-only memoryview into the octets it was decoded from; `body_bytes()` copies.
+    `message_id` is 16 bytes; `body` a read-only memoryview into the bytes it was decoded from; `body_bytes()` copies.
     """
     __match_args__ = ("timestamp", "attempts", "message_id", "body")
 

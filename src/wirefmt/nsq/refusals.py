@@ -56,7 +56,7 @@ def _text(octets: bytes) -> str:
 
 
 def quoted(text: str) -> str:
-    """As %q of Go writes a string. What is no UTF-8 is escaped by surrogates."""
+    """As %q of Go writes a string. Malformed UTF-8 is escaped by surrogates."""
     escapes = {
         '"': '\\"',
         "\\": "\\\\",
@@ -150,7 +150,7 @@ _TEXTS: Final[dict[str, Callable[[_Refused], str]]] = {
 
 
 def refusal(error: DecodeError, faulty: tuple[bytes, bytes], server: ServerOptions) -> bytes:
-    """What nsqd says behind the code.
+    """What nsqd says after the code.
 
     Args:
         error: the fault of the command.

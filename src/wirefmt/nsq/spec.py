@@ -110,7 +110,7 @@ class ErrorCode(NamedTuple):
 
 ERROR_CODES: Final[tuple[ErrorCode, ...]] = (
     ErrorCode("E_INVALID", True, "bad command, parameters or state"),
-    ErrorCode("E_BAD_PROTOCOL", True, "the first four octets are not the magic; no text follows"),
+    ErrorCode("E_BAD_PROTOCOL", True, "the first four bytes are not the magic; no text follows"),
     ErrorCode("E_BAD_TOPIC", True, "invalid topic name"),
     ErrorCode("E_BAD_CHANNEL", True, "invalid channel name"),
     ErrorCode("E_BAD_BODY", True, "IDENTIFY, AUTH, MPUB: size, JSON, value or count"),

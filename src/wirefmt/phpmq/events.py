@@ -1,4 +1,4 @@
-"""Options of PHPMQ connections, their handles, and their events that are no messages."""
+"""Options of PHPMQ connections, their handles, and their events other than messages."""
 
 from __future__ import annotations
 

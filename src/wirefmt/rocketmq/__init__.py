@@ -205,7 +205,7 @@ from wirefmt.rocketmq._codec import (
     send_v2,
     sign,
     signature,
-    signed_octets,
+    signed_bytes,
 )
 from wirefmt.rocketmq._codec import restore as restore  # pickles name it
 from wirefmt.rocketmq._codec import restore_body as restore_body  # pickles name it
@@ -476,5 +476,5 @@ __all__ = [
     "serve",
     "sign",
     "signature",
-    "signed_octets",
+    "signed_bytes",
 ]

@@ -1,6 +1,6 @@
 # cython: language_level=3, wraparound=False, initializedcheck=False, auto_pickle=False
 # cython: cdivision=True, binding=True, embedsignature=False, always_allow_keywords=True
-"""The compiled codec of RocketMQ's remoting protocol. Its rooms; each uses only rooms above it."""
+"""The compiled codec of RocketMQ's remoting protocol. Its rooms, in the order in which Cython needs their declarations."""
 cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.dict cimport PyDict_CheckExact, PyDict_GetItemWithError

@@ -178,7 +178,7 @@ class Endpoint(endpoint.Endpoint[State], Flows):
             LocalProtocolError: not legal now, or a limit is reached. Nothing has changed.
         """
         if not isinstance(message, RemotingCommand):
-            raise LocalProtocolError(f"{type(message).__name__} is no command of RocketMQ")
+            raise LocalProtocolError(f"{type(message).__name__} is not a RocketMQ command")
         kind = kind_of(message)
         self._check_send(kind)
         if message.flag & RESPONSE:

@@ -587,7 +587,7 @@ cdef inline RemotingCommand make_command(bytes block, const RocketmqFrameView* m
 
 # ------------------------------------------------------------------------------------------------ ACL (section 11)
 
-def signed_octets(RemotingCommand command not None, /):
+def signed_bytes(RemotingCommand command not None, /):
     """The data that an ACL signature covers: the values of extFields except Signature, in the order of keys, and the body."""
     fields = command.ext_fields or NO_FIELDS
     names = sorted([name for name in fields if name is not None and name != "Signature"],
@@ -597,7 +597,7 @@ def signed_octets(RemotingCommand command not None, /):
 
 
 def sign(RemotingCommand command not None, /, *, access_key, secret_key, security_token=None):
-    """The command with AccessKey, SecurityToken (if given) and Signature: HMAC-SHA1 of `signed_octets`."""
+    """The command with AccessKey, SecurityToken (if given) and Signature: HMAC-SHA1 of `signed_bytes`."""
     fields = dict(command.ext_fields or {})
     fields.pop("Signature", None)
     fields["AccessKey"] = access_key
@@ -611,7 +611,7 @@ def sign(RemotingCommand command not None, /, *, access_key, secret_key, securit
 
 def signature(RemotingCommand command not None, secret_key, /):
     """The valid signature of a command for a secret key."""
-    digest = hmac.new(secret_key.encode("utf-8"), signed_octets(command), hashlib.sha1).digest()
+    digest = hmac.new(secret_key.encode("utf-8"), signed_bytes(command), hashlib.sha1).digest()
     return base64.b64encode(digest).decode("ascii")
 
 

@@ -266,13 +266,15 @@ class Producer:
             timeout: seconds that one attempt may take.
 
         Raises:
-            LocalProtocolError: the message is no request, or lacks the cluster of its broker.
+            LocalProtocolError: the message is not a request, or lacks the cluster of its broker.
             Refused: with code 1: the sender of the request is gone.
             ConnectionLost, TimeoutError: not known whether the reply has been handed on.
         """
         asked = message.properties or {}
         if any(name not in asked for name in ("CLUSTER", "CORRELATION_ID", "REPLY_TO_CLIENT")):
-            raise LocalProtocolError("the message is no request: it lacks CLUSTER, CORRELATION_ID or REPLY_TO_CLIENT")
+            raise LocalProtocolError(
+                "the message is not a request: it lacks CLUSTER, CORRELATION_ID or REPLY_TO_CLIENT"
+            )
         named = {name: asked[name] for name in ("CORRELATION_ID", "REPLY_TO_CLIENT", "TTL") if name in asked}
         return await self._send(
             reply_topic(asked["CLUSTER"]),

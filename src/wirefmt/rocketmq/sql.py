@@ -16,8 +16,8 @@ There is no LIKE. What follows a complete expression is not read, as by the real
 line`` and ``/* ... */``.
 
 A property is a string, or null if the message does not have it. A comparison with a number converts the string to the type of
-the number: 1 and 1L are ints, 3000000000 is a long, 1.5 is a double. A string that is no number of that type ends the
-evaluation: the message does not match, whatever the rest says. ``=`` and ``<>`` compare strings with strings; ``<``, ``<=``,
+the number: 1 and 1L are ints, 3000000000 is a long, 1.5 is a double. A string that is not a number of that type ends
+the evaluation: the message does not match, whatever the rest says. ``=`` and ``<>`` compare strings with strings; ``<``, ``<=``,
 ``>`` and ``>=`` compare two properties as doubles. ``AND``, ``OR`` and ``NOT`` have three values.
 """
 
@@ -377,7 +377,7 @@ def _property(name: str) -> _Node:
 
 
 class _Parser:
-    """Reads tokens only as far as the grammar needs them: a bad character behind the expression may stay unseen."""
+    """Reads tokens only as far as the grammar needs them: a bad character after the expression may stay unseen."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -404,7 +404,7 @@ class _Parser:
                 if kind == "name" and word.upper() in _KEYWORDS:
                     kind = word.upper()
                 return _Token(kind or word, word)
-        raise ValueError(f"character {at} of the expression, {text[at]!r}, begins no token")
+        raise ValueError(f"character {at} of the expression, {text[at]!r}, does not begin a token")
 
     def peek(self, number: int = 0) -> str:
         """The kind of one of the next tokens."""
@@ -516,7 +516,7 @@ class _Parser:
             digits = text.rstrip("lL")
             value = int(digits) if len(digits) <= 19 else _LONG_MAX + 1
             if value > _LONG_MAX:
-                raise ValueError(f"{text} is no long")
+                raise ValueError(f"{text} is out of range of a long")
             return _constant(value if value <= _INT_MAX else _Long(value))
         if kind == "float":
             number = float(text)

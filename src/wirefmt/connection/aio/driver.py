@@ -261,7 +261,7 @@ class Driver(asyncio.BufferedProtocol):
                 if not self._events:
                     return
                 events, self._events, at = self._events, [], 0
-        except BaseException:  # not the host's: the next call goes on behind this event
+        except BaseException:  # not the host's: the next call goes on after this event
             self._events[:0] = events[at:]
             raise
         finally:

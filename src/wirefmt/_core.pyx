@@ -57,4 +57,8 @@ include "_core/connection.pxi"
 # changes the classes of every module so that only constructors make objects
 include "_core/seal.pxi"
 
+name_public({"__name__": __name__, "Batch": Batch}, "wirefmt.batch", ())
+name_public({"__name__": __name__, "Outbox": Outbox}, "wirefmt.connection.outbox", ())
+name_public({"__name__": __name__, "Identifiers": Identifiers}, "wirefmt.connection.outstanding", ())
+name_public({"__name__": __name__, "Window": Window}, "wirefmt.connection.windows", ())
 seal(globals(), None, (), (FrameDecoder, ColumnSet, FrameBatch, BatchEncoder))

@@ -11,6 +11,10 @@ from typing import Any
 import pytest
 
 from lib.compiled import compiled
+from wirefmt.batch import Batch
+from wirefmt.connection.outbox import Outbox
+from wirefmt.connection.outstanding import Identifiers
+from wirefmt.connection.windows import Window
 from wirefmt.protocols import PROTOCOLS
 
 FUNCTION = type(import_module("wirefmt.mqtt._codec").decode)
@@ -36,6 +40,13 @@ def test_a_class_or_function_is_where_its_name_says(module: ModuleType) -> None:
         assert thing.__name__ == thing.__qualname__
         if isinstance(thing, FUNCTION):
             assert pickle.loads(pickle.dumps(thing)) is thing
+
+
+@pytest.mark.parametrize("cls", [Batch, Identifiers, Outbox, Window], ids=lambda cls: cls.__name__)
+def test_classes_of_the_kernel_that_users_see(cls: type) -> None:
+    assert "_core" not in cls.__module__
+    assert getattr(import_module(cls.__module__), cls.__name__) is cls
+    assert repr(cls) == f"<class '{cls.__module__}.{cls.__name__}'>"
 
 
 @pytest.mark.parametrize("name", FACES)

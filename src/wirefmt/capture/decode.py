@@ -17,7 +17,7 @@ from enum import Enum
 from queue import Queue
 from typing import Any
 
-from wirefmt._core import Batch
+from wirefmt.batch import Batch
 from wirefmt.capture._engine import CaptureDecoder, Dispatcher, Share
 from wirefmt.capture.sources import LIVE_WAIT, READ_FAULTS, Chunks, Source
 from wirefmt.errors import CaptureError

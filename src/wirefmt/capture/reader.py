@@ -7,7 +7,8 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, ParamSpec, Protocol, cast, overload
 
-from wirefmt._core import Batch, schema_capsule, stream_capsule
+from wirefmt._core import schema_capsule, stream_capsule
+from wirefmt.batch import Batch
 from wirefmt.capture._engine import CaptureDecoder, Dispatcher
 from wirefmt.capture.decode import decode_source, decoders_for, stats_of
 from wirefmt.capture.sources import Source, find

@@ -67,6 +67,5 @@ def test_the_source_distribution_can_be_built_from(tmp_path):
     core = {str(p.relative_to(ROOT)) for p in (ROOT / "src").rglob("*.p[xy]*") if p.suffix != ".pyc"}
     assert core <= held, core - held
     assert {"setup.py", "pyproject.toml", "README.md", "Makefile"} <= held
-    assert [name for name in held if name.endswith((".so", ".c"))] == [
-        "fuzz/coverage.c"
-    ]  # no other C is written by hand
+    # the only C that is written by hand
+    assert [name for name in held if name.endswith((".so", ".c"))] == ["fuzz/coverage.c"]

@@ -666,7 +666,7 @@ def nsq_struct(message: Any) -> Row:
         folded = name.lower() if name.isascii() else name
         place = {"version": "server_version", "server_version": ""}.get(folded, folded)
         if place in NSQ_JSON and type(value) is NSQ_TYPES[place]:
-            fields[place] = value
+            fields[place] = value if type(value) is not int or -(2**63) <= value < 2**63 else None
     return fields
 
 

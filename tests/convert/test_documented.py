@@ -338,7 +338,7 @@ def test_keys_come_once() -> None:
 
 
 def test_what_is_no_text_there_is_dropped() -> None:
-    """Of a type that is not UTF-8 there is no annotation; a key of a nested table that is none is dropped alone."""
+    """If `type` is not UTF-8, no annotation is written. If a key of a nested table is not UTF-8, only that key is dropped."""
     assert to_10("0020" + "01" + "ff", b"p") == HEADER + P
     keys = "01ff" + "56" + PLAIN_KEY + "56" + "03782dff" + "56"
     assert to_10("2000" + table("03" + hexed("x-t") + "46" + table(keys)), b"p") == (

@@ -292,6 +292,27 @@ def test_threads_share_the_limits() -> None:
     assert stats["flows_evicted"] >= 40 - 12
 
 
+def test_several_decoders_need_a_dispatcher() -> None:
+    (source,) = sources.find(io.BytesIO(many_connections()))
+    with pytest.raises(ValueError, match="several decoders need a dispatcher"):
+        next(capture.decode_source([CaptureDecoder(), CaptureDecoder()], source, 0))
+
+
+def test_a_share_that_was_not_taken_to_its_end_is_left() -> None:
+    """The next one is taken from its beginning."""
+    data = many_connections(4, 20)
+    dispatcher = Dispatcher(capture.Options())
+    (long,), (short,) = dispatcher.dispatch(data[:4000]), dispatcher.dispatch(data[4000:5000])
+    decoder = CaptureDecoder(batch_rows=1)
+    decoder.begin_file("a.pcap")
+    assert len(long) > len(short) > 2
+    assert not decoder.feed_share(long)
+    before = decoder.stats["segments"]
+    while not decoder.feed_share(short):
+        decoder.take()
+    assert decoder.stats["segments"] == before + len(short)
+
+
 def test_the_number_of_threads_is_checked() -> None:
     with pytest.raises(ValueError, match="threads must be 1 to 65,535, not 0"):
         capture.Options(threads=0)

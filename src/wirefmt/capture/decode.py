@@ -262,7 +262,10 @@ def decode_source(
 
     Raises:
         CaptureError: the file cannot be opened. A truncated file becomes a row.
+        ValueError: several decoders without a dispatcher: only the first would decode.
     """
+    if dispatcher is None and len(decoders) > 1:
+        raise ValueError("several decoders need a dispatcher; capture.read(..., threads=N) makes them")
     for decoder in decoders:
         decoder.begin_file(source.name, index)
     with Chunks(source, count, stopped, shared=dispatcher is not None) as chunks:

@@ -32,7 +32,8 @@ cdef class CaptureDecoder(KnownStreams):
     cdef Mark[GROUP] group_marks
     cdef uint64_t[GROUP] group_hashes                   # segment_table_hash
     cdef int group_count
-    cdef size_t taken                                   # items of a share
+    cdef Share share                                    # being taken; None: all were taken
+    cdef size_t taken                                   # items of it
     cdef int64_t fragment_octets                        # of `packets`, as counted in `buffered`
     cdef uint8_t* carry                                 # octets of an incomplete record
     cdef size_t carry_at, carry_size, carry_room
@@ -106,7 +107,7 @@ cdef class CaptureDecoder(KnownStreams):
         self.file_index = index
         self.file.begin(0, 1)
         self.file_over = False
-        self.carry_at = self.carry_size = self.taken = 0
+        self.carry_at = self.carry_size = 0
         self.seen.files += 1
         if not self.across_files:
             self.packets.forget()
@@ -136,11 +137,14 @@ cdef class CaptureDecoder(KnownStreams):
         cdef bint done
         begin_call(&self.busy)
         try:
+            if share is not self.share:
+                self.share = share
+                self.taken = 0
             with nogil:
                 done = self.resume() and self.take_items(&share.segments)
             self.file_over = True                       # its end is dispatched, too
             if done:
-                self.taken = 0
+                self.share = None
         finally:
             self.busy = False
         self.check_memory()

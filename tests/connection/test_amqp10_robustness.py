@@ -12,7 +12,7 @@ from lib.amqp10_driven import connection, drive
 from lib.amqp10_pair import Pair, message
 from lib.steps import steps
 from wirefmt import amqp10
-from wirefmt.amqp10.told import SPARE
+from wirefmt.amqp10.reported import SPARE
 
 ROLES = ("client", "server")
 HANDLES = st.integers(0, 5)
@@ -237,8 +237,8 @@ def test_states_of_ranges_against_a_plain_list(start: int) -> None:
                     model[at] = state
         pair.client.data_to_send()
         assert {at: handle.state for at, handle in handles.items()} == model
-        if ours.told is not None:
-            assert len(ours.told) <= 2 * len(model) + SPARE + 2
+        if ours.reported is not None:
+            assert len(ours.reported) <= 2 * len(model) + SPARE + 2
 
 
 def test_states_of_ranges_are_kept_when_a_link_leaves() -> None:

@@ -277,7 +277,7 @@ cdef struct Protocol:           # `state` is one connection's; direction: 0 clie
     bint (*put)(MessageTable t, const MessageContext* m, void* state, bint strict, const uint8_t* p, size_t n) noexcept nogil
     # put the row of a message whose frames all lie at p[:n], if they have the form that is usual for them, as frame_size and put
     # of each frame would; `m.wire_size` becomes the sum. Returns their octets; 0: nothing was done. NULL: never usual. Nothing
-    # that the state holds changes, and no `carrier` that the capture has not been told
+    # that the state holds changes, and the capture knows its `carrier`
     size_t (*put_usual)(MessageTable t, MessageContext* m, void* state, bint strict, const uint8_t* p,
                         size_t n) noexcept nogil
     int64_t usual_held                      # octets that `put` of such frames would hold meanwhile: there must be room for them

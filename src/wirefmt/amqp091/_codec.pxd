@@ -174,7 +174,7 @@ cdef enum Amqp091Fold:
     AMQP091_UNEXPECTED = 4      # not what the channel expects: `f` has the reason, and the channel is idle
 
 
-cdef int amqp091_fold(Amqp091Channel* c, const Amqp091FrameView* m, uint64_t body_max, Fault* f) noexcept nogil
+cdef int amqp091_assemble(Amqp091Channel* c, const Amqp091FrameView* m, uint64_t body_max, Fault* f) noexcept nogil
 cdef int amqp091_fault(Fault* f, int check, int field, int64_t offset, int64_t need, int64_t have,
                        int limited_by) noexcept nogil
 cdef ProtocolTables AMQP091_TABLES

@@ -399,7 +399,7 @@ class ServerConnection(Endpoint, ServerFlows):
         self._waits: Any = None  # the event of the handshake that waits for the host
         self._secret: Any = None
         self._tuned = (0, 0, 0)
-        self._behind: dict[int, deque[Any]] = {}  # by channel: what has come after a request that waits for the host
+        self._postponed: dict[int, deque[Any]] = {}  # by channel: what has come after a request that waits for the host
 
     @property
     def undecided(self) -> int:
@@ -471,15 +471,15 @@ class ServerConnection(Endpoint, ServerFlows):
             self._take(event)
             if isinstance(event, amqp091.ConnectionOpen):
                 code, reason = code or NOT_ALLOWED, reason or "access to the virtual host is refused"
-                told = True
+                answered = True
                 ids = event.ids
             else:
                 code, reason = code or ACCESS_REFUSED, reason or "Login was refused"
-                told = "authentication_failure_close" in self.capabilities
+                answered = "authentication_failure_close" in self.capabilities
                 ids = (0, 0)  # nothing says what was wrong
-            if told:
+            if answered:
                 self._say_close(code, reason, ids)
-            self._end("local", code if told else None, reason, events)
+            self._end("local", code if answered else None, reason, events)
             return events
         if event is not None and event is self._secret:
             self._secret = None
@@ -598,7 +598,7 @@ class ServerConnection(Endpoint, ServerFlows):
     def _take_frame(self, message: Any, events: list[Event]) -> None:
         channel = self.channels.get(message.channel) if self._up else None
         if channel is not None and channel._held:
-            self._behind.setdefault(message.channel, deque()).append(message)
+            self._postponed.setdefault(message.channel, deque()).append(message)
             self._undecided += 1
         else:
             super()._take_frame(message, events)
@@ -606,20 +606,20 @@ class ServerConnection(Endpoint, ServerFlows):
     def _go_on_with(self, channel: ServerChannel) -> list[Event]:
         """Take what has come after a request of this channel, until one of it has to wait. Then go on reading."""
         events: list[Event] = []
-        if channel.number in self._behind:
-            self._take_behind(channel.number, events)
+        if channel.number in self._postponed:
+            self._take_postponed(channel.number, events)
         return events if self._reading else events + self._go_on()
 
-    def _take_behind(self, number: int, events: list[Event], *, ending: bool = False) -> None:
+    def _take_postponed(self, number: int, events: list[Event], *, ending: bool = False) -> None:
         """`ending`: the connection ends, so nothing waits any more, and a violation has no answer."""
-        behind = self._behind[number]
-        while behind and not self._over:
+        waiting = self._postponed[number]
+        while waiting and not self._over:
             channel = self.channels.get(number)
             if channel is not None and channel._held:
                 if not ending:
                     return
                 channel._answered()
-            message = behind.popleft()
+            message = waiting.popleft()
             self._undecided -= 1
             try:
                 if not self._flow([message], 0, events):
@@ -628,33 +628,33 @@ class ServerConnection(Endpoint, ServerFlows):
                 if ending:
                     break
                 self._answer_fault(error, message, events)
-        self._drop_behind(number)
+        self._drop_postponed(number)
 
-    def _take_all_behind(self, events: list[Event]) -> None:
+    def _take_all_postponed(self, events: list[Event]) -> None:
         """The client ends the connection or has made it end: what has come before that is the host's."""
-        for number in list(self._behind):
-            self._take_behind(number, events, ending=True)
+        for number in list(self._postponed):
+            self._take_postponed(number, events, ending=True)
 
-    def _drop_behind(self, number: int) -> None:
-        self._undecided -= len(self._behind.pop(number, ()))
+    def _drop_postponed(self, number: int) -> None:
+        self._undecided -= len(self._postponed.pop(number, ()))
 
     def _on_close(self, message: amqp091.ConnectionClose, events: list[Event]) -> None:
-        self._take_all_behind(events)
+        self._take_all_postponed(events)
         super()._on_close(message, events)
 
     def _fault(self, error: Fault, events: list[Event], message: Any = None) -> None:
         if message is not None:
-            self._drop_behind(message.channel)
-        self._take_all_behind(events)
+            self._drop_postponed(message.channel)
+        self._take_all_postponed(events)
         super()._fault(error, events, message)
 
     def _end(
         self, by: Literal["local", "peer", "transport"], code: Any, reason: str, events: list[Event], **more: Any
     ) -> None:
         if by == "transport":
-            self._take_all_behind(events)
-        for number in list(self._behind):
-            self._drop_behind(number)
+            self._take_all_postponed(events)
+        for number in list(self._postponed):
+            self._drop_postponed(number)
         super()._end(by, code, reason, events, **more)
 
     # ---- what comes

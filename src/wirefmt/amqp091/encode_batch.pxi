@@ -112,7 +112,7 @@ cdef class RowEncoder(BatchEncoder):
                 return -1
         return 0
 
-    cdef int settle(self) noexcept nogil:
+    cdef int validate(self) noexcept nogil:
         """Append the frame in `scratch` to the output."""
         cdef Octets* o = &self.scratch
         cdef Amqp091FrameView frame
@@ -140,7 +140,7 @@ cdef class RowEncoder(BatchEncoder):
             return refuse_text(&self.problem, self.cols + A9B_CHANNEL, "a protocol header has no channel")
         else:
             add_octets(o, <const uint8_t*>b"AMQP\x00\x00\x09\x01", 8)
-        return self.settle()
+        return self.validate()
 
     # ---- methods
 
@@ -191,7 +191,7 @@ cdef class RowEncoder(BatchEncoder):
         if used != end - first:
             return refuse_text(x, map, "an argument that the method does not have, or has twice")
         amqp091_close_frame(o, opened)
-        if self.settle():
+        if self.validate():
             return -1
         return self.put_content(row, channel) if method.content else 0
 
@@ -309,7 +309,7 @@ cdef class RowEncoder(BatchEncoder):
         if self.put_properties(row):
             return -1
         amqp091_close_frame(o, opened)
-        if self.settle():
+        if self.validate():
             return -1
         while size:
             part = <size_t>size if <size_t>size < most else most

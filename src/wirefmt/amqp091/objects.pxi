@@ -350,7 +350,7 @@ cdef class Frame:
             raise_fault(&AMQP091_TABLES, &f, 0)
         return 0
 
-    cdef int settle(self, Octets* written) except -1:
+    cdef int adopt(self, Octets* written) except -1:
         """Adopt the octets that a constructor wrote, if STRICT accepts them as a frame."""
         cdef Amqp091Options o
         cdef Amqp091FrameView m
@@ -464,7 +464,7 @@ cdef class Method(Frame):
                 if i + 1 == row.count or amqp091_arguments[row.first + i + 1].slot != a.slot:
                     add_u8(&o, <uint8_t>bits)
             amqp091_close_frame(&o, opened)
-            self.settle(&o)
+            self.adopt(&o)
         finally:
             free_octets(&o)
         return 0
@@ -527,7 +527,7 @@ cdef class ContentHeader(Frame):
             amqp091_write_u64(&o, body_size, "body_size")
             write_known_properties(&o, properties)
             amqp091_close_frame(&o, opened)
-            self.settle(&o)
+            self.adopt(&o)
         finally:
             free_octets(&o)
 
@@ -585,7 +585,7 @@ cdef class Body(Frame):
             add_u16(&o, <uint16_t>whole_number(channel, 0xFFFF, "channel"))
             amqp091_write_longstr(&o, payload, "payload")
             add_u8(&o, AMQP091_FRAME_END)
-            self.settle(&o)
+            self.adopt(&o)
         finally:
             free_octets(&o)
 
@@ -614,7 +614,7 @@ cdef class Heartbeat(Frame):
         cdef uint8_t[WRITE_START] start
         o = octets_over(start, WRITE_START)
         amqp091_close_frame(&o, amqp091_open_frame(&o, AMQP091_FRAME_HEARTBEAT, 0))
-        self.settle(&o)
+        self.adopt(&o)
 
 
 @cython.final
@@ -634,7 +634,7 @@ cdef class ProtocolHeader(Frame):
         o = octets_over(start, WRITE_START)
         add_octets(&o, <const uint8_t*>b"AMQP", 4)
         add_octets(&o, begin_of(four), 4)
-        self.settle(&o)
+        self.adopt(&o)
 
     @property
     def octets(self):

@@ -462,7 +462,7 @@ cdef void amqp091_add_content(Octets* o, uint16_t channel, const uint8_t* proper
 
 # ------------------------------------------------------------------------------------------------ contents
 
-cdef int amqp091_fold(Amqp091Channel* c, const Amqp091FrameView* m, uint64_t body_max, Fault* f) noexcept nogil:
+cdef int amqp091_assemble(Amqp091Channel* c, const Amqp091FrameView* m, uint64_t body_max, Fault* f) noexcept nogil:
     """What a frame means for its channel (general 4.2.6). `body_max` 0: bodies of any size.
 
     Heartbeats and protocol headers belong to no channel: they are ALONE in every state of `c`.

@@ -77,7 +77,7 @@ cdef int amqp091_join(Amqp091Contents* d, const Amqp091FrameView* frame, Amqp091
     cdef Amqp091Channel fresh
     cdef Amqp091Channel* state = &fresh
     cdef uint8_t stage
-    cdef int fold
+    cdef int role
     amqp091_drop_done(d)
     if frame.type == AMQP091_FRAME_HEARTBEAT or frame.type == AMQP091_PROTOCOL_HEADER:
         return AMQP091_JOIN_ALONE
@@ -90,10 +90,10 @@ cdef int amqp091_join(Amqp091Contents* d, const Amqp091FrameView* frame, Amqp091
             fresh.stage = AMQP091_AWAITS_HEADER
             fresh.class_id = frame.class_id
     stage = state.stage
-    fold = amqp091_fold(state, frame, d.max_body, f)
-    if fold == AMQP091_ALONE:
+    role = amqp091_assemble(state, frame, d.max_body, f)
+    if role == AMQP091_ALONE:
         return AMQP091_JOIN_ALONE
-    if fold == AMQP091_UNEXPECTED:
+    if role == AMQP091_UNEXPECTED:
         if k == NULL:
             return AMQP091_JOIN_FAULT
         k.state.stage = stage
@@ -108,13 +108,13 @@ cdef int amqp091_join(Amqp091Contents* d, const Amqp091FrameView* frame, Amqp091
         k.lacks_method = frame.type == AMQP091_FRAME_HEADER
         k.state = fresh
     if frame.type == AMQP091_FRAME_BODY:
-        amqp091_take_body(d, k, &frame.payload, fold == AMQP091_COMPLETES)
+        amqp091_take_body(d, k, &frame.payload, role == AMQP091_COMPLETES)
     else:
         amqp091_take_head(d, k, frame)
     if k.head.failed or k.body.failed:
         amqp091_end_content(d, k)
         return AMQP091_JOIN_NO_MEMORY
-    if fold == AMQP091_COMPLETES:
+    if role == AMQP091_COMPLETES:
         amqp091_end_content(d, k)
         k.size += frame.size
         return AMQP091_JOIN_LAST

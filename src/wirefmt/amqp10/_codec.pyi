@@ -384,7 +384,7 @@ class SessionFlows:
     next_outgoing_id: int
     next_delivery_id: int
     channel: int
-    told: Any
+    reported: Any
     outgoing: Any
     incoming: Any
     next_incoming_id: int | None

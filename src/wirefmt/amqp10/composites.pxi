@@ -272,7 +272,7 @@ cdef Recent* AMQP10_RECENT_FIELDS = <Recent*>calloc(len(AMQP10_FIELD_NAMES), siz
 
 
 cdef inline object amqp10_take_field_object(bytes block, const Amqp10FieldRow* row, const uint8_t** at):
-    """The object of the field at `at`, which moves behind it. A value of another type, which LAX accepted, keeps its type."""
+    """The object of the field at `at`, which moves past it. A value of another type, which LAX accepted, keeps its type."""
     cdef const uint8_t* begin = at[0]
     cdef Recent* recent
     cdef bint irregular = False

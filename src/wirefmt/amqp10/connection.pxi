@@ -60,7 +60,7 @@ cdef class Outgoing:
     cdef public uint32_t message_format
     cdef public int64_t size                # bytes of its payload given so far
     cdef bytes tail                         # fields of its transfers from rcv-settle-mode on; empty: absent
-    cdef object given                       # the peer's state, except for one told of a range that the session still knows
+    cdef object given                       # the peer's state, except for one reported for a range that the session still knows
     cdef int64_t id                         # -1: none
 
     def __init__(self, SenderFlows link, number, bytes delivery_tag not None, settled):
@@ -91,8 +91,8 @@ cdef class Outgoing:
     cdef object known(self):
         """The peer's latest state."""
         if self.id >= 0 and not self.settled and self.link is not None and self.link.session is not None and \
-                self.link.session.told is not None:
-            found = self.link.session.told.find(self.id)
+                self.link.session.reported is not None:
+            found = self.link.session.reported.find(self.id)
             if found is not None:
                 return found
         return self.given
@@ -335,7 +335,7 @@ cdef class SessionFlows:
     cdef public int64_t _half               # incoming-window at which it is renewed
     cdef public uint32_t next_outgoing_id, next_delivery_id
     cdef public uint16_t channel
-    cdef public object told                 # states other than outcomes, told of ranges; None: none
+    cdef public object reported             # states other than outcomes, by ranges; None: none
     cdef readonly Answers decided, settling  # answers of this turn; deliveries of ours that we have to settle
     cdef object outgoing_, incoming_
     cdef dict sent, arrived                 # their records

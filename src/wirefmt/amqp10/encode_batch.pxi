@@ -220,7 +220,7 @@ cdef class RowEncoder(BatchEncoder):
                 continue
             if self.kind != AMQP10_KIND_ROW_EMPTY and (self.take_entries(row) or self.put_performative(row)):
                 return -1
-            if self.settle():
+            if self.validate():
                 return -1
             p = self.need(o.size)
             if p == NULL:
@@ -229,7 +229,7 @@ cdef class RowEncoder(BatchEncoder):
             self.size += o.size
         return 0
 
-    cdef int settle(self) noexcept nogil:
+    cdef int validate(self) noexcept nogil:
         """Complete the frame in `scratch`, and parse it."""
         cdef Octets* o = &self.scratch
         cdef Amqp10FrameView frame
@@ -413,7 +413,7 @@ cdef class RowEncoder(BatchEncoder):
                 return -1
         if several and self.options.common.strict and not source_has(c + A10B_DELIVERY_ID, row):
             return refuse(x, REFUSED_NULL, c + A10B_DELIVERY_ID)        # 2.7.5
-        if self.settle():
+        if self.validate():
             return -1
         most = (m.size + <size_t>transfers - 1) // <size_t>transfers
         if self.max_frame_size:

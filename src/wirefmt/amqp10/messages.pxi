@@ -13,7 +13,7 @@ cdef class Data(Value):
         memset(&o, 0, sizeof(Octets))
         try:
             amqp10_put_binary(&o, payload)
-            self.settle(&o, AMQP10_BINARY)
+            self.adopt(&o, AMQP10_BINARY)
         finally:
             free_octets(&o)
 

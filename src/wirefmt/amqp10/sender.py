@@ -232,7 +232,7 @@ class Sender(Link, SenderFlows):
 
     # ---- in
 
-    def tell(self, events: list[Event]) -> None:
+    def report(self, events: list[Event]) -> None:
         """Report what the receiver asks for. Its flow may have arrived before the attach was answered."""
         self.reopened(events)
         if self.draining:
@@ -255,7 +255,7 @@ class Sender(Link, SenderFlows):
         if message.echo:
             self.session.dirty[self] = None
         if self.attached:
-            self.tell(events)
+            self.report(events)
 
     def on_transfer(self, message: Transfer, events: list[Event]) -> None:
         raise Fault(NOT_ALLOWED, "a transfer to a sender (2.6.1)")

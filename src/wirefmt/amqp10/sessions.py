@@ -42,7 +42,7 @@ from wirefmt.amqp10.receiver import Receiver
 from wirefmt.amqp10.sender import Sender
 from wirefmt.amqp10.states import SESSION_RECEIVES, SESSION_SENDS, LinkState, Outcome, SessionState, Violation
 from wirefmt.amqp10.terminus import Terminus
-from wirefmt.amqp10.told import Named, Told
+from wirefmt.amqp10.reported import Named, Reported
 from wirefmt.connection.outstanding import Outstanding
 from wirefmt.errors import LocalProtocolError, RemoteProtocolError
 
@@ -287,7 +287,7 @@ class Session(SessionFlows):
         link.state = LinkState.ATTACHED
         link.resume(message, events)
         if isinstance(link, Sender):
-            link.tell(events)
+            link.report(events)
 
     def refuse(self, link: Link, error: Error) -> None:
         """2.6.3: an attach without the terminus, then a detach that says why."""
@@ -510,9 +510,9 @@ class Session(SessionFlows):
         span = self.outgoing.span(first, last)
         if span is None:
             return
-        if self.told is None:
-            self.told = Told(self)
-        if self.told.tell(*span, state):
+        if self.reported is None:
+            self.reported = Reported(self)
+        if self.reported.store(*span, state):
             events.append(Updated(Named(self, *span), state))
 
     def on_detach(self, message: Any, events: list[Event]) -> None:
@@ -526,8 +526,8 @@ class Session(SessionFlows):
     def flush(self) -> None:
         """Write the merged dispositions and flows of this turn."""
         self._put_answers()
-        if self.told is not None and not self.told.renew():
-            self.told = None
+        if self.reported is not None and not self.reported.renew():
+            self.reported = None
         if not self.mapped and self._state is not SessionState.BEGIN_SENT:
             return
         if self.flow_due or self.dirty:

@@ -52,7 +52,7 @@ cdef object amqp10_value_of(bytes block, const Amqp10ValueView* v, bint plain):
 
 
 cdef inline object amqp10_take_object(bytes block, const uint8_t** at, int type):
-    """The object of the (checked) value at `at`, which moves behind it. `type`: the specification fixes this one, see
+    """The object of the (checked) value at `at`, which moves past it. `type`: the specification fixes this one, see
     amqp10_value_of; 0: it fixes none. Usual constructors need no view."""
     cdef const uint8_t* p = at[0] + 1
     cdef uint8_t code = at[0][0]
@@ -286,7 +286,7 @@ cdef class Value:
     def __deepcopy__(self, memo):
         return self
 
-    cdef int settle(self, Octets* o, int type) except -1:
+    cdef int adopt(self, Octets* o, int type) except -1:
         """Adopt the octets that a constructor wrote, if STRICT accepts them as a value."""
         cdef Amqp10Options options
         cdef Fault f
@@ -388,7 +388,7 @@ cdef class List(BaseSequence):
         cdef Octets o = octets_over(start, WRITER_START)
         try:
             amqp10_put_list(&o, items, 0)
-            self.settle(&o, AMQP10_LIST)
+            self.adopt(&o, AMQP10_LIST)
         finally:
             free_octets(&o)
 
@@ -412,7 +412,7 @@ cdef class Array(BaseSequence):
         cdef Octets o = octets_over(start, WRITER_START)
         try:
             amqp10_put_array(&o, type, values, descriptors)
-            self.settle(&o, AMQP10_ARRAY)
+            self.adopt(&o, AMQP10_ARRAY)
         finally:
             free_octets(&o)
 
@@ -429,7 +429,7 @@ cdef class Array(BaseSequence):
             if o.size != mark + AMQP10_HEAD + 1:
                 raise EncodeError(f"{value!r} is not a value without bytes: write it as often as the array has it [1.6.24]")
             amqp10_close(&o, mark, AMQP10_CODE_ARRAY8, <size_t>whole_number(count, 0xFFFFFFFF, "count"))
-            array.settle(&o, AMQP10_ARRAY)
+            array.adopt(&o, AMQP10_ARRAY)
         finally:
             free_octets(&o)
         return array
@@ -599,7 +599,7 @@ cdef class Map(Value):
         cdef Octets o = octets_over(start, WRITER_START)
         try:
             amqp10_put_map(&o, entries.items() if hasattr(entries, "items") else entries, 0)
-            self.settle(&o, AMQP10_MAP)
+            self.adopt(&o, AMQP10_MAP)
         finally:
             free_octets(&o)
 
@@ -766,7 +766,7 @@ cdef Recent[RECENT_PLACES] AMQP10_RECENT_KEYS      # by the place of an entry in
 
 
 cdef inline object amqp10_take_key(bytes block, uint32_t place, const uint8_t** at, bint* secret):
-    """The key at `at`, which moves behind it, of an entry of a map. secret: its value is."""
+    """The key at `at`, which moves past it, of an entry of a map. secret: its value is."""
     cdef Recent* recent = &AMQP10_RECENT_KEYS[place & (RECENT_PLACES - 1)]
     cdef const uint8_t* begin = at[0]
     cdef bint is_short = begin[0] == AMQP10_CODE_STR8 or begin[0] == AMQP10_CODE_SYM8
@@ -784,7 +784,7 @@ cdef inline object amqp10_take_key(bytes block, uint32_t place, const uint8_t** 
 
 
 cdef inline object amqp10_take_entry(bytes block, const uint8_t** at, bint secret):
-    """The value at `at`, which moves behind it, of an entry of a map."""
+    """The value at `at`, which moves past it, of an entry of a map."""
     value = amqp10_take_object(block, at, 0)
     if not secret:
         return value
@@ -805,7 +805,7 @@ cdef class Described(Value):
             add_u8(&o, 0)
             amqp10_put_value(&o, descriptor, 1)
             amqp10_put_value(&o, value, 1)
-            self.settle(&o, AMQP10_DESCRIBED)
+            self.adopt(&o, AMQP10_DESCRIBED)
         finally:
             free_octets(&o)
 

@@ -73,12 +73,12 @@ def passed_over(path: str) -> str:
     held = sorted(folder.iterdir(), key=lambda p: natural(p.name))
     others = [p.name for p in held if p.is_file() and not _is_capture(p.name) and p.name[0] not in "._"]
     below = [p.name for p in held if p.is_dir() and not p.name.startswith(".")]
-    told = []
+    notes = []
     if others:
-        told.append(f"not named as captures: {_some(others)}")
+        notes.append(f"not named as captures: {_some(others)}")
     if below:
-        told.append(f"subdirectories not read: {_some(below)} (use {os.path.join(path, '**', '*.pcap')!r})")
-    return "; ".join(told)
+        notes.append(f"subdirectories not read: {_some(below)} (use {os.path.join(path, '**', '*.pcap')!r})")
+    return "; ".join(notes)
 
 
 def _some(names: list[str], most: int = 3) -> str:

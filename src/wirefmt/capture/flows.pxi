@@ -58,7 +58,7 @@ cdef struct Stream:             # what one end of a flow sends; offsets count fr
     int first, room
     uint32_t isn
     # gaps
-    int64_t hole_ns             # time of the first piece after the present gap
+    int64_t gap_ns             # time of the first piece after the present gap
     int64_t acked_at            # flow.packets when octets after the gap were acknowledged, 0: not; while undecided: at the start
     int64_t acked_ns, acked_to
     Fronts* fronts              # NULL: none

@@ -868,11 +868,11 @@ cdef class PacketTrace:
         r.ts_ns = ts_ns
         begin_call(&self.busy)
         try:
-            return self.told(&r)
+            return self.described(&r)
         finally:
             self.busy = False
 
-    cdef tuple told(self, const PacketRecord* r):
+    cdef tuple described(self, const PacketRecord* r):
         cdef Segment s
         cdef char[ADDRESS_ROOM] text
         cdef int reason = self.packets.parse(r, &s)

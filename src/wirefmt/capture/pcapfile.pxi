@@ -406,7 +406,7 @@ cdef class PcapFile:
         return (<bytes>capture_fault_text(self.fault.reason)).decode("ascii") if self.fault.reason else None
 
     cdef inline bint is_plain(self) noexcept nogil:
-        """Is this a pcap file in the form that most have, behind its header? Then plain_record may be called."""
+        """Is this a pcap file in the form that most have, after its header? Then plain_record may be called."""
         return self.stage == STAGE_PCAP and not (self.unsure or self.rule.big or self.rule.swapped_lengths)
 
     cdef inline size_t plain_record(self, const uint8_t* p, size_t n, PacketRecord* out) noexcept nogil:

@@ -220,7 +220,7 @@ cdef class Reassembler(FlowTable):
         if s.flags & TCP_ACK and not s.flags & TCP_RST:
             self.take_ack(f, end, s)
         if st.undecided or other.undecided:
-            self.settle(f)
+            self.decide_starts(f)
         if f.ignored:
             self.on_ignored(f, ignored, s.captured)
             if s.flags & TCP_RST:
@@ -324,7 +324,7 @@ cdef class Reassembler(FlowTable):
         st.next_seq = seq
         st.acked = seq_diff(receiver.ack, seq) if has_all_before(receiver, seq) else 0
 
-    cdef void settle(self, Flow* f) noexcept nogil:
+    cdef void decide_starts(self, Flow* f) noexcept nogil:
         """Find out where undecided streams begin."""
         cdef Stream* st
         cdef int end
@@ -334,7 +334,7 @@ cdef class Reassembler(FlowTable):
                     not st.count
                     or has_all_before(&f.streams[1 - end], st.next_seq + <uint32_t>st.pieces[st.first].at)
                     or f.packets - st.acked_at >= REORDER_PACKETS
-                    or elapsed_ns(st.hole_ns, f.last_ns) >= REORDER_NS):
+                    or elapsed_ns(st.gap_ns, f.last_ns) >= REORDER_NS):
                 self.release(f, end)
 
     cdef void release(self, Flow* f, int end) noexcept nogil:
@@ -371,7 +371,7 @@ cdef class Reassembler(FlowTable):
                     const Mark* mark) noexcept nogil:
         """Place `size` octets at offset `at`; the first `kept` of them are at `p`, the rest was truncated."""
         cdef Stream* st = &f.streams[end]
-        cdef int64_t behind, n
+        cdef int64_t overlap, n               # a negative overlap is a gap
         cdef uint32_t k
         if st.ended:
             self.counts.retransmitted += 1
@@ -388,8 +388,8 @@ cdef class Reassembler(FlowTable):
         if st.undecided:
             self.store(f, end, at, p, kept, size, mark)
             return
-        behind = st.next - at
-        if behind > 0:
+        overlap = st.next - at
+        if overlap > 0:
             if at < 0 and not st.anchored:
                 n = min(<int64_t>kept, -at)
                 self.place_front(f, end, at, p, <size_t>n, mark)
@@ -397,25 +397,25 @@ cdef class Reassembler(FlowTable):
                 at += n
                 kept -= <uint32_t>n
                 size -= <uint32_t>n
-                behind -= n
+                overlap -= n
                 if size == 0:
                     return
-            if behind >= size:
+            if overlap >= size:
                 self.counts.retransmitted += 1
                 self.counts.retransmitted_octets += kept
                 return
             self.counts.overlapping += 1
         while True:
-            if behind > 0:                              # of copies the first counts
-                n = min(<int64_t>kept, behind)
+            if overlap > 0:                             # of copies the first counts
+                n = min(<int64_t>kept, overlap)
                 self.counts.retransmitted_octets += n
-                if behind >= size:
+                if overlap >= size:
                     return
                 p += n
                 kept -= <uint32_t>n
-                size -= <uint32_t>behind
+                size -= <uint32_t>overlap
                 at = st.next
-            elif behind < 0:
+            elif overlap < 0:
                 self.counts.out_of_order += 1
                 self.store(f, end, at, p, kept, size, mark)
                 return
@@ -433,7 +433,7 @@ cdef class Reassembler(FlowTable):
             self.drain(f, end, mark, False)
             if size == 0:
                 return
-            behind = st.next - at
+            overlap = st.next - at
 
     cdef void place_front(self, Flow* f, int end, int64_t at, const uint8_t* p, size_t n, const Mark* mark) noexcept nogil:
         """Octets from before the beginning that are new. The keep-alive of an idle stream repeats one octet, which is not
@@ -514,7 +514,7 @@ cdef class Reassembler(FlowTable):
             free(piece.octets)
         st.acked_at = 0
         if st.count:
-            st.hole_ns = f.last_ns
+            st.gap_ns = f.last_ns
         elif st.room > PIECES_KEPT:
             self.free_pieces(st)
         else:
@@ -530,7 +530,7 @@ cdef class Reassembler(FlowTable):
         cdef int64_t n
         cdef uint32_t k
         if not st.count:
-            st.hole_ns = f.last_ns
+            st.gap_ns = f.last_ns
         while low < high:                               # the first piece that ends after `at`
             middle = (low + high) // 2
             if st.pieces[middle].at + st.pieces[middle].size > at:
@@ -615,7 +615,7 @@ cdef class Reassembler(FlowTable):
                 st.acked_to = st.acked
                 while st.count and st.pieces[st.first].at <= st.acked_to:
                     self.skip_hole(f, end, WHY_LOST)
-        elif elapsed_ns(st.hole_ns, f.last_ns) >= HOLE_NS:
+        elif elapsed_ns(st.gap_ns, f.last_ns) >= HOLE_NS:
             self.skip_hole(f, end, WHY_TIMEOUT)
 
     # ---- ends ---------------------------------------------------------------------------------------------------

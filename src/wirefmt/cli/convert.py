@@ -242,11 +242,11 @@ def _write_json(sink: IO[bytes], result: Conversion, shown: _Shown) -> None:
 
 
 def _loss(loss: Loss, exposed: bool) -> dict[str, Any]:
-    told = {
+    shown = {
         "rule": loss.rule, "field": loss.field, "key": loss.key, "type": loss.type, "what": loss.what,
         "reason": loss.reason, "value": octets_for_json(_octets(loss, exposed)),
     }  # fmt: skip
-    return {name: value for name, value in told.items() if value is not None}
+    return {name: value for name, value in shown.items() if value is not None}
 
 
 def _octets(loss: Loss, exposed: bool) -> bytes:

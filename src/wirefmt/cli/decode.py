@@ -215,5 +215,5 @@ def _for_people(part: pa.RecordBatch) -> pa.RecordBatch:
         at = names.index("error")
         reasons = [why and f"not converted: {why}" for why in made.field("error").to_pylist()]
         both = zip(columns[at].to_pylist(), reasons, strict=True)
-        columns[at] = pa.array(["; ".join(filter(None, told)) or None for told in both], pa.string())
+        columns[at] = pa.array(["; ".join(filter(None, texts)) or None for texts in both], pa.string())
     return pa.record_batch(columns, names=names)

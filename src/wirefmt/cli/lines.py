@@ -183,14 +183,14 @@ class LinesWriter:
                 detail = _cut(detail, left)
         text += detail
         left -= cell_len(detail)
-        wrong, behind = f"! {printable(line.error)}" if line.error is not None else "", ""
+        wrong, after = f"! {printable(line.error)}" if line.error is not None else "", ""
         if wrong and not below and left > cell_len(wrong):
-            wrong, behind = "", wrong
-            left -= cell_len(behind) + 1
+            wrong, after = "", wrong
+            left -= cell_len(after) + 1
         tail = f"{' ' if detail else ''}{line.tail}" if line.tail else ""
         if tail and not below and left >= min(cell_len(tail), LEAST):
             text += self._styled(_cut(tail, left), _DIM)
-        self._put(f"{text.rstrip()} {self._styled(behind, _RED)}".rstrip())
+        self._put(f"{text.rstrip()} {self._styled(after, _RED)}".rstrip())
         for part in below:
             self._put(part)
         for part in _folded(wrong, 0, self._room)[1:] if wrong else ():

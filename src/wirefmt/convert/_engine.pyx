@@ -30,8 +30,8 @@ from wirefmt.amqp091._codec cimport (
     AMQP091_PROPERTY_DELIVERY_MODE, AMQP091_PROPERTY_EXPIRATION, AMQP091_PROPERTY_HEADERS, AMQP091_PROPERTY_PRIORITY,
     AMQP091_PROPERTY_TIMESTAMP, AMQP091_PROPERTY_TYPE, AMQP091_TABLES, AMQP091_UNEXPECTED, AMQP091_VARIABLE,
     Amqp091Channel, Amqp091Entry, Amqp091FrameView, Amqp091Options, Amqp091PropertiesView, amqp091_add_content,
-    amqp091_add_i64, amqp091_add_name, amqp091_add_value, amqp091_close, amqp091_entries, amqp091_fault,
-    amqp091_find_entry, amqp091_fold, amqp091_frame_size, amqp091_letter_size, amqp091_methods, amqp091_next_entry,
+    amqp091_add_i64, amqp091_add_name, amqp091_add_value, amqp091_assemble, amqp091_close, amqp091_entries,
+    amqp091_fault, amqp091_find_entry, amqp091_frame_size, amqp091_letter_size, amqp091_methods, amqp091_next_entry,
     amqp091_open, amqp091_parse, amqp091_parse_properties, amqp091_properties, amqp091_property, amqp091_shortstr_at,
     begin_of, taken_octets,
 )
@@ -97,6 +97,8 @@ include "container.pxi"
 include "delivery.pxi"
 # the publisher's own protocol
 include "same.pxi"
+# one message
+include "message.pxi"
 # octets in, octets out
 include "objects.pxi"
 # columns in, columns out

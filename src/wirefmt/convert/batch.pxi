@@ -52,7 +52,7 @@ cdef int convert_split_content(const uint8_t* p, size_t n, Span* properties, Spa
             continue
         if m.type != AMQP091_FRAME_HEADER and m.type != AMQP091_FRAME_BODY:
             return amqp091_fault(f, AMQP091_CHECK_METHOD_UNEXPECTED, AMQP091_FIELD_TYPE, <int64_t>at, 0, 0, 0)
-        if amqp091_fold(&channel, &m, 0x7FFFFFFF, f) == AMQP091_UNEXPECTED:
+        if amqp091_assemble(&channel, &m, 0x7FFFFFFF, f) == AMQP091_UNEXPECTED:
             return f.status
         at += size
         if m.type == AMQP091_FRAME_HEADER:
@@ -127,11 +127,9 @@ cdef class ConvertRun:
     cdef int put(self, Converter* x, int64_t row, int kind, const uint8_t* p, size_t n, Span key) except -1:
         """Convert the message p[:n]; `key` is its routing key."""
         cdef int source = CONVERT_MQTT5 if kind == CONVERT_ROW_MQTT3 else kind
-        cdef Span body, properties
-        cdef MqttPacketView packet
+        cdef Span message, body
         cdef int status
-        cdef Fault f
-        self.source.size = 0
+        self.source.size = self.result.size = self.framed.size = 0
         if kind == CONVERT_ROW_MQTT3:
             if not convert_packet_of_3(p, n, &self.source):
                 return self.put_error(row, "mqtt5:undecodable", "no PUBLISH of MQTT 3.1.1, or too large for one of 5.0")
@@ -140,43 +138,31 @@ cdef class ConvertRun:
         if source == self.target:
             put_octets(self.out.cols + CV_OCTETS, row, p, <int64_t>n)
             return 0
-        if source == CONVERT_AMQP10:
-            status = convert_read_amqp10(x, p, n)
-        elif source == CONVERT_MQTT5:
-            status = convert_read_mqtt5(x, p, n, &packet)
-        else:
-            status = convert_split_content(p, n, &properties, &body, &self.source, &x.fault)
-            status = CONVERT_UNDECODABLE if status != OK else convert_read_amqp091(x, properties.at, properties.size, body)
+        message.at = body.at = p
+        message.size = <uint32_t>n
+        body.size = 0
+        status = OK
+        if source == CONVERT_AMQP091 and convert_split_content(p, n, &message, &body, &self.source, &x.fault) != OK:
+            status = CONVERT_UNDECODABLE
+        if status == OK:
+            status = convert_read(x, message, body)
+        if status == OK and self.target == CONVERT_MQTT5:
+            key = convert_topic(x, key, True)
+            if key.size == 0:                   # a capture may lack it: no dialect makes a topic of nothing
+                status = convert_refuse(x, REFUSED_NO_TOPIC)
+        if status == OK:
+            status = convert_write(x, &self.result, &key, False, 1)
         if status != OK:
-            return self.put_refused(x, row, status)
-        self.result.size = 0
-        if self.target == CONVERT_AMQP10:
-            convert_write_amqp10(x, &self.result)
-        elif self.target == CONVERT_AMQP091:
-            convert_write_amqp091(x, &self.result)
-            self.framed.size = 0
+            rule, reason, _ = convert_refusal(self.rules, x, status)
+            return self.put_error(row, rule, reason)
+        if self.target == CONVERT_AMQP091:
             amqp091_add_content(&self.framed, 1, self.result.at, self.result.size, x.payload.at, x.payload.size,
                                 AMQP091_FRAME_MAX_DEFAULT)
-        else:
-            key = convert_topic(x, key, True)
-            x.refused = convert_topic_refused(x, &key) if key.size else <uint8_t>REFUSED_NO_TOPIC
-            if not x.refused and not convert_write_mqtt5(x, &self.result, &key, False, 1):
-                x.refused = REFUSED_TOO_LARGE
-            if x.refused:
-                return self.put_refused(x, row, CONVERT_REFUSED)
-        if self.target == CONVERT_AMQP091:
             put_octets(self.out.cols + CV_OCTETS, row, self.framed.at, <int64_t>self.framed.size)
         else:
             put_octets(self.out.cols + CV_OCTETS, row, self.result.at, <int64_t>self.result.size)
         if x.notes.size:
             self.put_losses(x, row)
-        return 0
-
-    cdef int put_refused(self, Converter* x, int64_t row, int status) except -1:
-        try:
-            raise_refused(self.rules, x, status)
-        except ConversionError as refused:
-            return self.put_error(row, refused.rule, refused.reason)
         return 0
 
     cdef int put_error(self, int64_t row, str rule, str text) except -1:
@@ -316,13 +302,10 @@ def convert_rows(ConvertRules rules not None, int target, kinds, offsets, data, 
         message = messages.row(row)
         key = routing_keys.row(row)
         convert_begin(&x, rules, CONVERT_MQTT5 if kind.at[row] == CONVERT_ROW_MQTT3 else kind.at[row], target)
-        x.topics = translation
-        x.plain_addresses = not percent_encoding
-        x.mqtt_exchange.at = begin_of(exchange)
-        x.mqtt_exchange.size = <uint32_t>PyBytes_GET_SIZE(exchange)
+        convert_choose(&x, translation, percent_encoding, exchange)
         try:
             run.put(&x, row, kind.at[row], message.at, message.size, key)
-            if x.failed or x.lists[0].failed or x.lists[1].failed or run.failed():
+            if convert_no_memory(&x) or run.failed():
                 raise MemoryError
         finally:
             convert_end(&x)

@@ -169,10 +169,10 @@ cdef class Container:
         else:
             if d.purpose != PURPOSE_TO or d.target == CONVERT_MQTT5:
                 self.learn()
-            out = convert_octets(self.rules, self.source, self.octets_, self.body_, d.target,
-                                 convert_exchange_of(self.mqtt_exchange),
-                                 self.topic_of_key() if d.target == CONVERT_MQTT5 else b"", d.packet_identifier, d.explain,
-                                 self.translation, self.percent_encoding, None if d.purpose == PURPOSE_TO else self, d)
+            out = convert_octets(self.rules, self.source, self.octets_, self.body_,
+                                 self.topic_of_key() if d.target == CONVERT_MQTT5 else b"",
+                                 convert_exchange_of(self.mqtt_exchange), self.translation, self.percent_encoding,
+                                 None if d.purpose == PURPOSE_TO else self, d)
         self.cache[key] = out
         return out
 

@@ -45,11 +45,11 @@ cdef int convert_take(Converter* x, int field, ConvertValue* v) noexcept nogil:
                 row = x.culprit                 # rows by the value's type, not by the field
             convert_note(x, row, field, v, CONVERT_DROPPED, x.reason)
         elif x.narrowed:
-            convert_tell(x, row, v, CONVERT_NARROWED, x.narrowed)
+            convert_report(x, row, v, CONVERT_NARROWED, x.narrowed)
         elif row.moved:
-            convert_tell(x, row, v, CONVERT_MOVED, REASON_ROW)
-        elif x.tell:
-            convert_tell(x, row, v, CONVERT_TAKEN, REASON_ROW)
+            convert_report(x, row, v, CONVERT_MOVED, REASON_ROW)
+        elif x.explain:
+            convert_report(x, row, v, CONVERT_TAKEN, REASON_ROW)
         return OK
     if v.type != CONVERT_ABSENT:
         convert_note(x, NULL, field, v, CONVERT_DROPPED, REASON_NO_ROW)

@@ -41,10 +41,10 @@ cdef class Conversion:
     def losses(self):
         """What was dropped, narrowed or moved; with explain=True, every value and the row that converted it."""
         if self.losses_ is None:
-            self.losses_ = self.told()
+            self.losses_ = self.report()
         return self.losses_
 
-    cdef tuple told(self):
+    cdef tuple report(self):
         cdef const ConvertNote* note
         cdef Span buffers[BUFFER_COUNT]
         cdef Span key, octets
@@ -99,7 +99,7 @@ cdef ConvertRules convert_rules_of(object dialect):
     return rules
 
 
-cdef bytes told_octets(int type, Span s, int source):
+cdef bytes value_octets(int type, Span s, int source):
     """The octets of a value; one octet for an AMQP 1.0 boolean that has only a constructor."""
     if s.at == NULL:
         return b""
@@ -113,7 +113,7 @@ cdef frozenset CONVERT_COMPOUNDS = frozenset(("list", "map", "array", "described
 
 cdef object hidden_octets(int type, Span key, Span s, int source):
     """The octets of a note, which a repr hides if they are or may contain a secret."""
-    cdef bytes octets = told_octets(type, s, source)
+    cdef bytes octets = value_octets(type, s, source)
     if key.at != NULL and is_secret_name(key.at, key.size):
         return hidden(octets)
     if type < CONVERT_KEY_TYPE and CONVERT_TYPE_NAMES[source][type] in CONVERT_COMPOUNDS and \
@@ -122,9 +122,8 @@ cdef object hidden_octets(int type, Span key, Span s, int source):
     return octets
 
 
-cdef Conversion convert_octets(ConvertRules rules, int source, bytes a, bytes b, int target, bytes exchange, bytes topic,
-                               uint16_t packet_identifier, bint tell, int topics, bint percent_encoding,
-                               Container container, const ConvertDelivery* d):
+cdef Conversion convert_octets(ConvertRules rules, int source, bytes a, bytes b, bytes topic, bytes exchange, int topics,
+                               bint percent_encoding, Container container, const ConvertDelivery* d):
     """Convert one message. With a `container`, add what a broker adds. Raises ConversionError if it is refused."""
     cdef Converter x
     cdef Octets o
@@ -132,48 +131,32 @@ cdef Conversion convert_octets(ConvertRules rules, int source, bytes a, bytes b,
     cdef Conversion out
     cdef Span to
     cdef int status
-    cdef bint same = source == target
     if a is None or topic is None:
         raise TypeError("a message and its topic must be bytes, not None")
     if PyBytes_GET_SIZE(a) > 0x7FFFFFFF or (b is not None and PyBytes_GET_SIZE(b) > 0x7FFFFFFF):
         raise ConversionError("more than 2 GiB", rule="too-large")
-    convert_begin(&x, rules, source, target)
-    x.tell = tell
-    x.topics = <uint8_t>topics
-    x.plain_addresses = not percent_encoding
-    x.mqtt_exchange.at = begin_of(exchange)
-    x.mqtt_exchange.size = <uint32_t>PyBytes_GET_SIZE(exchange)
-    to.at = begin_of(topic)
-    to.size = <uint32_t>PyBytes_GET_SIZE(topic)
+    convert_begin(&x, rules, source, d.target)
+    convert_choose(&x, topics, percent_encoding, exchange)
+    x.explain = d.explain
+    x.anew = container is None
+    to = span_of_bytes(topic)
     o = octets_over(start, CONVERT_START)
     try:
         if container is not None:
             convert_prepare(&x, container, d)
-        if same:
-            status = convert_same(&x, a, b, container, d, &o)
-        else:
-            status = convert_read(&x, a, b)
+        status = convert_read(&x, span_of_bytes(a), span_of_bytes(b))
+        if status == OK:
+            if container is not None:
+                convert_deliver(&x, container, d)
+            status = convert_write(&x, &o, &to, d.redelivered, d.packet_identifier)
         if status != OK:
             raise_refused(rules, &x, status)
-        if container is not None:
-            convert_deliver(&x, container, d)
-        out = Conversion.__new__(Conversion)
-        out.protocol = CONVERT_PROTOCOL_NAMES[target]
-        if target == CONVERT_AMQP10:
-            if not same:
-                convert_write_amqp10(&x, &o)
-        elif target == CONVERT_AMQP091:
-            convert_write_amqp091(&x, &o)
-            out.body = b if b is not None and x.payload.at == begin_of(b) else octets_of(x.payload.at, x.payload.size)
-        else:
-            x.refused = convert_topic_refused(&x, &to)
-            if not x.refused and not convert_write_mqtt5(&x, &o, &to, container is not None and d.redelivered,
-                                                         packet_identifier):
-                x.refused = REFUSED_TOO_LARGE
-            if x.refused:
-                raise_refused(rules, &x, CONVERT_REFUSED)
-        if x.failed or o.failed or x.lists[0].failed or x.lists[1].failed:
+        if convert_no_memory(&x) or o.failed:
             raise MemoryError
+        out = Conversion.__new__(Conversion)
+        out.protocol = CONVERT_PROTOCOL_NAMES[d.target]
+        if d.target == CONVERT_AMQP091:
+            out.body = b if b is not None and x.payload.at == begin_of(b) else octets_of(x.payload.at, x.payload.size)
         out.octets = octets_of(o.at, <uint32_t>o.size)
         if x.notes.size:
             if x.notes.size > 0x7FFFFFFF:
@@ -191,50 +174,11 @@ cdef Conversion convert_octets(ConvertRules rules, int source, bytes a, bytes b,
         convert_end(&x)
 
 
-cdef uint8_t convert_topic_refused(const Converter* x, const Span* topic) noexcept nogil:
-    """Why a routing key cannot be the topic of a PUBLISH, if only valid values are converted; 0: it can."""
-    if not x.valid:
-        return 0
-    if topic.size == 0:
-        return REFUSED_NO_TOPIC                 # [MQTT-4.7.3-1]
-    if not convert_is_text(topic) or memchr(topic.at, c"+", topic.size) != NULL or memchr(topic.at, c"#", topic.size) != NULL:
-        return REFUSED_TOPIC                    # [MQTT-3.3.2-2], [MQTT-1.5.4-1]
-    return 0
-
-
-cdef int convert_read(Converter* x, bytes a, bytes b) except -1:
-    cdef MqttPacketView packet
-    cdef Span body
-    if not x.pair.there:
-        x.refused = REFUSED_NO_RULES
-        return CONVERT_REFUSED
-    if x.source == CONVERT_AMQP10:
-        return convert_read_amqp10(x, begin_of(a), <size_t>PyBytes_GET_SIZE(a))
-    if x.source == CONVERT_MQTT5:
-        return convert_read_mqtt5(x, begin_of(a), <size_t>PyBytes_GET_SIZE(a), &packet)
-    body = span_of_bytes(b)
-    return convert_read_amqp091(x, begin_of(a), <size_t>PyBytes_GET_SIZE(a), body)
-
-
 cdef inline Span span_of_bytes(bytes b):
     cdef Span s
     s.at = <const uint8_t*>b"" if b is None else begin_of(b)
     s.size = 0 if b is None else <uint32_t>PyBytes_GET_SIZE(b)
     return s
-
-
-cdef int raise_refused(ConvertRules rules, Converter* x, int status) except -1:
-    if status == CONVERT_UNDECODABLE:
-        name = CONVERT_PROTOCOL_NAMES[x.source]
-        if x.fault.status == UNSUPPORTED and x.fault.check == 0:
-            raise ConversionError("not a PUBLISH", rule="mqtt5:not-publish")
-        cause = make_fault(&AMQP10_TABLES if x.source == CONVERT_AMQP10 else &AMQP091_TABLES
-                           if x.source == CONVERT_AMQP091 else &MQTT_TABLES, &x.fault, 0)
-        raise ConversionError(str(cause), rule=f"{name}:undecodable") from cause
-    if x.refused:
-        rule, text = CONVERT_REFUSALS[x.refused]
-        raise ConversionError(text, rule=rule)
-    raise ConversionError("the message is refused", rule=rules.ids[x.number])
 
 
 cdef Conversion unconverted(object wire):
@@ -332,17 +276,21 @@ def convert(message, *, to, source=None, dialect="documented", routing_key="", m
         ValueError: unknown protocol, dialect or `topics`.
     """
     cdef ConvertRules rules = convert_rules_of(dialect)
-    cdef int target = protocol_number(to)
     cdef int translation = convert_topics_of(topics)
     cdef int number
+    cdef ConvertDelivery d
     cdef Conversion out
+    memset(&d, 0, sizeof(d))
+    d.target = <uint8_t>protocol_number(to)
+    d.explain = explain
+    d.packet_identifier = packet_identifier
     wire = message if type(message) is Wire else wire_of(message, source)
     number = protocol_number(wire.protocol)
-    if number == target and rules.same_is_identity:
+    if number == d.target and rules.same_is_identity:
         return unconverted(wire)
-    out = convert_octets(rules, number, wire.octets, wire.body, target, convert_exchange_of(mqtt_exchange),
-                         convert_topic_text(routing_key, True, translation) if routing_key else b"", packet_identifier,
-                         explain, translation, percent_encoding, None, NULL)
+    out = convert_octets(rules, number, wire.octets, wire.body,
+                         convert_topic_text(routing_key, True, translation) if routing_key else b"",
+                         convert_exchange_of(mqtt_exchange), translation, percent_encoding, None, &d)
     if lossless:
         check_lossless(out)
     return out

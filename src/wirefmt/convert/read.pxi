@@ -284,14 +284,15 @@ cdef struct ConvertPairs:           # User Properties
     uint32_t count
 
 
-cdef int convert_read_mqtt5(Converter* x, const uint8_t* p, size_t n, MqttPacketView* m) noexcept nogil:
+cdef int convert_read_mqtt5(Converter* x, const uint8_t* p, size_t n) noexcept nogil:
+    cdef MqttPacketView m
     cdef ConvertValue v
-    cdef int status = convert_parse_publish(x, p, n, m)
+    cdef int status = convert_parse_publish(x, p, n, &m)
     if status != OK:
         return status
     convert_plain(&v)
     x.sorted = x.rows[x.pair.item[C5T_UTF8_PAIR]].how == HOW_SORTED
-    return convert_take_packet(x, m, &v)
+    return convert_take_packet(x, &m, &v)
 
 
 cdef int convert_parse_publish(Converter* x, const uint8_t* p, size_t n, MqttPacketView* m) noexcept nogil:

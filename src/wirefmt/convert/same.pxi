@@ -1,23 +1,7 @@
 # Messages for their own protocol: written again as RabbitMQ does, without what concerns one connection only.
 
-cdef int convert_same(Converter* x, bytes a, bytes b, Container c, const ConvertDelivery* d, Octets* o) except -1:
-    """A broker's delivery to a consumer of the publisher's protocol."""
-    cdef int status
-    if x.source == CONVERT_AMQP10:
-        status = convert_same_10(x, begin_of(a), <size_t>PyBytes_GET_SIZE(a), c is None)
-        if status == OK:
-            if c is not None:
-                convert_deliver_10(x, c, d)
-            convert_write_amqp10(x, o)
-            add_octets(o, x.payload.at, x.payload.size)
-        return status
-    if x.source == CONVERT_AMQP091:
-        return convert_same_091(x, begin_of(a), <size_t>PyBytes_GET_SIZE(a), span_of_bytes(b))
-    return convert_same_5(x, begin_of(a), <size_t>PyBytes_GET_SIZE(a))
-
-
-cdef int convert_same_10(Converter* x, const uint8_t* p, size_t n, bint anew) noexcept nogil:
-    """Write header and annotations again; keep the bare message and the footer. `anew`: also write properties again."""
+cdef int convert_same_10(Converter* x, const uint8_t* p, size_t n) noexcept nogil:
+    """Write header and annotations again; keep the bare message and the footer. `x.anew`: also write properties again."""
     cdef Amqp10Options options
     cdef Amqp10MessageView m
     cdef Amqp10Section section
@@ -37,7 +21,7 @@ cdef int convert_same_10(Converter* x, const uint8_t* p, size_t n, bint anew) no
     while at < p + n:
         start = at
         amqp10_next_section(&at, p + n, &section)
-        if section.code < AMQP10_SECTION_DATA and anew:
+        if section.code < AMQP10_SECTION_DATA and x.anew:
             if section.code >= AMQP10_SECTION_PROPERTIES:
                 convert_set_section(x, &section, NULL, &v)
         elif section.code > AMQP10_SECTION_MESSAGE_ANNOTATIONS:
@@ -186,7 +170,7 @@ cdef void convert_keep_flags(Converter* x, const MqttPacketView* m) noexcept nog
     x.field = C5_QOS
     convert_fill(x, C5_QOS, C5T_BITS, v.octets, <uint64_t>min(qos, 1), NULL, &v)
     if qos > 1:
-        convert_tell(x, NULL, &v, CONVERT_NARROWED, REASON_VALUE)
+        convert_report(x, NULL, &v, CONVERT_NARROWED, REASON_VALUE)
     if m.flags & 1:
         x.field = C5_RETAIN
         convert_fill(x, C5_RETAIN, C5T_BITS, v.octets, 1, NULL, &v)

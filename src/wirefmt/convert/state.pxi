@@ -154,9 +154,10 @@ cdef struct Converter:
     const ConvertPair* publishing   # rows that refuse a message for every consumer
     uint8_t source, target          # a ConvertProtocol
     uint8_t valid                   # drop values that the target's specification does not allow
-    uint8_t tell                    # note every row that was used, not only losses
+    uint8_t explain                 # note every row that was used, not only losses
     uint8_t stored                  # AMQP 1.0: as a queue keeps it, without the header
     uint8_t entry                   # AMQP 1.0: an entry of a stream, whose sections may be in any order
+    uint8_t anew                    # AMQP 1.0 in its own protocol: properties are written again too
     uint8_t annotation_keys         # refuse keys of annotations that do not begin with x-
     uint8_t sections_checked        # refuse messages without a body, or with sections out of order
     uint8_t all_fields              # write nulls after the last field of a header or properties
@@ -166,7 +167,7 @@ cdef struct Converter:
     uint8_t plain_addresses         # without percent-encoding
     Span mqtt_exchange
     Span given[BUFFER_COUNT]        # the source, by BUFFER_...
-    # ---- what readers tell conditions
+    # ---- what readers have found, for conditions
     uint8_t has_header, jms_topic, formatted, amqp_encoded, sorted, headers
     Span body                       # all body sections, with the footer
     Span rest                       # body sections only
@@ -224,6 +225,14 @@ cdef void convert_begin(Converter* x, ConvertRules rules, int source, int target
     x.lists[1] = octets_over(x.second, sizeof(x.second))
     x.entries[0] = octets_over(<uint8_t*>x.first_entries, sizeof(x.first_entries))
     x.entries[1] = octets_over(<uint8_t*>x.second_entries, sizeof(x.second_entries))
+
+
+cdef inline void convert_choose(Converter* x, int topics, bint percent_encoding, bytes exchange) noexcept:
+    """What a caller chooses beside the dialect. `exchange`: of MQTT topics in reply-to addresses."""
+    x.topics = <uint8_t>topics
+    x.plain_addresses = not percent_encoding
+    x.mqtt_exchange.at = begin_of(exchange)
+    x.mqtt_exchange.size = <uint32_t>PyBytes_GET_SIZE(exchange)
 
 
 cdef inline void convert_give(Converter* x, int buffer, const uint8_t* p, size_t n) noexcept nogil:
@@ -362,7 +371,7 @@ cdef void convert_note(Converter* x, const ConvertRow* row, int field, const Con
     convert_note_origin(x, &origin, what, reason)
 
 
-cdef inline void convert_tell(Converter* x, const ConvertRow* row, const ConvertValue* v, int what,
+cdef inline void convert_report(Converter* x, const ConvertRow* row, const ConvertValue* v, int what,
                               int reason) noexcept nogil:
     """Note the outcome of the current value, x.field, which was converted; a later value may still replace it."""
     convert_note(x, row, x.field, v, what, reason)

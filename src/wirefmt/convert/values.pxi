@@ -96,7 +96,7 @@ cdef int convert_item(Converter* x, Octets* o, ConvertValue* v, int depth) noexc
     reason = convert_item_row(x, v, &row)
     if reason != REASON_NONE:
         return reason
-    if x.tell and depth == 0:
+    if x.explain and depth == 0:
         convert_note(x, row, 0, v, CONVERT_TAKEN, REASON_ROW)
     if x.target == CONVERT_AMQP10:
         return convert_item_10(x, o, row, v, depth)
@@ -286,7 +286,7 @@ cdef int convert_add_table_key(Converter* x, Octets* o, const Span* name, int de
                     not is_utf8(name.at, name.size, &bad)):
         x.culprit = row
         return REASON_KEY
-    if x.tell and depth == 0:
+    if x.explain and depth == 0:
         convert_note(x, row, 0, &key, CONVERT_TAKEN, REASON_ROW)
     convert_add_variable(x, o, amqp10_narrow_code(row.type), name.at, name.size)
     return REASON_NONE

@@ -53,7 +53,7 @@ cdef class RowEncoder(BatchEncoder):
                 return -1
         return 0
 
-    cdef int settle(self, uint8_t* p, size_t n) noexcept nogil:
+    cdef int validate(self, uint8_t* p, size_t n) noexcept nogil:
         """Adopt a packet that was written at the end of the output."""
         cdef MqttPacketView packet
         if mqtt_parse(p, n, &self.options, &packet, &self.problem.fault) != OK:
@@ -123,7 +123,7 @@ cdef class RowEncoder(BatchEncoder):
         if self.area.size == 0 and mqtt_is_plain_publish(start[0], topic.at, topic.size, <uint16_t>identifier):
             self.size += <size_t>(p - start)
             return 0
-        return self.settle(start, <size_t>(p - start))
+        return self.validate(start, <size_t>(p - start))
 
     cdef int put_packet(self, int64_t row, int type) noexcept nogil:
         """Any packet except PUBLISH."""
@@ -191,7 +191,7 @@ cdef class RowEncoder(BatchEncoder):
         level = 1 + store_varint(p + 1, <uint32_t>o.size)
         if o.size:
             memcpy(p + level, o.at, o.size)
-        return self.settle(p, <size_t>level + o.size)
+        return self.validate(p, <size_t>level + o.size)
 
     # ---- parts of a body
 

@@ -111,7 +111,7 @@ cdef class Packet:
             raise_fault(&MQTT_TABLES, &f, 0)
         return 0
 
-    cdef int settle(self, bytes octets, int version) except -1:
+    cdef int adopt(self, bytes octets, int version) except -1:
         """Adopt the octets that a constructor wrote, if STRICT accepts them as a packet."""
         cdef MqttOptions o
         cdef MqttPacketView m
@@ -120,7 +120,7 @@ cdef class Packet:
         o.only_version = 1
         if mqtt_parse(<const uint8_t*>PyBytes_AS_STRING(octets), <size_t>PyBytes_GET_SIZE(octets), &o, &m, &f) != OK:
             raise encode_error(&MQTT_TABLES, &f)
-        hold(self, octets, &m, -1)
+        cache_fields(self, octets, &m, -1)
         return 0
 
     cdef Properties own_properties(self):
@@ -132,7 +132,7 @@ cdef class Packet:
         return self.reason_code_ if self.version_ == 5 else None
 
 
-cdef inline void hold(Packet self, bytes block, const MqttPacketView* m, int side) noexcept:
+cdef inline void cache_fields(Packet self, bytes block, const MqttPacketView* m, int side) noexcept:
     """Cache the fields of a parsed packet that its getters need."""
     self.block = block
     self.frame = m.frame
@@ -184,7 +184,7 @@ cdef class Connect(Packet):
             w.put_text16(user_name, "user_name")
         if password is not None:
             w.put_buffer(password, True, "password")
-        self.settle(close_packet(w, MQTT_CONNECT, 0), v)
+        self.adopt(close_packet(w, MQTT_CONNECT, 0), v)
 
     cdef tuple connect_values(self):
         """protocol name, level, flags, keep alive, client identifier, will, user name, password"""
@@ -287,7 +287,7 @@ cdef class Connack(Packet):
         w.put_u8(1 if session_present else 0)
         w.put_u8(<uint8_t>whole_number(reason_code, 0xFF, "reason_code"))
         write_properties(w, properties, v, False)
-        self.settle(close_packet(w, MQTT_CONNACK, 0), v)
+        self.adopt(close_packet(w, MQTT_CONNACK, 0), v)
 
     @property
     def session_present(self):
@@ -380,7 +380,7 @@ cdef class Publish(Packet):
             free_octets(&o)
         memcpy(p + area_size, PyBytes_AS_STRING(block), <size_t>PyBytes_GET_SIZE(block))
         if count < 0 or not mqtt_is_plain_publish(first, topic, <size_t>topic_size, identifier):
-            self.settle(octets, v)
+            self.adopt(octets, v)
         else:
             self.block = octets
             self.frame = <const uint8_t*>PyBytes_AS_STRING(octets)
@@ -517,7 +517,7 @@ cdef class Acknowledgement(Packet):
         cdef int v = known_mqtt_version(version)
         write_packet_identifier(w, packet_identifier)
         write_reason(w, reason_code, properties, form, v)
-        self.settle(close_packet(w, type, flags), v)
+        self.adopt(close_packet(w, type, flags), v)
         return 0
 
 
@@ -573,7 +573,7 @@ cdef class Subscribe(Packet):
             s = <Subscription?>item
             w.put_text16(s.topic_filter, "subscriptions.topic_filter")
             w.put_u8(subscription_options(s, v))
-        self.settle(close_packet(w, MQTT_SUBSCRIBE, 0x0A if dup else 0x02), v)
+        self.adopt(close_packet(w, MQTT_SUBSCRIBE, 0x0A if dup else 0x02), v)
 
     @property
     def dup(self):
@@ -608,7 +608,7 @@ cdef class Codes(Packet):
         write_properties(w, properties, v, False)
         for code in reason_codes:
             w.put_u8(<uint8_t>whole_number(code, 0xFF, "reason_codes"))
-        self.settle(close_packet(w, type, 0), v)
+        self.adopt(close_packet(w, type, 0), v)
         return 0
 
     @property
@@ -650,7 +650,7 @@ cdef class Unsubscribe(Packet):
         write_properties(w, properties, v, False)
         for topic_filter in topic_filters:
             w.put_text16(topic_filter, "topic_filters")
-        self.settle(close_packet(w, MQTT_UNSUBSCRIBE, 0x0A if dup else 0x02), v)
+        self.adopt(close_packet(w, MQTT_UNSUBSCRIBE, 0x0A if dup else 0x02), v)
 
     @property
     def dup(self):
@@ -687,7 +687,7 @@ cdef class Pingreq(Packet):
     __match_args__ = ("version",)
 
     def __init__(self, *, version=5):
-        self.settle(close_packet(new_writer(), MQTT_PINGREQ, 0), known_mqtt_version(version))
+        self.adopt(close_packet(new_writer(), MQTT_PINGREQ, 0), known_mqtt_version(version))
 
 
 @cython.final
@@ -696,7 +696,7 @@ cdef class Pingresp(Packet):
     __match_args__ = ("version",)
 
     def __init__(self, *, version=5):
-        self.settle(close_packet(new_writer(), MQTT_PINGRESP, 0), known_mqtt_version(version))
+        self.adopt(close_packet(new_writer(), MQTT_PINGRESP, 0), known_mqtt_version(version))
 
 
 cdef class Reason(Packet):
@@ -707,7 +707,7 @@ cdef class Reason(Packet):
         cdef Writer w = new_writer()
         cdef int v = known_mqtt_version(version)
         write_reason(w, reason_code, properties, form, v)
-        self.settle(close_packet(w, type, 0), v)
+        self.adopt(close_packet(w, type, 0), v)
         return 0
 
     @property
@@ -752,11 +752,11 @@ cdef inline object make_message(bytes block, const MqttPacketView* m, int side):
     cdef Packet message
     if m.type == MQTT_PUBLISH:
         message = Publish.__new__(Publish)
-        hold(message, block, m, side)
+        cache_fields(message, block, m, side)
         (<Publish>message).keep_members(None, None)
     else:
         message = <Packet>bare_object(&MQTT_FACTORIES[m.type])
-        hold(message, block, m, side)
+        cache_fields(message, block, m, side)
     return message
 
 

@@ -8,7 +8,7 @@
 # Further prohibitions of a specification are rules of its CHECKS table. `mqtt_violation` decides by the table whether the
 # rule exists in this version and whether it ends the decoder or, in LAX, leaves a note.
 from wirefmt.mqtt.topics cimport (
-    TOPIC_EMPTY, TOPIC_MULTI_LEVEL, TOPIC_OK, TOPIC_SHARE, TOPIC_SHARE_NAME, TOPIC_SINGLE_LEVEL,
+    TOPIC_EMPTY, TOPIC_MULTI_LEVEL, TOPIC_OK, TOPIC_SHARE, TOPIC_SINGLE_LEVEL, TOPIC_WILDCARD,
     check_topic_filter, check_topic_name, is_shared,
 )
 
@@ -288,18 +288,26 @@ cdef int mqtt_check_topic_name(MqttReader* x, const Span* v, int field, int inde
     return mqtt_violation(x, empty if rule == TOPIC_EMPTY else wildcard, field, index, v.at + bad)
 
 
+cdef inline int mqtt_topic_check(int rule) noexcept nogil:
+    """The check of a TopicRule, for a filter or a topic by itself."""
+    if rule == TOPIC_EMPTY:
+        return MQTT_CHECK_TOPIC_EMPTY
+    if rule == TOPIC_WILDCARD:
+        return MQTT_CHECK_TOPIC_NAME_WILDCARD
+    if rule == TOPIC_MULTI_LEVEL:
+        return MQTT_CHECK_FILTER_MULTI_LEVEL
+    if rule == TOPIC_SINGLE_LEVEL:
+        return MQTT_CHECK_FILTER_SINGLE_LEVEL
+    return MQTT_CHECK_FILTER_SHARE if rule == TOPIC_SHARE else MQTT_CHECK_FILTER_SHARE_NAME
+
+
 cdef int mqtt_check_topic_filter(MqttReader* x, const Span* v, int field, int index) noexcept nogil:
     """Check that wildcards of a topic filter are in allowed places, and that `$share` is well-formed (5.0, 4.7.1 and 4.8.2)."""
     cdef size_t bad = 0
     cdef int rule = check_topic_filter(v.at, v.size, x.m.version, &bad)
-    cdef int check
     if rule == TOPIC_OK:
         return OK
-    check = (MQTT_CHECK_TOPIC_EMPTY if rule == TOPIC_EMPTY else
-             MQTT_CHECK_FILTER_MULTI_LEVEL if rule == TOPIC_MULTI_LEVEL else
-             MQTT_CHECK_FILTER_SINGLE_LEVEL if rule == TOPIC_SINGLE_LEVEL else
-             MQTT_CHECK_FILTER_SHARE if rule == TOPIC_SHARE else MQTT_CHECK_FILTER_SHARE_NAME)
-    return mqtt_violation(x, check, field, index, v.at + bad)
+    return mqtt_violation(x, mqtt_topic_check(rule), field, index, v.at + bad)
 
 
 # ------------------------------------------------------------------------------------------------ properties

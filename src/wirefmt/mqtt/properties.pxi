@@ -457,7 +457,7 @@ cdef int property_identifier(object name) except -1:
 
 
 # Most properties of a PUBLISH need neither errors nor parsing: exact tuples, strings of ASCII, small
-# numbers, in an allowed order and number. All other properties go through write_properties and settle.
+# numbers, in an allowed order and number. All other properties go through write_properties and Packet.adopt.
 
 cdef enum:
     NAME_SLOTS = 256            # a power of two, several times the number of properties

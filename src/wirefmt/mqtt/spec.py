@@ -318,6 +318,10 @@ CHECKS: Final[tuple[Check, ...]] = (
     Check("TOPIC_NUL", "U+0000 in a topic", "A", "MQTT-1.5.3-2", "MQTT-1.5.4-2", lax=True),
     Check("USER_PROPERTY_UTF8", "ill-formed UTF-8", "", "", "MQTT-1.5.4-1/MQTT-1.5.7-1"),
     Check("USER_PROPERTY_NUL", "U+0000 in a string", "", "", "MQTT-1.5.4-2/MQTT-1.5.7-1", lax=True),
+    # ---- a topic by itself, before it is in a packet
+    Check("TOPIC_TEXT_UTF8", "ill-formed UTF-8", "A", "MQTT-1.5.3-1", "MQTT-1.5.4-1"),
+    Check("TOPIC_TEXT_NUL", "U+0000 in a topic", "A", "MQTT-4.7.3-2", "MQTT-4.7.3-2"),
+    Check("TOPIC_TEXT_LENGTH", "a topic of more than 65535 bytes", "A", "MQTT-4.7.3-3", "MQTT-4.7.3-3"),
     # ---- packet identifiers
     Check("PACKET_IDENTIFIER_ZERO", "Packet Identifier 0", "2.4", "MQTT-2.3.1-1", "MQTT-2.2.1-3", 0x82, lax=True),
     Check(

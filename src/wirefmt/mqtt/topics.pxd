@@ -6,14 +6,14 @@ from libc.stdint cimport uint8_t, uint32_t, uint64_t
 from libc.string cimport memchr, memcmp, memcpy
 from wirefmt._core.cursor cimport Span
 
-cdef enum TopicRule:            # the violated rule             5.0              3.1.1
+cdef enum TopicRule:            # the violated rule; spec.CHECKS has its text and its statement
     TOPIC_OK = 0
-    TOPIC_EMPTY = 1             # at least one character         MQTT-4.7.3-1     MQTT-4.7.3-1
-    TOPIC_WILDCARD = 2          # no wildcard in a name          MQTT-3.3.2-2     MQTT-3.3.2-2
-    TOPIC_MULTI_LEVEL = 3       # allowed places of #           MQTT-4.7.1-1     MQTT-4.7.1-2
-    TOPIC_SINGLE_LEVEL = 4      # allowed places of +           MQTT-4.7.1-2     MQTT-4.7.1-3
-    TOPIC_SHARE = 5             # $share/ and a ShareName        MQTT-4.8.2-1
-    TOPIC_SHARE_NAME = 6        # its characters and the filter MQTT-4.8.2-2
+    TOPIC_EMPTY = 1             # at least one character
+    TOPIC_WILDCARD = 2          # no wildcard in a name
+    TOPIC_MULTI_LEVEL = 3       # allowed places of #
+    TOPIC_SINGLE_LEVEL = 4      # allowed places of +
+    TOPIC_SHARE = 5             # $share/ and a ShareName
+    TOPIC_SHARE_NAME = 6        # its characters and the filter
 
 
 cdef inline size_t find_wildcard(const uint8_t* p, size_t size) noexcept nogil:

@@ -36,38 +36,17 @@ cdef object take_topic(object text, TopicText* t):
     return octets
 
 
-cdef int known_version(int version) except -1:
-    if version < 3 or version > 5:
-        raise ValueError(f"version must be 3 (MQTT 3.1), 4 (3.1.1) or 5 (5.0), not {version}")
-    return version
-
-
 # ---------------------------------------------------------------------------------------------------------- validity
 
-cdef enum:                      # rules for a topic as a string, after the TopicRules
-    TOPIC_NUL = TOPIC_SHARE_NAME + 1
-    TOPIC_ILL_FORMED
-    TOPIC_TOO_LONG
-
-# (the requirement, statement id in 5.0, statement id in 3.1.1); for 3.1 it is appendix A
-cdef tuple TOPIC_RULES = (
-    ("", "", ""),
-    ("a topic has at least one character", "MQTT-4.7.3-1", "MQTT-4.7.3-1"),
-    ("a topic name has no wildcard", "MQTT-3.3.2-2", "MQTT-3.3.2-2"),
-    ("'#' stands alone or after '/', and last", "MQTT-4.7.1-1", "MQTT-4.7.1-2"),
-    ("'+' fills a whole level", "MQTT-4.7.1-2", "MQTT-4.7.1-3"),
-    ("a shared filter is '$share/', a ShareName, '/' and a filter", "MQTT-4.8.2-1", ""),
-    ("a ShareName has no '/', '+' or '#', and '/' and a filter follow it", "MQTT-4.8.2-2", ""),
-    ("a topic has no U+0000", "MQTT-4.7.3-2", "MQTT-4.7.3-2"),
-    ("a topic is well-formed UTF-8", "MQTT-1.5.4-1", "MQTT-1.5.3-1"),
-    ("a topic has at most 65535 bytes", "MQTT-4.7.3-3", "MQTT-4.7.3-3"),
-)
-
-
-cdef object topic_error(int rule, int version, size_t offset):
-    reason, statement, statement_311 = TOPIC_RULES[rule]
-    spec = statement if version == 5 else statement_311 if version == 4 else "3.1 appendix A"
-    return EncodeError(f"{reason}: byte {offset} [{spec}]")
+cdef object topic_error(int check, int version, size_t offset):
+    cdef Fault f
+    memset(&f, 0, sizeof(f))
+    f.check = check
+    f.version = version
+    spec = mqtt_spec_of(&f).decode()
+    if version == 3:                            # its rules of topics are all in an appendix
+        spec = f"3.1 appendix {spec}"
+    return EncodeError(f"{MQTT_TABLES.text[check].decode()}: byte {offset} [{spec}]")
 
 
 cdef int check_topic_text(const TopicText* t, bint is_filter, int version) except -1:
@@ -75,13 +54,13 @@ cdef int check_topic_text(const TopicText* t, bint is_filter, int version) excep
     cdef size_t bad = 0
     cdef int rule
     if t.size > 65535:
-        raise topic_error(TOPIC_TOO_LONG, version, 65535)
+        raise topic_error(MQTT_CHECK_TOPIC_TEXT_LENGTH, version, 65535)
     rule = check_utf8(t.p, t.size, &bad)
     if rule != UTF8_OK:
-        raise topic_error(TOPIC_NUL if rule == UTF8_NUL else TOPIC_ILL_FORMED, version, bad)
+        raise topic_error(MQTT_CHECK_TOPIC_TEXT_NUL if rule == UTF8_NUL else MQTT_CHECK_TOPIC_TEXT_UTF8, version, bad)
     rule = check_topic_filter(t.p, t.size, version, &bad) if is_filter else check_topic_name(t.p, t.size, &bad)
     if rule != TOPIC_OK:
-        raise topic_error(rule, version, bad)
+        raise topic_error(mqtt_topic_check(rule), version, bad)
     return 0
 
 
@@ -92,7 +71,7 @@ def validate_topic_name(topic, int version=5):
     Raises: EncodeError with the violated rule and the offset of the byte.
     """
     cdef TopicText t
-    known_version(version)
+    known_mqtt_version(version)
     owner = take_topic(topic, &t)  # noqa: F841
     check_topic_text(&t, False, version)
 
@@ -106,7 +85,7 @@ def validate_topic_filter(filter, int version=5):
     Raises: EncodeError with the violated rule and the offset of the byte.
     """
     cdef TopicText t
-    known_version(version)
+    known_mqtt_version(version)
     owner = take_topic(filter, &t)  # noqa: F841
     check_topic_text(&t, True, version)
 
@@ -132,7 +111,7 @@ def parse_shared(filter, int version=5):
     Raises: EncodeError if the filter is invalid.
     """
     cdef Span name, rest
-    owner = take_filter(filter, known_version(version), &name, &rest)  # noqa: F841
+    owner = take_filter(filter, known_mqtt_version(version), &name, &rest)  # noqa: F841
     if name.at == NULL:
         return None
     return (
@@ -155,7 +134,7 @@ def matches(filter, topic, int version=5):
     """
     cdef TopicText t
     cdef Span name, rest
-    filter_owner = take_filter(filter, known_version(version), &name, &rest)  # noqa: F841
+    filter_owner = take_filter(filter, known_mqtt_version(version), &name, &rest)  # noqa: F841
     topic_owner = take_topic(topic, &t)  # noqa: F841
     return match_topic(rest.at, rest.size, t.p, t.size, version > 3)
 
@@ -282,7 +261,7 @@ cdef class TopicIndex:
     __class_getitem__ = classmethod(GenericAlias)
 
     def __init__(self, int version=5):
-        self.version = known_version(version)
+        self.version = known_mqtt_version(version)
         secret = os.urandom(sizeof(self.key))
         memcpy(self.key, PyBytes_AS_STRING(secret), sizeof(self.key))
         self.key[2] |= 1

@@ -35,7 +35,7 @@ cdef class Magic(Command):
     __match_args__ = ()
 
     def __init__(self):
-        self.settle(b"  V2", NSQ_CLIENT)
+        self.adopt(b"  V2", NSQ_CLIENT)
 
     @property
     def name(self):
@@ -81,7 +81,7 @@ cdef class Identify(Members):
         w.grow(4)
         nsq_write_json_members(w, pairs, 0)
         nsq_close_size(w, at, "body")
-        self.settle(nsq_close(w), NSQ_CLIENT)
+        self.adopt(nsq_close(w), NSQ_CLIENT)
 
     cdef object hashed(self):
         members = self.members
@@ -170,7 +170,7 @@ cdef class Auth(Command):
         cdef Writer w = nsq_begin_line(NSQ_AUTH)
         w.put_u8(0x0A)
         nsq_write_sized(w, secret, "secret")
-        self.settle(nsq_close(w), NSQ_CLIENT)
+        self.adopt(nsq_close(w), NSQ_CLIENT)
 
     @property
     def secret(self):
@@ -187,7 +187,7 @@ cdef class Sub(Command):
         nsq_write_name(w, topic, "topic")
         nsq_write_name(w, channel, "channel")
         w.put_u8(0x0A)
-        self.settle(nsq_close(w), NSQ_CLIENT)
+        self.adopt(nsq_close(w), NSQ_CLIENT)
 
     @property
     def topic(self):
@@ -231,7 +231,7 @@ cdef class Publication(Command):
         p[0] = 0x0A
         store_u32(p + 1, <uint32_t>PyBytes_GET_SIZE(block))
         memcpy(p + 5, PyBytes_AS_STRING(block), <size_t>PyBytes_GET_SIZE(block))
-        return self.settle(octets, NSQ_CLIENT)
+        return self.adopt(octets, NSQ_CLIENT)
 
     cdef tuple values(self):
         # hashing a memoryview would hash its exporter, which is this object
@@ -309,7 +309,7 @@ cdef class MultiPublish(Command):
             store_u32(p, <uint32_t>PyBytes_GET_SIZE(block))
             memcpy(p + 4, PyBytes_AS_STRING(block), <size_t>PyBytes_GET_SIZE(block))
             p += 4 + PyBytes_GET_SIZE(block)
-        self.settle(octets, NSQ_CLIENT)
+        self.adopt(octets, NSQ_CLIENT)
 
     @property
     def topic(self):
@@ -344,7 +344,7 @@ cdef class Ready(Command):
         cdef Writer w = nsq_begin_line(NSQ_RDY)
         nsq_write_number(w, count, "count")
         w.put_u8(0x0A)
-        self.settle(nsq_close(w), NSQ_CLIENT)
+        self.adopt(nsq_close(w), NSQ_CLIENT)
 
     @property
     def count(self):
@@ -361,7 +361,7 @@ cdef class Answer(Command):
         if kind == NSQ_REQ:
             nsq_write_number(w, timeout, "timeout")
         w.put_u8(0x0A)
-        return self.settle(nsq_close(w), NSQ_CLIENT)
+        return self.adopt(nsq_close(w), NSQ_CLIENT)
 
     @property
     def message_id(self):
@@ -405,7 +405,7 @@ cdef class Close(Command):
     __match_args__ = ()
 
     def __init__(self):
-        self.settle(b"CLS\n", NSQ_CLIENT)
+        self.adopt(b"CLS\n", NSQ_CLIENT)
 
 
 @cython.final
@@ -414,4 +414,4 @@ cdef class Nop(Command):
     __match_args__ = ()
 
     def __init__(self):
-        self.settle(b"NOP\n", NSQ_CLIENT)
+        self.adopt(b"NOP\n", NSQ_CLIENT)

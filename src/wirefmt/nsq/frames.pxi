@@ -21,7 +21,7 @@ cdef class Frame(Message):
         if not -0x80000000 <= frame_type <= 0x7FFFFFFF or 0 <= frame_type <= 2:
             raise EncodeError(f"frame_type: {frame_type} has its own class, or does not fit 32 bits")
         number = frame_type
-        self.settle(nsq_frame_octets(number, data), NSQ_SERVER)
+        self.adopt(nsq_frame_octets(number, data), NSQ_SERVER)
 
     @property
     def frame_type(self):
@@ -49,7 +49,7 @@ cdef class Response(Frame):
             w = new_writer()
             nsq_write_json_members(w, members.items() if isinstance(members, Mapping) else members, 0)
             data = nsq_close(w)
-        self.settle(nsq_frame_octets(0, data), NSQ_SERVER)
+        self.adopt(nsq_frame_octets(0, data), NSQ_SERVER)
 
     @property
     def members(self):
@@ -71,7 +71,7 @@ cdef class Error(Frame):
     __match_args__ = ("data",)
 
     def __init__(self, data):
-        self.settle(nsq_frame_octets(1, data), NSQ_SERVER)
+        self.adopt(nsq_frame_octets(1, data), NSQ_SERVER)
 
     @property
     def code(self):
@@ -122,7 +122,7 @@ cdef class MessageFrame(Frame):
         w.put_octets(<const uint8_t*>PyBytes_AS_STRING(octets), NSQ_MESSAGE_ID_SIZE)
         w.put_buffer(body, False, "body")
         nsq_close_size(w, 0, "body")
-        self.settle(nsq_close(w), NSQ_SERVER)
+        self.adopt(nsq_close(w), NSQ_SERVER)
 
     cdef tuple values(self):
         return (self.timestamp, self.attempts, self.message_id, self.body_bytes())

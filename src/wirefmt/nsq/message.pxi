@@ -119,7 +119,7 @@ cdef class Message:
             raise_fault(&NSQ_TABLES, &f, 0)
         return 0
 
-    cdef int settle(self, bytes octets, int side) except -1:
+    cdef int adopt(self, bytes octets, int side) except -1:
         """Adopt the octets that a constructor wrote, if STRICT accepts them."""
         cdef NsqOptions o
         cdef NsqUnitView m

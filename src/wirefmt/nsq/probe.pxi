@@ -10,7 +10,7 @@ cdef enum:
 cdef struct NsqConnection:      # what a capture knows about one connection: a ProtocolState; flow.held comes first
     NsqFlow flow
     bint begun                  # the client's magic, or something after it, has been read
-    uint8_t told                # the carrier that the capture knows
+    uint8_t reported            # the carrier that the capture knows
 
 
 cdef inline void nsq_options(NsqOptions* o, NsqConnection* c, bint strict, int direction) noexcept nogil:
@@ -124,7 +124,7 @@ cdef size_t nsq_put_usual(MessageTable t, MessageContext* m, void* state, bint s
     cdef NsqUnitView u
     cdef size_t size
     cdef int64_t row
-    if (m.direction == NSQ_CLIENT and not c.begun) or t.options.detail or c.told != nsq_carrier_of(&c.flow):
+    if (m.direction == NSQ_CLIENT and not c.begun) or t.options.detail or c.reported != nsq_carrier_of(&c.flow):
         return 0
     size = nsq_read_usual(p, n, m.direction, &u)
     if size == 0:
@@ -170,8 +170,8 @@ cdef bint nsq_put_part(MessageTable t, const MessageContext* m, void* state, con
 cdef int nsq_carrier(void* state) noexcept nogil:
     """The encoding of the octets after those that were put."""
     cdef NsqConnection* c = <NsqConnection*>state
-    c.told = <uint8_t>nsq_carrier_of(&c.flow)
-    return c.told
+    c.reported = <uint8_t>nsq_carrier_of(&c.flow)
+    return c.reported
 
 
 cdef void nsq_clear_state(void* state) noexcept nogil:

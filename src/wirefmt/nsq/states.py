@@ -169,7 +169,7 @@ _NO_ANSWER = Violation("no command awaits this response")
 _NO_MESSAGE = Violation("a message before SUB")
 _NO_UPGRADE = Violation("only the answer to IDENTIFY agrees on TLS or compression")
 _UNKNOWN = Violation("a response that the protocol does not have")
-_AWAIT_OK = Violation("only OK tells that the upgrade is complete")
+_AWAIT_OK = Violation("only OK reports that the upgrade is complete")
 
 #: Frames that any state after the magic takes, and those that none takes.
 _ANY_TIME: Final[dict[str, Transition]] = {

@@ -85,7 +85,7 @@ cdef class Message:
         cdef int number = <int>whole_number(message_type, 999, "message_type")
         if 0 < number < PHPMQ_MESSAGE_TYPES:
             raise EncodeError(f"message_type: {number} has a class of its own")
-        self.settle(phpmq_octets(number, packets))
+        self.adopt(phpmq_octets(number, packets))
 
     # ---- octets
 
@@ -200,7 +200,7 @@ cdef class Message:
             raise_fault(&PHPMQ_TABLES, &f, 0)
         return 0
 
-    cdef int settle(self, bytes octets) except -1:
+    cdef int adopt(self, bytes octets) except -1:
         """Adopt the octets that a constructor wrote, if STRICT accepts them."""
         cdef PhpmqOptions o
         cdef PhpmqMessageView m
@@ -272,7 +272,7 @@ cdef class MessageClientToServer(Carrier):
     __match_args__ = ("queue_name", "content", "ttl")
 
     def __init__(self, *, queue_name, content, ttl=0):
-        self.settle(phpmq_octets(PHPMQ_MESSAGE_CLIENT_TO_SERVER, phpmq_with_ttl([
+        self.adopt(phpmq_octets(PHPMQ_MESSAGE_CLIENT_TO_SERVER, phpmq_with_ttl([
             (PHPMQ_PACKET_QUEUE_NAME, phpmq_text(queue_name, "queue_name")),
             (PHPMQ_PACKET_CONTENT, content),
         ], ttl)))
@@ -284,7 +284,7 @@ cdef class ConsumeRequest(Queued):
     __match_args__ = ("queue_name", "message_count")
 
     def __init__(self, *, queue_name, message_count):
-        self.settle(phpmq_octets(PHPMQ_CONSUME_REQUEST, [
+        self.adopt(phpmq_octets(PHPMQ_CONSUME_REQUEST, [
             (PHPMQ_PACKET_QUEUE_NAME, phpmq_text(queue_name, "queue_name")),
             (PHPMQ_PACKET_MESSAGE_COUNT, phpmq_number(message_count, "message_count")),
         ]))
@@ -302,7 +302,7 @@ cdef class MessageServerToClient(Carrier):
     __match_args__ = ("queue_name", "content", "message_id", "ttl")
 
     def __init__(self, *, queue_name, content, message_id, ttl):
-        self.settle(phpmq_octets(PHPMQ_MESSAGE_SERVER_TO_CLIENT, phpmq_with_ttl([
+        self.adopt(phpmq_octets(PHPMQ_MESSAGE_SERVER_TO_CLIENT, phpmq_with_ttl([
             (PHPMQ_PACKET_QUEUE_NAME, phpmq_text(queue_name, "queue_name")),
             (PHPMQ_PACKET_CONTENT, content),
             (PHPMQ_PACKET_MESSAGE_ID, phpmq_text(message_id, "message_id")),
@@ -318,7 +318,7 @@ cdef class Answer(Queued):
     __match_args__ = ("queue_name", "message_id")
 
     cdef int build(self, int type, object queue_name, object message_id, object ttl) except -1:
-        return self.settle(phpmq_octets(type, phpmq_with_ttl([
+        return self.adopt(phpmq_octets(type, phpmq_with_ttl([
             (PHPMQ_PACKET_QUEUE_NAME, phpmq_text(queue_name, "queue_name")),
             (PHPMQ_PACKET_MESSAGE_ID, phpmq_text(message_id, "message_id")),
         ], ttl)))

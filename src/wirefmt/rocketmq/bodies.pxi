@@ -360,9 +360,9 @@ cdef class MessageExt:
         w.put_u16(<uint16_t>whole_number(len(props), 0x7FFF, "properties"))
         w.put_octets(<const uint8_t*>PyBytes_AS_STRING(props), <size_t>PyBytes_GET_SIZE(props))
         store_u32(w.out.at, <uint32_t>w.out.size)
-        self.settle(PyBytes_FromStringAndSize(<const char*>w.out.at, <Py_ssize_t>w.out.size))
+        self.adopt(PyBytes_FromStringAndSize(<const char*>w.out.at, <Py_ssize_t>w.out.size))
 
-    cdef int settle(self, bytes octets) except -1:
+    cdef int adopt(self, bytes octets) except -1:
         cdef Fault f
         cdef const uint8_t* p = <const uint8_t*>PyBytes_AS_STRING(octets)
         if rocketmq_read_message(p, p, p + PyBytes_GET_SIZE(octets), 0, &self.m, &f) != OK:
@@ -528,7 +528,7 @@ cdef class MessageExt:
 def restore_message(bytes octets not None, inflated):
     """Unpickle a stored message."""
     cdef MessageExt self = MessageExt.__new__(MessageExt)
-    self.settle(octets)
+    self.adopt(octets)
     self.inflated = inflated
     return self
 

@@ -353,9 +353,9 @@ cdef class RemotingCommand:
 
     def __init__(self, *, code, flag=0, opaque=0, remark=None, ext_fields=None, header=None, body=b"",
                  language="PYTHON", version=ROCKETMQ_CURRENT_VERSION, serialize_type="JSON"):
-        self.settle(command_octets(code, flag, opaque, remark, ext_fields, header, body, language, version, serialize_type))
+        self.adopt(command_octets(code, flag, opaque, remark, ext_fields, header, body, language, version, serialize_type))
 
-    cdef int settle(self, bytes octets) except -1:
+    cdef int adopt(self, bytes octets) except -1:
         cdef Fault f
         if rocketmq_parse(<const uint8_t*>PyBytes_AS_STRING(octets), <size_t>PyBytes_GET_SIZE(octets), 0, &self.m, NULL,
                           &f) != OK:

@@ -186,7 +186,7 @@ class Producer:
         target = await self._queue(topic, queue, None)
         header, data = self._request(target, bytes(body), named, flag, 0, SEND_MESSAGE_V2)
         remote = await self.client.broker(target.broker, topic)
-        await remote.tell(SEND_MESSAGE_V2, header, data)
+        await remote.send_oneway(SEND_MESSAGE_V2, header, data)
 
     async def send_batch(
         self, topic: str, messages: Iterable[Message], *, queue: Select = None, timeout: float | None = None
@@ -327,7 +327,7 @@ class Producer:
             )
             try:
                 remote = await self.client.broker(result.queue.broker, topic)
-                await remote.tell(END_TRANSACTION, header)
+                await remote.send_oneway(END_TRANSACTION, header)
             except (ConnectionLost, TimeoutError):
                 pass  # the broker asks `check`
         return result

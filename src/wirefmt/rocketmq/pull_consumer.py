@@ -153,7 +153,7 @@ class PullConsumer:
     async def commit_oneway(self, queue: Queue, offset: int) -> None:
         """Store an offset for the group, without an answer, as the real push consumer does."""
         remote = await self.client.broker(queue.broker, queue.topic)
-        await remote.tell(UPDATE_CONSUMER_OFFSET, self._commit(queue, offset))
+        await remote.send_oneway(UPDATE_CONSUMER_OFFSET, self._commit(queue, offset))
 
     def _commit(self, queue: Queue, offset: int) -> UpdateConsumerOffsetRequestHeader:
         return UpdateConsumerOffsetRequestHeader(

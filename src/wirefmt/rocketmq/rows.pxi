@@ -67,7 +67,7 @@ cdef inline uint32_t rocketmq_place_number(int code) noexcept nogil:
 cdef int fill_rocketmq_tables() except -1:
     cdef int i, d
     if len({rocketmq_place_number(rocketmq_requests[i].code) for i in range(ROCKETMQ_REQUESTS)}) < ROCKETMQ_REQUESTS:
-        raise ValueError("ROCKETMQ_PLACE_FACTOR does not tell the codes apart")
+        raise ValueError("ROCKETMQ_PLACE_FACTOR does not distinguish the codes")
     for i in range(ROCKETMQ_REQUESTS):
         ROCKETMQ_PLACE[rocketmq_place_number(rocketmq_requests[i].code)] = <uint8_t>i
         name = rocketmq_requests[i].name.decode("ascii")

@@ -9,7 +9,7 @@ cdef enum:
     ROCKETMQ_SHAPES = 8             # of one decoder
     ROCKETMQ_SHAPE_WAIT = 16        # once there are as many, every 16th header of another shape replaces one
     ROCKETMQ_TAIL_HALF = 32         # what follows opaque has 46 to 54 octets: its first 32 and its last 32 are compared
-    ROCKETMQ_SHAPE_END = 64         # octets behind each value, at least: ROCKETMQ_SHAPE_STEP and a block
+    ROCKETMQ_SHAPE_END = 64         # octets after each value, at least: ROCKETMQ_SHAPE_STEP and a block
 
 
 cdef struct RocketmqShapes:         # all zero: none
@@ -81,8 +81,8 @@ cdef extern from *:
 # ------------------------------------------------------------------------------------------------ reading
 
 cdef inline const uint8_t* rocketmq_stop(const uint8_t* p, const uint8_t* last) noexcept nogil:
-    """The first octet from `p` on that is not plain. NULL: it is behind `last`, ROCKETMQ_SHAPE_END octets before the end of the
-    header, where no value ends. `p` is at most ROCKETMQ_SHAPE_STEP octets behind it."""
+    """The first octet from `p` on that is not plain. NULL: it is past `last`, ROCKETMQ_SHAPE_END octets before the end of the
+    header, where no value ends. `p` is at most ROCKETMQ_SHAPE_STEP octets past it."""
     cdef ROCKETMQ_BITS marks
     while True:
         marks = ROCKETMQ_STOPS(p)
@@ -95,7 +95,7 @@ cdef inline const uint8_t* rocketmq_stop(const uint8_t* p, const uint8_t* last) 
 
 
 cdef const uint8_t* rocketmq_pass_parts(RocketmqFields* fields, const uint8_t* p, const uint8_t* last) noexcept nogil:
-    """rocketmq_stop behind the escapes \\u0001 and \\u0002, which separate names and values. NULL: they do not alternate,
+    """rocketmq_stop after the escapes \\u0001 and \\u0002, which separate names and values. NULL: they do not alternate,
     there are too many, or rocketmq_stop is NULL."""
     cdef const uint8_t** split = fields.splits
     cdef uint32_t mark, next_mark, other
@@ -117,7 +117,7 @@ cdef const uint8_t* rocketmq_pass_parts(RocketmqFields* fields, const uint8_t* p
 
 
 cdef const uint8_t* rocketmq_pass_escapes(const uint8_t* p, const uint8_t* last) noexcept nogil:
-    """rocketmq_stop behind any escapes. NULL: an escape is invalid, or rocketmq_stop is NULL."""
+    """rocketmq_stop after any escapes. NULL: an escape is invalid, or rocketmq_stop is NULL."""
     cdef int size
     while p != NULL and p[0] == c"\\":
         size = rocketmq_json_escape(p + 1, p + ROCKETMQ_SHAPE_END)
@@ -131,7 +131,7 @@ cdef const uint8_t* rocketmq_take_values(const void* shape, const uint8_t* p, co
     cdef const RocketmqShape* s = <const RocketmqShape*>shape
     cdef RocketmqFields* fields = <RocketmqFields*>out
     cdef const RocketmqStep* step = &s.steps[0]
-    cdef const RocketmqStep* behind = step + s.count
+    cdef const RocketmqStep* end = step + s.count
     cdef RocketmqText* text = fields.values
     cdef const uint8_t* value
     cdef const uint8_t* first
@@ -157,7 +157,7 @@ cdef const uint8_t* rocketmq_take_values(const void* shape, const uint8_t* p, co
         text.size = <uint32_t>(p - value)
         text += 1
         step += 1
-        if step == behind:
+        if step == end:
             return p
         if not ROCKETMQ_ALIKE(p, step.text, step.others):
             return NULL

@@ -63,7 +63,7 @@ cdef int fill_rocketmq_slots() except -1:
         ROCKETMQ_SLOT_OF[i] = slot
         number = rocketmq_slot_number(ROCKETMQ_SLOT_NAME[i].at, <uint32_t>len(name))
         if len(name) < ROCKETMQ_SLOT_LEAST or number in numbers:
-            raise ValueError("ROCKETMQ_SLOT_FACTOR does not tell the names apart")
+            raise ValueError("ROCKETMQ_SLOT_FACTOR does not distinguish the names")
         numbers.add(number)
         ROCKETMQ_SLOT_ROW[number] = <uint8_t>i
     for i in range(26):
@@ -87,7 +87,7 @@ cdef inline const RocketmqText* rocketmq_slot(const RocketmqSlots* slots, Rocket
 
 
 cdef inline int rocketmq_slot_of(const RocketmqSlots* slots, bint letters, const RocketmqText* key) noexcept nogil:
-    """The slot of a field; -1: none. Of several fields for one slot the last counts. But commitOffset behind queueOffset has no
+    """The slot of a field; -1: none. Of several fields for one slot the last counts. But commitOffset after queueOffset has no
     slot: PULL_MESSAGE has both."""
     cdef const Text* name
     cdef int i

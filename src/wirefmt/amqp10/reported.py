@@ -19,7 +19,7 @@ SPARE: Final = 64
 FAR: Final = 1 << 20
 
 
-class Told:
+class Reported:
     """The states that the receiver has sent, as ranges of delivery-ids that do not overlap.
 
     A disposition costs the ranges that it replaces, and adds two at most: not the deliveries that it names. Memory is
@@ -48,7 +48,7 @@ class Told:
         at = bisect_right(self._starts, self._position(number)) - 1
         return self._states[at] if at >= 0 and self._position(number) <= self._ends[at] else None
 
-    def tell(self, first: int, last: int, state: State) -> bool:
+    def store(self, first: int, last: int, state: State) -> bool:
         """Store the state of the deliveries that a disposition names. False: all of them had this state."""
         starts, ends, states = self._starts, self._ends, self._states
         start, end = self._position(first), self._position(last)

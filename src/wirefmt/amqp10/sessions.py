@@ -39,10 +39,10 @@ from wirefmt.amqp10.events import (
 )
 from wirefmt.amqp10.links import Fault, Link
 from wirefmt.amqp10.receiver import Receiver
+from wirefmt.amqp10.reported import Named, Reported
 from wirefmt.amqp10.sender import Sender
 from wirefmt.amqp10.states import SESSION_RECEIVES, SESSION_SENDS, LinkState, Outcome, SessionState, Violation
 from wirefmt.amqp10.terminus import Terminus
-from wirefmt.amqp10.reported import Named, Reported
 from wirefmt.connection.outstanding import Outstanding
 from wirefmt.errors import LocalProtocolError, RemoteProtocolError
 

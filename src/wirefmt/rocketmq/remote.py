@@ -146,7 +146,9 @@ class Remote:
                 return response
         raise ConnectionLost(f"{self.address} asks to go away")
 
-    async def send_oneway(self, code: int, header: CommandCustomHeader | None = None, body: Buffer | None = None) -> None:
+    async def send_oneway(
+        self, code: int, header: CommandCustomHeader | None = None, body: Buffer | None = None
+    ) -> None:
         """Send a one-way request. Raises ConnectionLost if there is no connection."""
         link = await self._up()
         await link.drain()

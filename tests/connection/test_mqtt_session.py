@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from wirefmt import mqtt
 from wirefmt.connection import Change
 from wirefmt.errors import DecodeError, LocalProtocolError
+from wirefmt.mqtt.journal import Journal
 from wirefmt.mqtt.session import NEVER
 
 
@@ -85,6 +88,28 @@ def test_numbers_and_identifiers_go_on_behind_what_the_journal_has() -> None:
     delivery = again.add(packet(), 5)
     assert (delivery.number, delivery.packet_identifier) == (4, 4)
     assert [change.key for change in again.changes()] == [4]
+
+
+def test_a_journal_counts_messages_whose_records_are_gone(tmp_path: Path) -> None:
+    """A process that is killed after all its messages were acknowledged leaves only their number."""
+
+    async def written(journal: Journal, session: mqtt.Session) -> None:
+        future = journal.put(session.changes())
+        assert future is not None
+        await future
+
+    async def process(messages: int) -> int:
+        journal = Journal(tmp_path / "journal.db", "meter")
+        session = await journal.open() or mqtt.Session("meter", journaled=True)
+        before = journal.count
+        for _ in range(messages):
+            delivery = session.add(packet(), 5)
+            await written(journal, session)
+            session.finish(delivery)
+            await written(journal, session)
+        return before  # killed: nothing is closed
+
+    assert [asyncio.run(process(messages)) for messages in (3, 1, 2, 0)] == [0, 3, 4, 6]
 
 
 def test_a_session_without_a_journal_keeps_no_changes() -> None:

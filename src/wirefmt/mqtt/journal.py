@@ -46,7 +46,11 @@ class Journal:
         records = await self._store.open(_COUNTS)
         for row in await self.read("SELECT last, messages FROM wirefmt_count WHERE client = ?", (self._client,)):
             self._last, self.count = row
-        return Session.replay(records, journaled=True) if records else None
+        if not records:
+            return None
+        session = Session.replay(records, journaled=True)
+        session.number_after(self._last)  # the records of finished messages are gone
+        return session
 
     def add(self, statement: str, parameters: Sequence[Any] = ()) -> None:
         """A statement of SQL for the next transaction."""

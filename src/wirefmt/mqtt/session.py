@@ -110,6 +110,10 @@ class Session(SessionFlows):
             raise LocalProtocolError(f"{delivery!r} is not outstanding, or a connection has the session")
         self.finish(delivery)
 
+    def number_after(self, number: int) -> None:
+        """Give the next delivery a number after this one."""
+        self._number = max(self._number, number + 1)
+
     def changes(self) -> list[Change]:
         """Records since the last call. Empty if the session is not journaled.
 

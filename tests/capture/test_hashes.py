@@ -44,8 +44,8 @@ def end_hash(address: bytes, port: int) -> int:
     return mixed(low ^ mixed(high ^ port))
 
 
-def flow_hash(a: tuple[bytes, int], b: tuple[bytes, int], ip_version: int, realm: int = 0) -> int:
-    return mixed((end_hash(*a) + end_hash(*b) + (realm << 20) + ip_version) & MASK)
+def flow_hash(a: tuple[bytes, int], b: tuple[bytes, int], ip_version: int, vni: int = 0) -> int:
+    return mixed((end_hash(*a) + end_hash(*b) + (vni << 20) + ip_version) & MASK)
 
 
 def syn(destination: bytes, source: bytes = SOURCE) -> bytes:

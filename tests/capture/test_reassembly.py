@@ -424,11 +424,11 @@ def test_flows_that_stay_are_found_when_others_are_removed() -> None:
 
 
 def test_flow_id_depends_on_the_ends_and_the_first_time_alone() -> None:
-    def flow_id(at: float, source: tuple[int, int] = CLIENT, realm: int = 0, other: bool = False) -> int:
+    def flow_id(at: float, source: tuple[int, int] = CLIENT, vni: int = 0, other: bool = False) -> int:
         trace = StreamTrace()
         if other:
             trace.segment_in((1, 1), (2, 2), SYN, 5)
-        trace.segment_in(source, SERVER, SYN, 1, ts_ns=int(at * SECOND), frame_no=99 if other else 1, realm=realm)
+        trace.segment_in(source, SERVER, SYN, 1, ts_ns=int(at * SECOND), frame_no=99 if other else 1, vni=vni)
         trace.finish()
         return int(trace.events[-1][3])
 

@@ -1,4 +1,4 @@
-# The table of flows: a flow is two (address, port) ends and a realm. It finds the flow of a segment, keeps flows in the order
+# The table of flows: a flow is two (address, port) ends and a VNI. It finds the flow of a segment, keeps flows in the order
 # of their last packets, and counts their memory. The rules of TCP are in reassembly.pxi.
 from wirefmt._core.octets cimport BLOCK_OCTETS
 
@@ -72,7 +72,7 @@ cdef struct Flow:
     uint8_t reset
     uint8_t ignored             # no octets of it are passed on
     uint16_t port[2]
-    uint32_t realm
+    uint32_t vni
     uint8_t address[2][16]
     int64_t packets
     int64_t last_ns
@@ -137,7 +137,7 @@ cdef inline int64_t piece_octets(const Piece* piece) noexcept nogil:
 
 cdef inline int sender_of(const Flow* f, const Segment* s) noexcept nogil:
     """The end of `f` that sent `s`; -1: another flow."""
-    if f.realm != s.realm or f.ip_version != s.ip_version:
+    if f.vni != s.vni or f.ip_version != s.ip_version:
         return -1
     if (f.port[0] == s.src_port and f.port[1] == s.dst_port
             and memcmp(f.address[0], s.src, 16) == 0 and memcmp(f.address[1], s.dst, 16) == 0):
@@ -234,7 +234,7 @@ cdef class FlowTable:
         f.hash = hash
         f.flow_id = <int64_t>(mix64(self.flow_hash(s) ^ mix64(<uint64_t>mark.ts_ns)) >> 1)
         f.ip_version = s.ip_version
-        f.realm = s.realm
+        f.vni = s.vni
         memcpy(f.address[0], s.src, 16)
         memcpy(f.address[1], s.dst, 16)
         f.port[0] = s.src_port

@@ -64,7 +64,7 @@ cdef struct Segment:
     uint8_t dst[16]             # IPv4: the first four octets, the rest zero
     uint16_t src_port, dst_port
     uint32_t seq, ack
-    uint32_t realm              # network identifier of the innermost VXLAN or GENEVE tunnel, 0: none
+    uint32_t vni                # network identifier of the innermost VXLAN or GENEVE tunnel, 0: none
     uint32_t size               # payload octets by the IP header
     uint32_t captured           # of them, octets at `payload`
     const uint8_t* payload      # in the record, or in the parser (reassembled fragments): valid until the next parse
@@ -110,9 +110,9 @@ cdef inline uint64_t hash_end(const uint8_t* address, uint64_t salt) noexcept no
 
 
 cdef inline uint64_t segment_flow_hash(const Segment* s) noexcept nogil:
-    """Hash of the two ends and the realm; the same for both directions, in every process. A sender that chooses addresses
+    """Hash of the two ends and the VNI; the same for both directions, in every process. A sender that chooses addresses
     can choose this hash: it assigns flows to slices and partitions; no table uses it."""
-    return mixed(hash_end(s.src, s.src_port) + hash_end(s.dst, s.dst_port) + (<uint64_t>s.realm << 20) + s.ip_version)
+    return mixed(hash_end(s.src, s.src_port) + hash_end(s.dst, s.dst_port) + (<uint64_t>s.vni << 20) + s.ip_version)
 
 
 cdef inline uint64_t segment_share(const Segment* s, uint64_t count) noexcept nogil:
@@ -134,7 +134,7 @@ cdef inline uint64_t keyed_end(uint64_t a, uint64_t b, uint16_t port) noexcept n
 
 
 cdef inline uint64_t segment_table_hash(const Segment* s) noexcept nogil:
-    """Hash of the two ends and the realm, for tables of this process; the same for both directions."""
+    """Hash of the two ends and the VNI, for tables of this process; the same for both directions."""
     cdef uint64_t[4] a
     cdef uint32_t[2] b
     cdef uint64_t one, other, low, high
@@ -146,16 +146,16 @@ cdef inline uint64_t segment_table_hash(const Segment* s) noexcept nogil:
         low = min(one, other)
         high = max(one, other)
         return mixed(((low >> 16) + HASH_KEY[2]) * ((high >> 16) + HASH_KEY[3])
-                     + (<uint32_t>(low << 16 | (high & 0xFFFF)) + HASH_KEY[4]) * (s.realm + HASH_KEY[5]))
+                     + (<uint32_t>(low << 16 | (high & 0xFFFF)) + HASH_KEY[4]) * (s.vni + HASH_KEY[5]))
     memcpy(a, s.src, 16)
     memcpy(a + 2, s.dst, 16)
     return mixed(mixed(keyed_end(a[0], a[1], s.src_port)) + mixed(keyed_end(a[2], a[3], s.dst_port))
-                 + s.realm * HASH_KEY[7])
+                 + s.vni * HASH_KEY[7])
 
 
 cdef inline uint64_t segment_pair_hash(const Segment* s) noexcept nogil:
-    """Hash of the two addresses and the realm; the same for both directions."""
-    return mixed(hash_end(s.src, 0) + hash_end(s.dst, 0) + (<uint64_t>s.realm << 20) + s.ip_version)
+    """Hash of the two addresses and the VNI; the same for both directions."""
+    return mixed(hash_end(s.src, 0) + hash_end(s.dst, 0) + (<uint64_t>s.vni << 20) + s.ip_version)
 
 
 # ------------------------------------------------------------------------------------------------ fragments
@@ -180,7 +180,7 @@ cdef struct Layer:              # the position of the parser
     bint ethernet               # an EtherType of at most 1,500 is a length (IEEE 802.3, 3.2.6)
     int layers
     bint joined                 # inside a reassembled datagram
-    uint32_t realm
+    uint32_t vni
     const uint8_t* ip           # start of the innermost IP header
     size_t ip_captured
 
@@ -270,7 +270,7 @@ cdef class PacketParser:
         x.ethernet = False
         x.layers = 0
         x.joined = False
-        x.realm = 0
+        x.vni = 0
         self.now_ns = r.ts_ns
         reason = self.link(&x, r.link_type, out)
         self.counts[reason] += 1
@@ -292,7 +292,7 @@ cdef class PacketParser:
             return False
         ipv4_ends(p + 14, out)
         tcp_fields(p + 34, out)
-        out.realm = 0
+        out.vni = 0
         out.size = out.captured = <uint32_t>(total - 20 - header)
         out.payload = p + 34 + header
         self.counts[<int>PACKET_TCP] += 1
@@ -580,7 +580,7 @@ cdef class PacketParser:
             out.payload = x.ip
             out.captured = <uint32_t>x.ip_captured
             out.size = out.captured
-            out.realm = x.realm
+            out.vni = x.vni
             return PACKET_FRAGMENT
         if x.joined:
             return PACKET_LAYERS                            # a fragment inside a reassembled datagram is not reassembled
@@ -687,7 +687,7 @@ cdef class PacketParser:
         if header < 20 or header > x.wire:
             return PACKET_MALFORMED
         tcp_fields(p, out)
-        out.realm = x.realm
+        out.vni = x.vni
         out.size = <uint32_t>(x.wire - header)
         out.captured = <uint32_t>(x.n - header) if x.n > header else 0     # options may be truncated; they are not used
         out.payload = p + min(header, x.n)
@@ -717,7 +717,7 @@ cdef class PacketParser:
         cdef int following = x.p[3] if x.p[0] & 0x04 else 3  # the generic protocol extension names the content
         if not x.p[0] & 0x08:                               # no valid network identifier: no VXLAN
             return PACKET_UDP
-        x.realm = load_u32(x.p + 4) >> 8
+        x.vni = load_u32(x.p + 4) >> 8
         self.skip(x, 8)
         if following == 3:
             return self.ethernet(x, out)
@@ -728,7 +728,7 @@ cdef class PacketParser:
         cdef int kind = load_u16(x.p + 2)
         if x.p[0] >> 6:
             return PACKET_UDP
-        x.realm = load_u32(x.p + 4) >> 8
+        x.vni = load_u32(x.p + 4) >> 8
         if not self.skip(x, header):
             return PACKET_CUT
         return self.ethernet(x, out) if kind == 0x6558 else self.network(x, kind, out)
@@ -777,7 +777,7 @@ cdef struct SegmentHead:        # begins a row's `segment`; little-endian, as al
     uint8_t ip_version, flags, reserved
     int32_t file_index
     int64_t ts_ns, frame_no     # PACKET_FILE_FAULT: ts_ns is the offset in the file
-    uint32_t realm, seq, ack
+    uint32_t vni, seq, ack
     uint32_t size               # PACKET_FILE_FAULT: the reason
     uint32_t captured           # octets after the head
     uint16_t src_port, dst_port
@@ -794,7 +794,7 @@ cdef void segment_head(int kind, const PacketRecord* r, const Segment* s, int32_
     if kind == PACKET_FILE_FAULT:
         return
     h.ip_version = s.ip_version
-    h.realm = s.realm
+    h.vni = s.vni
     h.size = s.size
     h.captured = s.captured
     memcpy(h.src, s.src, 16)
@@ -842,7 +842,7 @@ cdef int segment_unpack(PacketParser parser, const uint8_t* p, size_t n, size_t*
     s.dst_port = h.dst_port
     s.seq = h.seq
     s.ack = h.ack
-    s.realm = h.realm
+    s.vni = h.vni
     s.captured = h.captured
     s.payload = p + sizeof(SegmentHead)
     return PACKET_TCP
@@ -882,6 +882,6 @@ cdef class PacketTrace:
         destination = text[:write_address(s.ip_version, s.dst, text)].decode("ascii")
         return "tcp", {
             "src_ip": source, "src_port": s.src_port, "dst_ip": destination, "dst_port": s.dst_port, "seq": s.seq,
-            "ack": s.ack, "flags": s.flags, "realm": s.realm, "size": s.size, "payload": s.payload[:s.captured],
+            "ack": s.ack, "flags": s.flags, "vni": s.vni, "size": s.size, "payload": s.payload[:s.captured],
             "flow_hash": segment_flow_hash(&s), "pair_hash": segment_pair_hash(&s),
         }

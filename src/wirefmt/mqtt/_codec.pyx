@@ -29,7 +29,7 @@ from wirefmt._core cimport (
     put_text, raise_fault, read_message, refuse, refuse_range, refuse_size, refuse_text, seal, secret_fields,
     set_bit, set_factories, set_vectorcall, shared_text, shown_octets, source_flag, source_has,
     source_needed_number, source_needed_span, source_number, source_octets, source_range, source_span, span_of,
-    take_block, take_common_options, take_input, take_keywords, text_octets, text_of, text_or_hex, utf8_behind,
+    take_block, take_common_options, take_input, take_keywords, text_octets, text_of, text_or_hex, utf8_view,
     violation, whole_number, will_keep_recent,
 )
 from wirefmt._core.be cimport load_u16, load_u32, store_u16

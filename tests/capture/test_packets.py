@@ -71,7 +71,7 @@ def test_a_packet_cut_anywhere_is_counted_or_has_less_payload(name: str) -> None
         what, fields = parsed(link_type, octets[:size], original_size=len(octets))
         if fields is None:
             # where headers are cut nothing is made up
-            assert what in ("cut", "other_network", "malformed")
+            assert what in ("truncated", "other_network", "malformed")
         else:
             assert fields["size"] == len(PAYLOAD)
             assert PAYLOAD.startswith(fields["payload"])
@@ -350,7 +350,7 @@ def test_fragments_that_cannot_be() -> None:
         ip4(b"", fragment=0x0001),
     ):
         assert parsed(101, octets) == ("malformed", None)
-    assert parsed(101, ip4(bytes(16), fragment=0x2000)[:-1]) == ("cut", None)
+    assert parsed(101, ip4(bytes(16), fragment=0x2000)[:-1]) == ("truncated", None)
 
 
 # ---- tunnels

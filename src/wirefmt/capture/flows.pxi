@@ -10,7 +10,7 @@ cdef int64_t SECOND = 1000000000
 
 cdef enum Why:                  # why a gap was given up, or a stream ended
     WHY_LOST = 0                # acknowledged by the receiver, never captured
-    WHY_CUT                     # truncated by the snapshot length
+    WHY_TRUNCATED               # truncated by the snapshot length
     WHY_TIMEOUT                 # not filled in time
     WHY_LIMIT                   # max_out_of_order, max_buffered or max_flows
     WHY_FIN                     # this side sent FIN

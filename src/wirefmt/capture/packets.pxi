@@ -46,14 +46,14 @@ cdef enum PacketReason:
     PACKET_LINK_TYPE            # an unsupported link type
     PACKET_TUNNEL               # of a supported kind, but tunnels are off
     PACKET_LAYERS               # more than MAX_LAYERS
-    PACKET_CUT                  # the snapshot length ends inside a header, or inside a fragment
+    PACKET_TRUNCATED            # the snapshot length ends inside a header, or inside a fragment
     PACKET_MALFORMED            # a header contradicts itself
     PACKET_FILE_FAULT           # no packet: a fault of the capture file, in a row of the packets table
     PACKET_REASONS
 
 cdef tuple PACKET_REASON_NAMES = (
     "tcp", "fragments_held", "fragments", "udp", "icmp", "other_transport", "arp", "other_network", "link_type_unknown",
-    "tunnels_not_opened", "too_many_layers", "cut", "malformed", "file_faults",
+    "tunnels_not_opened", "too_many_layers", "truncated", "malformed", "file_faults",
 )
 
 
@@ -342,7 +342,7 @@ cdef class PacketParser:
         """The EtherType at `at` of a header of `header` octets says what follows it."""
         cdef int kind
         if x.n < header:
-            return PACKET_CUT
+            return PACKET_TRUNCATED
         kind = load_u16(x.p + at)
         self.skip(x, header)
         return self.network(x, kind, out)
@@ -355,7 +355,7 @@ cdef class PacketParser:
         """Four octets of address family, in the byte order of the capturing machine: one octet is not zero."""
         cdef int family
         if x.n < 4:
-            return PACKET_CUT
+            return PACKET_TRUNCATED
         family = x.p[0] | x.p[3]
         self.skip(x, 4)
         if family in (2, 10, 23, 24, 28, 30):               # AF_INET; AF_INET6 of Linux, Windows, the BSDs, macOS
@@ -368,7 +368,7 @@ cdef class PacketParser:
         if x.n >= 2 and x.p[0] == 0xFF and x.p[1] == 0x03:
             self.skip(x, 2)
         if x.n < 2:
-            return PACKET_CUT
+            return PACKET_TRUNCATED
         if x.p[0] & 1:
             protocol = x.p[0]
             self.skip(x, 1)
@@ -385,7 +385,7 @@ cdef class PacketParser:
         """Version and type, code, session (2), length of what follows (2)."""
         cdef size_t size
         if x.n < 6:
-            return PACKET_CUT
+            return PACKET_TRUNCATED
         size = load_u16(x.p + 4)
         self.skip(x, 6)
         self.bound(x, size)
@@ -396,7 +396,7 @@ cdef class PacketParser:
         cdef size_t size
         cdef int kind
         if not self.skip(x, 4):
-            return PACKET_CUT
+            return PACKET_TRUNCATED
         while x.n >= 4:
             size = load_u16_as(x.p, False)
             kind = load_u16_as(x.p + 2, False) & 0x7FFF
@@ -411,7 +411,7 @@ cdef class PacketParser:
                 return self.ip(x, out)
             if not self.skip(x, min((size + 3) & ~<size_t>3, x.n)):
                 break
-        return PACKET_CUT
+        return PACKET_TRUNCATED
 
     cdef int network(self, Layer* x, int kind, Segment* out) noexcept nogil:
         """The packet after an EtherType."""
@@ -423,7 +423,7 @@ cdef class PacketParser:
                 return self.ip(x, out)
             if kind in (0x8100, 0x88A8, 0x9100, 0x9200):    # 802.1Q, 802.1ad and its predecessors
                 if x.n < 4:
-                    return PACKET_CUT
+                    return PACKET_TRUNCATED
                 kind = load_u16(x.p + 2)
                 self.skip(x, 4)
                 x.ethernet = True
@@ -450,7 +450,7 @@ cdef class PacketParser:
             if x.layers > MAX_LAYERS:
                 return PACKET_LAYERS
             if x.n < 4:
-                return PACKET_CUT
+                return PACKET_TRUNCATED
             bottom = x.p[2] & 1
             self.skip(x, 4)
         if x.n and (x.p[0] >> 4 == 4 or x.p[0] >> 4 == 6):
@@ -470,7 +470,7 @@ cdef class PacketParser:
         x.ip = x.p
         x.ip_captured = x.n
         if x.n == 0:
-            return PACKET_CUT
+            return PACKET_TRUNCATED
         if x.p[0] >> 4 == 4:
             return self.ipv4(x, out)
         if x.p[0] >> 4 == 6:
@@ -493,7 +493,7 @@ cdef class PacketParser:
         cdef uint32_t fragment
         cdef const uint8_t* p = x.p
         if x.n < 20:
-            return PACKET_CUT
+            return PACKET_TRUNCATED
         header = <size_t>(p[0] & 15) * 4
         total = load_u16(p + 2)
         if total == 0:
@@ -505,7 +505,7 @@ cdef class PacketParser:
             return PACKET_MALFORMED
         ipv4_ends(p, out)
         if not self.skip(x, header):
-            return PACKET_CUT
+            return PACKET_TRUNCATED
         fragment = load_u16(p + 6)
         if fragment & 0x3FFF:
             return self.fragment(x, load_u16(p + 4), (fragment & 0x1FFF) * 8, (fragment & 0x2000) != 0, p[9], out)
@@ -519,7 +519,7 @@ cdef class PacketParser:
         cdef size_t size
         cdef const uint8_t* p = x.p
         if x.n < 40:
-            return PACKET_CUT
+            return PACKET_TRUNCATED
         size = load_u16(p + 4)
         out.ip_version = 6
         memcpy(out.src, p + 8, 16)
@@ -557,13 +557,13 @@ cdef class PacketParser:
             if x.layers > MAX_LAYERS:
                 return PACKET_LAYERS
             if x.n < 8:
-                return PACKET_CUT
+                return PACKET_TRUNCATED
             p = x.p
             size = 8 if kind == 44 else (<size_t>p[1] + 2) * 4 if kind == 51 else (<size_t>p[1] + 1) * 8
             if size > x.wire:
                 return PACKET_MALFORMED
             if not self.skip(x, size):
-                return PACKET_CUT
+                return PACKET_TRUNCATED
             if kind == 44:
                 fragment = load_u16(p + 2)
                 if fragment & 0xFFF9:                       # otherwise atomic (RFC 6946): not a fragment
@@ -587,7 +587,7 @@ cdef class PacketParser:
         if (more and size & 7) or size == 0 or size > DATAGRAM_OCTETS - offset:
             return PACKET_MALFORMED
         if x.n < size:
-            return PACKET_CUT
+            return PACKET_TRUNCATED
         d = self.find_datagram(out, id, protocol)
         if d == NULL:
             return PACKET_FRAGMENT_HELD
@@ -682,7 +682,7 @@ cdef class PacketParser:
         cdef const uint8_t* p = x.p
         cdef size_t header
         if x.n < 20:
-            return PACKET_MALFORMED if x.wire < 20 else PACKET_CUT
+            return PACKET_MALFORMED if x.wire < 20 else PACKET_TRUNCATED
         header = <size_t>(p[12] >> 4) * 4
         if header < 20 or header > x.wire:
             return PACKET_MALFORMED
@@ -710,7 +710,7 @@ cdef class PacketParser:
             self.bound(x, size)
         self.skip(x, min(x.n, <size_t>8))
         if x.n < 8:
-            return PACKET_MALFORMED if x.wire < 8 else PACKET_CUT
+            return PACKET_MALFORMED if x.wire < 8 else PACKET_TRUNCATED
         return self.geneve(x, out) if port == 6081 else self.vxlan(x, out)
 
     cdef int vxlan(self, Layer* x, Segment* out) noexcept nogil:
@@ -730,7 +730,7 @@ cdef class PacketParser:
             return PACKET_UDP
         x.vni = load_u32(x.p + 4) >> 8
         if not self.skip(x, header):
-            return PACKET_CUT
+            return PACKET_TRUNCATED
         return self.ethernet(x, out) if kind == 0x6558 else self.network(x, kind, out)
 
     cdef int gre(self, Layer* x, Segment* out) noexcept nogil:
@@ -739,13 +739,13 @@ cdef class PacketParser:
         cdef size_t header = 4
         cdef size_t size
         if x.n < 4:
-            return PACKET_CUT
+            return PACKET_TRUNCATED
         flags = load_u16(x.p)
         kind = load_u16(x.p + 2)
         if flags & 7 == 1:                                  # PPTP's, RFC 2637: K is set, A adds four octets
             header = 8 + (4 if flags & 0x1000 else 0) + (4 if flags & 0x0080 else 0)
             if x.n < header:
-                return PACKET_CUT
+                return PACKET_TRUNCATED
             size = load_u16(x.p + 4)                        # the first half of the key: octets after this header
             self.skip(x, header)
             self.bound(x, size)
@@ -756,15 +756,15 @@ cdef class PacketParser:
         if flags & 7 or flags & 0x4000:
             return PACKET_OTHER_TRANSPORT
         if not self.skip(x, header):
-            return PACKET_CUT
+            return PACKET_TRUNCATED
         if kind == 0x88BE and flags & 0x1000:               # ERSPAN type II; type I has no header of its own
             if not self.skip(x, 8):
-                return PACKET_CUT
+                return PACKET_TRUNCATED
         elif kind == 0x22EB:                                # ERSPAN type III: the last bit means eight octets more
             if x.n < 12:
-                return PACKET_CUT
+                return PACKET_TRUNCATED
             if not self.skip(x, 20 if x.p[11] & 1 else 12):
-                return PACKET_CUT
+                return PACKET_TRUNCATED
         if kind in (0x6558, 0x88BE, 0x22EB):
             return self.ethernet(x, out)
         return self.network(x, kind, out)

@@ -484,7 +484,7 @@ cdef class Reassembler(FlowTable):
         elif kept:
             self.on_ignored(f, 0, kept)
         if size > kept:
-            self.give_up(f, end, size - kept, WHY_CUT, mark)
+            self.give_up(f, end, size - kept, WHY_TRUNCATED, mark)
 
     cdef void give_up(self, Flow* f, int end, int64_t n, int why, const Mark* mark) noexcept nogil:
         cdef Stream* st = &f.streams[end]
@@ -791,5 +791,5 @@ cdef class StreamTrace(Reassembler):
 
 
 cdef tuple WHY_NAMES = (
-    "lost", "cut", "timeout", "limit", "fin", "reset", "replaced", "idle", "capture end",
+    "lost", "truncated", "timeout", "limit", "fin", "reset", "replaced", "idle", "capture end",
 )

@@ -77,7 +77,7 @@ cdef inline const char* why_text(int why) noexcept nogil:
         return b"capture began inside the stream"
     if why == WHY_LOST:
         return b"not captured"
-    if why == WHY_CUT:
+    if why == WHY_TRUNCATED:
         return b"truncated by the snapshot length"
     if why == WHY_TIMEOUT:
         return b"never seen"

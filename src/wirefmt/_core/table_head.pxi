@@ -263,10 +263,10 @@ cdef struct Protocol:           # `state` is one connection's; direction: 0 clie
                       Fault* f) noexcept nogil
     # could a frame begin here? YES: a whole, valid one of `size` octets; MORE: call again when `size` octets are available.
     # `state` may be NULL: nothing is known about the connection
-    int (*plausible)(void* state, int direction, const uint8_t* p, size_t n, size_t* size) noexcept nogil
+    int (*probe)(void* state, int direction, const uint8_t* p, size_t n, size_t* size) noexcept nogil
     # called for every whole frame found after a gap, before any of them becomes a row: infer the state of the connection.
     # NULL: frames stand alone
-    void (*learn)(void* state, int direction, const uint8_t* p, size_t n) noexcept nogil
+    void (*observe)(void* state, int direction, const uint8_t* p, size_t n) noexcept nogil
     # put, put_part and flush return False if the table became full before their last row. When the batch has been taken, they
     # are called again with the same arguments and continue; no other function is called for the connection in between. Every
     # function that puts more than a few rows does this, but none of a protocol with a `carrier`.

@@ -48,7 +48,7 @@ cdef inline void amqp091_options(Amqp091Options* o, bint strict, int direction) 
     o.common.side = <int8_t>direction
 
 
-cdef int amqp091_plausible(void* state, int direction, const uint8_t* p, size_t n, size_t* size) noexcept nogil:
+cdef int amqp091_probe(void* state, int direction, const uint8_t* p, size_t n, size_t* size) noexcept nogil:
     """Is this a valid frame from the side that may send it, with frame-end at its end?"""
     cdef Amqp091Options o
     cdef Amqp091FrameView m
@@ -88,7 +88,7 @@ cdef bint amqp091_may_begin(const uint8_t* p, size_t n, size_t size, int directi
             (load_u16(p + 1) == 0) == (amqp091_methods[method].class_id == AMQP091_CLASS_CONNECTION))
 
 
-cdef void amqp091_learn(void* state, int direction, const uint8_t* p, size_t n) noexcept nogil:
+cdef void amqp091_observe(void* state, int direction, const uint8_t* p, size_t n) noexcept nogil:
     """Called after a gap: drop the pending contents of this direction. The next messages may lack their beginning."""
     cdef Amqp091Connection* c = <Amqp091Connection*>state
     cdef Amqp091Options o
@@ -97,10 +97,10 @@ cdef void amqp091_learn(void* state, int direction, const uint8_t* p, size_t n) 
     c.contents[direction].lost = True
     amqp091_options(&o, False, direction)
     if p[0] == AMQP091_FRAME_METHOD and amqp091_parse(p, n, &o, &m, &f) == OK:
-        amqp091_learn_limits(c, &m)
+        amqp091_observe_limits(c, &m)
 
 
-cdef inline void amqp091_learn_limits(Amqp091Connection* c, const Amqp091FrameView* m) noexcept nogil:
+cdef inline void amqp091_observe_limits(Amqp091Connection* c, const Amqp091FrameView* m) noexcept nogil:
     cdef const Amqp091ArgumentRow* a
     if m.method == AMQP091_CONNECTION_TUNE_OK:
         a = amqp091_find_argument(m, AMQP091_ARGUMENT_FRAME_MAX)
@@ -336,7 +336,7 @@ cdef void amqp091_put_single(MessageTable t, const MessageContext* m, Amqp091Con
         status = ROW_MALFORMED
         size = fault_text(&AMQP091_TABLES, f, 0, text, sizeof(text))
     else:
-        amqp091_learn_limits(c, frame)
+        amqp091_observe_limits(c, frame)
         if frame.notes.check:
             size = note_text(&AMQP091_TABLES, &frame.notes, 0, text, sizeof(text))
     amqp091_put_alone(t, m, c, frame, status, text if size else NULL, <size_t>min(size, <int>sizeof(text) - 1))
@@ -450,8 +450,8 @@ cdef Protocol amqp091_protocol():
     row.both_open = True                            # the protocol header, 4.2.2
     row.sniff = amqp091_sniff
     row.frame_size = amqp091_next_size
-    row.plausible = amqp091_plausible
-    row.learn = amqp091_learn
+    row.probe = amqp091_probe
+    row.observe = amqp091_observe
     row.put = amqp091_put
     row.put_usual = amqp091_put_usual
     row.usual_held = <int64_t>sizeof(Amqp091Content) + 2 * AMQP091_USUAL_HEAD + 3 * BLOCK_OCTETS

@@ -113,7 +113,7 @@ cdef int fill_amqp091_rows() except -1:
 fill_amqp091_rows()
 
 
-cdef void amqp091_learn_client(Amqp091Flow* flow, const Amqp091FrameView* m) noexcept nogil:
+cdef void amqp091_observe_client(Amqp091Flow* flow, const Amqp091FrameView* m) noexcept nogil:
     """connection.start-ok: the client's name for its connection."""
     cdef const Amqp091ArgumentRow* a = amqp091_find_argument(m, AMQP091_ARGUMENT_CLIENT_PROPERTIES)
     cdef Amqp091Entry e
@@ -222,7 +222,7 @@ cdef void amqp091_put_row(MessageTable t, int64_t row, const Amqp091FrameView* m
     """Fill AMQP's part of a row that begin_row began, except the content. The caller sets status and error."""
     cdef Col* fields = t.cols[<int>T_AMQP091].children
     if m.method == AMQP091_CONNECTION_START_OK:
-        amqp091_learn_client(flow, m)
+        amqp091_observe_client(flow, m)
     amqp091_put_kind(t, row, m, direction)
     if flow.client_id.size:
         put_text(t.cols + T_CLIENT_ID, row, &flow.client_id)

@@ -73,7 +73,7 @@ cdef inline void amqp10_options(Amqp10Options* o, bint strict) noexcept nogil:
     o.common.strict = strict
 
 
-cdef int amqp10_plausible(void* state, int direction, const uint8_t* p, size_t n, size_t* size) noexcept nogil:
+cdef int amqp10_probe(void* state, int direction, const uint8_t* p, size_t n, size_t* size) noexcept nogil:
     """Is this a valid frame of a kind that this side may send?"""
     cdef Amqp10Options o
     cdef Amqp10FrameView m
@@ -127,7 +127,7 @@ cdef bint amqp10_may_begin(const uint8_t* p, size_t n, size_t size, int directio
     return direction == 1 and AMQP10_SASL_MECHANISMS <= code <= AMQP10_SASL_OUTCOME
 
 
-cdef void amqp10_learn(void* state, int direction, const uint8_t* p, size_t n) noexcept nogil:
+cdef void amqp10_observe(void* state, int direction, const uint8_t* p, size_t n) noexcept nogil:
     """Called after a gap: drop the pending deliveries of this direction. The next messages may lack their beginning."""
     (<Amqp10Connection*>state).deliveries[direction].lost = True
 
@@ -237,8 +237,8 @@ cdef const Amqp10Link* amqp10_link_of(const Amqp10Connection* c, const Amqp10Fra
     return amqp10_find_link(c, amqp10_link_key(direction, f.channel, handle))
 
 
-cdef void amqp10_learn_open(Amqp10Connection* c, int direction, const Amqp10FrameView* f) noexcept nogil:
-    """Learn the client's name, and the largest frame that the other side may send."""
+cdef void amqp10_observe_open(Amqp10Connection* c, int direction, const Amqp10FrameView* f) noexcept nogil:
+    """Note the client's name, and the largest frame that the other side may send."""
     cdef Amqp10ValueView v
     cdef Octets o
     cdef uint64_t size = 0
@@ -574,7 +574,7 @@ cdef bint amqp10_put(MessageTable t, const MessageContext* m, void* state, bint 
         amqp10_take_transfer(t, m, c, &f, strict)
         return True
     if shape == AMQP10_OPEN:
-        amqp10_learn_open(c, m.direction, &f)
+        amqp10_observe_open(c, m.direction, &f)
     elif shape == AMQP10_ATTACH:
         amqp10_attach_link(c, m.direction, &f)
     elif AMQP10_DETACH <= shape <= AMQP10_CLOSE and not amqp10_close_deliveries(t, c, m.direction, &f):
@@ -654,8 +654,8 @@ cdef Protocol amqp10_protocol():
     row.both_open = True                            # the protocol header, 2.2
     row.sniff = amqp10_sniff
     row.frame_size = amqp10_next_size
-    row.plausible = amqp10_plausible
-    row.learn = amqp10_learn
+    row.probe = amqp10_probe
+    row.observe = amqp10_observe
     row.put = amqp10_put
     row.put_usual = amqp10_put_usual
     row.put_part = amqp10_put_part

@@ -337,8 +337,8 @@ cdef class FrameStreams(Streams):
             side.reading = True
             while (protocol.frame_size(fs.state, direction, side.pending + at, side.size - at, 0, &size, &fault) == OK
                    and size <= side.size - at):
-                if protocol.learn != NULL:
-                    protocol.learn(fs.state, direction, side.pending + at, size)
+                if protocol.observe != NULL:
+                    protocol.observe(fs.state, direction, side.pending + at, size)
                 at += size
             at = side.search.at
         last = first

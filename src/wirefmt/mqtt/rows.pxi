@@ -86,7 +86,7 @@ cdef MqttAlias* add_alias(MqttAliases* a, uint32_t alias) noexcept nogil:
     return row
 
 
-cdef void learn_alias(MqttAliases* a, uint32_t alias, const Span* topic) noexcept nogil:
+cdef void observe_alias(MqttAliases* a, uint32_t alias, const Span* topic) noexcept nogil:
     cdef MqttAlias* row = find_alias(a, alias)
     if row == NULL:
         if alias == 0 or ALIAS_OCTETS > ALIAS_OCTETS_MAX - a.octets:    # 0: a fault that LAX ignores
@@ -360,7 +360,7 @@ cdef void put_destination(Col* c, int64_t row, const MqttPacketView* p, MqttFlow
         mqtt_find_property(&p.properties, MQTT_PROPERTY_TOPIC_ALIAS, &v)
         if p.topic.size:
             flow.held -= aliases.octets
-            learn_alias(aliases, v.number, &p.topic)
+            observe_alias(aliases, v.number, &p.topic)
             flow.held += aliases.octets
         else:
             known = find_alias(aliases, v.number)
@@ -375,7 +375,7 @@ cdef void put_destination(Col* c, int64_t row, const MqttPacketView* p, MqttFlow
         put_span(c + T_DESTINATION, row, &filter)
 
 
-cdef void learn_from(MqttFlow* flow, const MqttPacketView* p) noexcept nogil:
+cdef void observe_packet(MqttFlow* flow, const MqttPacketView* p) noexcept nogil:
     cdef MqttProperty v
     if p.type == MQTT_CONNECT:
         mqtt_flow_clear(flow)
@@ -435,7 +435,7 @@ cdef void mqtt_put_row(MessageTable t, int64_t row, const MqttPacketView* p, Mqt
     cdef Col* c = t.cols
     cdef MqttSink sink
     if p.type == MQTT_CONNECT or p.type == MQTT_CONNACK:
-        learn_from(flow, p)
+        observe_packet(flow, p)
     mqtt_put_names(t, row, p.type, p.version, flow, direction)
     put_destination(c, row, p, flow, direction)
     if p.has_packet_identifier:

@@ -217,7 +217,7 @@ cdef inline int64_t nsq_payload_size(const NsqUnitView* u) noexcept nogil:
 
 
 cdef inline bint nsq_describes(const NsqUnitView* u) noexcept nogil:
-    """Does its JSON say something about the connection, which is learned whether or not the struct is on?"""
+    """Does its JSON say something about the connection, which is noted whether or not the struct is on?"""
     return u.kind == NSQ_IDENTIFY or (u.kind == NSQ_RESPONSE and u.body.size and u.body.at[0] == c"{")
 
 
@@ -265,7 +265,7 @@ cdef void nsq_put_struct(Col* c, int64_t row, const NsqUnitView* u, NsqFlow* flo
 
 # ------------------------------------------------------------------------------------------------ the message table
 
-cdef void nsq_learn_from(NsqFlow* flow, const NsqUnitView* u) noexcept nogil:
+cdef void nsq_observe_unit(NsqFlow* flow, const NsqUnitView* u) noexcept nogil:
     if u.kind == NSQ_SUB:
         nsq_keep_text(flow, &flow.topic, &u.topic)
         nsq_keep_text(flow, &flow.channel, &u.channel)
@@ -275,7 +275,7 @@ cdef void nsq_put_row(MessageTable t, int64_t row, const NsqUnitView* u, NsqFlow
     """Fill NSQ's part of a row that begin_row began. The caller sets status and error."""
     cdef Col* c = t.cols
     cdef Col* f = c[<int>T_NSQ].children
-    nsq_learn_from(flow, u)
+    nsq_observe_unit(flow, u)
     nsq_put_kind(t, row, u.kind)
     if not c[<int>T_OPERATION].on:
         pass

@@ -247,12 +247,12 @@ cdef void rocketmq_remember(RocketmqConnection* c, int direction, const Rocketmq
     row.group_size = <uint8_t>group.size
 
 
-cdef void rocketmq_learn_client(RocketmqConnection* c, const Span* id) noexcept nogil:
+cdef void rocketmq_observe_client(RocketmqConnection* c, const Span* id) noexcept nogil:
     if id.size and (c.client_id.size != id.size or memcmp(c.client_id.at, id.at, id.size) != 0):
         keep_text(&c.client_id, id.at, id.size, &c.held)
 
 
-cdef void rocketmq_learn_from(RocketmqConnection* c, const RocketmqFrameView* m, const RocketmqSlots* slots) noexcept nogil:
+cdef void rocketmq_observe_frame(RocketmqConnection* c, const RocketmqFrameView* m, const RocketmqSlots* slots) noexcept nogil:
     """The client's identifier, from HEART_BEAT's body or UNREGISTER_CLIENT."""
     cdef RocketmqJson j
     cdef RocketmqText name, value
@@ -262,7 +262,7 @@ cdef void rocketmq_learn_from(RocketmqConnection* c, const RocketmqFrameView* m,
         return
     if m.code == 35:
         if rocketmq_plain(rocketmq_slot(slots, ROCKETMQ_CLIENT_ID), &c.values, &id):
-            rocketmq_learn_client(c, &id)
+            rocketmq_observe_client(c, &id)
     elif m.code == 34 and m.body.at != NULL:
         rocketmq_json_begin(&j, m.body.at, m.body.size, 0, &f)
         if rocketmq_json_space(&j) != OK or j.at >= j.end or j.at[0] != c"{":
@@ -272,7 +272,7 @@ cdef void rocketmq_learn_from(RocketmqConnection* c, const RocketmqFrameView* m,
             if rocketmq_json_name(&j, True, &name) != OK or rocketmq_json_value(&j, &value) != OK:
                 return
             if rocketmq_is(&name, b"clientID", 8) and rocketmq_plain(&value, &c.values, &id):
-                rocketmq_learn_client(c, &id)
+                rocketmq_observe_client(c, &id)
                 return
 
 

@@ -14,11 +14,11 @@ cdef enum:
     AMQP091_PART_MAX = 1 << 16      # octets: a method or header that claims to be larger does not begin at a boundary
 
 
-cdef struct Amqp091Connection:      # what a capture knows about one connection: a ProtocolState; flow.held comes first
+cdef struct Amqp091Connection:      # what a capture knows about one connection: a ProtocolState; flow.buffered comes first
     Amqp091Flow flow
     uint32_t frame_max              # 0: not negotiated yet, or no limit
     Amqp091Contents contents[2]     # by direction
-    int64_t counted[2]              # of their memory, in flow.held
+    int64_t counted[2]              # of their memory, in flow.buffered
 
 
 # ------------------------------------------------------------------------------------------------ frames
@@ -124,9 +124,9 @@ cdef Amqp091Contents* amqp091_observed(MessageTable t, Amqp091Connection* c, int
     return d
 
 
-cdef inline void amqp091_count_held(Amqp091Connection* c, int direction) noexcept nogil:
+cdef inline void amqp091_count_buffered(Amqp091Connection* c, int direction) noexcept nogil:
     """Count the memory of a direction's contents as memory of the connection."""
-    c.flow.held += c.contents[direction].memory - c.counted[direction]
+    c.flow.buffered += c.contents[direction].memory - c.counted[direction]
     c.counted[direction] = c.contents[direction].memory
 
 
@@ -150,7 +150,7 @@ cdef void amqp091_drop_content(Amqp091Connection* c, Amqp091Contents* d, Amqp091
     if k != d.done:
         amqp091_end_content(d, k)
     amqp091_drop_done(d)
-    amqp091_count_held(c, direction)
+    amqp091_count_buffered(c, direction)
 
 
 # ------------------------------------------------------------------------------------------------ rows
@@ -284,7 +284,7 @@ cdef bint amqp091_put(MessageTable t, const MessageContext* m, void* state, bint
                 return True
     if answer == AMQP091_JOIN_PART:
         amqp091_add_context(k, m, &frame)
-        amqp091_count_held(c, m.direction)
+        amqp091_count_buffered(c, m.direction)
     elif answer == AMQP091_JOIN_LAST:
         amqp091_add_context(d.done, m, &frame)
         amqp091_put_content(t, c, d, d.done, ROW_OK, NULL, 0)
@@ -377,7 +377,7 @@ cdef void amqp091_put_faulty(MessageTable t, const MessageContext* m, Amqp091Con
             t.tally.no_memory = True
             return
         memset(&k.state, 0, sizeof(k.state))
-        amqp091_count_held(c, m.direction)
+        amqp091_count_buffered(c, m.direction)
         k.lacks_method = header
         if method:
             k.method.method = frame.method
@@ -454,7 +454,7 @@ cdef Protocol amqp091_protocol():
     row.observe = amqp091_observe
     row.put = amqp091_put
     row.put_usual = amqp091_put_usual
-    row.usual_held = <int64_t>sizeof(Amqp091Content) + 2 * AMQP091_USUAL_HEAD + 3 * BLOCK_OCTETS
+    row.usual_buffered = <int64_t>sizeof(Amqp091Content) + 2 * AMQP091_USUAL_HEAD + 3 * BLOCK_OCTETS
     row.put_part = amqp091_put_part
     row.flush = amqp091_flush
     row.state_size = sizeof(Amqp091Connection)

@@ -6,7 +6,7 @@ from wirefmt.amqp091.columns import FIELDS as AMQP091_STRUCT_FIELDS, OPERATIONS 
 
 
 cdef struct Amqp091Flow:            # what is known about one TCP connection
-    int64_t held                    # octets of memory: client_id, and what the owner adds
+    int64_t buffered                # octets of memory: client_id, and what the owner adds
     Text client_id                  # connection_name of the client's properties: RabbitMQ's convention
 
 
@@ -123,7 +123,7 @@ cdef void amqp091_observe_client(Amqp091Flow* flow, const Amqp091FrameView* m) n
         return
     amqp091_add_plain(&o, e.at, e.size)
     if not o.failed:
-        keep_text(&flow.client_id, o.at, o.size, &flow.held)
+        keep_text(&flow.client_id, o.at, o.size, &flow.buffered)
     free_octets(&o)
 
 

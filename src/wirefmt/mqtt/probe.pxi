@@ -5,7 +5,7 @@ cdef enum:
     MQTT_SEARCH_MAX = 1 << 18   # octets: the search for a boundary waits for no larger packet
 
 
-cdef struct MqttConnection:     # what a capture knows about one connection: a ProtocolState; flow.held comes first
+cdef struct MqttConnection:     # what a capture knows about one connection: a ProtocolState; flow.buffered comes first
     MqttFlow flow
     uint8_t known               # version, from CONNECT; 0: the capture has no CONNECT
     uint8_t likely              # version of the last packet that is valid in one version only; 0: none yet

@@ -26,7 +26,7 @@ cdef struct MqttAliases:            # Topic Aliases of one direction (5.0, 3.3.2
 
 
 cdef struct MqttFlow:               # what is known about one TCP connection
-    int64_t held                    # octets of memory: client identifier and aliases, and what the owner adds
+    int64_t buffered                # octets of memory: client identifier and aliases, and what the owner adds
     uint8_t version                 # 0: unknown
     Text client_id
     MqttAliases aliases[2]          # by direction
@@ -34,17 +34,17 @@ cdef struct MqttFlow:               # what is known about one TCP connection
 
 cdef void mqtt_flow_clear(MqttFlow* flow) noexcept nogil:
     """Free the memory of a flow; the result equals a new flow."""
-    cdef int64_t held = flow.held - text_octets(&flow.client_id)
+    cdef int64_t buffered = flow.buffered - text_octets(&flow.client_id)
     cdef uint32_t i
     cdef int d
     free(<void*>flow.client_id.at)
     for d in range(2):
-        held -= flow.aliases[d].octets
+        buffered -= flow.aliases[d].octets
         for i in range(flow.aliases[d].room):
             free(flow.aliases[d].rows[i].topic)
         free(flow.aliases[d].rows)
     memset(flow, 0, sizeof(MqttFlow))
-    flow.held = held
+    flow.buffered = buffered
 
 
 cdef MqttAlias* place_of(MqttAlias* rows, uint32_t room, uint32_t alias) noexcept nogil:
@@ -359,9 +359,9 @@ cdef void put_destination(Col* c, int64_t row, const MqttPacketView* p, MqttFlow
         v.number = 0
         mqtt_find_property(&p.properties, MQTT_PROPERTY_TOPIC_ALIAS, &v)
         if p.topic.size:
-            flow.held -= aliases.octets
+            flow.buffered -= aliases.octets
             observe_alias(aliases, v.number, &p.topic)
-            flow.held += aliases.octets
+            flow.buffered += aliases.octets
         else:
             known = find_alias(aliases, v.number)
             if known != NULL and known.size:
@@ -380,9 +380,9 @@ cdef void observe_packet(MqttFlow* flow, const MqttPacketView* p) noexcept nogil
     if p.type == MQTT_CONNECT:
         mqtt_flow_clear(flow)
         flow.version = p.version
-        keep_text(&flow.client_id, p.client_identifier.at, p.client_identifier.size, &flow.held)
+        keep_text(&flow.client_id, p.client_identifier.at, p.client_identifier.size, &flow.buffered)
     elif p.type == MQTT_CONNACK and mqtt_find_property(&p.properties, MQTT_PROPERTY_ASSIGNED_CLIENT_IDENTIFIER, &v):
-        keep_text(&flow.client_id, v.value.at, v.value.size, &flow.held)
+        keep_text(&flow.client_id, v.value.at, v.value.size, &flow.buffered)
 
 
 cdef inline void mqtt_put_names(MessageTable t, int64_t row, int type, int version, const MqttFlow* flow,

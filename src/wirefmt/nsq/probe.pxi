@@ -7,7 +7,7 @@ cdef enum:
     NSQ_SHORT_MAX = 1 << 14     # octets: responses and errors that claim to be larger do not begin at a boundary
 
 
-cdef struct NsqConnection:      # what a capture knows about one connection: a ProtocolState; flow.held comes first
+cdef struct NsqConnection:      # what a capture knows about one connection: a ProtocolState; flow.buffered comes first
     NsqFlow flow
     bint begun                  # the client's magic, or something after it, has been read
     uint8_t told                # the carrier that the capture knows

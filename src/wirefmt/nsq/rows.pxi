@@ -13,7 +13,7 @@ cdef enum NsqCompression:
 
 
 cdef struct NsqFlow:                # what is known about one TCP connection
-    int64_t held                    # octets of memory: the texts, and what the owner adds
+    int64_t buffered                # octets of memory: the texts, and what the owner adds
     Text client_id, topic, channel
     uint8_t compression             # an NsqCompression
     bint tls
@@ -21,12 +21,12 @@ cdef struct NsqFlow:                # what is known about one TCP connection
 
 cdef void nsq_flow_clear(NsqFlow* flow) noexcept nogil:
     """Free the memory of a flow; the result equals a new flow."""
-    cdef int64_t held = flow.held - text_octets(&flow.client_id) - text_octets(&flow.topic) - text_octets(&flow.channel)
+    cdef int64_t buffered = flow.buffered - text_octets(&flow.client_id) - text_octets(&flow.topic) - text_octets(&flow.channel)
     free(<void*>flow.client_id.at)
     free(<void*>flow.topic.at)
     free(<void*>flow.channel.at)
     memset(flow, 0, sizeof(NsqFlow))
-    flow.held = held
+    flow.buffered = buffered
 
 
 cdef inline void nsq_put_shown(Col* c, int64_t row, const Span* octets) noexcept nogil:
@@ -48,7 +48,7 @@ cdef void nsq_keep_text(NsqFlow* flow, Text* kept, const Span* text) noexcept no
     cdef Span shown
     if text.size:
         text_or_hex(text, hex, &shown)
-        keep_text(kept, shown.at, shown.size, &flow.held)
+        keep_text(kept, shown.at, shown.size, &flow.buffered)
 
 
 # ------------------------------------------------------------------------------------------------ static tables

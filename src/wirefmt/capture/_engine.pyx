@@ -21,6 +21,7 @@ from wirefmt._core.cursor cimport Span
 from wirefmt._core.octets cimport BLOCK_OCTETS
 from wirefmt._core.status cimport Fault, NEED_DATA, OK, fault
 from wirefmt._core.text cimport printed
+from wirefmt._core.words cimport avalanche
 
 # pcap and pcapng blocks -> packet records
 include "pcapfile.pxi"

@@ -117,14 +117,6 @@ cdef struct ReassemblyCounts:
     int64_t outside_octets      # after a FIN, in a RST, of keep-alives, in segments without a flow
 
 
-cdef inline uint64_t mix64(uint64_t h) noexcept nogil:
-    h ^= h >> 33
-    h *= <uint64_t>0xFF51AFD7ED558CCD
-    h ^= h >> 33
-    h *= <uint64_t>0xC4CEB9FE1A85EC53
-    return h ^ (h >> 33)
-
-
 cdef inline int64_t flow_octets() noexcept nogil:
     """Memory of a flow, with its share of a table that has just grown."""
     return <int64_t>(sizeof(Flow) + BLOCK_OCTETS + 4 * sizeof(Slot))
@@ -232,7 +224,7 @@ cdef class FlowTable:
         memset(f, 0, sizeof(Flow))
         self.buffered += flow_octets()
         f.hash = hash
-        f.flow_id = <int64_t>(mix64(self.flow_hash(s) ^ mix64(<uint64_t>mark.ts_ns)) >> 1)
+        f.flow_id = <int64_t>(avalanche(self.flow_hash(s) ^ avalanche(<uint64_t>mark.ts_ns)) >> 1)
         f.ip_version = s.ip_version
         f.vni = s.vni
         memcpy(f.address[0], s.src, 16)

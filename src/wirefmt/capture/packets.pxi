@@ -96,23 +96,17 @@ cdef inline int write_address(int ip_version, const uint8_t* address, char* out)
     return <int>strlen(out)
 
 
-cdef inline uint64_t mixed(uint64_t h) noexcept nogil:
-    h = (h ^ (h >> 32)) * <uint64_t>0xD6E8FEB86659FD93
-    h = (h ^ (h >> 32)) * <uint64_t>0xD6E8FEB86659FD93
-    return h ^ (h >> 32)
-
-
 cdef inline uint64_t hash_end(const uint8_t* address, uint64_t salt) noexcept nogil:
     cdef uint64_t a, b
     memcpy(&a, address, 8)
     memcpy(&b, address + 8, 8)
-    return mixed(a ^ mixed(b ^ salt))
+    return avalanche(a ^ avalanche(b ^ salt))
 
 
 cdef inline uint64_t segment_flow_hash(const Segment* s) noexcept nogil:
     """Hash of the two ends and the VNI; the same for both directions, in every process. A sender that chooses addresses
     can choose this hash: it assigns flows to slices and partitions; no table uses it."""
-    return mixed(hash_end(s.src, s.src_port) + hash_end(s.dst, s.dst_port) + (<uint64_t>s.vni << 20) + s.ip_version)
+    return avalanche(hash_end(s.src, s.src_port) + hash_end(s.dst, s.dst_port) + (<uint64_t>s.vni << 20) + s.ip_version)
 
 
 cdef inline uint64_t segment_share(const Segment* s, uint64_t count) noexcept nogil:
@@ -145,17 +139,17 @@ cdef inline uint64_t segment_table_hash(const Segment* s) noexcept nogil:
         other = <uint64_t>b[1] << 16 | s.dst_port
         low = min(one, other)
         high = max(one, other)
-        return mixed(((low >> 16) + HASH_KEY[2]) * ((high >> 16) + HASH_KEY[3])
-                     + (<uint32_t>(low << 16 | (high & 0xFFFF)) + HASH_KEY[4]) * (s.vni + HASH_KEY[5]))
+        return avalanche(((low >> 16) + HASH_KEY[2]) * ((high >> 16) + HASH_KEY[3])
+                         + (<uint32_t>(low << 16 | (high & 0xFFFF)) + HASH_KEY[4]) * (s.vni + HASH_KEY[5]))
     memcpy(a, s.src, 16)
     memcpy(a + 2, s.dst, 16)
-    return mixed(mixed(keyed_end(a[0], a[1], s.src_port)) + mixed(keyed_end(a[2], a[3], s.dst_port))
-                 + s.vni * HASH_KEY[7])
+    return avalanche(avalanche(keyed_end(a[0], a[1], s.src_port)) + avalanche(keyed_end(a[2], a[3], s.dst_port))
+                     + s.vni * HASH_KEY[7])
 
 
 cdef inline uint64_t segment_pair_hash(const Segment* s) noexcept nogil:
     """Hash of the two addresses and the VNI; the same for both directions."""
-    return mixed(hash_end(s.src, 0) + hash_end(s.dst, 0) + (<uint64_t>s.vni << 20) + s.ip_version)
+    return avalanche(hash_end(s.src, 0) + hash_end(s.dst, 0) + (<uint64_t>s.vni << 20) + s.ip_version)
 
 
 # ------------------------------------------------------------------------------------------------ fragments

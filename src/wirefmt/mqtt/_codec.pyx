@@ -40,7 +40,7 @@ from wirefmt._core.octets cimport (
 from wirefmt._core.status cimport CommonOptions, Fault, LIMIT, NEED_DATA, Notes, OK, fault
 from wirefmt._core.utf8 cimport UTF8_ILL_FORMED, UTF8_NUL, UTF8_OK, check_utf8, is_plain_text
 from wirefmt._core.varint cimport VARINT_MAX, VARINT_SHORT, VARINT_TOO_LONG, read_varint, store_varint, varint_size
-from wirefmt._core.words cimport unmarked, unmarked_before
+from wirefmt._core.words cimport mix, unmarked, unmarked_before
 from wirefmt.mqtt.topics cimport match_topic, split_share
 
 from wirefmt._core import secret_name

@@ -27,6 +27,8 @@ from wirefmt._core.words cimport avalanche
 include "pcapfile.pxi"
 # link, VLAN, IP, TCP headers, fragments -> segments
 include "packets.pxi"
+# GENERATED from wirefmt/spec/packets.py
+include "columns.pxi"
 # captures -> the packets table; where records begin in the midst of a file
 include "scanner.pxi"
 # flows by their ends

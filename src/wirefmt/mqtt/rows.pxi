@@ -5,6 +5,7 @@ from wirefmt.mqtt.topics cimport split_share
 from wirefmt.mqtt.spec import PROPERTIES as MQTT_PROPERTY_ROWS, VERSIONS as MQTT_VERSION_NAMES
 from wirefmt.mqtt.columns import (
     BATCH as MQTT_BATCH_COLUMNS, FIELDS as MQTT_STRUCT_FIELDS, OPERATIONS as MQTT_OPERATION_ROWS,
+    PROPERTY_FIELDS as MQTT_PROPERTY_FIELDS,
 )
 
 
@@ -132,10 +133,8 @@ cdef int fill_mqtt_tables() except -1:
         MQTT_PROPERTY_FIELD[i] = -1
     for row in MQTT_PROPERTY_ROWS:
         MQTT_PROPERTY_TEXT[<int>row.identifier] = pad_text(row.name.encode())
-        # the struct has a list if a property may repeat: its name is a plural
-        for name in (row.name, row.name + "s", row.name.replace("identifiers_", "identifier_")):
-            if name in fields:
-                MQTT_PROPERTY_FIELD[<int>row.identifier] = fields[name]
+        if row.identifier != MQTT_PROPERTY_CONTENT_TYPE and row.identifier != MQTT_PROPERTY_USER_PROPERTY:
+            MQTT_PROPERTY_FIELD[<int>row.identifier] = fields[MQTT_PROPERTY_FIELDS.get(row.name, row.name)]
     for i, name in MQTT_VERSION_NAMES.items():
         MQTT_VERSION_TEXT[i] = pad_text(name.encode())
     return 0

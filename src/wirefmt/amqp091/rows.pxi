@@ -86,6 +86,9 @@ cdef int fill_amqp091_rows() except -1:
     global AMQP091_COMMON_PROPERTIES
     cdef dict fields = {column.name: i for i, column in enumerate(AMQP091_STRUCT_FIELDS)}
     cdef int i, d, k
+    unknown = AMQP091_COMMON.keys() - {*AMQP091_ARGUMENT_NAMES, *AMQP091_PROPERTY_NAMES}
+    if unknown:
+        raise KeyError(f"no such arguments or properties: {unknown}")
     for i in range(1, AMQP091_METHOD_COUNT):
         kind = (<bytes>amqp091_methods[i].name).decode("ascii")
         for d in range(2):
@@ -103,8 +106,8 @@ cdef int fill_amqp091_rows() except -1:
         if name in AMQP091_COMMON or i == AMQP091_PROPERTY_EXPIRATION:
             AMQP091_COMMON_PROPERTIES |= amqp091_properties[i].flag
     columns = {T_TTL_MS, T_ATTEMPTS, *(AMQP091_COMMON[name] for name in AMQP091_PROPERTY_NAMES if name in AMQP091_COMMON)}
-    if len(columns) > AMQP091_PROPERTY_COLUMNS:
-        raise IndexError("AMQP091_PROPERTY_COLUMNS is too small")
+    if len(columns) != AMQP091_PROPERTY_COLUMNS:
+        raise IndexError(f"AMQP091_PROPERTY_COLUMNS must be {len(columns)}")
     for i, k in enumerate(columns):
         AMQP091_PROPERTY_COLUMN_OF[i] = k
     return 0

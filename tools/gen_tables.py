@@ -34,7 +34,7 @@ from tables.phpmq_states import phpmq_states_page
 from tables.rocketmq import rocketmq_stub
 from tables.rocketmq_states import rocketmq_states_page
 from tables.secrets import secrets_page, secrets_table
-from tables.table import protocol_columns, table_columns, table_page
+from tables.table import packet_columns, protocol_columns, table_columns, table_page
 from tables.text import faults
 
 from wirefmt.protocols import PROTOCOLS
@@ -92,6 +92,7 @@ GENERATED: tuple[Generated, ...] = (
     Generated(ROOT / "docs" / "secrets.md", SPEC / "secrets.py", secrets_page),
     Generated(PACKAGE / "convert/table.pxi", PACKAGE / "convert/vocabulary.py", convert_table),
     Generated(CORE / "table_columns.pxi", SPEC / "columns.py", table_columns),
+    Generated(PACKAGE / "capture/columns.pxi", SPEC / "packets.py", packet_columns),
     Generated(
         ROOT / "docs" / "message-table.md",
         SPEC / "columns.py",

@@ -23,14 +23,14 @@ FACTOR = 0xD6E8FEB86659FD93
 SOURCE = bytes(15) + b"\1"
 
 
-def mixed(h: int) -> int:
-    """The mixing function of flow hashes; they are part of what Spark jobs and slices rely on."""
+def avalanche(h: int) -> int:
+    """The last step of flow hashes and of flow_id; Spark jobs and slices rely on them."""
     for _ in "12":
         h = (h ^ h >> 32) * FACTOR & MASK
     return h ^ h >> 32
 
 
-def unmixed(h: int) -> int:
+def avalanche_inverse(h: int) -> int:
     inverse = pow(FACTOR, -1, 1 << 64)
     h ^= h >> 32
     for _ in "12":
@@ -41,11 +41,11 @@ def unmixed(h: int) -> int:
 
 def end_hash(address: bytes, port: int) -> int:
     low, high = struct.unpack("<QQ", address)
-    return mixed(low ^ mixed(high ^ port))
+    return avalanche(low ^ avalanche(high ^ port))
 
 
-def flow_hash(a: tuple[bytes, int], b: tuple[bytes, int], ip_version: int, realm: int = 0) -> int:
-    return mixed((end_hash(*a) + end_hash(*b) + (realm << 20) + ip_version) & MASK)
+def flow_hash(a: tuple[bytes, int], b: tuple[bytes, int], ip_version: int, vni: int = 0) -> int:
+    return avalanche((end_hash(*a) + end_hash(*b) + (vni << 20) + ip_version) & MASK)
 
 
 def syn(destination: bytes, source: bytes = SOURCE) -> bytes:
@@ -58,9 +58,9 @@ def syn(destination: bytes, source: bytes = SOURCE) -> bytes:
 def colliding(count: int) -> list[bytes]:
     """Addresses whose end hash with port 1883 is one number, as who knows the function can choose them."""
     chance = random.Random(1)
-    wanted = unmixed(0x1234567890ABCDEF)
+    wanted = avalanche_inverse(0x1234567890ABCDEF)
     highs = [chance.getrandbits(64) for _ in range(count)]
-    addresses = [struct.pack("<QQ", wanted ^ mixed(high ^ 1883), high) for high in highs]
+    addresses = [struct.pack("<QQ", wanted ^ avalanche(high ^ 1883), high) for high in highs]
     assert len({flow_hash((SOURCE, 40000), (a, 1883), 6) for a in addresses}) == 1
     return addresses
 
@@ -103,6 +103,17 @@ def test_the_hash_that_deals_flows_out_is_fixed(ip_version: int) -> None:
         assert what == "tcp" and fields is not None
         ends = (a.ljust(16, b"\0"), 40000), (b.ljust(16, b"\0"), 1883)
         assert fields["flow_hash"] == flow_hash(*ends, ip_version)
+
+
+def test_the_flow_id_is_fixed() -> None:
+    """It depends on the flow hash and the time of the first packet, alike in every process and version."""
+    from lib.wire import START, Tcp, connect
+
+    tcp = Tcp()
+    with capture.read(io.BytesIO(pcap([*tcp.open(), *tcp.send(0, connect())]))) as reader:
+        (found,) = [identifier for batch in reader for identifier in batch["flow_id"]]
+    ends = ((n.to_bytes(4, "big").ljust(16, b"\0"), port) for n, port in ((tcp.client, 40000), (tcp.server, 1883)))
+    assert found == avalanche(flow_hash(*ends, 4) ^ avalanche(START * 10**9)) >> 1
 
 
 def test_flow_identifiers_and_rows_are_the_same_in_every_process() -> None:

@@ -61,7 +61,7 @@ LINKS = {
 @pytest.mark.parametrize("name", LINKS)
 def test_link_layers(name: str) -> None:
     fields = check(*LINKS[name])
-    assert (fields["payload"], fields["size"], fields["realm"]) == (PAYLOAD, len(PAYLOAD), 0)
+    assert (fields["payload"], fields["size"], fields["vni"]) == (PAYLOAD, len(PAYLOAD), 0)
 
 
 @pytest.mark.parametrize("name", LINKS)
@@ -71,7 +71,7 @@ def test_a_packet_cut_anywhere_is_counted_or_has_less_payload(name: str) -> None
         what, fields = parsed(link_type, octets[:size], original_size=len(octets))
         if fields is None:
             # where headers are cut nothing is made up
-            assert what in ("cut", "other_network", "malformed")
+            assert what in ("truncated", "other_network", "malformed")
         else:
             assert fields["size"] == len(PAYLOAD)
             assert PAYLOAD.startswith(fields["payload"])
@@ -350,7 +350,7 @@ def test_fragments_that_cannot_be() -> None:
         ip4(b"", fragment=0x0001),
     ):
         assert parsed(101, octets) == ("malformed", None)
-    assert parsed(101, ip4(bytes(16), fragment=0x2000)[:-1]) == ("cut", None)
+    assert parsed(101, ip4(bytes(16), fragment=0x2000)[:-1]) == ("truncated", None)
 
 
 # ---- tunnels
@@ -375,10 +375,10 @@ TUNNELS = {
 
 @pytest.mark.parametrize("name", TUNNELS)
 def test_tunnels_are_opened_when_asked(name: str) -> None:
-    octets, realm = TUNNELS[name]
+    octets, vni = TUNNELS[name]
     assert parsed(101, octets)[0] in ("tunnels_not_opened", "udp")
     fields = check(101, octets, tunnels=True)
-    assert (fields["payload"], fields["realm"]) == (PAYLOAD, realm)
+    assert (fields["payload"], fields["vni"]) == (PAYLOAD, vni)
 
 
 @pytest.mark.parametrize("flags", [0x00, 0x01, 0x80, 0xF7])
@@ -419,14 +419,14 @@ def test_a_flow_has_one_hash_in_both_directions() -> None:
     there = check(101, ip4(tcp()))
     _, back = parsed(101, ip4(tcp(source=1883, destination=40000), ends=(B4, A4)))
     _, other = parsed(101, ip4(tcp(source=40001)))
-    _, realm = parsed(101, TUNNELS["VXLAN"][0], tunnels=True)
+    _, tunnelled = parsed(101, TUNNELS["VXLAN"][0], tunnels=True)
     assert back is not None
     assert other is not None
-    assert realm is not None
+    assert tunnelled is not None
     assert there["flow_hash"] == back["flow_hash"]
     assert there["pair_hash"] == back["pair_hash"] == other["pair_hash"]
-    assert len({there["flow_hash"], other["flow_hash"], realm["flow_hash"]}) == 3
-    assert there["pair_hash"] != realm["pair_hash"]
+    assert len({there["flow_hash"], other["flow_hash"], tunnelled["flow_hash"]}) == 3
+    assert there["pair_hash"] != tunnelled["pair_hash"]
 
 
 def test_the_hash_deals_flows_out_evenly() -> None:

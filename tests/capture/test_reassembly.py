@@ -134,18 +134,18 @@ AFTER_HANDSHAKE: list[tuple[str, list[P], list[Any]]] = [
     (
         "truncated by the snapshot length",
         [P("c", 1, b"ab", size=5), P("c", 6, b"f")],
-        [b"ab", ("gap", 3, "cut"), b"f", END],
+        [b"ab", ("gap", 3, "truncated"), b"f", END],
     ),
-    ("cut to nothing", [P("c", 1, b"", size=5), P("c", 6, b"f")], [("gap", 5, "cut"), b"f", END]),
+    ("cut to nothing", [P("c", 1, b"", size=5), P("c", 6, b"f")], [("gap", 5, "truncated"), b"f", END]),
     (
         "cut and out of order",
         [P("c", 6, b"fg", size=4), P("c", 1, b"abcde"), P("c", 10, b"j")],
-        [b"abcdefg", ("gap", 2, "cut"), b"j", END],
+        [b"abcdefg", ("gap", 2, "truncated"), b"j", END],
     ),
     (
         "sent again over the cut part",
         [P("c", 1, b"ab", size=4), P("c", 3, b"cdef")],
-        [b"ab", ("gap", 2, "cut"), b"ef", END],
+        [b"ab", ("gap", 2, "truncated"), b"ef", END],
     ),
     ("FIN", [P("c", 1, b"ab"), P("c", 3, flags=FIN), P("c", 3, b"zz")], [b"ab", ("end", "fin")]),
     ("FIN with data", [P("c", 1, b"ab", flags=FIN)], [b"ab", ("end", "fin")]),
@@ -276,7 +276,7 @@ LATE: list[tuple[str, list[P], list[Any], list[Any]]] = [
         [b"123456", END],
         [],
     ),
-    ("cut", [P("c", 57, b"9"), P("c", 51, b"1234", size=6)], [b"1234", ("gap", 2, "cut"), b"9", END], []),
+    ("cut", [P("c", 57, b"9"), P("c", 51, b"1234", size=6)], [b"1234", ("gap", 2, "truncated"), b"9", END], []),
 ]
 
 
@@ -424,11 +424,11 @@ def test_flows_that_stay_are_found_when_others_are_removed() -> None:
 
 
 def test_flow_id_depends_on_the_ends_and_the_first_time_alone() -> None:
-    def flow_id(at: float, source: tuple[int, int] = CLIENT, realm: int = 0, other: bool = False) -> int:
+    def flow_id(at: float, source: tuple[int, int] = CLIENT, vni: int = 0, other: bool = False) -> int:
         trace = StreamTrace()
         if other:
             trace.segment_in((1, 1), (2, 2), SYN, 5)
-        trace.segment_in(source, SERVER, SYN, 1, ts_ns=int(at * SECOND), frame_no=99 if other else 1, realm=realm)
+        trace.segment_in(source, SERVER, SYN, 1, ts_ns=int(at * SECOND), frame_no=99 if other else 1, vni=vni)
         trace.finish()
         return int(trace.events[-1][3])
 

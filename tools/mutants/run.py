@@ -70,7 +70,8 @@ ROOMS = {
     "capture/websocket": ("capture/test_websocket*", "capture/test_streams*"),
     "capture/": ("capture/*", "nsq/test_captures*", "phpmq/test_captures*", "rocketmq/test_captures*"),
     "": (
-        "core/test_arrow*", "core/test_table*", "mqtt/test_batch*", "mqtt/test_messages*", "nsq/*", "phpmq/*",
+        "core/test_arrow*", "core/test_table*", "capture/test_hashes*", "mqtt/test_batch*", "mqtt/test_messages*", "nsq/*",
+        "phpmq/*",
     ),
 }  # fmt: skip
 ALWAYS = (

@@ -121,6 +121,7 @@ def amqp10_table(spec: ModuleType) -> list[str]:
         "",
         "cdef enum:",
         f"    AMQP10_SHAPES = {len(spec.COMPOSITES) + 1}",
+        f"    AMQP10_FIELD_ROWS = {len(fields)}        # rows of amqp10_fields",
         f"    AMQP10_FIELDS_MAX = {max(len(c.fields) for c in spec.COMPOSITES)}",
         f"    AMQP10_NESTING_MAX = {spec.NESTING_MAX}",
         f"    AMQP10_SECTION_FIRST = {spec.SECTIONS[0].code}",

@@ -1,4 +1,5 @@
-"""_core/table_columns.pxi, columns.pxi of the protocols and docs/message-table.md from spec/columns.py and NAME/columns.py."""
+"""_core/table_columns.pxi and docs/message-table.md from spec/columns.py; columns.pxi of the protocols from NAME/columns.py,
+of captures from spec/packets.py."""
 
 from __future__ import annotations
 
@@ -25,6 +26,11 @@ def table_columns(spec: ModuleType) -> list[str]:
             *((f"T_{c.name.upper()}", i) for i, c in enumerate(spec.ON_REQUEST, after_structs)),
         ],
     )
+
+
+def packet_columns(spec: ModuleType) -> list[str]:
+    """Numbers of the packets table's columns, P_."""
+    return numbers("PacketColumn", "P", spec.COLUMNS)
 
 
 def protocol_columns(protocol: str) -> Callable[[ModuleType], list[str]]:

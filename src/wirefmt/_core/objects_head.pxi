@@ -84,12 +84,12 @@ cdef extern from *:
     const uint8_t* ascii_octets "wirefmt_ascii_octets"(PyObject* text, Py_ssize_t* size) noexcept
 
 
-cdef const uint8_t* any_utf8_behind(object text, Py_ssize_t* size, str field) except NULL
-cdef inline const uint8_t* utf8_behind(object text, Py_ssize_t* size, str field) except NULL:
+cdef const uint8_t* any_utf8_view(object text, Py_ssize_t* size, str field) except NULL
+cdef inline const uint8_t* utf8_view(object text, Py_ssize_t* size, str field) except NULL:
     """The UTF-8 form of a str, which lives as long as the str. Raises TypeError if `text` is not a str, EncodeError if it has
     surrogates."""
     cdef const uint8_t* p = ascii_octets(<PyObject*>text, size)
-    return p if p != NULL else any_utf8_behind(text, size, field)
+    return p if p != NULL else any_utf8_view(text, size, field)
 
 
 cdef int refuse_size16(Py_ssize_t size, str field) except -1

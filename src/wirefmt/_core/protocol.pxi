@@ -19,7 +19,7 @@ cdef void* open_state(const Protocol* protocol) noexcept nogil:
     cdef size_t size = max(protocol.state_size, sizeof(ProtocolState))
     cdef ProtocolState* state = <ProtocolState*>calloc(1, size)
     if state != NULL:
-        state.held = <int64_t>size + BLOCK_OCTETS
+        state.buffered = <int64_t>size + BLOCK_OCTETS
     return state
 
 

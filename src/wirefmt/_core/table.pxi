@@ -60,9 +60,9 @@ cdef class MessageTable(ColumnSet):
         return self.finish(rows)
 
 
-cdef void keep_text(Text* kept, const uint8_t* p, size_t size, int64_t* held) noexcept nogil:
-    """Replace a text that later rows repeat by a copy of these octets, and count its memory in `held`. Nothing changes if there
-    are no octets, or memory has run out."""
+cdef void keep_text(Text* kept, const uint8_t* p, size_t size, int64_t* buffered) noexcept nogil:
+    """Replace a text that later rows repeat by a copy of these octets, and count its memory in `buffered`. Nothing changes
+    if there are no octets, or memory has run out."""
     cdef uint8_t* copy
     if size == 0:
         return
@@ -70,8 +70,8 @@ cdef void keep_text(Text* kept, const uint8_t* p, size_t size, int64_t* held) no
     if copy == NULL:
         return
     memcpy(copy, p, size)
-    held[0] -= text_octets(kept)
+    buffered[0] -= text_octets(kept)
     free(<void*>kept.at)
     kept.at = copy
     kept.size = <int64_t>size
-    held[0] += text_octets(kept)
+    buffered[0] += text_octets(kept)

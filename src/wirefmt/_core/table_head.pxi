@@ -117,7 +117,7 @@ cdef class MessageTable(ColumnSet):
 
 # ---- texts of a connection
 
-cdef void keep_text(Text* kept, const uint8_t* p, size_t size, int64_t* held) noexcept nogil
+cdef void keep_text(Text* kept, const uint8_t* p, size_t size, int64_t* buffered) noexcept nogil
 cdef inline int64_t text_octets(const Text* t) noexcept nogil:
     """Memory of an allocated Text with its TEXT_PAD; 0 if it is empty."""
     return t.size + TEXT_PAD + BLOCK_OCTETS if t.size else 0
@@ -248,7 +248,7 @@ cdef enum Carrier:              # the encoding that carries a stream
 
 
 cdef struct ProtocolState:      # the beginning of every protocol's state
-    int64_t held                # octets of memory that the state has allocated, including its own: counted in max_buffered
+    int64_t buffered            # octets of memory that the state has allocated, including its own: counted in max_buffered
 
 
 cdef struct Protocol:           # `state` is one connection's; direction: 0 client to server
@@ -263,10 +263,10 @@ cdef struct Protocol:           # `state` is one connection's; direction: 0 clie
                       Fault* f) noexcept nogil
     # could a frame begin here? YES: a whole, valid one of `size` octets; MORE: call again when `size` octets are available.
     # `state` may be NULL: nothing is known about the connection
-    int (*plausible)(void* state, int direction, const uint8_t* p, size_t n, size_t* size) noexcept nogil
+    int (*probe)(void* state, int direction, const uint8_t* p, size_t n, size_t* size) noexcept nogil
     # called for every whole frame found after a gap, before any of them becomes a row: infer the state of the connection.
     # NULL: frames stand alone
-    void (*learn)(void* state, int direction, const uint8_t* p, size_t n) noexcept nogil
+    void (*observe)(void* state, int direction, const uint8_t* p, size_t n) noexcept nogil
     # put, put_part and flush return False if the table became full before their last row. When the batch has been taken, they
     # are called again with the same arguments and continue; no other function is called for the connection in between. Every
     # function that puts more than a few rows does this, but none of a protocol with a `carrier`.
@@ -280,7 +280,7 @@ cdef struct Protocol:           # `state` is one connection's; direction: 0 clie
     # that the state holds changes, and the capture knows its `carrier`
     size_t (*put_usual)(MessageTable t, MessageContext* m, void* state, bint strict, const uint8_t* p,
                         size_t n) noexcept nogil
-    int64_t usual_held                      # octets that `put` of such frames would hold meanwhile: there must be room for them
+    int64_t usual_buffered                  # octets that `put` of such frames would buffer meanwhile: there must be room for them
     # put a row for a frame of which only the first `n` octets are available; `text` has the reason. NULL: a row without fields
     bint (*put_part)(MessageTable t, const MessageContext* m, void* state, const uint8_t* p, size_t n,
                      const char* text, size_t text_size) noexcept nogil

@@ -142,8 +142,17 @@ cdef inline bint same_octets(const uint8_t* p, const uint8_t* q, size_t n) noexc
 
 
 cdef inline uint64_t mix(uint64_t h, uint64_t w) noexcept nogil:
+    """Add a word to a hash. The highest bits of the result are the best ones."""
     h = (h ^ w) * <uint64_t>0x9E3779B97F4A7C15ULL
     return h ^ h >> 29
+
+
+cdef inline uint64_t avalanche(uint64_t h) noexcept nogil:
+    """Each bit of the result depends on all bits of `h`; different numbers have different results. Flow hashes and flow_id are
+    made with it: it stays the same."""
+    h = (h ^ (h >> 32)) * <uint64_t>0xD6E8FEB86659FD93ULL
+    h = (h ^ (h >> 32)) * <uint64_t>0xD6E8FEB86659FD93ULL
+    return h ^ (h >> 32)
 
 
 cdef inline uint64_t hash_octets(uint64_t h, const uint8_t* p, size_t n) noexcept nogil:

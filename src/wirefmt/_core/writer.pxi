@@ -1,6 +1,6 @@
 # Growable output for encoders. A length that precedes its contents is inserted afterwards.
 #
-# `utf8_behind` and `whole_number` (objects_head.pxi) turn arguments of constructors into C values. Exact str of ASCII and exact
+# `utf8_view` and `whole_number` (objects_head.pxi) turn arguments of constructors into C values. Exact str of ASCII and exact
 # int need no call into another module; the functions here handle all other values and raise the errors.
 cimport cython
 from cpython.bytes cimport PyBytes_CheckExact
@@ -11,7 +11,7 @@ from cpython.unicode cimport PyUnicode_AsUTF8AndSize
 
 # ------------------------------------------------------------------------------------------------ arguments
 
-cdef const uint8_t* any_utf8_behind(object text, Py_ssize_t* size, str field) except NULL:
+cdef const uint8_t* any_utf8_view(object text, Py_ssize_t* size, str field) except NULL:
     if not isinstance(text, str):
         raise TypeError(f"{field} must be a str, not {type(text).__name__}")
     try:
@@ -64,7 +64,7 @@ cdef class Writer:
     cdef int put_text16(self, object text, str field) except -1:
         """Write a str as UTF-8 after two octets with its length."""
         cdef Py_ssize_t size = 0
-        cdef const uint8_t* p = utf8_behind(text, &size, field)
+        cdef const uint8_t* p = utf8_view(text, &size, field)
         self.put_size16(size, field)
         return self.put_octets(p, <size_t>size)
 

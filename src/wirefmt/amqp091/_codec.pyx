@@ -22,7 +22,7 @@ from wirefmt._core cimport (
     SHARED_TEXT, STRICT_MODE, SharedSlot, SourceCol, T_ATTEMPTS, T_CHANNEL, T_CLIENT_ID, T_CODE, T_CONTENT_TYPE,
     T_CORRELATION_ID, T_DESTINATION, T_HEADERS, T_KIND, T_MESSAGE_ID, T_OPERATION, T_PAYLOAD_SIZE, T_PROTOCOL, T_RAW,
     T_REDELIVERED, T_REPLY_TO, T_ROUTING_KEY, T_SEQUENCE, T_TTL_MS, T_VERSION, Text, WIREFMT_SHARES_VALUES, YES,
-    add_entry_of, any_utf8_behind, ascii_octets, ascii_text, bare_object, begin_map, close_list, copy_octets,
+    add_entry_of, any_utf8_view, ascii_octets, ascii_text, bare_object, begin_map, close_list, copy_octets,
     decimal_of, detail_form, encode_error, end_map, factory_of, fault_text, fill_view, hidden, input_head, is_held,
     is_secret_name, is_strict, keep_text, line_ascii, line_begin, line_digits, line_field, line_flag, line_name,
     line_number, line_octets, line_piece, line_prose, line_space, line_string, line_text, message_notes, message_octets,

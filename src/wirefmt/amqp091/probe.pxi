@@ -14,11 +14,11 @@ cdef enum:
     AMQP091_PART_MAX = 1 << 16      # octets: a method or header that claims to be larger does not begin at a boundary
 
 
-cdef struct Amqp091Connection:      # what a capture knows about one connection: a ProtocolState; flow.held comes first
+cdef struct Amqp091Connection:      # what a capture knows about one connection: a ProtocolState; flow.buffered comes first
     Amqp091Flow flow
     uint32_t frame_max              # 0: not negotiated yet, or no limit
     Amqp091Contents contents[2]     # by direction
-    int64_t counted[2]              # of their memory, in flow.held
+    int64_t counted[2]              # of their memory, in flow.buffered
 
 
 # ------------------------------------------------------------------------------------------------ frames
@@ -48,7 +48,7 @@ cdef inline void amqp091_options(Amqp091Options* o, bint strict, int direction) 
     o.common.side = <int8_t>direction
 
 
-cdef int amqp091_plausible(void* state, int direction, const uint8_t* p, size_t n, size_t* size) noexcept nogil:
+cdef int amqp091_probe(void* state, int direction, const uint8_t* p, size_t n, size_t* size) noexcept nogil:
     """Is this a valid frame from the side that may send it, with frame-end at its end?"""
     cdef Amqp091Options o
     cdef Amqp091FrameView m
@@ -88,7 +88,7 @@ cdef bint amqp091_may_begin(const uint8_t* p, size_t n, size_t size, int directi
             (load_u16(p + 1) == 0) == (amqp091_methods[method].class_id == AMQP091_CLASS_CONNECTION))
 
 
-cdef void amqp091_learn(void* state, int direction, const uint8_t* p, size_t n) noexcept nogil:
+cdef void amqp091_observe(void* state, int direction, const uint8_t* p, size_t n) noexcept nogil:
     """Called after a gap: drop the pending contents of this direction. The next messages may lack their beginning."""
     cdef Amqp091Connection* c = <Amqp091Connection*>state
     cdef Amqp091Options o
@@ -97,10 +97,10 @@ cdef void amqp091_learn(void* state, int direction, const uint8_t* p, size_t n) 
     c.contents[direction].lost = True
     amqp091_options(&o, False, direction)
     if p[0] == AMQP091_FRAME_METHOD and amqp091_parse(p, n, &o, &m, &f) == OK:
-        amqp091_learn_limits(c, &m)
+        amqp091_observe_limits(c, &m)
 
 
-cdef inline void amqp091_learn_limits(Amqp091Connection* c, const Amqp091FrameView* m) noexcept nogil:
+cdef inline void amqp091_observe_limits(Amqp091Connection* c, const Amqp091FrameView* m) noexcept nogil:
     cdef const Amqp091ArgumentRow* a
     if m.method == AMQP091_CONNECTION_TUNE_OK:
         a = amqp091_find_argument(m, AMQP091_ARGUMENT_FRAME_MAX)
@@ -124,9 +124,9 @@ cdef Amqp091Contents* amqp091_observed(MessageTable t, Amqp091Connection* c, int
     return d
 
 
-cdef inline void amqp091_count_held(Amqp091Connection* c, int direction) noexcept nogil:
+cdef inline void amqp091_count_buffered(Amqp091Connection* c, int direction) noexcept nogil:
     """Count the memory of a direction's contents as memory of the connection."""
-    c.flow.held += c.contents[direction].memory - c.counted[direction]
+    c.flow.buffered += c.contents[direction].memory - c.counted[direction]
     c.counted[direction] = c.contents[direction].memory
 
 
@@ -150,7 +150,7 @@ cdef void amqp091_drop_content(Amqp091Connection* c, Amqp091Contents* d, Amqp091
     if k != d.done:
         amqp091_end_content(d, k)
     amqp091_drop_done(d)
-    amqp091_count_held(c, direction)
+    amqp091_count_buffered(c, direction)
 
 
 # ------------------------------------------------------------------------------------------------ rows
@@ -284,7 +284,7 @@ cdef bint amqp091_put(MessageTable t, const MessageContext* m, void* state, bint
                 return True
     if answer == AMQP091_JOIN_PART:
         amqp091_add_context(k, m, &frame)
-        amqp091_count_held(c, m.direction)
+        amqp091_count_buffered(c, m.direction)
     elif answer == AMQP091_JOIN_LAST:
         amqp091_add_context(d.done, m, &frame)
         amqp091_put_content(t, c, d, d.done, ROW_OK, NULL, 0)
@@ -336,7 +336,7 @@ cdef void amqp091_put_single(MessageTable t, const MessageContext* m, Amqp091Con
         status = ROW_MALFORMED
         size = fault_text(&AMQP091_TABLES, f, 0, text, sizeof(text))
     else:
-        amqp091_learn_limits(c, frame)
+        amqp091_observe_limits(c, frame)
         if frame.notes.check:
             size = note_text(&AMQP091_TABLES, &frame.notes, 0, text, sizeof(text))
     amqp091_put_alone(t, m, c, frame, status, text if size else NULL, <size_t>min(size, <int>sizeof(text) - 1))
@@ -377,7 +377,7 @@ cdef void amqp091_put_faulty(MessageTable t, const MessageContext* m, Amqp091Con
             t.tally.no_memory = True
             return
         memset(&k.state, 0, sizeof(k.state))
-        amqp091_count_held(c, m.direction)
+        amqp091_count_buffered(c, m.direction)
         k.lacks_method = header
         if method:
             k.method.method = frame.method
@@ -450,11 +450,11 @@ cdef Protocol amqp091_protocol():
     row.both_open = True                            # the protocol header, 4.2.2
     row.sniff = amqp091_sniff
     row.frame_size = amqp091_next_size
-    row.plausible = amqp091_plausible
-    row.learn = amqp091_learn
+    row.probe = amqp091_probe
+    row.observe = amqp091_observe
     row.put = amqp091_put
     row.put_usual = amqp091_put_usual
-    row.usual_held = <int64_t>sizeof(Amqp091Content) + 2 * AMQP091_USUAL_HEAD + 3 * BLOCK_OCTETS
+    row.usual_buffered = <int64_t>sizeof(Amqp091Content) + 2 * AMQP091_USUAL_HEAD + 3 * BLOCK_OCTETS
     row.put_part = amqp091_put_part
     row.flush = amqp091_flush
     row.state_size = sizeof(Amqp091Connection)

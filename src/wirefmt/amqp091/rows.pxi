@@ -6,7 +6,7 @@ from wirefmt.amqp091.columns import FIELDS as AMQP091_STRUCT_FIELDS, OPERATIONS 
 
 
 cdef struct Amqp091Flow:            # what is known about one TCP connection
-    int64_t held                    # octets of memory: client_id, and what the owner adds
+    int64_t buffered                # octets of memory: client_id, and what the owner adds
     Text client_id                  # connection_name of the client's properties: RabbitMQ's convention
 
 
@@ -86,6 +86,9 @@ cdef int fill_amqp091_rows() except -1:
     global AMQP091_COMMON_PROPERTIES
     cdef dict fields = {column.name: i for i, column in enumerate(AMQP091_STRUCT_FIELDS)}
     cdef int i, d, k
+    unknown = AMQP091_COMMON.keys() - {*AMQP091_ARGUMENT_NAMES, *AMQP091_PROPERTY_NAMES}
+    if unknown:
+        raise KeyError(f"no such arguments or properties: {unknown}")
     for i in range(1, AMQP091_METHOD_COUNT):
         kind = (<bytes>amqp091_methods[i].name).decode("ascii")
         for d in range(2):
@@ -103,8 +106,8 @@ cdef int fill_amqp091_rows() except -1:
         if name in AMQP091_COMMON or i == AMQP091_PROPERTY_EXPIRATION:
             AMQP091_COMMON_PROPERTIES |= amqp091_properties[i].flag
     columns = {T_TTL_MS, T_ATTEMPTS, *(AMQP091_COMMON[name] for name in AMQP091_PROPERTY_NAMES if name in AMQP091_COMMON)}
-    if len(columns) > AMQP091_PROPERTY_COLUMNS:
-        raise IndexError("AMQP091_PROPERTY_COLUMNS is too small")
+    if len(columns) != AMQP091_PROPERTY_COLUMNS:
+        raise IndexError(f"AMQP091_PROPERTY_COLUMNS must be {len(columns)}")
     for i, k in enumerate(columns):
         AMQP091_PROPERTY_COLUMN_OF[i] = k
     return 0
@@ -113,7 +116,7 @@ cdef int fill_amqp091_rows() except -1:
 fill_amqp091_rows()
 
 
-cdef void amqp091_learn_client(Amqp091Flow* flow, const Amqp091FrameView* m) noexcept nogil:
+cdef void amqp091_observe_client(Amqp091Flow* flow, const Amqp091FrameView* m) noexcept nogil:
     """connection.start-ok: the client's name for its connection."""
     cdef const Amqp091ArgumentRow* a = amqp091_find_argument(m, AMQP091_ARGUMENT_CLIENT_PROPERTIES)
     cdef Amqp091Entry e
@@ -123,7 +126,7 @@ cdef void amqp091_learn_client(Amqp091Flow* flow, const Amqp091FrameView* m) noe
         return
     amqp091_add_plain(&o, e.at, e.size)
     if not o.failed:
-        keep_text(&flow.client_id, o.at, o.size, &flow.held)
+        keep_text(&flow.client_id, o.at, o.size, &flow.buffered)
     free_octets(&o)
 
 
@@ -222,7 +225,7 @@ cdef void amqp091_put_row(MessageTable t, int64_t row, const Amqp091FrameView* m
     """Fill AMQP's part of a row that begin_row began, except the content. The caller sets status and error."""
     cdef Col* fields = t.cols[<int>T_AMQP091].children
     if m.method == AMQP091_CONNECTION_START_OK:
-        amqp091_learn_client(flow, m)
+        amqp091_observe_client(flow, m)
     amqp091_put_kind(t, row, m, direction)
     if flow.client_id.size:
         put_text(t.cols + T_CLIENT_ID, row, &flow.client_id)

@@ -190,7 +190,7 @@ cdef const uint8_t* any_octets_behind(object value, Py_ssize_t* size, str field)
         return <const uint8_t*>PyBytes_AS_STRING(value)
     if not isinstance(value, str):
         raise TypeError(f"{field} must be a str or bytes, not {type(value).__name__}")
-    return any_utf8_behind(value, size, field)
+    return any_utf8_view(value, size, field)
 
 
 cdef int amqp091_write_shortstr(Octets* o, object value, str field) except -1:

@@ -34,11 +34,11 @@ cdef struct Amqp10Link:             # a link, from its attach
 
 
 cdef struct Amqp10Connection:       # what a capture knows about one connection: a ProtocolState
-    int64_t held                    # octets of memory, of everything below
+    int64_t buffered                # octets of memory, of everything below
     Text client_id                  # the client's container-id
     uint32_t frame_max[2]           # by direction of the frames: the receiver's limit; 0: unknown
     Amqp10Deliveries deliveries[2]  # by direction
-    int64_t counted[2]              # their memory, as counted in `held`
+    int64_t counted[2]              # their memory, as counted in `buffered`
     Amqp10Link* links[AMQP10_LINK_BUCKETS]
     int link_count
     int64_t link_octets
@@ -73,7 +73,7 @@ cdef inline void amqp10_options(Amqp10Options* o, bint strict) noexcept nogil:
     o.common.strict = strict
 
 
-cdef int amqp10_plausible(void* state, int direction, const uint8_t* p, size_t n, size_t* size) noexcept nogil:
+cdef int amqp10_probe(void* state, int direction, const uint8_t* p, size_t n, size_t* size) noexcept nogil:
     """Is this a valid frame of a kind that this side may send?"""
     cdef Amqp10Options o
     cdef Amqp10FrameView m
@@ -127,7 +127,7 @@ cdef bint amqp10_may_begin(const uint8_t* p, size_t n, size_t size, int directio
     return direction == 1 and AMQP10_SASL_MECHANISMS <= code <= AMQP10_SASL_OUTCOME
 
 
-cdef void amqp10_learn(void* state, int direction, const uint8_t* p, size_t n) noexcept nogil:
+cdef void amqp10_observe(void* state, int direction, const uint8_t* p, size_t n) noexcept nogil:
     """Called after a gap: drop the pending deliveries of this direction. The next messages may lack their beginning."""
     (<Amqp10Connection*>state).deliveries[direction].lost = True
 
@@ -172,7 +172,7 @@ cdef void amqp10_forget_links(Amqp10Connection* c, uint64_t key, uint64_t mask) 
             at[0] = link.next
             c.link_count -= 1
             c.link_octets -= link.size
-            c.held -= amqp10_link_octets(link)
+            c.buffered -= amqp10_link_octets(link)
             free(link.address)
             free(link)
 
@@ -214,7 +214,7 @@ cdef void amqp10_attach_link(Amqp10Connection* c, int direction, const Amqp10Fra
     c.links[amqp10_link_bucket(key)] = link
     c.link_count += 1
     c.link_octets += <int64_t>o.size
-    c.held += amqp10_link_octets(link)
+    c.buffered += amqp10_link_octets(link)
 
 
 cdef const Amqp10Link* amqp10_link_of(const Amqp10Connection* c, const Amqp10FrameView* f, int direction) noexcept nogil:
@@ -237,8 +237,8 @@ cdef const Amqp10Link* amqp10_link_of(const Amqp10Connection* c, const Amqp10Fra
     return amqp10_find_link(c, amqp10_link_key(direction, f.channel, handle))
 
 
-cdef void amqp10_learn_open(Amqp10Connection* c, int direction, const Amqp10FrameView* f) noexcept nogil:
-    """Learn the client's name, and the largest frame that the other side may send."""
+cdef void amqp10_observe_open(Amqp10Connection* c, int direction, const Amqp10FrameView* f) noexcept nogil:
+    """Note the client's name, and the largest frame that the other side may send."""
     cdef Amqp10ValueView v
     cdef Octets o
     cdef uint64_t size = 0
@@ -249,7 +249,7 @@ cdef void amqp10_learn_open(Amqp10Connection* c, int direction, const Amqp10Fram
     memset(&o, 0, sizeof(o))
     amqp10_add_text(&o, &v)
     if not o.failed:
-        keep_text(&c.client_id, o.at, o.size, &c.held)
+        keep_text(&c.client_id, o.at, o.size, &c.buffered)
     free_octets(&o)
 
 
@@ -367,9 +367,9 @@ cdef void amqp10_put_alone(MessageTable t, const MessageContext* m, Amqp10Connec
 
 # ------------------------------------------------------------------------------------------------ pending deliveries
 
-cdef inline void amqp10_count_held(Amqp10Connection* c, int direction) noexcept nogil:
+cdef inline void amqp10_count_buffered(Amqp10Connection* c, int direction) noexcept nogil:
     """Count the memory of a direction's pending deliveries as memory of the connection."""
-    c.held += c.deliveries[direction].memory - c.counted[direction]
+    c.buffered += c.deliveries[direction].memory - c.counted[direction]
     c.counted[direction] = c.deliveries[direction].memory
 
 
@@ -418,7 +418,7 @@ cdef void amqp10_drop_delivery(Amqp10Connection* c, Amqp10Deliveries* d, Amqp10D
     if k != d.done:
         amqp10_end_delivery(d, k)
     amqp10_drop_done(d)
-    amqp10_count_held(c, direction)
+    amqp10_count_buffered(c, direction)
 
 
 cdef void amqp10_put_unfinished(MessageTable t, Amqp10Connection* c, Amqp10Deliveries* d, Amqp10Delivery* k,
@@ -489,7 +489,7 @@ cdef void amqp10_take_transfer(MessageTable t, const MessageContext* m, Amqp10Co
     else:
         amqp10_add_context(d.done, m, f)
         amqp10_put_joined(t, c, d, d.done, answer == AMQP10_JOIN_ABORTED, strict)
-    amqp10_count_held(c, m.direction)
+    amqp10_count_buffered(c, m.direction)
 
 
 cdef bint amqp10_close_deliveries(MessageTable t, Amqp10Connection* c, int direction, const Amqp10FrameView* f) noexcept nogil:
@@ -574,7 +574,7 @@ cdef bint amqp10_put(MessageTable t, const MessageContext* m, void* state, bint 
         amqp10_take_transfer(t, m, c, &f, strict)
         return True
     if shape == AMQP10_OPEN:
-        amqp10_learn_open(c, m.direction, &f)
+        amqp10_observe_open(c, m.direction, &f)
     elif shape == AMQP10_ATTACH:
         amqp10_attach_link(c, m.direction, &f)
     elif AMQP10_DETACH <= shape <= AMQP10_CLOSE and not amqp10_close_deliveries(t, c, m.direction, &f):
@@ -621,7 +621,7 @@ cdef bint amqp10_put_part(MessageTable t, const MessageContext* m, void* state, 
             amqp10_put_unfinished(t, c, d, k, text, text_size)
         else:
             t.tally.no_memory = True
-            amqp10_count_held(c, m.direction)
+            amqp10_count_buffered(c, m.direction)
     d.lost = True                           # more transfers of it may follow
     return True
 
@@ -654,8 +654,8 @@ cdef Protocol amqp10_protocol():
     row.both_open = True                            # the protocol header, 2.2
     row.sniff = amqp10_sniff
     row.frame_size = amqp10_next_size
-    row.plausible = amqp10_plausible
-    row.learn = amqp10_learn
+    row.probe = amqp10_probe
+    row.observe = amqp10_observe
     row.put = amqp10_put
     row.put_usual = amqp10_put_usual
     row.put_part = amqp10_put_part

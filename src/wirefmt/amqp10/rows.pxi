@@ -42,9 +42,11 @@ cdef int fill_amqp10_rows() except -1:
     cdef dict common_forms = {column.name: AMQP10_FORMS.get(column.type, AMQP10_FORM_NONE) for column in SHARED_COLUMNS}
     cdef int i, k
     cdef Amqp10Place* place
-    for i, k in enumerate({T_AMQP10, T_REDELIVERED, T_ATTEMPTS, *AMQP10_COMMON.values()}):
-        if i >= AMQP10_FIELD_COLUMNS:
-            raise IndexError("AMQP10_FIELD_COLUMNS is too small")
+    cdef set columns = {T_AMQP10, T_REDELIVERED, T_ATTEMPTS, *AMQP10_COMMON.values()}
+    cdef set unknown = set(AMQP10_COMMON)
+    if len(columns) != AMQP10_FIELD_COLUMNS:
+        raise IndexError(f"AMQP10_FIELD_COLUMNS must be {len(columns)}")
+    for i, k in enumerate(columns):
         AMQP10_FIELD_COLUMN[i] = k
     AMQP10_ROLE_TEXT[0] = pad_text(b"sender")
     AMQP10_ROLE_TEXT[1] = pad_text(b"receiver")
@@ -57,9 +59,8 @@ cdef int fill_amqp10_rows() except -1:
         for k in range(2):
             AMQP10_OPERATION_TEXT[i][k] = pad_text(AMQP10_OPERATION_ROWS.get(shape, ("", ""))[k].encode())
         for k in range(amqp10_shapes[i].first, amqp10_shapes[i].first + amqp10_shapes[i].count):
-            if k >= AMQP10_FIELD_ROWS:
-                raise IndexError("AMQP10_FIELD_ROWS is too small")
             name = (<bytes>amqp10_field_name[k]).decode("ascii")
+            unknown.discard((shape, name))
             place = &AMQP10_PLACES[k]
             place.common = <int16_t>AMQP10_COMMON.get((shape, name), -1)
             if place.common >= 0:
@@ -67,6 +68,8 @@ cdef int fill_amqp10_rows() except -1:
             if name in fields and name not in AMQP10_APART:
                 place.field = <int16_t>fields[name]
                 place.form = <uint8_t>forms[name]
+    if unknown:
+        raise KeyError(f"no such fields: {unknown}")
     return 0
 
 

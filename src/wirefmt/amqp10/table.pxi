@@ -2081,6 +2081,7 @@ cdef extern from *:
 
 cdef enum:
     AMQP10_SHAPES = 34
+    AMQP10_FIELD_ROWS = 125        # rows of amqp10_fields
     AMQP10_FIELDS_MAX = 14
     AMQP10_NESTING_MAX = 64
     AMQP10_SECTION_FIRST = 112

@@ -10,7 +10,6 @@ cdef enum:
     AMQP10_USUAL_LEAST = 16         # octets: no such frame is smaller
     AMQP10_USUAL_REST = 5           # octets: no section is smaller
     AMQP10_USUAL_CODE = 0x14        # of a transfer
-    AMQP10_FIELD_ROWS = 160         # at least the number of rows of amqp10_fields
     AMQP10_FALSE_OR_ZERO = 31       # bit of AMQP10_USUAL_TYPES
 
 
@@ -32,8 +31,6 @@ cdef int fill_amqp10_usual() except -1:
     cdef int shape, i, type
     for shape in (AMQP10_TRANSFER, AMQP10_HEADER, AMQP10_PROPERTIES):
         for i in range(amqp10_shapes[shape].first, amqp10_shapes[shape].first + amqp10_shapes[shape].count):
-            if i >= AMQP10_FIELD_ROWS:
-                raise IndexError("AMQP10_FIELD_ROWS is too small")
             for type in range(<int>AMQP10_DESCRIBED):
                 if amqp10_is_type(&amqp10_fields[i], type):
                     AMQP10_USUAL_TYPES[i] |= <uint32_t>1 << type

@@ -76,7 +76,7 @@ class StreamTrace:
         ts_ns: int = 0,
         frame_no: int = 0,
         capture: int = 0,
-        realm: int = 0,
+        vni: int = 0,
     ) -> None: ...
     def finish(self) -> None: ...
     @property

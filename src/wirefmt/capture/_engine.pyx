@@ -21,11 +21,14 @@ from wirefmt._core.cursor cimport Span
 from wirefmt._core.octets cimport BLOCK_OCTETS
 from wirefmt._core.status cimport Fault, NEED_DATA, OK, fault
 from wirefmt._core.text cimport printed
+from wirefmt._core.words cimport avalanche
 
 # pcap and pcapng blocks -> packet records
 include "pcapfile.pxi"
 # link, VLAN, IP, TCP headers, fragments -> segments
 include "packets.pxi"
+# GENERATED from wirefmt/spec/packets.py
+include "columns.pxi"
 # captures -> the packets table; where records begin in the midst of a file
 include "scanner.pxi"
 # flows by their ends

@@ -650,9 +650,9 @@ cdef class CaptureDecoder(KnownStreams):
         state[0] = fs[0]
         memset(state.sides, 0, sizeof(state.sides))
         state.state = kept
-        state.held = 0
+        state.counted = 0
         self.buffered += flow_octets() + <int64_t>sizeof(FlowState) + BLOCK_OCTETS
-        self.count_held(state)
+        self.count_buffered(state)
         return front
 
     cdef void on_ignored(self, Flow* f, int packets, int64_t n) noexcept nogil:
@@ -714,7 +714,7 @@ cdef class CaptureDecoder(KnownStreams):
             if fs.sides[end].unpacker != NULL:
                 self.drop_unpacker(&fs.sides[end])
         if fs.protocol != NULL:
-            self.buffered -= fs.held
+            self.buffered -= fs.counted
             close_state(fs.protocol, fs.state)
         self.buffered -= sizeof(FlowState) + BLOCK_OCTETS
         free(fs)

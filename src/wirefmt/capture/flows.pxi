@@ -1,4 +1,4 @@
-# The table of flows: a flow is two (address, port) ends and a realm. It finds the flow of a segment, keeps flows in the order
+# The table of flows: a flow is two (address, port) ends and a VNI. It finds the flow of a segment, keeps flows in the order
 # of their last packets, and counts their memory. The rules of TCP are in reassembly.pxi.
 from wirefmt._core.octets cimport BLOCK_OCTETS
 
@@ -10,7 +10,7 @@ cdef int64_t SECOND = 1000000000
 
 cdef enum Why:                  # why a gap was given up, or a stream ended
     WHY_LOST = 0                # acknowledged by the receiver, never captured
-    WHY_CUT                     # truncated by the snapshot length
+    WHY_TRUNCATED               # truncated by the snapshot length
     WHY_TIMEOUT                 # not filled in time
     WHY_LIMIT                   # max_out_of_order, max_buffered or max_flows
     WHY_FIN                     # this side sent FIN
@@ -72,7 +72,7 @@ cdef struct Flow:
     uint8_t reset
     uint8_t ignored             # no octets of it are passed on
     uint16_t port[2]
-    uint32_t realm
+    uint32_t vni
     uint8_t address[2][16]
     int64_t packets
     int64_t last_ns
@@ -117,14 +117,6 @@ cdef struct ReassemblyCounts:
     int64_t outside_octets      # after a FIN, in a RST, of keep-alives, in segments without a flow
 
 
-cdef inline uint64_t mix64(uint64_t h) noexcept nogil:
-    h ^= h >> 33
-    h *= <uint64_t>0xFF51AFD7ED558CCD
-    h ^= h >> 33
-    h *= <uint64_t>0xC4CEB9FE1A85EC53
-    return h ^ (h >> 33)
-
-
 cdef inline int64_t flow_octets() noexcept nogil:
     """Memory of a flow, with its share of a table that has just grown."""
     return <int64_t>(sizeof(Flow) + BLOCK_OCTETS + 4 * sizeof(Slot))
@@ -137,7 +129,7 @@ cdef inline int64_t piece_octets(const Piece* piece) noexcept nogil:
 
 cdef inline int sender_of(const Flow* f, const Segment* s) noexcept nogil:
     """The end of `f` that sent `s`; -1: another flow."""
-    if f.realm != s.realm or f.ip_version != s.ip_version:
+    if f.vni != s.vni or f.ip_version != s.ip_version:
         return -1
     if (f.port[0] == s.src_port and f.port[1] == s.dst_port
             and memcmp(f.address[0], s.src, 16) == 0 and memcmp(f.address[1], s.dst, 16) == 0):
@@ -232,9 +224,9 @@ cdef class FlowTable:
         memset(f, 0, sizeof(Flow))
         self.buffered += flow_octets()
         f.hash = hash
-        f.flow_id = <int64_t>(mix64(self.flow_hash(s) ^ mix64(<uint64_t>mark.ts_ns)) >> 1)
+        f.flow_id = <int64_t>(avalanche(self.flow_hash(s) ^ avalanche(<uint64_t>mark.ts_ns)) >> 1)
         f.ip_version = s.ip_version
-        f.realm = s.realm
+        f.vni = s.vni
         memcpy(f.address[0], s.src, 16)
         memcpy(f.address[1], s.dst, 16)
         f.port[0] = s.src_port

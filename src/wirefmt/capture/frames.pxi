@@ -49,7 +49,7 @@ cdef class FrameStreams(Streams):
         self.context(f, end, mark, mark, 0, 0, &m)
         while at < n and not self.is_full():
             m.byte_offset = side.offset
-            if protocol.put_usual != NULL and self.buffered + protocol.usual_held <= self.max_buffered:
+            if protocol.put_usual != NULL and self.buffered + protocol.usual_buffered <= self.max_buffered:
                 size = protocol.put_usual(self.table, &m, fs.state, self.strict, p + at, n - at)
                 if size:
                     side.offset += <int64_t>size
@@ -158,7 +158,7 @@ cdef class FrameStreams(Streams):
         was full before the last row; call again with the same frame."""
         cdef FlowState* fs = <FlowState*>f.state
         cdef bint done = fs.protocol.put(self.table, m, fs.state, self.strict, p, size)
-        self.count_held(fs)
+        self.count_buffered(fs)
         if self.buffered > self.max_buffered and done:
             self.flush_for_limit(f, self.table.all_rows)
         return done
@@ -337,8 +337,8 @@ cdef class FrameStreams(Streams):
             side.reading = True
             while (protocol.frame_size(fs.state, direction, side.pending + at, side.size - at, 0, &size, &fault) == OK
                    and size <= side.size - at):
-                if protocol.learn != NULL:
-                    protocol.learn(fs.state, direction, side.pending + at, size)
+                if protocol.observe != NULL:
+                    protocol.observe(fs.state, direction, side.pending + at, size)
                 at += size
             at = side.search.at
         last = first

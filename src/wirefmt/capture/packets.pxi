@@ -46,14 +46,14 @@ cdef enum PacketReason:
     PACKET_LINK_TYPE            # an unsupported link type
     PACKET_TUNNEL               # of a supported kind, but tunnels are off
     PACKET_LAYERS               # more than MAX_LAYERS
-    PACKET_CUT                  # the snapshot length ends inside a header, or inside a fragment
+    PACKET_TRUNCATED            # the snapshot length ends inside a header, or inside a fragment
     PACKET_MALFORMED            # a header contradicts itself
     PACKET_FILE_FAULT           # no packet: a fault of the capture file, in a row of the packets table
     PACKET_REASONS
 
 cdef tuple PACKET_REASON_NAMES = (
     "tcp", "fragments_held", "fragments", "udp", "icmp", "other_transport", "arp", "other_network", "link_type_unknown",
-    "tunnels_not_opened", "too_many_layers", "cut", "malformed", "file_faults",
+    "tunnels_not_opened", "too_many_layers", "truncated", "malformed", "file_faults",
 )
 
 
@@ -64,7 +64,7 @@ cdef struct Segment:
     uint8_t dst[16]             # IPv4: the first four octets, the rest zero
     uint16_t src_port, dst_port
     uint32_t seq, ack
-    uint32_t realm              # network identifier of the innermost VXLAN or GENEVE tunnel, 0: none
+    uint32_t vni                # network identifier of the innermost VXLAN or GENEVE tunnel, 0: none
     uint32_t size               # payload octets by the IP header
     uint32_t captured           # of them, octets at `payload`
     const uint8_t* payload      # in the record, or in the parser (reassembled fragments): valid until the next parse
@@ -96,23 +96,17 @@ cdef inline int write_address(int ip_version, const uint8_t* address, char* out)
     return <int>strlen(out)
 
 
-cdef inline uint64_t mixed(uint64_t h) noexcept nogil:
-    h = (h ^ (h >> 32)) * <uint64_t>0xD6E8FEB86659FD93
-    h = (h ^ (h >> 32)) * <uint64_t>0xD6E8FEB86659FD93
-    return h ^ (h >> 32)
-
-
 cdef inline uint64_t hash_end(const uint8_t* address, uint64_t salt) noexcept nogil:
     cdef uint64_t a, b
     memcpy(&a, address, 8)
     memcpy(&b, address + 8, 8)
-    return mixed(a ^ mixed(b ^ salt))
+    return avalanche(a ^ avalanche(b ^ salt))
 
 
 cdef inline uint64_t segment_flow_hash(const Segment* s) noexcept nogil:
-    """Hash of the two ends and the realm; the same for both directions, in every process. A sender that chooses addresses
+    """Hash of the two ends and the VNI; the same for both directions, in every process. A sender that chooses addresses
     can choose this hash: it assigns flows to slices and partitions; no table uses it."""
-    return mixed(hash_end(s.src, s.src_port) + hash_end(s.dst, s.dst_port) + (<uint64_t>s.realm << 20) + s.ip_version)
+    return avalanche(hash_end(s.src, s.src_port) + hash_end(s.dst, s.dst_port) + (<uint64_t>s.vni << 20) + s.ip_version)
 
 
 cdef inline uint64_t segment_share(const Segment* s, uint64_t count) noexcept nogil:
@@ -134,7 +128,7 @@ cdef inline uint64_t keyed_end(uint64_t a, uint64_t b, uint16_t port) noexcept n
 
 
 cdef inline uint64_t segment_table_hash(const Segment* s) noexcept nogil:
-    """Hash of the two ends and the realm, for tables of this process; the same for both directions."""
+    """Hash of the two ends and the VNI, for tables of this process; the same for both directions."""
     cdef uint64_t[4] a
     cdef uint32_t[2] b
     cdef uint64_t one, other, low, high
@@ -145,17 +139,17 @@ cdef inline uint64_t segment_table_hash(const Segment* s) noexcept nogil:
         other = <uint64_t>b[1] << 16 | s.dst_port
         low = min(one, other)
         high = max(one, other)
-        return mixed(((low >> 16) + HASH_KEY[2]) * ((high >> 16) + HASH_KEY[3])
-                     + (<uint32_t>(low << 16 | (high & 0xFFFF)) + HASH_KEY[4]) * (s.realm + HASH_KEY[5]))
+        return avalanche(((low >> 16) + HASH_KEY[2]) * ((high >> 16) + HASH_KEY[3])
+                         + (<uint32_t>(low << 16 | (high & 0xFFFF)) + HASH_KEY[4]) * (s.vni + HASH_KEY[5]))
     memcpy(a, s.src, 16)
     memcpy(a + 2, s.dst, 16)
-    return mixed(mixed(keyed_end(a[0], a[1], s.src_port)) + mixed(keyed_end(a[2], a[3], s.dst_port))
-                 + s.realm * HASH_KEY[7])
+    return avalanche(avalanche(keyed_end(a[0], a[1], s.src_port)) + avalanche(keyed_end(a[2], a[3], s.dst_port))
+                     + s.vni * HASH_KEY[7])
 
 
 cdef inline uint64_t segment_pair_hash(const Segment* s) noexcept nogil:
-    """Hash of the two addresses and the realm; the same for both directions."""
-    return mixed(hash_end(s.src, 0) + hash_end(s.dst, 0) + (<uint64_t>s.realm << 20) + s.ip_version)
+    """Hash of the two addresses and the VNI; the same for both directions."""
+    return avalanche(hash_end(s.src, 0) + hash_end(s.dst, 0) + (<uint64_t>s.vni << 20) + s.ip_version)
 
 
 # ------------------------------------------------------------------------------------------------ fragments
@@ -180,7 +174,7 @@ cdef struct Layer:              # the position of the parser
     bint ethernet               # an EtherType of at most 1,500 is a length (IEEE 802.3, 3.2.6)
     int layers
     bint joined                 # inside a reassembled datagram
-    uint32_t realm
+    uint32_t vni
     const uint8_t* ip           # start of the innermost IP header
     size_t ip_captured
 
@@ -270,7 +264,7 @@ cdef class PacketParser:
         x.ethernet = False
         x.layers = 0
         x.joined = False
-        x.realm = 0
+        x.vni = 0
         self.now_ns = r.ts_ns
         reason = self.link(&x, r.link_type, out)
         self.counts[reason] += 1
@@ -292,7 +286,7 @@ cdef class PacketParser:
             return False
         ipv4_ends(p + 14, out)
         tcp_fields(p + 34, out)
-        out.realm = 0
+        out.vni = 0
         out.size = out.captured = <uint32_t>(total - 20 - header)
         out.payload = p + 34 + header
         self.counts[<int>PACKET_TCP] += 1
@@ -342,7 +336,7 @@ cdef class PacketParser:
         """The EtherType at `at` of a header of `header` octets says what follows it."""
         cdef int kind
         if x.n < header:
-            return PACKET_CUT
+            return PACKET_TRUNCATED
         kind = load_u16(x.p + at)
         self.skip(x, header)
         return self.network(x, kind, out)
@@ -355,7 +349,7 @@ cdef class PacketParser:
         """Four octets of address family, in the byte order of the capturing machine: one octet is not zero."""
         cdef int family
         if x.n < 4:
-            return PACKET_CUT
+            return PACKET_TRUNCATED
         family = x.p[0] | x.p[3]
         self.skip(x, 4)
         if family in (2, 10, 23, 24, 28, 30):               # AF_INET; AF_INET6 of Linux, Windows, the BSDs, macOS
@@ -368,7 +362,7 @@ cdef class PacketParser:
         if x.n >= 2 and x.p[0] == 0xFF and x.p[1] == 0x03:
             self.skip(x, 2)
         if x.n < 2:
-            return PACKET_CUT
+            return PACKET_TRUNCATED
         if x.p[0] & 1:
             protocol = x.p[0]
             self.skip(x, 1)
@@ -385,7 +379,7 @@ cdef class PacketParser:
         """Version and type, code, session (2), length of what follows (2)."""
         cdef size_t size
         if x.n < 6:
-            return PACKET_CUT
+            return PACKET_TRUNCATED
         size = load_u16(x.p + 4)
         self.skip(x, 6)
         self.bound(x, size)
@@ -396,7 +390,7 @@ cdef class PacketParser:
         cdef size_t size
         cdef int kind
         if not self.skip(x, 4):
-            return PACKET_CUT
+            return PACKET_TRUNCATED
         while x.n >= 4:
             size = load_u16_as(x.p, False)
             kind = load_u16_as(x.p + 2, False) & 0x7FFF
@@ -411,7 +405,7 @@ cdef class PacketParser:
                 return self.ip(x, out)
             if not self.skip(x, min((size + 3) & ~<size_t>3, x.n)):
                 break
-        return PACKET_CUT
+        return PACKET_TRUNCATED
 
     cdef int network(self, Layer* x, int kind, Segment* out) noexcept nogil:
         """The packet after an EtherType."""
@@ -423,7 +417,7 @@ cdef class PacketParser:
                 return self.ip(x, out)
             if kind in (0x8100, 0x88A8, 0x9100, 0x9200):    # 802.1Q, 802.1ad and its predecessors
                 if x.n < 4:
-                    return PACKET_CUT
+                    return PACKET_TRUNCATED
                 kind = load_u16(x.p + 2)
                 self.skip(x, 4)
                 x.ethernet = True
@@ -450,7 +444,7 @@ cdef class PacketParser:
             if x.layers > MAX_LAYERS:
                 return PACKET_LAYERS
             if x.n < 4:
-                return PACKET_CUT
+                return PACKET_TRUNCATED
             bottom = x.p[2] & 1
             self.skip(x, 4)
         if x.n and (x.p[0] >> 4 == 4 or x.p[0] >> 4 == 6):
@@ -470,7 +464,7 @@ cdef class PacketParser:
         x.ip = x.p
         x.ip_captured = x.n
         if x.n == 0:
-            return PACKET_CUT
+            return PACKET_TRUNCATED
         if x.p[0] >> 4 == 4:
             return self.ipv4(x, out)
         if x.p[0] >> 4 == 6:
@@ -493,7 +487,7 @@ cdef class PacketParser:
         cdef uint32_t fragment
         cdef const uint8_t* p = x.p
         if x.n < 20:
-            return PACKET_CUT
+            return PACKET_TRUNCATED
         header = <size_t>(p[0] & 15) * 4
         total = load_u16(p + 2)
         if total == 0:
@@ -505,7 +499,7 @@ cdef class PacketParser:
             return PACKET_MALFORMED
         ipv4_ends(p, out)
         if not self.skip(x, header):
-            return PACKET_CUT
+            return PACKET_TRUNCATED
         fragment = load_u16(p + 6)
         if fragment & 0x3FFF:
             return self.fragment(x, load_u16(p + 4), (fragment & 0x1FFF) * 8, (fragment & 0x2000) != 0, p[9], out)
@@ -519,7 +513,7 @@ cdef class PacketParser:
         cdef size_t size
         cdef const uint8_t* p = x.p
         if x.n < 40:
-            return PACKET_CUT
+            return PACKET_TRUNCATED
         size = load_u16(p + 4)
         out.ip_version = 6
         memcpy(out.src, p + 8, 16)
@@ -557,13 +551,13 @@ cdef class PacketParser:
             if x.layers > MAX_LAYERS:
                 return PACKET_LAYERS
             if x.n < 8:
-                return PACKET_CUT
+                return PACKET_TRUNCATED
             p = x.p
             size = 8 if kind == 44 else (<size_t>p[1] + 2) * 4 if kind == 51 else (<size_t>p[1] + 1) * 8
             if size > x.wire:
                 return PACKET_MALFORMED
             if not self.skip(x, size):
-                return PACKET_CUT
+                return PACKET_TRUNCATED
             if kind == 44:
                 fragment = load_u16(p + 2)
                 if fragment & 0xFFF9:                       # otherwise atomic (RFC 6946): not a fragment
@@ -580,14 +574,14 @@ cdef class PacketParser:
             out.payload = x.ip
             out.captured = <uint32_t>x.ip_captured
             out.size = out.captured
-            out.realm = x.realm
+            out.vni = x.vni
             return PACKET_FRAGMENT
         if x.joined:
             return PACKET_LAYERS                            # a fragment inside a reassembled datagram is not reassembled
         if (more and size & 7) or size == 0 or size > DATAGRAM_OCTETS - offset:
             return PACKET_MALFORMED
         if x.n < size:
-            return PACKET_CUT
+            return PACKET_TRUNCATED
         d = self.find_datagram(out, id, protocol)
         if d == NULL:
             return PACKET_FRAGMENT_HELD
@@ -682,12 +676,12 @@ cdef class PacketParser:
         cdef const uint8_t* p = x.p
         cdef size_t header
         if x.n < 20:
-            return PACKET_MALFORMED if x.wire < 20 else PACKET_CUT
+            return PACKET_MALFORMED if x.wire < 20 else PACKET_TRUNCATED
         header = <size_t>(p[12] >> 4) * 4
         if header < 20 or header > x.wire:
             return PACKET_MALFORMED
         tcp_fields(p, out)
-        out.realm = x.realm
+        out.vni = x.vni
         out.size = <uint32_t>(x.wire - header)
         out.captured = <uint32_t>(x.n - header) if x.n > header else 0     # options may be truncated; they are not used
         out.payload = p + min(header, x.n)
@@ -710,14 +704,14 @@ cdef class PacketParser:
             self.bound(x, size)
         self.skip(x, min(x.n, <size_t>8))
         if x.n < 8:
-            return PACKET_MALFORMED if x.wire < 8 else PACKET_CUT
+            return PACKET_MALFORMED if x.wire < 8 else PACKET_TRUNCATED
         return self.geneve(x, out) if port == 6081 else self.vxlan(x, out)
 
     cdef int vxlan(self, Layer* x, Segment* out) noexcept nogil:
         cdef int following = x.p[3] if x.p[0] & 0x04 else 3  # the generic protocol extension names the content
         if not x.p[0] & 0x08:                               # no valid network identifier: no VXLAN
             return PACKET_UDP
-        x.realm = load_u32(x.p + 4) >> 8
+        x.vni = load_u32(x.p + 4) >> 8
         self.skip(x, 8)
         if following == 3:
             return self.ethernet(x, out)
@@ -728,9 +722,9 @@ cdef class PacketParser:
         cdef int kind = load_u16(x.p + 2)
         if x.p[0] >> 6:
             return PACKET_UDP
-        x.realm = load_u32(x.p + 4) >> 8
+        x.vni = load_u32(x.p + 4) >> 8
         if not self.skip(x, header):
-            return PACKET_CUT
+            return PACKET_TRUNCATED
         return self.ethernet(x, out) if kind == 0x6558 else self.network(x, kind, out)
 
     cdef int gre(self, Layer* x, Segment* out) noexcept nogil:
@@ -739,13 +733,13 @@ cdef class PacketParser:
         cdef size_t header = 4
         cdef size_t size
         if x.n < 4:
-            return PACKET_CUT
+            return PACKET_TRUNCATED
         flags = load_u16(x.p)
         kind = load_u16(x.p + 2)
         if flags & 7 == 1:                                  # PPTP's, RFC 2637: K is set, A adds four octets
             header = 8 + (4 if flags & 0x1000 else 0) + (4 if flags & 0x0080 else 0)
             if x.n < header:
-                return PACKET_CUT
+                return PACKET_TRUNCATED
             size = load_u16(x.p + 4)                        # the first half of the key: octets after this header
             self.skip(x, header)
             self.bound(x, size)
@@ -756,15 +750,15 @@ cdef class PacketParser:
         if flags & 7 or flags & 0x4000:
             return PACKET_OTHER_TRANSPORT
         if not self.skip(x, header):
-            return PACKET_CUT
+            return PACKET_TRUNCATED
         if kind == 0x88BE and flags & 0x1000:               # ERSPAN type II; type I has no header of its own
             if not self.skip(x, 8):
-                return PACKET_CUT
+                return PACKET_TRUNCATED
         elif kind == 0x22EB:                                # ERSPAN type III: the last bit means eight octets more
             if x.n < 12:
-                return PACKET_CUT
+                return PACKET_TRUNCATED
             if not self.skip(x, 20 if x.p[11] & 1 else 12):
-                return PACKET_CUT
+                return PACKET_TRUNCATED
         if kind in (0x6558, 0x88BE, 0x22EB):
             return self.ethernet(x, out)
         return self.network(x, kind, out)
@@ -777,7 +771,7 @@ cdef struct SegmentHead:        # begins a row's `segment`; little-endian, as al
     uint8_t ip_version, flags, reserved
     int32_t file_index
     int64_t ts_ns, frame_no     # PACKET_FILE_FAULT: ts_ns is the offset in the file
-    uint32_t realm, seq, ack
+    uint32_t vni, seq, ack
     uint32_t size               # PACKET_FILE_FAULT: the reason
     uint32_t captured           # octets after the head
     uint16_t src_port, dst_port
@@ -794,7 +788,7 @@ cdef void segment_head(int kind, const PacketRecord* r, const Segment* s, int32_
     if kind == PACKET_FILE_FAULT:
         return
     h.ip_version = s.ip_version
-    h.realm = s.realm
+    h.vni = s.vni
     h.size = s.size
     h.captured = s.captured
     memcpy(h.src, s.src, 16)
@@ -842,7 +836,7 @@ cdef int segment_unpack(PacketParser parser, const uint8_t* p, size_t n, size_t*
     s.dst_port = h.dst_port
     s.seq = h.seq
     s.ack = h.ack
-    s.realm = h.realm
+    s.vni = h.vni
     s.captured = h.captured
     s.payload = p + sizeof(SegmentHead)
     return PACKET_TCP
@@ -882,6 +876,6 @@ cdef class PacketTrace:
         destination = text[:write_address(s.ip_version, s.dst, text)].decode("ascii")
         return "tcp", {
             "src_ip": source, "src_port": s.src_port, "dst_ip": destination, "dst_port": s.dst_port, "seq": s.seq,
-            "ack": s.ack, "flags": s.flags, "realm": s.realm, "size": s.size, "payload": s.payload[:s.captured],
+            "ack": s.ack, "flags": s.flags, "vni": s.vni, "size": s.size, "payload": s.payload[:s.captured],
             "flow_hash": segment_flow_hash(&s), "pair_hash": segment_pair_hash(&s),
         }

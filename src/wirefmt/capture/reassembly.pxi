@@ -5,7 +5,7 @@
 # Every rule depends on the packets of one flow only, so flows can be distributed to tasks in any way. The exceptions are the
 # two global limits, max_flows and max_buffered; their effects are counted.
 #
-# - A flow is two (address, port) ends and a realm. It begins with a SYN or with payload; other packets begin none.
+# - A flow is two (address, port) ends and a VNI. It begins with a SYN or with payload; other packets begin none.
 # - Of copies of an octet the first counts: retransmissions, overlaps, keep-alives and the second copy of a packet captured
 #   at two points are dropped. A packet that the snapshot length truncated leaves a gap of known size at once.
 # - A stream whose SYN was not captured begins with the first octet that an acknowledgement of the other side names. Until
@@ -484,7 +484,7 @@ cdef class Reassembler(FlowTable):
         elif kept:
             self.on_ignored(f, 0, kept)
         if size > kept:
-            self.give_up(f, end, size - kept, WHY_CUT, mark)
+            self.give_up(f, end, size - kept, WHY_TRUNCATED, mark)
 
     cdef void give_up(self, Flow* f, int end, int64_t n, int why, const Mark* mark) noexcept nogil:
         cdef Stream* st = &f.streams[end]
@@ -726,7 +726,7 @@ cdef class StreamTrace(Reassembler):
         self.idle_ns = idle_seconds * SECOND
 
     def segment_in(self, source, destination, int flags, seq, ack=0, bytes payload=b"", *, size=None,
-                   int64_t ts_ns=0, int64_t frame_no=0, int32_t capture=0, uint32_t realm=0):
+                   int64_t ts_ns=0, int64_t frame_no=0, int32_t capture=0, uint32_t vni=0):
         """`source`, `destination`: (address number, port). `size`: octets on the wire."""
         cdef Segment s
         cdef Mark mark
@@ -739,7 +739,7 @@ cdef class StreamTrace(Reassembler):
         s.dst_port = destination[1]
         s.seq = seq & 0xFFFFFFFF
         s.ack = ack & 0xFFFFFFFF
-        s.realm = realm
+        s.vni = vni
         s.payload = <const uint8_t*>PyBytes_AS_STRING(payload)
         s.captured = <uint32_t>len(payload)
         s.size = s.captured if size is None else size
@@ -791,5 +791,5 @@ cdef class StreamTrace(Reassembler):
 
 
 cdef tuple WHY_NAMES = (
-    "lost", "cut", "timeout", "limit", "fin", "reset", "replaced", "idle", "capture end",
+    "lost", "truncated", "timeout", "limit", "fin", "reset", "replaced", "idle", "capture end",
 )

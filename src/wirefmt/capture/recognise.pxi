@@ -207,7 +207,7 @@ cdef class KnownStreams(CarriedStreams):
             fs.protocol = NULL
             self.dismiss(f, UNDECODED_UNKNOWN)
             return
-        self.count_held(fs)
+        self.count_buffered(fs)
         fs.rows = 0
         for end in range(2):
             fs.sides[end].foreign = False

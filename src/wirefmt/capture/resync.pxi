@@ -202,7 +202,7 @@ cdef int follow_chain(Search* s, const uint8_t* window, size_t size, const Sough
             if sought.scratch != NULL:
                 verdict = socket_message(sought, window + s.reach, size - s.reach, sought.direction == 0, &step, &counts)
             else:
-                verdict = sought.protocol.plausible(sought.state, sought.direction, window + s.reach, size - s.reach, &step)
+                verdict = sought.protocol.probe(sought.state, sought.direction, window + s.reach, size - s.reach, &step)
             s.credit -= 16 + <int64_t>min(step, size - s.reach)
             s.wait = s.reach + step
         if verdict == MORE and step <= SEARCH_WINDOW:
@@ -218,7 +218,7 @@ cdef int follow_chain(Search* s, const uint8_t* window, size_t size, const Sough
 cdef int socket_message(const Sought* sought, const uint8_t* p, size_t n, bint masked, size_t* size,
                         bint* counts) noexcept nogil:
     """Does a WebSocket message begin here that contains only valid frames of the protocol, or a control frame?
-    A Verdict, as Protocol.plausible. `counts`: it is a message."""
+    A Verdict, as Protocol.probe. `counts`: it is a message."""
     cdef size_t got = 0
     cdef size_t at = 0
     cdef size_t step = 0
@@ -228,7 +228,7 @@ cdef int socket_message(const Sought* sought, const uint8_t* p, size_t n, bint m
     if part == WS_NONE or (part == WS_MESSAGE and got == 0):
         return NO
     while at < got and verdict == YES:
-        verdict = sought.protocol.plausible(sought.state, 0 if masked else 1, sought.scratch + at, got - at, &step)
+        verdict = sought.protocol.probe(sought.state, 0 if masked else 1, sought.scratch + at, got - at, &step)
         if verdict == YES:
             at += step
     if part == WS_SHORT:

@@ -3,27 +3,6 @@
 from wirefmt.spec.packets import COLUMNS as PACKET_TABLE_COLUMNS
 
 
-cdef enum PacketColumn:         # wirefmt/spec/packets.py, in order
-    P_FILE_INDEX = 0
-    P_FRAME_NO
-    P_TS_NS
-    P_FLOW_HASH
-    P_PAIR_HASH
-    P_SRC_IP
-    P_SRC_PORT
-    P_DST_IP
-    P_DST_PORT
-    P_TCP_FLAGS
-    P_SEQ
-    P_PAYLOAD_SIZE
-    P_FRAGMENT
-    P_SEGMENT
-    P_COLUMNS
-
-if len(PACKET_TABLE_COLUMNS) != P_COLUMNS:
-    raise ImportError("wirefmt.spec.packets and the core differ: build again")
-
-
 cdef class PacketScanner(ColumnSet):
     """Builds the packets table of captures; used like CaptureDecoder.
 

@@ -48,7 +48,7 @@ cdef struct Side:               # one direction of a flow
 cdef struct FlowState:
     const Protocol* protocol    # NULL: not known yet
     void* state                 # the protocol's
-    int64_t held                # octets of it that are counted in `buffered`
+    int64_t counted             # octets of it that `buffered` of the decoder includes
     uint32_t rows               # candidates by port, one bit per row, while both directions are searched; otherwise 0
     uint8_t carrier             # a Carrier: the encoding of the streams
     uint8_t undecoded           # an Undecoded, if the flow is ignored
@@ -77,7 +77,7 @@ cdef inline const char* why_text(int why) noexcept nogil:
         return b"capture began inside the stream"
     if why == WHY_LOST:
         return b"not captured"
-    if why == WHY_CUT:
+    if why == WHY_TRUNCATED:
         return b"truncated by the snapshot length"
     if why == WHY_TIMEOUT:
         return b"never seen"
@@ -185,7 +185,7 @@ cdef class Streams(Reassembler):
             row = self.table.begin_row(&m)
             put_text(self.table.cols + T_PROTOCOL, row, &fs.protocol.name)
             self.table.put_status(row, ROW_PARTIAL, text, size)
-        self.count_held(fs)
+        self.count_buffered(fs)
         if done:
             side.offset += <int64_t>side.size
             self.free_pending(side)
@@ -200,7 +200,7 @@ cdef class Streams(Reassembler):
             return True
         if fs.protocol.flush != NULL:
             done = fs.protocol.flush(self.table, fs.state, 0 if end == f.client else 1, why, strlen(why))
-        self.count_held(fs)
+        self.count_buffered(fs)
         return done
 
     cdef void put_gap(self, Flow* f, int end, int64_t skipped, const Mark* mark) noexcept nogil:
@@ -277,11 +277,11 @@ cdef class Streams(Reassembler):
         put_i64(c + T_FRAME_NO, row, mark.frame_no)
         self.table.put_status(row, ROW_MALFORMED, text, <int>strlen(text))
 
-    cdef inline void count_held(self, FlowState* fs) noexcept nogil:
-        cdef int64_t held = (<const ProtocolState*>fs.state).held
-        if held != fs.held:
-            self.buffered += held - fs.held
-            fs.held = held
+    cdef inline void count_buffered(self, FlowState* fs) noexcept nogil:
+        cdef int64_t buffered = (<const ProtocolState*>fs.state).buffered
+        if buffered != fs.counted:
+            self.buffered += buffered - fs.counted
+            fs.counted = buffered
 
     # ---- octets that are kept ---------------------------------------------------------------------------------------
 

@@ -29,7 +29,7 @@ from wirefmt._core cimport (
     put_text, raise_fault, read_message, refuse, refuse_range, refuse_size, refuse_text, seal, secret_fields,
     set_bit, set_factories, set_vectorcall, shared_text, shown_octets, source_flag, source_has,
     source_needed_number, source_needed_span, source_number, source_octets, source_range, source_span, span_of,
-    take_block, take_common_options, take_input, take_keywords, text_octets, text_of, text_or_hex, utf8_behind,
+    take_block, take_common_options, take_input, take_keywords, text_octets, text_of, text_or_hex, utf8_view,
     violation, whole_number, will_keep_recent,
 )
 from wirefmt._core.be cimport load_u16, load_u32, store_u16
@@ -40,7 +40,7 @@ from wirefmt._core.octets cimport (
 from wirefmt._core.status cimport CommonOptions, Fault, LIMIT, NEED_DATA, Notes, OK, fault
 from wirefmt._core.utf8 cimport UTF8_ILL_FORMED, UTF8_NUL, UTF8_OK, check_utf8, is_plain_text
 from wirefmt._core.varint cimport VARINT_MAX, VARINT_SHORT, VARINT_TOO_LONG, read_varint, store_varint, varint_size
-from wirefmt._core.words cimport unmarked, unmarked_before
+from wirefmt._core.words cimport mix, unmarked, unmarked_before
 from wirefmt.mqtt.topics cimport match_topic, split_share
 
 from wirefmt._core import secret_name

@@ -55,6 +55,13 @@ FIELDS: Final[tuple[Column, ...]] = (
     Column("will_properties", "map<string,string>", "CONNECT: will properties by name, including User Properties"),
 )
 
+#: Names of fields that differ from the property's: a list, since the property may repeat; a name that 2.2.2.2 and 3.2.2.3.12
+#: spell differently.
+PROPERTY_FIELDS: Final[dict[str, str]] = {
+    "subscription_identifier": "subscription_identifiers",
+    "subscription_identifiers_available": "subscription_identifier_available",
+}
+
 #: OpenTelemetry's operation of each packet type, from the client and from the server; otherwise a name of wirefmt's own.
 OPERATIONS: Final[dict[str, tuple[str, str]]] = {
     "CONNECT": ("connect", "connect"),

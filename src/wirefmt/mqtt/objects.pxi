@@ -337,7 +337,7 @@ cdef class Publish(Packet):
         cdef int v = known_mqtt_version(version)
         cdef int level = <int>whole_number(qos, 3, "qos")
         cdef int first = MQTT_PUBLISH << 4 | level << 1
-        topic = utf8_behind(topic_name, &topic_size, "topic_name")
+        topic = utf8_view(topic_name, &topic_size, "topic_name")
         check_size16(topic_size, "topic_name")
         if (packet_identifier is None) == (level > 0):
             raise EncodeError("packet_identifier: required for QoS 1 and 2, not allowed for QoS 0 [MQTT-2.2.1-2]")

@@ -5,7 +5,7 @@ cdef enum:
     MQTT_SEARCH_MAX = 1 << 18   # octets: the search for a boundary waits for no larger packet
 
 
-cdef struct MqttConnection:     # what a capture knows about one connection: a ProtocolState; flow.held comes first
+cdef struct MqttConnection:     # what a capture knows about one connection: a ProtocolState; flow.buffered comes first
     MqttFlow flow
     uint8_t known               # version, from CONNECT; 0: the capture has no CONNECT
     uint8_t likely              # version of the last packet that is valid in one version only; 0: none yet
@@ -44,7 +44,7 @@ cdef int mqtt_next_size(void* state, int direction, const uint8_t* p, size_t n, 
     return mqtt_frame_size(p, n, limit, size, f)
 
 
-cdef int mqtt_plausible(void* state, int direction, const uint8_t* p, size_t n, size_t* size) noexcept nogil:
+cdef int mqtt_probe(void* state, int direction, const uint8_t* p, size_t n, size_t* size) noexcept nogil:
     """Is this a valid packet from the side that may send it? If the version is unknown, 5.0 or 3.1.1."""
     cdef uint8_t known = (<MqttConnection*>state).known if state != NULL else 0
     cdef MqttOptions o
@@ -134,7 +134,7 @@ cdef uint8_t mqtt_version(MqttConnection* c, int direction, const uint8_t* p, si
     return 5 if p[0] >> 4 == MQTT_PUBLISH else 4
 
 
-cdef void mqtt_learn(void* state, int direction, const uint8_t* p, size_t n) noexcept nogil:
+cdef void mqtt_observe(void* state, int direction, const uint8_t* p, size_t n) noexcept nogil:
     mqtt_version(<MqttConnection*>state, direction, p, n)
 
 
@@ -239,8 +239,8 @@ cdef Protocol mqtt_protocol():
     row.subprotocol = MQTT_PROTOCOL_TEXT
     row.sniff = mqtt_sniff
     row.frame_size = mqtt_next_size
-    row.plausible = mqtt_plausible
-    row.learn = mqtt_learn
+    row.probe = mqtt_probe
+    row.observe = mqtt_observe
     row.put = mqtt_put
     row.put_usual = mqtt_put_usual
     row.put_part = mqtt_put_part

@@ -470,7 +470,7 @@ cdef uint8_t NAME_IDENTIFIERS[NAME_SLOTS]
 
 cdef inline size_t name_slot(PyObject* name) noexcept:
     """The slot of a name, or the free slot for it."""
-    cdef size_t at = (<size_t>name >> 4) * <size_t>0x9E3779B1 >> 8 & (NAME_SLOTS - 1)
+    cdef size_t at = mix(0, <size_t>name) >> 56 & (NAME_SLOTS - 1)
     while NAME_OBJECTS[at] != NULL and NAME_OBJECTS[at] != name:
         at = (at + 1) & (NAME_SLOTS - 1)
     return at

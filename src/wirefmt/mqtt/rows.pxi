@@ -5,6 +5,7 @@ from wirefmt.mqtt.topics cimport split_share
 from wirefmt.mqtt.spec import PROPERTIES as MQTT_PROPERTY_ROWS, VERSIONS as MQTT_VERSION_NAMES
 from wirefmt.mqtt.columns import (
     BATCH as MQTT_BATCH_COLUMNS, FIELDS as MQTT_STRUCT_FIELDS, OPERATIONS as MQTT_OPERATION_ROWS,
+    PROPERTY_FIELDS as MQTT_PROPERTY_FIELDS,
 )
 
 
@@ -26,7 +27,7 @@ cdef struct MqttAliases:            # Topic Aliases of one direction (5.0, 3.3.2
 
 
 cdef struct MqttFlow:               # what is known about one TCP connection
-    int64_t held                    # octets of memory: client identifier and aliases, and what the owner adds
+    int64_t buffered                # octets of memory: client identifier and aliases, and what the owner adds
     uint8_t version                 # 0: unknown
     Text client_id
     MqttAliases aliases[2]          # by direction
@@ -34,17 +35,17 @@ cdef struct MqttFlow:               # what is known about one TCP connection
 
 cdef void mqtt_flow_clear(MqttFlow* flow) noexcept nogil:
     """Free the memory of a flow; the result equals a new flow."""
-    cdef int64_t held = flow.held - text_octets(&flow.client_id)
+    cdef int64_t buffered = flow.buffered - text_octets(&flow.client_id)
     cdef uint32_t i
     cdef int d
     free(<void*>flow.client_id.at)
     for d in range(2):
-        held -= flow.aliases[d].octets
+        buffered -= flow.aliases[d].octets
         for i in range(flow.aliases[d].room):
             free(flow.aliases[d].rows[i].topic)
         free(flow.aliases[d].rows)
     memset(flow, 0, sizeof(MqttFlow))
-    flow.held = held
+    flow.buffered = buffered
 
 
 cdef MqttAlias* place_of(MqttAlias* rows, uint32_t room, uint32_t alias) noexcept nogil:
@@ -86,7 +87,7 @@ cdef MqttAlias* add_alias(MqttAliases* a, uint32_t alias) noexcept nogil:
     return row
 
 
-cdef void learn_alias(MqttAliases* a, uint32_t alias, const Span* topic) noexcept nogil:
+cdef void observe_alias(MqttAliases* a, uint32_t alias, const Span* topic) noexcept nogil:
     cdef MqttAlias* row = find_alias(a, alias)
     if row == NULL:
         if alias == 0 or ALIAS_OCTETS > ALIAS_OCTETS_MAX - a.octets:    # 0: a fault that LAX ignores
@@ -132,10 +133,8 @@ cdef int fill_mqtt_tables() except -1:
         MQTT_PROPERTY_FIELD[i] = -1
     for row in MQTT_PROPERTY_ROWS:
         MQTT_PROPERTY_TEXT[<int>row.identifier] = pad_text(row.name.encode())
-        # the struct has a list if a property may repeat: its name is a plural
-        for name in (row.name, row.name + "s", row.name.replace("identifiers_", "identifier_")):
-            if name in fields:
-                MQTT_PROPERTY_FIELD[<int>row.identifier] = fields[name]
+        if row.identifier != MQTT_PROPERTY_CONTENT_TYPE and row.identifier != MQTT_PROPERTY_USER_PROPERTY:
+            MQTT_PROPERTY_FIELD[<int>row.identifier] = fields[MQTT_PROPERTY_FIELDS.get(row.name, row.name)]
     for i, name in MQTT_VERSION_NAMES.items():
         MQTT_VERSION_TEXT[i] = pad_text(name.encode())
     return 0
@@ -359,9 +358,9 @@ cdef void put_destination(Col* c, int64_t row, const MqttPacketView* p, MqttFlow
         v.number = 0
         mqtt_find_property(&p.properties, MQTT_PROPERTY_TOPIC_ALIAS, &v)
         if p.topic.size:
-            flow.held -= aliases.octets
-            learn_alias(aliases, v.number, &p.topic)
-            flow.held += aliases.octets
+            flow.buffered -= aliases.octets
+            observe_alias(aliases, v.number, &p.topic)
+            flow.buffered += aliases.octets
         else:
             known = find_alias(aliases, v.number)
             if known != NULL and known.size:
@@ -375,14 +374,14 @@ cdef void put_destination(Col* c, int64_t row, const MqttPacketView* p, MqttFlow
         put_span(c + T_DESTINATION, row, &filter)
 
 
-cdef void learn_from(MqttFlow* flow, const MqttPacketView* p) noexcept nogil:
+cdef void observe_packet(MqttFlow* flow, const MqttPacketView* p) noexcept nogil:
     cdef MqttProperty v
     if p.type == MQTT_CONNECT:
         mqtt_flow_clear(flow)
         flow.version = p.version
-        keep_text(&flow.client_id, p.client_identifier.at, p.client_identifier.size, &flow.held)
+        keep_text(&flow.client_id, p.client_identifier.at, p.client_identifier.size, &flow.buffered)
     elif p.type == MQTT_CONNACK and mqtt_find_property(&p.properties, MQTT_PROPERTY_ASSIGNED_CLIENT_IDENTIFIER, &v):
-        keep_text(&flow.client_id, v.value.at, v.value.size, &flow.held)
+        keep_text(&flow.client_id, v.value.at, v.value.size, &flow.buffered)
 
 
 cdef inline void mqtt_put_names(MessageTable t, int64_t row, int type, int version, const MqttFlow* flow,
@@ -435,7 +434,7 @@ cdef void mqtt_put_row(MessageTable t, int64_t row, const MqttPacketView* p, Mqt
     cdef Col* c = t.cols
     cdef MqttSink sink
     if p.type == MQTT_CONNECT or p.type == MQTT_CONNACK:
-        learn_from(flow, p)
+        observe_packet(flow, p)
     mqtt_put_names(t, row, p.type, p.version, flow, direction)
     put_destination(c, row, p, flow, direction)
     if p.has_packet_identifier:

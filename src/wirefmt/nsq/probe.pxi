@@ -7,7 +7,7 @@ cdef enum:
     NSQ_SHORT_MAX = 1 << 14     # octets: responses and errors that claim to be larger do not begin at a boundary
 
 
-cdef struct NsqConnection:      # what a capture knows about one connection: a ProtocolState; flow.held comes first
+cdef struct NsqConnection:      # what a capture knows about one connection: a ProtocolState; flow.buffered comes first
     NsqFlow flow
     bint begun                  # the client's magic, or something after it, has been read
     uint8_t reported            # the carrier that the capture knows
@@ -53,7 +53,7 @@ cdef int nsq_next_size(void* state, int direction, const uint8_t* p, size_t n, u
     return nsq_frame_size(p, n, &o, size, f)
 
 
-cdef int nsq_plausible(void* state, int direction, const uint8_t* p, size_t n, size_t* size) noexcept nogil:
+cdef int nsq_probe(void* state, int direction, const uint8_t* p, size_t n, size_t* size) noexcept nogil:
     """Is this a command that nsqd accepts, or a frame as nsqd sends it?"""
     cdef NsqOptions o
     cdef NsqUnitView u
@@ -184,7 +184,7 @@ cdef Protocol nsq_protocol():
     row.name = NSQ_PROTOCOL_TEXT
     row.sniff = nsq_sniff
     row.frame_size = nsq_next_size
-    row.plausible = nsq_plausible
+    row.probe = nsq_probe
     row.put = nsq_put
     row.put_usual = nsq_put_usual
     row.put_part = nsq_put_part

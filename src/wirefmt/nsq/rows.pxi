@@ -13,7 +13,7 @@ cdef enum NsqCompression:
 
 
 cdef struct NsqFlow:                # what is known about one TCP connection
-    int64_t held                    # octets of memory: the texts, and what the owner adds
+    int64_t buffered                # octets of memory: the texts, and what the owner adds
     Text client_id, topic, channel
     uint8_t compression             # an NsqCompression
     bint tls
@@ -21,12 +21,12 @@ cdef struct NsqFlow:                # what is known about one TCP connection
 
 cdef void nsq_flow_clear(NsqFlow* flow) noexcept nogil:
     """Free the memory of a flow; the result equals a new flow."""
-    cdef int64_t held = flow.held - text_octets(&flow.client_id) - text_octets(&flow.topic) - text_octets(&flow.channel)
+    cdef int64_t buffered = flow.buffered - text_octets(&flow.client_id) - text_octets(&flow.topic) - text_octets(&flow.channel)
     free(<void*>flow.client_id.at)
     free(<void*>flow.topic.at)
     free(<void*>flow.channel.at)
     memset(flow, 0, sizeof(NsqFlow))
-    flow.held = held
+    flow.buffered = buffered
 
 
 cdef inline void nsq_put_shown(Col* c, int64_t row, const Span* octets) noexcept nogil:
@@ -48,7 +48,7 @@ cdef void nsq_keep_text(NsqFlow* flow, Text* kept, const Span* text) noexcept no
     cdef Span shown
     if text.size:
         text_or_hex(text, hex, &shown)
-        keep_text(kept, shown.at, shown.size, &flow.held)
+        keep_text(kept, shown.at, shown.size, &flow.buffered)
 
 
 # ------------------------------------------------------------------------------------------------ static tables
@@ -217,7 +217,7 @@ cdef inline int64_t nsq_payload_size(const NsqUnitView* u) noexcept nogil:
 
 
 cdef inline bint nsq_describes(const NsqUnitView* u) noexcept nogil:
-    """Does its JSON say something about the connection, which is learned whether or not the struct is on?"""
+    """Does its JSON say something about the connection, which is noted whether or not the struct is on?"""
     return u.kind == NSQ_IDENTIFY or (u.kind == NSQ_RESPONSE and u.body.size and u.body.at[0] == c"{")
 
 
@@ -265,7 +265,7 @@ cdef void nsq_put_struct(Col* c, int64_t row, const NsqUnitView* u, NsqFlow* flo
 
 # ------------------------------------------------------------------------------------------------ the message table
 
-cdef void nsq_learn_from(NsqFlow* flow, const NsqUnitView* u) noexcept nogil:
+cdef void nsq_observe_unit(NsqFlow* flow, const NsqUnitView* u) noexcept nogil:
     if u.kind == NSQ_SUB:
         nsq_keep_text(flow, &flow.topic, &u.topic)
         nsq_keep_text(flow, &flow.channel, &u.channel)
@@ -275,7 +275,7 @@ cdef void nsq_put_row(MessageTable t, int64_t row, const NsqUnitView* u, NsqFlow
     """Fill NSQ's part of a row that begin_row began. The caller sets status and error."""
     cdef Col* c = t.cols
     cdef Col* f = c[<int>T_NSQ].children
-    nsq_learn_from(flow, u)
+    nsq_observe_unit(flow, u)
     nsq_put_kind(t, row, u.kind)
     if not c[<int>T_OPERATION].on:
         pass

@@ -37,7 +37,7 @@ cdef int phpmq_next_size(void* state, int direction, const uint8_t* p, size_t n,
     return phpmq_frame_size(p, n, &o, size, f)
 
 
-cdef int phpmq_plausible(void* state, int direction, const uint8_t* p, size_t n, size_t* size) noexcept nogil:
+cdef int phpmq_probe(void* state, int direction, const uint8_t* p, size_t n, size_t* size) noexcept nogil:
     """Is this a valid message from the side that may send it?"""
     cdef PhpmqOptions o
     cdef PhpmqMessageView m
@@ -118,7 +118,7 @@ cdef Protocol phpmq_protocol():
     row.name = PHPMQ_PROTOCOL_TEXT
     row.sniff = phpmq_sniff
     row.frame_size = phpmq_next_size
-    row.plausible = phpmq_plausible
+    row.probe = phpmq_probe
     row.put = phpmq_put
     row.put_part = phpmq_put_part
     row.tables = &PHPMQ_TABLES

@@ -60,7 +60,7 @@ cdef inline int add_field(RocketmqExtFields* fields, object name, object value) 
     """Add a field of two str."""
     cdef RocketmqExtField* field = &fields.at[fields.count]
     cdef Py_ssize_t size = 0
-    field.name = utf8_behind(name, &size, "ext_fields")
+    field.name = utf8_view(name, &size, "ext_fields")
     field.name_size = <uint32_t>size
     field.hash = java_hash(name)
     field.value = <PyObject*>value
@@ -181,7 +181,7 @@ cdef const uint8_t* field_text(PyObject* value, uint8_t* digits, Py_ssize_t* siz
     if PyLong_Check(<object>value):
         size[0] = write_signed(PyLong_AsLongLongAndOverflow(<object>value, &overflow), digits)
         return digits
-    return any_utf8_behind(<object>value, size, "ext_fields")
+    return any_utf8_view(<object>value, size, "ext_fields")
 
 
 cdef int write_json_command(Writer w, object code, object language, object version, object opaque, object flag,
@@ -238,7 +238,7 @@ cdef int write_binary_command(Writer w, object code, object language, object ver
     w.put_u16(<uint16_t><int16_t>signed_number(version, 16, "version of the ROCKETMQ header"))
     w.put_u32(<uint32_t>number32(opaque, "opaque"))
     w.put_u32(<uint32_t>number32(flag, "flag"))
-    text = utf8_behind("" if remark is None else remark, &size, "remark")
+    text = utf8_view("" if remark is None else remark, &size, "remark")
     w.put_u32(<uint32_t>size)
     w.put_octets(text, <size_t>size)
     at = w.out.size

@@ -88,7 +88,7 @@ cdef int rocketmq_frame_size_in(void* state, int direction, const uint8_t* p, si
     return rocketmq_frame_size(p, n, min(limit, <uint32_t>ROCKETMQ_FRAME_MAX), size, f)
 
 
-cdef int rocketmq_plausible(void* state, int direction, const uint8_t* p, size_t n, size_t* size) noexcept nogil:
+cdef int rocketmq_probe(void* state, int direction, const uint8_t* p, size_t n, size_t* size) noexcept nogil:
     """Is this a whole frame with a header that programs write?"""
     cdef RocketmqFrameView m
     cdef Fault f
@@ -106,14 +106,14 @@ cdef int rocketmq_plausible(void* state, int direction, const uint8_t* p, size_t
     return YES if rocketmq_header_fits(p, load_u32(p + 4) & 0xFFFFFF, &m, &f) else NO
 
 
-cdef void rocketmq_learn(void* state, int direction, const uint8_t* p, size_t n) noexcept nogil:
+cdef void rocketmq_observe(void* state, int direction, const uint8_t* p, size_t n) noexcept nogil:
     cdef RocketmqConnection* c = <RocketmqConnection*>state
     cdef RocketmqFrameView m
     cdef RocketmqSlots slots
     cdef Fault f
     if rocketmq_parse(p, n, 0, &m, NULL, &f) == OK:
         rocketmq_slots(&m, NULL, not m.flag & ROCKETMQ_RESPONSE and rocketmq_letters(m.code), &slots)
-        rocketmq_learn_from(c, &m, &slots)
+        rocketmq_observe_frame(c, &m, &slots)
         rocketmq_drop_scratches(c)
 
 
@@ -191,7 +191,7 @@ cdef bint rocketmq_put_frame(MessageTable t, const MessageContext* m, RocketmqCo
     x.properties = span_of(NULL, 0)
     x.response = frame.flag & ROCKETMQ_RESPONSE
     rocketmq_slots(frame, fields, not x.response and rocketmq_letters(code), &slots)
-    rocketmq_learn_from(c, frame, &slots)
+    rocketmq_observe_frame(c, frame, &slots)
     if x.response:
         if frame.has_opaque:
             x.asked = rocketmq_asked(&c.asked[1 - m.direction], frame.opaque)
@@ -259,8 +259,8 @@ cdef Protocol rocketmq_protocol():
     row.name = ROCKETMQ_PROTOCOL_TEXT
     row.sniff = rocketmq_sniff
     row.frame_size = rocketmq_frame_size_in
-    row.plausible = rocketmq_plausible
-    row.learn = rocketmq_learn
+    row.probe = rocketmq_probe
+    row.observe = rocketmq_observe
     row.put = rocketmq_put
     row.put_part = rocketmq_put_part
     row.state_size = sizeof(RocketmqConnection)

@@ -31,7 +31,7 @@ cdef struct RocketmqAskedTable:
 
 
 cdef struct RocketmqConnection:         # what a capture knows about one connection: a ProtocolState
-    int64_t held                        # octets of memory, without the scratches, which are freed after each frame
+    int64_t buffered                    # octets of memory, without the scratches, which are freed after each frame
     RocketmqAskedTable asked[2]         # by the direction of the request
     Text client_id
     RocketmqScratch names, values, properties
@@ -171,7 +171,7 @@ cdef RocketmqAsked* rocketmq_asked_place(RocketmqConnection* c, RocketmqAskedTab
             if old.rows[i].live:
                 grown[rocketmq_asked_slot(t, old.rows[i].opaque)] = old.rows[i]
         free(old.rows)
-        c.held += <int64_t>((t.room - old.room) * sizeof(RocketmqAsked))
+        c.buffered += <int64_t>((t.room - old.room) * sizeof(RocketmqAsked))
     row = &t.rows[rocketmq_asked_slot(t, opaque)]
     if row.live:
         rocketmq_forget_names(c, row)
@@ -190,7 +190,7 @@ cdef inline const uint8_t* rocketmq_asked_names(const RocketmqAsked* row) noexce
 
 cdef inline void rocketmq_forget_names(RocketmqConnection* c, RocketmqAsked* row) noexcept nogil:
     if row.far != NULL:
-        c.held -= row.topic_size + row.group_size + BLOCK_OCTETS
+        c.buffered -= row.topic_size + row.group_size + BLOCK_OCTETS
         free(row.far)
 
 
@@ -202,7 +202,7 @@ cdef void rocketmq_forget(RocketmqConnection* c, RocketmqAskedTable* t, Rocketmq
     rocketmq_forget_names(c, row)
     t.count -= 1
     if t.count == 0:
-        c.held -= <int64_t>(t.room * sizeof(RocketmqAsked))
+        c.buffered -= <int64_t>(t.room * sizeof(RocketmqAsked))
         free(t.rows)
         t.rows = NULL
         t.room = 0
@@ -240,19 +240,19 @@ cdef void rocketmq_remember(RocketmqConnection* c, int direction, const Rocketmq
         row.far = names = <uint8_t*>malloc(topic.size + group.size)
         if names == NULL:
             return
-        c.held += topic.size + group.size + BLOCK_OCTETS
+        c.buffered += topic.size + group.size + BLOCK_OCTETS
     copy_octets(names, topic.at, topic.size)
     copy_octets(names + topic.size, group.at, group.size)
     row.topic_size = <uint8_t>topic.size
     row.group_size = <uint8_t>group.size
 
 
-cdef void rocketmq_learn_client(RocketmqConnection* c, const Span* id) noexcept nogil:
+cdef void rocketmq_observe_client(RocketmqConnection* c, const Span* id) noexcept nogil:
     if id.size and (c.client_id.size != id.size or memcmp(c.client_id.at, id.at, id.size) != 0):
-        keep_text(&c.client_id, id.at, id.size, &c.held)
+        keep_text(&c.client_id, id.at, id.size, &c.buffered)
 
 
-cdef void rocketmq_learn_from(RocketmqConnection* c, const RocketmqFrameView* m, const RocketmqSlots* slots) noexcept nogil:
+cdef void rocketmq_observe_frame(RocketmqConnection* c, const RocketmqFrameView* m, const RocketmqSlots* slots) noexcept nogil:
     """The client's identifier, from HEART_BEAT's body or UNREGISTER_CLIENT."""
     cdef RocketmqJson j
     cdef RocketmqText name, value
@@ -262,7 +262,7 @@ cdef void rocketmq_learn_from(RocketmqConnection* c, const RocketmqFrameView* m,
         return
     if m.code == 35:
         if rocketmq_plain(rocketmq_slot(slots, ROCKETMQ_CLIENT_ID), &c.values, &id):
-            rocketmq_learn_client(c, &id)
+            rocketmq_observe_client(c, &id)
     elif m.code == 34 and m.body.at != NULL:
         rocketmq_json_begin(&j, m.body.at, m.body.size, 0, &f)
         if rocketmq_json_space(&j) != OK or j.at >= j.end or j.at[0] != c"{":
@@ -272,7 +272,7 @@ cdef void rocketmq_learn_from(RocketmqConnection* c, const RocketmqFrameView* m,
             if rocketmq_json_name(&j, True, &name) != OK or rocketmq_json_value(&j, &value) != OK:
                 return
             if rocketmq_is(&name, b"clientID", 8) and rocketmq_plain(&value, &c.values, &id):
-                rocketmq_learn_client(c, &id)
+                rocketmq_observe_client(c, &id)
                 return
 
 

@@ -58,6 +58,12 @@ cdef int fill_rocketmq_slots() except -1:
     cdef uint32_t number
     cdef dict slots = dict(ROCKETMQ_SLOT_ROWS)
     cdef set numbers = set()
+    unknown = slots.keys() - {field.partition(":")[0] for row in ROCKETMQ_HEADER_ROWS
+                              for field in f"{row.fields} {row.inherits}".split()}
+    if unknown:
+        raise KeyError(f"no header has these fields: {unknown}")
+    if len(slots) > ROCKETMQ_SLOT_NAMES:
+        raise IndexError("ROCKETMQ_SLOT_NAMES is too small")
     for i, (name, slot) in enumerate(ROCKETMQ_SLOT_ROWS):
         ROCKETMQ_SLOT_NAME[i] = pad_text(name.encode())
         ROCKETMQ_SLOT_OF[i] = slot

@@ -219,7 +219,7 @@ cdef list java_order(object names, uint32_t room):
 cdef int write_java_string(Writer w, object value, str field) except -1:
     """A str in quotes, with fastjson's escapes."""
     cdef Py_ssize_t size = 0
-    cdef const uint8_t* p = utf8_behind(value, &size, field)
+    cdef const uint8_t* p = utf8_view(value, &size, field)
     return write_java_octets(w, p, <size_t>size)
 
 

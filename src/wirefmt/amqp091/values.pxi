@@ -178,13 +178,13 @@ cdef bytes taken_octets(Octets* o):
     return PyBytes_FromStringAndSize(<const char*>o.at, <Py_ssize_t>o.size)
 
 
-cdef inline const uint8_t* octets_behind(object value, Py_ssize_t* size, str field) except NULL:
+cdef inline const uint8_t* octets_view(object value, Py_ssize_t* size, str field) except NULL:
     """The octets of a str (as UTF-8) or bytes, which live as long as the value."""
     cdef const uint8_t* p = ascii_octets(<PyObject*>value, size)
-    return p if p != NULL else any_octets_behind(value, size, field)
+    return p if p != NULL else any_octets_view(value, size, field)
 
 
-cdef const uint8_t* any_octets_behind(object value, Py_ssize_t* size, str field) except NULL:
+cdef const uint8_t* any_octets_view(object value, Py_ssize_t* size, str field) except NULL:
     if PyBytes_CheckExact(value):
         size[0] = PyBytes_GET_SIZE(value)
         return <const uint8_t*>PyBytes_AS_STRING(value)
@@ -195,7 +195,7 @@ cdef const uint8_t* any_octets_behind(object value, Py_ssize_t* size, str field)
 
 cdef int amqp091_write_shortstr(Octets* o, object value, str field) except -1:
     cdef Py_ssize_t size = 0
-    cdef const uint8_t* p = octets_behind(value, &size, field)
+    cdef const uint8_t* p = octets_view(value, &size, field)
     if size > 255:
         raise EncodeError(f"{field}: {size} bytes, the limit is 255 [4.2.5.3]")
     amqp091_add_name(o, p, <uint8_t>size)
@@ -207,7 +207,7 @@ cdef int amqp091_write_longstr(Octets* o, object value, str field) except -1:
     cdef Py_ssize_t size = 0
     cdef const uint8_t* p
     if isinstance(value, (str, bytes)):
-        p = octets_behind(value, &size, field)
+        p = octets_view(value, &size, field)
         return amqp091_write_sized(o, p, size, field)
     PyObject_GetBuffer(value, &view, PyBUF_SIMPLE)
     try:
@@ -600,7 +600,7 @@ cdef class FieldTable:
         cdef Py_ssize_t size = 0
         cdef const uint8_t* p
         if self.cached is None and isinstance(name, str) and load_u32(self.at) <= WALKED_OCTETS:
-            p = octets_behind(name, &size, "name")
+            p = octets_view(name, &size, "name")
             if amqp091_find_entry(self.at, <const char*>p, <size_t>size, &e):
                 return amqp091_entry_value(self.block, &e)
             raise KeyError(name)

@@ -114,7 +114,7 @@ cdef class KnownStreams(CarriedStreams):
         elif found == YES:                              # the octets are owned here: detach them, then read them
             self.seen.carrier_octets += <int64_t>head
             if kept:
-                self.replay_behind(f, end, head)
+                self.replay_rest(f, end, head)
             elif n > head:
                 self.on_octets(f, end, p + head, n - head, mark)
             if not f.ignored:

@@ -362,9 +362,9 @@ cdef class Streams(Reassembler):
 
     cdef void replay(self, Flow* f, int end) noexcept nogil:
         """Read the pending octets of a direction again, now that more is known."""
-        self.replay_behind(f, end, 0)
+        self.replay_rest(f, end, 0)
 
-    cdef void replay_behind(self, Flow* f, int end, size_t head) noexcept nogil:
+    cdef void replay_rest(self, Flow* f, int end, size_t head) noexcept nogil:
         """As replay, but the first `head` octets have been read."""
         cdef Side* side = &(<FlowState*>f.state).sides[end]
         cdef uint8_t* pending = side.pending

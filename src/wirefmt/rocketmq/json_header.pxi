@@ -137,7 +137,7 @@ cdef int rocketmq_read_json(RocketmqFrameView* m, uint32_t max_elements, Rocketm
             if member == ROCKETMQ_CODE and not (value == name.at + name.size + 2 and rocketmq_is_plain(value, &j)):
                 j.place = -1
         if status == OK:
-            status = rocketmq_json_behind(&j, rocketmq_may_be_parted(&j, member))
+            status = rocketmq_json_after(&j, rocketmq_may_be_parted(&j, member))
         if status != OK:
             break
         j.quick = j.quick and j.end - j.at >= 2 and j.at[0] == c"," and j.at[1] == c'"'
@@ -261,7 +261,7 @@ cdef inline int rocketmq_json_next(RocketmqJson* j) noexcept nogil:
         j.at += 1
 
 
-cdef inline int rocketmq_json_behind(RocketmqJson* j, bint semicolon) noexcept nogil:
+cdef inline int rocketmq_json_after(RocketmqJson* j, bint semicolon) noexcept nogil:
     """After a member's value: a comma, one semicolon where the real reader accepts one, or the end."""
     cdef int status = rocketmq_json_gap(j)
     if status == OK and semicolon and j.at < j.end and j.at[0] == c";":
@@ -402,7 +402,7 @@ cdef int rocketmq_take_ext(RocketmqJson* j, RocketmqFrameView* m, RocketmqFields
         if status == OK:
             status = rocketmq_json_field(j, &key, &text)
         if status == OK:
-            status = rocketmq_json_behind(j, True)
+            status = rocketmq_json_after(j, True)
         if status != OK:
             return status
         m.ext_count += 1

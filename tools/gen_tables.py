@@ -74,7 +74,11 @@ def of_protocol(name: str) -> Iterator[Generated]:
 GENERATED: tuple[Generated, ...] = (
     *(item for row in PROTOCOLS for item in of_protocol(row.name)),
     Generated(CORE / "secrets_table.pxi", SPEC / "secrets.py", secrets_table),
-    Generated(ROOT / "docs" / "secrets.md", SPEC / "secrets.py", secrets_page),
+    Generated(
+        ROOT / "docs" / "secrets.md",
+        SPEC / "secrets.py",
+        lambda spec: secrets_page(spec, lambda name: load(PACKAGE / name / "spec.py")),
+    ),
     Generated(PACKAGE / "convert/table.pxi", PACKAGE / "convert/vocabulary.py", convert_table),
     Generated(CORE / "table_columns.pxi", SPEC / "columns.py", table_columns),
     Generated(

@@ -158,7 +158,8 @@ def encode(thing: Any) -> None:
     for module, examples in ((MODULES[name], examples) for name, examples in EXAMPLES.items()):
         for use in getattr(examples, "USES", ()):
             attempt(use, thing)
-        attempt(module.encode, thing)
+        if hasattr(module, "encode"):
+            attempt(module.encode, thing)
 
 
 def walk_constructors() -> None:

@@ -137,7 +137,7 @@ def main() -> None:
         captures = [work / f"large-{i}.pcap" for i in range(arguments.captures)]
         messages = sum(generate(c, arguments.mib // len(captures), seed=i) for i, c in enumerate(captures, 1))
         octets = sum(c.stat().st_size for c in captures)
-        print(f"{len(captures)} captures, {octets:,} octets, {messages:,} messages, load {os.getloadavg()[0]:.1f}")
+        print(f"{len(captures)} captures, {octets:,} bytes, {messages:,} messages, load {os.getloadavg()[0]:.1f}")
         seen: dict[str, list[tuple[float, float, int]]] = {"plain": [], "local[1]": [], "local[2]": []}
         starts = []
         for _ in range(arguments.rounds):
@@ -179,7 +179,7 @@ def report(
     for name, ratio in figures.items():
         print(f"  {name:58} {ratio:5.2f}")
     RESULTS.mkdir(exist_ok=True)
-    told = {"figures": figures, "seen": seen, "messages": messages, "octets": octets, "load": os.getloadavg()}
+    told = {"figures": figures, "seen": seen, "messages": messages, "bytes": octets, "load": os.getloadavg()}
     told["versions"] = versions("wirefmt", "pyspark", "pyarrow", "numpy")
     (RESULTS / "spark.json").write_text(json.dumps(told, indent=1))
 

@@ -105,3 +105,70 @@ def check_columns(protocol: str, module: Any, case: Case, message: Any, options:
     ((row,),) = captured(protocol, [case])
     want = {"byte_offset": 0, "wire_size": len(case.octets)} | row_of(protocol, message, case.direction, **more)
     same(agree(row, want), [], "capture")
+
+
+# ------------------------------------------------------------------------------------------------ targets of a whole codec
+
+
+def read(protocol: Any, octets: bytes, **options: Any) -> Any:
+    """A message, or the error."""
+    try:
+        return protocol.decode(octets, **options)
+    except DecodeError as error:
+        str(error)
+        same(0 <= error.offset <= len(octets), True, f"offset {error.offset}")
+        return error
+
+
+def check_message(protocol: Any, octets: bytes, **options: Any) -> tuple[Any, Any]:
+    """One message, strict and lax: the message that STRICT reads and the same rebuilt from its fields, or two None."""
+    strict = read(protocol, octets, **options)
+    lax = read(protocol, octets, **options, strictness="lax")
+    if isinstance(lax, DecodeError):
+        same(isinstance(strict, DecodeError), True, "LAX takes what STRICT takes")
+        return None, None
+    repr(lax), hash(lax), lax.notes, lax.kind
+    for field in type(lax).__match_args__:
+        getattr(lax, field)
+    if isinstance(strict, DecodeError):
+        return None, None
+    same(strict, lax, "STRICT and LAX")
+    same(strict.notes, (), "notes of STRICT")
+    return strict, check_rebuilt(strict, lambda again: protocol.decode(again, **options))
+
+
+def check_stream(protocol: Any, data: bytes, options: dict[str, Any]) -> None:
+    """A stream, whole and in parts of one size."""
+    step, octets = data[1] % 32 + 1, data[2:]
+    if data[0] & 0x80:
+        options["strictness"] = "lax"
+    cuts = list(range(step, len(octets), step))
+    whole, parts = feed(protocol.Decoder, octets, [], **options), feed(protocol.Decoder, octets, cuts, **options)
+    same(parts, whole, "a stream in parts")
+    check_counted(protocol.Decoder, octets, whole[0], **options)
+
+
+def check_rows(protocol: Any, octets: bytes, options: dict[str, Any]) -> tuple[Any, list[Any]]:
+    """Rows of a batch are the messages one by one. Returns the columns, and the message of each row."""
+    columns = protocol.decode_batch(octets, **options, strictness="lax")
+    if pyarrow is not None and len(octets) % 8 == 0:
+        pyarrow.record_batch(columns).validate(full=True)
+    found, error = feed(protocol.Decoder, octets[: len(octets) - columns.rest], [], **options, strictness="lax")
+    same(columns.num_rows >= len(found), True, "rows")
+    for row, message in enumerate(found):
+        same(columns["size"][row], len(message.encode()), "size")
+        same(bool(columns.validity("error")[row]), False, error)
+    return columns, found
+
+
+def stream_seeds(seeds: Callable[[], Iterator[bytes]]) -> Callable[[], Iterator[bytes]]:
+    """Seeds of one message each, joined to streams."""
+
+    def joined() -> Iterator[bytes]:
+        kept: dict[int, bytes] = {}
+        for seed in seeds():
+            kept[seed[0]] = kept.get(seed[0], b"") + seed[1:]
+            if len(kept[seed[0]]) > 300:
+                yield bytes([seed[0], len(kept[seed[0]]) % 32]) + kept.pop(seed[0])
+
+    return joined

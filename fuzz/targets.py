@@ -9,30 +9,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import targets_amqp091
-import targets_amqp091_connections
-import targets_amqp10
-import targets_amqp10_connections
-import targets_arrow
-import targets_captures
-import targets_connections
-import targets_convert
-import targets_encode_batch
-import targets_hidden
-import targets_more
-import targets_nsq
-import targets_nsq_connections
-import targets_objects
-import targets_rocketmq
 from common import Case, check_columns, check_counted, check_rebuilt, feed, pyarrow, same, sometimes
 
 from wirefmt import mqtt
 from wirefmt.errors import DecodeError, EncodeError
+from wirefmt.protocols import PROTOCOLS
 
-ROOT = Path(__file__).resolve().parent.parent
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parent
 VECTORS = ROOT / "tests" / "vectors"
 
 
@@ -232,24 +220,26 @@ def topic_seeds() -> Iterator[bytes]:
         yield bytes([row["version"] - 3]) + "\n".join([row["topic"], *filters]).encode()
 
 
+# ------------------------------------------------------------------------------------------------ all of them
+
+#: What each protocol of the registry has: targets_NAME.py, targets_NAME_connections.py. The codec of MQTT is on this page.
+OF_PROTOCOLS = [
+    name
+    for row in PROTOCOLS
+    for name in (f"targets_{row.name}", f"targets_{row.name}_connections")
+    if (HERE / f"{name}.py").exists()
+]
+#: `connections`: of MQTT and RocketMQ.
+OF_SEVERAL = [
+    f"targets_{name}"
+    for name in ("captures", "connections", "convert", "encode_batch", "arrow", "hidden", "objects", "more")
+]
+MODULES = [import_module(name) for name in (*OF_PROTOCOLS, *OF_SEVERAL)]
+
 TARGETS: dict[str, Target] = {
     "mqtt_packet": Target(mqtt_packet, mqtt_seeds),
     "mqtt_stream": Target(mqtt_stream, mqtt_stream_seeds),
     "mqtt_batch": Target(mqtt_batch, mqtt_stream_seeds),
     "topics": Target(topics, topic_seeds),
-    **{name: Target(*pair) for name, pair in targets_captures.TARGETS.items()},
-    **{name: Target(*pair) for name, pair in targets_amqp091.TARGETS.items()},
-    **{name: Target(*pair) for name, pair in targets_rocketmq.TARGETS.items()},
-    **{name: Target(*pair) for name, pair in targets_amqp10.TARGETS.items()},
-    **{name: Target(*pair) for name, pair in targets_nsq.TARGETS.items()},
-    **{name: Target(*pair) for name, pair in targets_connections.TARGETS.items()},
-    **{name: Target(*pair) for name, pair in targets_amqp091_connections.TARGETS.items()},
-    **{name: Target(*pair) for name, pair in targets_amqp10_connections.TARGETS.items()},
-    **{name: Target(*pair) for name, pair in targets_nsq_connections.TARGETS.items()},
-    **{name: Target(*pair) for name, pair in targets_convert.TARGETS.items()},
-    **{name: Target(*pair) for name, pair in targets_encode_batch.TARGETS.items()},
-    **{name: Target(*pair) for name, pair in targets_arrow.TARGETS.items()},
-    **{name: Target(*pair) for name, pair in targets_hidden.TARGETS.items()},
-    **{name: Target(*pair) for name, pair in targets_objects.TARGETS.items()},
-    **{name: Target(*pair) for name, pair in targets_more.TARGETS.items()},
+    **{name: Target(*pair) for module in MODULES for name, pair in module.TARGETS.items()},
 }

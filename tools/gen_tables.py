@@ -10,29 +10,20 @@ that a build needs no generator.
 from __future__ import annotations
 
 import argparse
-import functools
 import hashlib
-import importlib
 import importlib.util
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 from typing import NamedTuple
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "src"))  # its plain modules, not the compiled ones
 
-from tables.amqp091 import amqp091_methods, amqp091_stub
-from tables.amqp091_states import amqp091_states_page
-from tables.amqp10 import amqp10_stub
-from tables.amqp10_states import amqp10_states_page
 from tables.convert import convert_table
 from tables.dialects import dialects_page, load_dialects
-from tables.mqtt_states import mqtt_states_page
-from tables.nsq_states import nsq_states_page
-from tables.phpmq_states import phpmq_states_page
-from tables.rocketmq import rocketmq_stub
-from tables.rocketmq_states import rocketmq_states_page
 from tables.secrets import secrets_page, secrets_table
 from tables.table import packet_columns, protocol_columns, table_columns, table_page
 from tables.text import faults
@@ -55,16 +46,6 @@ def load(path: Path) -> ModuleType:
     return module
 
 
-def codec_table(name: str) -> Callable[[ModuleType], Iterable[str]]:
-    """The contents of NAME/table.pxi, from tables/NAME.py if it exists; otherwise checks and fields."""
-    if (Path(__file__).parent / "tables" / f"{name}.py").exists():
-        found: Callable[[ModuleType], Iterable[str]] = getattr(
-            importlib.import_module(f"tables.{name}"), f"{name}_table"
-        )
-        return found
-    return functools.partial(faults, name)
-
-
 class Generated(NamedTuple):
     output: Path
     source: Path  # the module with the tables, loaded alone: the generator needs no built core
@@ -72,24 +53,32 @@ class Generated(NamedTuple):
     load: Callable[[Path], ModuleType] = load
 
 
+#: What a module tables/NAME.py may have besides NAME_table, and the file of NAME/ that it makes of spec.py.
+FUNCTIONS = {"methods": "methods.pxi", "stub": "_classes.pyi"}
+
+
+def of_protocol(name: str) -> Iterator[Generated]:
+    """table.pxi and columns.pxi; what tables/NAME.py and tables/NAME_states.py make, if they exist."""
+    package, tables = PACKAGE / name, Path(__file__).parent / "tables"
+    own = import_module(f"tables.{name}") if (tables / f"{name}.py").exists() else None
+    yield Generated(package / "table.pxi", package / "spec.py", getattr(own, f"{name}_table", partial(faults, name)))
+    yield Generated(package / "columns.pxi", package / "columns.py", protocol_columns(name))
+    for function, file in FUNCTIONS.items():
+        if hasattr(own, f"{name}_{function}"):
+            yield Generated(package / file, package / "spec.py", getattr(own, f"{name}_{function}"))
+    if (tables / f"{name}_states.py").exists():
+        page = getattr(import_module(f"tables.{name}_states"), f"{name}_states_page")
+        yield Generated(ROOT / "docs" / f"{name}-connection.md", package / "states.py", page)
+
+
 GENERATED: tuple[Generated, ...] = (
-    *(Generated(PACKAGE / p.name / "table.pxi", PACKAGE / p.name / "spec.py", codec_table(p.name)) for p in PROTOCOLS),
-    *(
-        Generated(PACKAGE / p.name / "columns.pxi", PACKAGE / p.name / "columns.py", protocol_columns(p.name))
-        for p in PROTOCOLS
-    ),
-    Generated(ROOT / "docs" / "mqtt-connection.md", PACKAGE / "mqtt/states.py", mqtt_states_page),
-    Generated(ROOT / "docs" / "rocketmq-connection.md", PACKAGE / "rocketmq/states.py", rocketmq_states_page),
-    Generated(ROOT / "docs" / "nsq-connection.md", PACKAGE / "nsq/states.py", nsq_states_page),
-    Generated(ROOT / "docs" / "phpmq-connection.md", PACKAGE / "phpmq/states.py", phpmq_states_page),
-    Generated(ROOT / "docs" / "amqp091-connection.md", PACKAGE / "amqp091/states.py", amqp091_states_page),
-    Generated(ROOT / "docs" / "amqp10-connection.md", PACKAGE / "amqp10/states.py", amqp10_states_page),
-    Generated(PACKAGE / "amqp091/methods.pxi", PACKAGE / "amqp091/spec.py", amqp091_methods),
-    Generated(PACKAGE / "amqp091/_classes.pyi", PACKAGE / "amqp091/spec.py", amqp091_stub),
-    Generated(PACKAGE / "amqp10/_classes.pyi", PACKAGE / "amqp10/spec.py", amqp10_stub),
-    Generated(PACKAGE / "rocketmq/_classes.pyi", PACKAGE / "rocketmq/spec.py", rocketmq_stub),
+    *(item for row in PROTOCOLS for item in of_protocol(row.name)),
     Generated(CORE / "secrets_table.pxi", SPEC / "secrets.py", secrets_table),
-    Generated(ROOT / "docs" / "secrets.md", SPEC / "secrets.py", secrets_page),
+    Generated(
+        ROOT / "docs" / "secrets.md",
+        SPEC / "secrets.py",
+        lambda spec: secrets_page(spec, lambda name: load(PACKAGE / name / "spec.py")),
+    ),
     Generated(PACKAGE / "convert/table.pxi", PACKAGE / "convert/vocabulary.py", convert_table),
     Generated(CORE / "table_columns.pxi", SPEC / "columns.py", table_columns),
     Generated(PACKAGE / "capture/columns.pxi", SPEC / "packets.py", packet_columns),

@@ -58,6 +58,7 @@ include "_core/connection.pxi"
 include "_core/seal.pxi"
 
 name_public({"__name__": __name__, "Batch": Batch}, "wirefmt.batch", ())
+name_public({"__name__": __name__, "FrameDecoder": FrameDecoder}, "wirefmt.decoder", ())
 name_public({"__name__": __name__, "Outbox": Outbox}, "wirefmt.connection.outbox", ())
 name_public({"__name__": __name__, "Identifiers": Identifiers}, "wirefmt.connection.outstanding", ())
 name_public({"__name__": __name__, "Window": Window}, "wirefmt.connection.windows", ())

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lib.batches import talk_both_ways
-from lib.columns import agree, amqp10_batch_row, sparse
+from lib.columns import agree, batch_row_of, sparse
 from lib.wire import Tcp, pcap
 from wirefmt import amqp10, capture
 from wirefmt.framing import Limits
@@ -182,7 +182,7 @@ def test_rows_say_what_the_objects_say() -> None:
     rows = pa.record_batch(amqp10.decode_batch(b"".join(frames), expose_credentials=True)).to_pylist()
     at = 0
     for message, frame, row in zip(MESSAGES.values(), frames, rows, strict=True):
-        want = {"offset": at, "size": len(frame), **amqp10_batch_row(amqp10.decode(frame), message)}
+        want = {"offset": at, "size": len(frame), **batch_row_of("amqp10", amqp10.decode(frame), message)}
         assert agree(sparse(row), sparse(want)) == []
         at += len(frame)
 

@@ -16,26 +16,20 @@ from lib.columns import (
     agree,
     batch_row_of,
     captured,
-    is_plain_command,
     row_of,
     sparse,
-    stored_row,
 )
 from lib.paths import VECTORS
-from lib.protocols import MODULES
+from lib.protocols import MODULES, part
 from wirefmt import amqp091, amqp10, mqtt, rocketmq
-from wirefmt.amqp091 import columns as amqp091_columns
-from wirefmt.amqp10 import columns as amqp10_columns
 from wirefmt.errors import DecodeError
-from wirefmt.mqtt import columns as mqtt_columns
-from wirefmt.nsq import columns as nsq_columns
-from wirefmt.phpmq import columns as phpmq_columns
-from wirefmt.rocketmq import columns as rocketmq_columns
+from wirefmt.protocols import PROTOCOLS
 from wirefmt.spec import table
 
 pa = pytest.importorskip("pyarrow", reason="needs pyarrow (pip install pyarrow)")
 
 SIDES = ("client", "server")
+is_plain_command, stored_row = part("rocketmq", "rows").is_plain_command, part("rocketmq", "rows").stored_row
 
 
 def vectors(protocol: str) -> Iterator[dict[str, Any]]:
@@ -254,11 +248,8 @@ def test_every_column_has_been_said() -> None:
             said["rocketmq"].update({"message_index", "message_count", *stored_row(message, raw)["rocketmq"]})
     columns = {c.name for c in table.COLUMNS} - {*CONTEXT, *APART, "wire_size", "error"}
     assert columns - said[""] == set()
-    for protocol, fields in (
-        ("mqtt", mqtt_columns.FIELDS), ("amqp091", amqp091_columns.FIELDS), ("amqp10", amqp10_columns.FIELDS),
-        ("nsq", nsq_columns.FIELDS), ("phpmq", phpmq_columns.FIELDS), ("rocketmq", rocketmq_columns.FIELDS),
-    ):  # fmt: skip
-        assert {f.name for f in fields} - said[protocol] == OF_CONNECTIONS.get(protocol, set()), protocol
+    for row in [row for row in PROTOCOLS if row.name in MESSAGES]:
+        assert {f.name for f in row.columns().FIELDS} - said[row.name] == OF_CONNECTIONS.get(row.name, set()), row.name
 
 
 #: Numbers for which fifteen significant digits are not enough, and others; by IEEE 754 seventeen always are.

@@ -22,12 +22,12 @@ import pytest
 from lib.convert_vectors import octets
 from lib.heap import heap
 from lib.paths import ROOT, VECTORS
+from lib.protocols import MODULES
 from wirefmt import _core, amqp091, amqp10, capture, convert, mqtt, nsq, phpmq, rocketmq
 from wirefmt.capture import _engine as capture_engine
 from wirefmt.errors import WireError
 
 CALLS = 32
-PROTOCOLS = {"mqtt": mqtt, "amqp091": amqp091, "amqp10": amqp10, "rocketmq": rocketmq, "nsq": nsq, "phpmq": phpmq}
 #: A leak is at least the smallest chunk of malloc, or one object, or one reference a call.
 SMALLEST_CHUNK = 32
 
@@ -138,7 +138,7 @@ def look(value: Any, deep: int = 2) -> None:
 
 def entry_points(protocol: str) -> Iterator[tuple[str, Callable[[bytes], Any]]]:
     """Every public function of a protocol and every constructor of a compiled class from octets, by name."""
-    module = PROTOCOLS[protocol]
+    module = MODULES[protocol]
     for name in module.__all__:
         found = getattr(module, name)
         if inspect.iscoroutinefunction(found) or (isinstance(found, type) and found.__flags__ & HEAP_TYPE):
@@ -205,7 +205,7 @@ def samples(protocol: str) -> list[bytes]:
     return out
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize("protocol", MODULES)
 def test_public_functions(protocol: str) -> None:
     every = samples(protocol)
     assert len(every) > 15

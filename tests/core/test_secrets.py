@@ -18,19 +18,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lib.secret_plants import (
-    MARKER,
-    NAMES,
-    OBJECTS,
-    OCTETS,
-    amqp10_objects,
-    forms,
-    nested,
-    planted_capture,
-    shows,
-    turns,
-    user_properties,
-)
+from lib.marker import MARKER, NAMES, OCTETS, forms, nested, shows
+from lib.protocols import MODULES, part
+from lib.secret_plants import OBJECTS, planted_capture, turns
 from lib.wire import frames_of, pcap
 from wirefmt import amqp091, amqp10, convert, mqtt, nsq, rocketmq
 from wirefmt.capture._engine import CaptureDecoder
@@ -46,19 +36,15 @@ pa = pytest.importorskip("pyarrow", reason="needs pyarrow (pip install pyarrow)"
 PROTOCOLS = tuple(OBJECTS)
 COLUMNS = {row.name: row.columns() for row in ROWS}
 BATCHES = {
-    "mqtt": (mqtt.decode_batch, COLUMNS["mqtt"].BATCH, {"version": 5}),
-    "amqp091": (amqp091.decode_batch, COLUMNS["amqp091"].BATCH, {}),
-    "amqp10": (amqp10.decode_batch, COLUMNS["amqp10"].BATCH, {}),
-    "rocketmq": (rocketmq.decode_batch, COLUMNS["rocketmq"].BATCH, {}),
-    "nsq": (nsq.decode_batch, COLUMNS["nsq"].BATCH, {}),
+    name: (MODULES[name].decode_batch, COLUMNS[name].BATCH, {"version": 5} if name == "mqtt" else {})
+    for name in PROTOCOLS
 }
-DECODE = {
-    "mqtt": lambda octets, side: mqtt.decode(octets, version=5),
-    "amqp091": lambda octets, side: amqp091.decode(octets),
-    "amqp10": lambda octets, side: amqp10.decode(octets),
-    "rocketmq": lambda octets, side: rocketmq.decode(octets),
-    "nsq": lambda octets, side: nsq.decode(octets, side="server" if side else "client"),
-}
+user_properties = part("mqtt", "examples").user_properties
+
+
+def decoded(protocol: str, octets: bytes, side: int) -> Any:
+    options = {"mqtt": {"version": 5}, "nsq": {"side": "server" if side else "client"}}.get(protocol, {})
+    return MODULES[protocol].decode(octets, **options)
 
 
 # ---- the rule
@@ -112,15 +98,11 @@ def test_the_table_of_names_is_sound() -> None:
 
 
 def test_secret_fields_have_columns_and_attributes() -> None:
-    """Every row of FIELDS names what there is; a rule about nothing hides nothing."""
-    columns = {
-        "mqtt": {c.name for c in COLUMNS["mqtt"].FIELDS}, "amqp091": {c.name for c in COLUMNS["amqp091"].FIELDS},
-        "amqp10": {c.name for c in COLUMNS["amqp10"].FIELDS}, "nsq": {c.name for c in COLUMNS["nsq"].FIELDS},
-    }  # fmt: skip
-    for row in spec.FIELDS:
-        assert row.field in columns[row.protocol], row
+    """Every secret field names what there is; a rule about nothing hides nothing."""
+    for row in spec.fields():
+        assert row.field in {c.name for c in COLUMNS[row.protocol].FIELDS}, row
     said = {name: {repr(message) for _, message in make()} for name, make in OBJECTS.items()}
-    for row in spec.FIELDS:
+    for row in spec.fields():
         shown = f"{row.field}{chr(39) + ', ' if row.field == 'authentication_data' else '='}b'***'"
         assert any(shown in text for text in said[row.protocol]), row
 
@@ -214,7 +196,7 @@ def views(value: Any, depth: int = 0) -> list[Any]:
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_no_repr_shows_a_secret(protocol: str) -> None:
     for side, message in OBJECTS[protocol]():
-        read = message if isinstance(message, amqp091.BasicMessage) else DECODE[protocol](message.encode(), side)
+        read = message if isinstance(message, amqp091.BasicMessage) else decoded(protocol, message.encode(), side)
         for one in (message, read, pickle.loads(pickle.dumps(read))):
             for view in views(one):
                 assert not shows(repr(view)), (type(one), type(view), repr(view))
@@ -226,7 +208,7 @@ def test_reprs_of_parts_show_no_secret() -> None:
     batch = rocketmq.Message(body=b"b", properties=properties)
     stored = rocketmq.MessageExt(topic="T", body=b"b", properties=properties)
     (again,) = rocketmq.decode_messages(stored.encode())
-    transfer = next(o for _, o in amqp10_objects() if isinstance(o, amqp10.Transfer))
+    transfer = next(o for _, o in OBJECTS["amqp10"]() if isinstance(o, amqp10.Transfer))
     for value in (
         batch, batch.properties, stored, stored.properties, again, again.properties, transfer, transfer.message,
         rocketmq.decode_properties(stored.properties_string), amqp10.AmqpValue(nested("password")),
@@ -267,7 +249,7 @@ def test_no_error_shows_a_secret(protocol: str) -> None:
         cuts = range(1, len(octets), max(1, len(octets) // 40))
         for wrong in [octets[:n] for n in cuts] + [octets[:n] + b"\xff" + octets[n + 1 :] for n in cuts]:
             try:
-                for view in views(DECODE[protocol](wrong, side)):
+                for view in views(decoded(protocol, wrong, side)):
                     repr(view)
             except DecodeError as error:
                 seen += 1

@@ -21,9 +21,9 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from lib import amqp091_vectors, amqp10_vectors, mqtt_vectors, nsq_vectors, phpmq_vectors, rocketmq_vectors
 from lib.compiled import compiled
-from wirefmt import amqp091, amqp10, mqtt, nsq, phpmq, rocketmq
+from lib.protocols import EXAMPLES, MODULES
+from wirefmt import amqp091, amqp10, mqtt, rocketmq
 from wirefmt.convert import Container, Wire, convert
 
 #: What the compiled modules have, by path within wirefmt: "mqtt._codec.decode".
@@ -155,26 +155,11 @@ def use(thing: Any) -> None:
 
 def encode(thing: Any) -> None:
     """As a value, a field, a message, of each protocol."""
-    attempt(amqp10.encode_value, thing)
-    attempt(amqp10.encode_value, [thing, {"x": thing}])
-    attempt(amqp10.Message, body=thing, application_properties={"x": thing}, header=thing)
-    attempt(amqp10.Open, container_id="x", properties={"x": thing}, offered_capabilities=thing)
-    attempt(amqp10.Array, "uint", [thing])
-    attempt(amqp091.FieldTable, {"x": thing})
-    attempt(amqp091.FieldArray, [thing])
-    attempt(amqp091.BasicMessage, thing, thing, thing)
-    attempt(amqp091.ContentHeader, channel=1, properties=thing)
-    attempt(mqtt.Subscribe, packet_identifier=1, subscriptions=[thing])
-    attempt(mqtt.Connect, will=thing)
-    attempt(mqtt.Publish, topic_name=thing, payload=thing, properties=thing)
-    attempt(nsq.Identify, {"x": thing})
-    attempt(rocketmq.encode_batch_messages, [thing])
-    attempt(rocketmq.RemotingCommand, code=1, header=thing, ext_fields=thing, body=thing)
-    attempt(rocketmq.MessageExt, topic="t", born_host=thing, store_host=thing, properties=thing)
-    attempt(phpmq.Message, message_type=7, packets=[(1, thing)])
-    for module in (amqp10, amqp091, mqtt, nsq, phpmq, rocketmq):
-        attempt(module.encode, thing)
-    attempt(amqp10.Assembler().feed, thing)
+    for module, examples in ((MODULES[name], examples) for name, examples in EXAMPLES.items()):
+        for use in getattr(examples, "USES", ()):
+            attempt(use, thing)
+        if hasattr(module, "encode"):
+            attempt(module.encode, thing)
 
 
 def walk_constructors() -> None:
@@ -210,31 +195,8 @@ def walk_methods() -> None:
 # ---- objects that are real, and what becomes of their pickles
 
 
-def decoded() -> Iterator[Any]:
-    """Messages of all protocols, from the vectors."""
-    for v in mqtt_vectors.load("public")[:400]:
-        yield lambda v=v: mqtt.decode(v.octets, version=v.version, strictness="lax")
-    for v in amqp091_vectors.load()[:400]:
-        yield lambda v=v: amqp091.decode(v.octets, strictness="lax")
-    for v in amqp10_vectors.load()[:600]:
-        for octets in amqp10_vectors.octets_of(v.value) if hasattr(v, "value") else [v.octets]:
-            yield lambda octets=octets: amqp10.decode_value(octets, strictness="lax")
-            yield lambda octets=octets: amqp10.decode(octets, strictness="lax")
-            yield lambda octets=octets: amqp10.decode_message(octets, strictness="lax")
-    for row in nsq_vectors.load()[:300]:
-        for side in ("client", "server"):
-            yield lambda row=row, side=side: nsq.decode(bytes.fromhex(row["hex"]), side=side, strictness="lax")
-    for row in phpmq_vectors.load()[:100]:
-        yield lambda row=row: phpmq.decode(bytes.fromhex(row["hex"]), strictness="lax")
-    for v in rocketmq_vectors.load()[:200]:
-        yield lambda v=v: rocketmq.decode(v.octets)
-        yield lambda v=v: rocketmq.decode_messages(v.octets)[0]
-        yield lambda v=v: rocketmq.decode(v.octets).header
-        yield lambda v=v: rocketmq.decode(v.octets).decode_body()
-
-
 def samples() -> list[Any]:
-    """Up to twelve objects of each class that a decoder makes, and what they hold."""
+    """Up to twelve objects of each class in the examples of every protocol, and what they hold."""
     per_class: dict[type, list[Any]] = {}
 
     def add(thing: Any) -> None:
@@ -246,18 +208,10 @@ def samples() -> list[Any]:
             for item in thing:
                 add(item)
 
-    for make in decoded():
-        add(attempt(make))
-    content = amqp091.BasicMessage(
-        amqp091.BasicPublish(channel=1), amqp091.BasicProperties(headers={"a": [1]}), b"body"
-    )
-    add(content)
-    add(amqp091.BasicMessage(content.method, content.properties, b"x" * 100, frame_max=50))
-    add(amqp091.FieldValue("l", 5))
-    transfer = amqp10.Transfer(handle=0, delivery_id=0, delivery_tag=b"t", payload=amqp10.Message(body=b"x"))
-    add(amqp10.Assembler().feed(transfer.encode())[0])
+    for examples in EXAMPLES.values():
+        for make in examples.samples():
+            add(attempt(make))
     add(convert(amqp10.Message(body=b"x", application_properties={"k": amqp10.UByte(1)}), to="amqp091"))
-    add(rocketmq.Message(body=b"x", properties={"a": "b"}))
     return [thing for things in per_class.values() for thing in things]
 
 

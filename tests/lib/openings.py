@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from lib.wire import connect
-from wirefmt import amqp091, amqp10, mqtt, nsq, phpmq, rocketmq
+from lib.protocols import EXAMPLES
 
 #: What others say first on a connection: the client, then the server.
 OTHERS: dict[str, tuple[bytes, bytes]] = {
@@ -50,31 +49,4 @@ OTHERS: dict[str, tuple[bytes, bytes]] = {
 }
 
 #: The client, the server, and kinds that are found.
-OURS: dict[str, tuple[bytes, bytes, list[str]]] = {
-    "amqp091": (
-        amqp091.ProtocolHeader().encode() + amqp091.ConnectionOpen(virtual_host="/").encode(),
-        amqp091.ConnectionOpenOk().encode(),
-        ["protocol-header", "connection.open", "connection.open-ok"],
-    ),
-    "amqp10": (
-        amqp10.ProtocolHeader().encode() + amqp10.Open(container_id="c").encode(),
-        amqp10.ProtocolHeader().encode() + amqp10.Open(container_id="s").encode(),
-        ["protocol-header", "open"],
-    ),
-    "mqtt": (
-        connect() + mqtt.Pingreq(version=4).encode(),
-        mqtt.Connack(version=4).encode() + mqtt.Pingresp(version=4).encode(),
-        ["CONNECT", "PINGREQ"],
-    ),
-    "nsq": (b"  V2SUB t c\nRDY 1\n", nsq.Response(b"OK").encode(), ["MAGIC", "SUB"]),
-    "phpmq": (
-        phpmq.ConsumeRequest(queue_name="q", message_count=5).encode(),
-        phpmq.MessageServerToClient(queue_name="q", content=b"x", message_id="1", ttl=None).encode(),
-        ["CONSUME_REQUEST", "MESSAGE_SERVER_TO_CLIENT"],
-    ),
-    "rocketmq": (
-        rocketmq.RemotingCommand(code=105, opaque=7, ext_fields={"topic": "t"}).encode(),
-        rocketmq.RemotingCommand(code=0, flag=1, opaque=7).encode(),
-        [],
-    ),
-}
+OURS: dict[str, tuple[bytes, bytes, list[str]]] = {name: module.OPENING for name, module in EXAMPLES.items()}

@@ -2,11 +2,34 @@
 
 from __future__ import annotations
 
-from importlib import import_module
+import sys
+from importlib import import_module, util
 from types import ModuleType
+from typing import Any
 
+from lib.paths import ROOT
 from wirefmt.protocols import PROTOCOLS
 
 MODULES: dict[str, ModuleType] = {row.name: import_module(f"wirefmt.{row.name}") for row in PROTOCOLS}
 #: 9100: PHPMQ has no registered port; it is that of its sample configuration.
 PORTS: dict[str, int] = {row.name: row.ports[0] if row.ports else 9100 for row in PROTOCOLS}
+
+
+def part(name: str, file: str) -> Any:
+    """The module tests/NAME/FILE.py: what the tests of all protocols ask of one. None if there is no such file."""
+    path = ROOT / "tests" / name / f"{file}.py"
+    full = f"lib.protocols.{name}_{file}"
+    if full not in sys.modules and path.exists():
+        spec = util.spec_from_file_location(full, path)
+        assert spec is not None
+        assert spec.loader is not None
+        sys.modules[full] = module = util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+    return sys.modules.get(full)
+
+
+#: `examples.py` of each protocol that has one:
+#: OPENING: what a client and a server say first, and kinds of messages that captures find in it;
+#: samples(): calls that make messages, or raise DecodeError; USES: calls of constructors with one argument of any kind;
+#: plants(): (side, message) with a secret in every place; before(message): what a client says before such a message.
+EXAMPLES: dict[str, Any] = {name: part(name, "examples") for name in MODULES if part(name, "examples")}

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from lib.columns import Row, agree, mqtt_batch_row, sparse
+from lib.columns import agree, batch_row_of, sparse
+from lib.shown import Row
 from wirefmt import mqtt
 from wirefmt.errors import DecodeError
 from wirefmt.framing import Limits
@@ -79,7 +80,7 @@ def check(
             assert list(got) == ["error"], octets.hex()
             faults += 1
             continue
-        want = sparse(mqtt_batch_row(message))
+        want = batch_row_of("mqtt", message)
         if not payload:
             want.pop("payload", None)
         assert agree(got, want) == [], octets.hex()

@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +17,22 @@ import pytest
 from lib.paths import ROOT
 
 PAGE = (ROOT / "docs" / "adding-a-protocol.md").read_text(encoding="utf-8")
-FILES = dict(re.findall(r"^`(src/wirefmt/\S+)`\n\n```\w+\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL))
+FILES = dict(re.findall(r"^`((?:src|tests)/\S+)`\n\n```\w+\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL))
 ROW = re.search(r"^```text\n( {4}Protocol\(.*\n)```", PAGE, re.MULTILINE)
+
+#: Folders of tests/ that are not copied.
+LARGE = ("vectors", "data", "captures", "live")
+#: Tests that go over every protocol of the registry.
+SHARED = (
+    "project/test_layout.py", "project/test_names.py", "project/test_constructors.py", "core/test_sniff.py",
+    "core/test_objects.py", "capture/test_sniffing.py", "capture/test_order.py",
+)  # fmt: skip
 
 
 def test_it_is_short() -> None:
     """Lines of code: blank lines, comments and the first lines of docstrings are not counted."""
-    code = [line.strip() for text in FILES.values() for line in text.splitlines()]
+    files = [text for name, text in FILES.items() if name.startswith("src/wirefmt/")]
+    code = [line.strip() for text in files for line in text.splitlines()]
     assert 300 < sum(bool(line) and not line.startswith(("#", '"""')) for line in code) < 400
 
 
@@ -35,6 +45,7 @@ def test_the_tutorial(tmp_path: Path) -> None:
     check_what_the_server_answered(rows)
     run(tree, "-c", OCTETS)
     check_the_command_line(tree)
+    check_the_shared_tests(tree)
 
 
 def build(tree: Path) -> Path:
@@ -44,6 +55,10 @@ def build(tree: Path) -> Path:
         pytest.skip("needs gcc (apt install gcc)")
     for folder in ("src", "spark", "tools"):
         shutil.copytree(ROOT / folder, tree / folder, ignore=shutil.ignore_patterns("*.so", "*.c", "__pycache__"))
+    shutil.copytree(ROOT / "tests", tree / "tests", ignore=shutil.ignore_patterns(*LARGE, "__pycache__"))
+    for name in LARGE:
+        (tree / "tests" / name).symlink_to(ROOT / "tests" / name)
+    (tree / "samples").symlink_to(ROOT / "samples")
     (tree / "docs").mkdir()
     for name in ("setup.py", "pyproject.toml", "README.md"):
         shutil.copy(ROOT / name, tree / name)
@@ -62,9 +77,9 @@ def build(tree: Path) -> Path:
 
 
 def run(tree: Path, *command: str, environment: dict[str, str] | None = None) -> str:
-    environment = dict(environment or os.environ, PYTHONPATH=f"{tree / 'src'}{os.pathsep}{ROOT / 'tests'}")
+    environment = dict(environment or os.environ, PYTHONPATH=f"{tree / 'src'}{os.pathsep}{tree / 'tests'}")
     done = subprocess.run([sys.executable, *command], cwd=tree, env=environment, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr[-4000:]
+    assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-4000:]
     return done.stdout
 
 
@@ -168,3 +183,15 @@ def check_the_command_line(tree: Path) -> None:
     shown = run(tree, "-m", "wirefmt.cli", "decode", "--protocol", "stomp", str(CONVERSATION))
     assert "RECEIPT" in shown
     assert "guest" not in shown.replace("login", "").split("passcode")[-1]
+
+
+def check_the_shared_tests(tree: Path) -> None:
+    """Those of STOMP, the walks over all objects, and what the stub says."""
+    files = [f"tests/{name}" for name in SHARED]
+    chosen = "stomp or test_every_protocol or test_there_are_constructors or test_nothing_crashes"
+    run(tree, "-m", "pytest", "-q", "-p", "no:cacheprovider", *files, "-k", chosen)
+    if find_spec("mypy") is None:
+        return
+    options = ("--mypy-config-file", "pyproject.toml", "--ignore-unused-allowlist")
+    allowed = ("--allowlist", "tests/project/stubtest_allowlist.txt")
+    run(tree, "-m", "mypy.stubtest", "wirefmt.stomp._codec", "--concise", *options, *allowed)

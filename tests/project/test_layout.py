@@ -109,6 +109,78 @@ def test_every_room_is_on_its_page() -> None:
         assert sorted(listed) == sorted(p.stem for p in sources_of(module) if p.suffix == ".pxi"), module
 
 
+#: Rooms that use a later room of their page. Cython needs only structs and classes above what names them, so functions may
+#: call each other both ways. Every other room uses only rooms above it; the kernel and captures have no exception.
+LATER: dict[str, dict[str, set[str]]] = {
+    "wirefmt.mqtt._codec": {"objects": {"stream"}},
+    "wirefmt.amqp10._codec": {
+        "values": {"composites"},
+        "objects": {"messages", "stream"},
+        "messages": {"stream"},
+        "connection": {"links"},
+    },
+    "wirefmt.rocketmq._codec": {"fastjson": {"fields"}},
+    "wirefmt.nsq._codec": {"message": {"objects", "frames"}},
+    "wirefmt.convert._engine": {
+        "interpret": {"read"},
+        "learn": {"container", "objects"},
+        "container": {"objects", "delivery"},
+        "delivery": {"same", "objects"},
+        "same": {"objects"},
+    },
+}
+
+
+def names_of_rooms(module: str) -> tuple[list[str], dict[str, str]]:
+    """The rooms of a page in their order, and the code of each. Rooms that the header includes are above all of them."""
+    page = SRC / f"{module.replace('.', '/')}.pyx"
+    names = re.findall(r'^include "([\w/]+\.pxi)"', page.read_text(), re.M)
+    return [Path(name).stem for name in names], {Path(name).stem: code_of(page.parent / name) for name in names}
+
+
+def headers_of(module: str) -> list[Path]:
+    """The header of a page, and what it includes."""
+    header = SRC / f"{module.replace('.', '/')}.pxd"
+    if not header.exists():
+        return []
+    return [
+        header,
+        *(header.parent / name for name in re.findall(r'^include "([\w/]+\.pxi)"', header.read_text(), re.M)),
+    ]
+
+
+def defined(code: str) -> set[str]:
+    """Functions, classes, structs and variables of a room. A class without a body is declared only."""
+    patterns = (
+        r"^(?:cdef |ctypedef )?(?:class|struct|union) (\w+).*:",
+        r"^(?:cdef|def) [^\n(=:]*?(\w+)\(.*",
+        r"^cdef (?!class |struct |enum)[\w\[\], .*]*?(\w+)(?: = .*)?$",
+        r"^([A-Za-z]\w*) = ",
+    )
+    return {name for pattern in patterns for name in re.findall(pattern, code, re.M)}
+
+
+def used(code: str) -> set[str]:
+    """Names that a room uses: not those of its members and methods, nor attributes."""
+    own = set(re.findall(r"^ +(?:cdef|cpdef|def) [^\n(=]*?(\w+)(?:\(| =|\s*$)", code, re.M))
+    return set(re.findall(r"(?<![.\w])[A-Za-z]\w*", code)) - own
+
+
+@pytest.mark.parametrize("module", NAMES)
+def test_a_room_uses_only_rooms_above_it(module: str) -> None:
+    rooms, code = names_of_rooms(module)
+    declared = set(re.findall(r"\w+", "".join(map(code_of, headers_of(module)))))
+    found: dict[str, set[str]] = {}
+    for at, room in enumerate(rooms):
+        declared |= set(re.findall(r"^cdef class (\w+)(?:\(\w+\))?$", code[room], re.M)) | defined(code[room])
+        names = used(code[room]) - declared
+        for later in rooms[at + 1 :]:
+            if names & defined(code[later]):
+                found.setdefault(room, set()).add(later)
+    assert rooms
+    assert found == LATER.get(module, {})
+
+
 @pytest.mark.parametrize("name", [row.name for row in PROTOCOLS])
 def test_packages_have_one_shape(name: str) -> None:
     rooms = {path.stem for path in (PACKAGE / name).glob("*.pxi")}
@@ -180,11 +252,12 @@ LAYERS = {
     "protocols": {"framing"},
     "secrets": {"_core"},
     "batch": {"_core"},
+    "decoder": {"_core"},
     "spec": {"protocols", "errors"},
     "connection": {"_core", "errors"},
     **dict.fromkeys(NAMED, BELOW | {"connection"}),
     "convert": BELOW | {"mqtt", "amqp091", "amqp10"},
-    "broker": {"errors", "connection", "convert"} | NAMED,
+    "broker": {"errors", "connection", "convert", "protocols"} | NAMED,
     "capture": BELOW | {"protocols"},
     "cli": (BELOW - {"_core"})
     | NAMED

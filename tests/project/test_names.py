@@ -15,6 +15,7 @@ from wirefmt.batch import Batch
 from wirefmt.connection.outbox import Outbox
 from wirefmt.connection.outstanding import Identifiers
 from wirefmt.connection.windows import Window
+from wirefmt.decoder import FrameDecoder
 from wirefmt.protocols import PROTOCOLS
 
 FUNCTION = type(import_module("wirefmt.mqtt._codec").decode)
@@ -42,7 +43,7 @@ def test_a_class_or_function_is_where_its_name_says(module: ModuleType) -> None:
             assert pickle.loads(pickle.dumps(thing)) is thing
 
 
-@pytest.mark.parametrize("cls", [Batch, Identifiers, Outbox, Window], ids=lambda cls: cls.__name__)
+@pytest.mark.parametrize("cls", [Batch, FrameDecoder, Identifiers, Outbox, Window], ids=lambda cls: cls.__name__)
 def test_classes_of_the_kernel_that_users_see(cls: type) -> None:
     assert "_core" not in cls.__module__
     assert getattr(import_module(cls.__module__), cls.__name__) is cls

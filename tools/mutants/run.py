@@ -33,31 +33,34 @@ from typing import Any
 
 import pytest
 
+sys.path.append(str(Path(__file__).resolve().parents[2] / "src"))  # plain modules alone: the compiled ones are in BUILD
+
+from wirefmt.protocols import PROTOCOLS
+
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 BUILD = ROOT / "build" / "mutants"
-#: Tests that reach several rooms of AMQP 0.9.1's connections: all but those of the page and of the captures of other clients.
-AMQP091_CONNECTION = (
-    "connection/test_leaks*", "connection/test_amqp091_[c-lr-t]*", "connection/test_amqp091_publishing*",
-)  # fmt: skip
-AMQP10_CONNECTION = ("connection/test_leaks*", "connection/test_amqp10_[rs]*")
+LEAKS = "connection/test_leaks*"
+#: Rooms of a protocol's connections, and the tests that reach all of them: those of a client and a server. An AMQP has more of
+#: both; its tests of the page and of captures of other clients are left out.
+CONNECTIONS = {row.name: (("connection",), (LEAKS, f"connection/test_{row.name}_[cs]*")) for row in PROTOCOLS} | {
+    "amqp091": (("connection", "channels", "tags"), (LEAKS, "connection/test_amqp091_[c-lr-t]*",
+                                                     "connection/test_amqp091_publishing*")),
+    "amqp10": (("connection", "links"), (LEAKS, "connection/test_amqp10_[rs]*")),
+}  # fmt: skip
+#: Tests of a protocol's codec outside its folder.
+BEYOND = {
+    "mqtt": ("core/test_table*", "capture/test_sniffing*", "capture/test_resync*", "capture/test_parts*"),
+    "amqp091": ("capture/test_amqp*", "capture/test_parts*"),
+    "amqp10": ("capture/test_amqp*", "capture/test_resync*", "capture/test_parts*"),
+    "nsq": ("capture/test_resync*", "capture/test_parts*"),
+    "phpmq": ("capture/test_sniffing*",),
+}
 #: Prefixes of rooms' names, and the tests about them. The first match counts; "": all other rooms.
 ROOMS = {
-    "_core/connection": ("connection/test_tools*", "connection/test_leaks*", "connection/test_mqtt_s*"),
-    "mqtt/connection": ("connection/test_leaks*", "connection/test_mqtt_[cs]*"),
-    "nsq/connection": ("connection/test_leaks*", "connection/test_nsq_[cs]*"),
-    "rocketmq/connection": ("connection/test_leaks*", "connection/test_rocketmq_[cs]*"),
-    "amqp091/connection": AMQP091_CONNECTION,
-    "amqp091/channels": AMQP091_CONNECTION,
-    "amqp091/tags": AMQP091_CONNECTION,
-    "amqp10/connection": AMQP10_CONNECTION,
-    "amqp10/links": AMQP10_CONNECTION,
-    "mqtt": ("mqtt/*", "core/test_table*", "capture/test_sniffing*", "capture/test_resync*", "capture/test_parts*"),
-    "amqp091": ("amqp091/*", "capture/test_amqp*", "capture/test_parts*"),
-    "amqp10": ("amqp10/*", "capture/test_amqp*", "capture/test_resync*", "capture/test_parts*"),
-    "rocketmq": ("rocketmq/*",),
-    "nsq": ("nsq/*", "capture/test_resync*", "capture/test_parts*"),
-    "phpmq": ("phpmq/*", "capture/test_sniffing*"),
+    "_core/connection": ("connection/test_tools*", LEAKS, "connection/test_mqtt_s*"),
+    **{f"{name}/{room}": tests for name, (rooms, tests) in CONNECTIONS.items() for room in rooms},
+    **{row.name: (f"{row.name}/*", *BEYOND.get(row.name, ())) for row in PROTOCOLS},
     "convert": ("convert/*",),
     "capture/packets": ("capture/test_packets*", "capture/test_hashes*", "capture/test_threads*"),
     "capture/pcapfile": ("capture/test_pcapfile*", "capture/test_formats*", "capture/test_split*"),
@@ -68,7 +71,7 @@ ROOMS = {
     "capture/flows": ("capture/test_reassembly*", "capture/test_order*", "capture/test_memory*", "capture/test_hashes*"),
     "capture/reassembly": ("capture/test_reassembly*", "capture/test_order*", "capture/test_memory*", "capture/test_hashes*"),
     "capture/websocket": ("capture/test_websocket*", "capture/test_streams*"),
-    "capture/": ("capture/*", "nsq/test_captures*", "phpmq/test_captures*", "rocketmq/test_captures*"),
+    "capture/": ("capture/*", *(f"{row.name}/test_captures*" for row in PROTOCOLS)),
     "": (
         "core/test_arrow*", "core/test_table*", "capture/test_hashes*", "mqtt/test_batch*", "mqtt/test_messages*", "nsq/*",
         "phpmq/*",

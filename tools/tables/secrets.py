@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from types import ModuleType
 
 from tables.text import c_array
@@ -55,11 +55,13 @@ def sixteens(values: list[int]) -> Iterable[list[str]]:
         yield [str(v) for v in values[i : i + 16]]
 
 
-def secrets_page(spec: ModuleType) -> list[str]:
-    """docs/secrets.md."""
+def secrets_page(spec: ModuleType, protocol: Callable[[str], ModuleType]) -> list[str]:
+    """docs/secrets.md. `protocol`: the specification of a protocol, by name."""
     lines = PAGE.format(shown=spec.SHOWN).splitlines()
     lines += ["| protocol | message | field |", "|---|---|---|"]
-    lines += [f"| {row.protocol} | {row.message or 'any'} | `{row.field}` |" for row in spec.FIELDS]
+    for row in spec.PROTOCOLS:
+        secrets = getattr(protocol(row.name), "SECRETS", ())
+        lines += [f"| {row.name} | {message or 'any'} | `{field}` |" for message, field in secrets]
     lines += NAMES.splitlines()
     lines += [", ".join(f"`{row.word}`" for row in spec.NAMES if not row.whole) + "."]
     lines += ["", "As a whole name: " + ", ".join(f"`{row.word}`" for row in spec.NAMES if row.whole) + "."]

@@ -199,7 +199,6 @@ cdef inline bint is_secret_name(const uint8_t* p, size_t n) noexcept nogil:
 cdef bint holds_secret_word(const uint8_t* p, size_t n) noexcept nogil
 cdef bint holds_secret_member(const uint8_t* p, size_t n) noexcept nogil
 cdef bint is_secret_text(str name) except -1
-cdef frozenset secret_fields(str protocol)
 cdef str SECRET_SHOWN
 cdef bytes SECRET_SHOWN_OCTETS
 cdef object hidden(object value)

@@ -5,7 +5,7 @@ from cpython.unicode cimport PyUnicode_AsUTF8AndSize
 
 from types import MappingProxyType
 
-from wirefmt.spec.secrets import FIELDS as SECRET_FIELD_ROWS, SHOWN as SECRET_SHOWN_STR
+from wirefmt.spec.secrets import SHOWN as SECRET_SHOWN_STR
 
 
 # ------------------------------------------------------------------------------------------------ names
@@ -74,11 +74,6 @@ def secret_name(name, /):
     if isinstance(name, bytes):
         return is_secret_name(<const uint8_t*>PyBytes_AS_STRING(name), <size_t>PyBytes_GET_SIZE(name))
     return False
-
-
-cdef frozenset secret_fields(str protocol):
-    """(message, field) of the secret fields of a protocol; message "": in all."""
-    return frozenset([(row.message, row.field) for row in SECRET_FIELD_ROWS if row.protocol == protocol])
 
 
 # ------------------------------------------------------------------------------------------------ values that do not show

@@ -28,7 +28,7 @@ from wirefmt._core cimport (
     line_number, line_octets, line_piece, line_prose, line_space, line_string, line_text, message_notes, message_octets,
     new_octets, note_text, octets_of, octets_shown, open_list, pad_text, protocol_capsule, put_bool, put_i16, put_i32,
     put_i64, put_line, put_octets, put_secret, put_span, put_struct, put_text, raise_fault, read_message, refuse,
-    refuse_size, refuse_text, seal, secret_fields, share, shared_slot, shown_octets, source_flag, source_has,
+    refuse_size, refuse_text, seal, share, shared_slot, shown_octets, source_flag, source_has,
     source_name, source_needed_number, source_needed_span, source_number, source_octets, source_range, source_span,
     span_of, take_block, take_common_options, take_input, text_or_hex, violation, whole_number, wirefmt_set_attribute,
 )

@@ -32,7 +32,7 @@ cdef int fill_amqp091_detail() except -1:
     cdef dict arguments = {AMQP091_ARGUMENT_NAMES[i].rstrip("_"): i for i in range(AMQP091_ARGUMENT_NAME_COUNT)}
     cdef dict fields = {"version": AMQP091_DETAIL_VERSION, "method": AMQP091_DETAIL_METHOD, "size": AMQP091_DETAIL_SIZE}
     cdef dict content = {"persistent": AMQP091_DETAIL_PERSISTENT}
-    for _, name in secret_fields("amqp091"):
+    for name in AMQP091_SECRETS:
         arguments.pop(name, None)
     fields |= {name: AMQP091_DETAIL_ARGUMENT + number for name, number in arguments.items()}
     for words in AMQP091_DETAIL_ROWS.values():

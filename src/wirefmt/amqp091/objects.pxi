@@ -6,8 +6,10 @@
 # become objects on access.
 from cpython.memoryview cimport PyMemoryView_FromObject
 
+from wirefmt.amqp091.spec import SECRETS as AMQP091_SECRET_ROWS
 
-cdef frozenset AMQP091_SECRETS = frozenset([field for _, field in secret_fields("amqp091")])     # arguments
+
+cdef frozenset AMQP091_SECRETS = frozenset([field for _, field in AMQP091_SECRET_ROWS])     # arguments
 
 
 cdef tuple c_names(const CText* names, int count):

@@ -743,3 +743,11 @@ FIELDS: Final[tuple[str, ...]] = (
         for name in dict.fromkeys(a.name for c in CLASSES for m in c.methods for a in m.arguments if a.type == "table")
     ),
 )
+
+#: Secret fields, as (message, field); message "": every message. wirefmt.spec.secrets has the rule.
+SECRETS: Final[tuple[tuple[str, str], ...]] = (
+    ("connection.start-ok", "response"),
+    ("connection.secure", "challenge"),
+    ("connection.secure-ok", "response"),
+    ("connection.update-secret", "new_secret"),
+)

@@ -30,7 +30,7 @@ from wirefmt._core cimport (
     line_space, line_string, line_text, line_words, message_notes, new_octets, next_pair, note_text, octets_of,
     octets_shown, open_list, pad_text, place_in, protocol_capsule, put_bool, put_i16, put_i32, put_i64, put_line,
     put_map, put_octets, put_secret_entry, put_struct, put_text, raise_fault, read_message, refuse, refuse_range,
-    refuse_size, refuse_text, seal, secret_fields, set_factories, set_vectorcall, share, shared_slot, shared_text,
+    refuse_size, refuse_text, seal, set_factories, set_vectorcall, share, shared_slot, shared_text,
     shown_encoded, shown_entry, shown_octets, source_bit, source_has, source_name, source_needed_number,
     source_needed_span, source_number, source_octets, source_range, source_span, span_of, take_block,
     take_common_options, take_input, take_keywords, violation, whole_number, will_keep_recent,

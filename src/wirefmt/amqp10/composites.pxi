@@ -1,4 +1,5 @@
 # Composite types of AMQP 1.0 (part 1, section 1.4) as Python objects: fields, constructors, attributes from the tables.
+from wirefmt.amqp10.spec import SECRETS as AMQP10_SECRET_ROWS
 
 
 cdef Factory[AMQP10_SHAPES] AMQP10_COMPOSITE_FACTORIES     # by shape; filled after the classes
@@ -19,7 +20,6 @@ cdef int fill_amqp10_secrets() except -1:
     return 0
 
 
-cdef frozenset AMQP10_SECRET_ROWS = secret_fields("amqp10")
 fill_amqp10_secrets()
 cdef PyMemberDef* AMQP10_FIELD_MEMBERS = <PyMemberDef*>calloc(len(AMQP10_FIELD_NAMES), sizeof(PyMemberDef))
 

@@ -656,3 +656,11 @@ FIELDS: Final[tuple[str, ...]] = (
         for f in c.fields
     ),
 )
+
+#: Secret fields, as (message, field); message "": every message. wirefmt.spec.secrets has the rule.
+SECRETS: Final[tuple[tuple[str, str], ...]] = (
+    ("sasl-init", "initial_response"),
+    ("sasl-challenge", "challenge"),
+    ("sasl-response", "response"),
+    ("sasl-outcome", "additional_data"),
+)

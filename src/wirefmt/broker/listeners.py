@@ -6,8 +6,10 @@ import asyncio
 from typing import Final
 
 from wirefmt.connection import aio
+from wirefmt.protocols import PROTOCOLS
 
-#: The protocols, as they are named in ports, URLs, views and faults. "amqp" is AMQP 0.9.1.
+#: The protocols, as they are named in ports, URLs, views and faults. "amqp" is AMQP 0.9.1. They are not those of the registry,
+#: since a protocol can have a codec without a broker: these are the fields of `wirefmt.broker.Options` that are brokers.
 NAMES: Final = ("mqtt", "amqp", "amqp10", "nsq", "rocketmq", "phpmq")
 
 #: All possible listeners, and the schemes of their URLs. "+ws" is WebSocket, "+wss" is WebSocket over TLS.
@@ -18,6 +20,10 @@ SCHEMES: Final = {
     "nsq": "nsq", "rocketmq": "rocketmq", "rocketmq+tls": "rocketmqs", "phpmq": "phpmq", "phpmq+tls": "phpmqs",
     "nsqlookupd": "http",
 }  # fmt: skip
+
+#: The usual port of each protocol without TLS: the first in the registry. PHPMQ has none; 9100 is in its sample configuration.
+_FIRST = {row.name: row.ports[0] for row in PROTOCOLS if row.ports} | {"phpmq": 9100}
+PORTS: Final = {name: _FIRST[{"amqp": "amqp091"}.get(name, name)] for name in NAMES}
 
 #: Seconds within which a client of the shared port must send its protocol header.
 HEADER_TIMEOUT: Final = 10.0

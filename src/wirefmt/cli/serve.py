@@ -17,16 +17,8 @@ if TYPE_CHECKING:
 
     from .watch import Watch
 
-#: The usual ports. AMQP 0.9.1 and AMQP 1.0 share one.
-PORTS: Final = {
-    "mqtt": 1883,
-    "amqp": 5672,
-    "amqp10": 5672,
-    "nsq": 4150,
-    "nsqlookupd": 4161,
-    "rocketmq": 9876,
-    "phpmq": 9100,
-}
+#: The port of nsqlookupd's HTTP, which is served beside those of the protocols.
+LOOKUP_PORT: Final = 4161
 
 #: Additional listeners if a certificate is given.
 TLS_PORTS: Final = {"mqtt+tls": 8883, "amqp+tls": 5671}
@@ -177,7 +169,7 @@ def _user(text: str) -> tuple[str, str]:
 def _options(settings: Mapping[str, Any]) -> Options:
     """The options of the broker. Raises ValueError, TypeError or OSError, which say what is wrong."""
     from wirefmt.broker import Options
-    from wirefmt.broker.listeners import NAMES, SCHEMES
+    from wirefmt.broker.listeners import NAMES, PORTS, SCHEMES
     from wirefmt.errors import suggest
 
     known = ["host", "record", "ports", "users", "permissions", "tls", "limits", *NAMES]
@@ -188,7 +180,8 @@ def _options(settings: Mapping[str, Any]) -> Options:
         if not isinstance(settings.get(name, {}), dict):
             raise ValueError(f"{name} must be a table, not {settings[name]!r}")
     tls = _context(settings["tls"]) if "tls" in settings else None
-    ports = dict(settings.get("ports") or {**PORTS, **(TLS_PORTS if tls is not None else {})})
+    usual = {**PORTS, "nsqlookupd": LOOKUP_PORT, **(TLS_PORTS if tls is not None else {})}
+    ports = dict(settings.get("ports") or usual)
     for name, port in ports.items():
         if name not in SCHEMES:
             raise ValueError(f"unknown listener {name!r}; {suggest(name, list(SCHEMES))}")

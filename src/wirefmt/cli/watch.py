@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from wirefmt.broker import Broker
-from wirefmt.broker.listeners import NAMES
+from wirefmt.broker.listeners import NAMES, PORTS
 from wirefmt.connection.aio import Driver, Tap
 
 from .text import cell, compact_json, console
@@ -28,10 +28,8 @@ REPORT: Final = 10.0
 SHOWN: Final = 12
 WIDTH: Final = 48
 
-#: The ports under which a recording has TLS connections: the usual ports of the protocols without TLS.
-PLAIN_PORTS: Final = {
-    "mqtt": 1883, "amqp": 5672, "amqp10": 5672, "nsq": 4150, "rocketmq": 9876, "phpmq": 9100, "ws": 80,
-}  # fmt: skip
+#: The port under which a recording has WebSocket connections; others have the usual port of their protocol, also if they use TLS.
+WEBSOCKET_PORT: Final = 80
 
 
 class Count(NamedTuple):
@@ -72,7 +70,7 @@ class Watch:
         if self._recorder is None:
             return counted
         protocol, _, over = listener.partition("+")
-        return self._recorder.tap(PLAIN_PORTS["ws" if over == "wss" else protocol])(counted)
+        return self._recorder.tap(WEBSOCKET_PORT if over == "wss" else PORTS[protocol])(counted)
 
     def say(self, event: str, **fields: Any) -> None:
         """Write a log line: one JSON object with `time` (ISO 8601, UTC), `event` and the fields that are not None."""

@@ -26,7 +26,7 @@ from wirefmt._core cimport (
     line_name, line_number, line_prose, line_string, line_text, line_words, message_notes, message_octets,
     new_octets, new_writer, next_pair, octets_of, octets_shown, open_list, pad_text, place_in, protocol_capsule,
     put_bool, put_i16, put_i32, put_i64, put_i8, put_line, put_map, put_octets, put_secret, put_span, put_struct,
-    put_text, raise_fault, read_message, refuse, refuse_range, refuse_size, refuse_text, seal, secret_fields,
+    put_text, raise_fault, read_message, refuse, refuse_range, refuse_size, refuse_text, seal,
     set_bit, set_factories, set_vectorcall, shared_text, shown_octets, source_flag, source_has,
     source_needed_number, source_needed_span, source_number, source_octets, source_range, source_span, span_of,
     take_block, take_common_options, take_input, take_keywords, text_octets, text_of, text_or_hex, utf8_view,

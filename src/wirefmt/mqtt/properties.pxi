@@ -8,6 +8,8 @@ from cpython.tuple cimport PyTuple_CheckExact, PyTuple_GET_SIZE
 from collections.abc import Sequence
 from sys import intern
 
+from wirefmt.mqtt.spec import SECRETS as MQTT_SECRET_ROWS
+
 
 # ------------------------------------------------------------------------------------------------ names
 
@@ -23,7 +25,7 @@ cdef list WILL_PROPERTY_PATHS = [f"will.properties.{name}" for name in PROPERTY_
 cdef dict PROPERTY_IDENTIFIERS = {name: i for i, name in enumerate(PROPERTY_NAMES) if name}
 
 cdef tuple FORMS = (None, "short", "reason_only", "full")   # by MqttForm
-cdef frozenset SECRET_PROPERTIES = frozenset([field for _, field in secret_fields("mqtt")])
+cdef frozenset SECRET_PROPERTIES = frozenset([field for _, field in MQTT_SECRET_ROWS])
 cdef uint8_t[64] MQTT_PROPERTY_SECRET                       # by identifier
 
 

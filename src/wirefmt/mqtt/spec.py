@@ -533,3 +533,9 @@ FIELDS: Final[tuple[str, ...]] = (
         for p in PROPERTIES
     ),
 )
+
+#: Secret fields, as (message, field); message "": every message. wirefmt.spec.secrets has the rule.
+SECRETS: Final[tuple[tuple[str, str], ...]] = (
+    ("CONNECT", "password"),
+    ("", "authentication_data"),  # CONNECT, CONNACK, AUTH
+)

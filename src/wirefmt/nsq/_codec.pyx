@@ -23,7 +23,7 @@ from wirefmt._core cimport (
     line_number, line_prose, line_signed, line_text, message_notes, message_octets, new_octets, new_writer,
     octets_of, open_list, pad_text, place_in, protocol_capsule, put_bool, put_i32, put_i64, put_line, put_octets,
     put_secret, put_span, put_struct, put_text, raise_fault, read_message, refuse, refuse_size, refuse_text, seal,
-    secret_fields, set_factories, shared_text, shown_encoded, shown_octets, source_bit, source_has, source_name,
+    set_factories, shared_text, shown_encoded, shown_octets, source_bit, source_has, source_name,
     source_needed_number, source_needed_span, source_number, source_octets, source_range, source_span, span_of,
     take_block, take_common_options, take_input, text_octets, text_or_hex, violation, whole_number,
 )

@@ -5,9 +5,11 @@
 # on access.
 from cpython.memoryview cimport PyMemoryView_FromObject
 
+from wirefmt.nsq.spec import SECRETS as NSQ_SECRET_ROWS
+
 # ------------------------------------------------------------------------------------------------ repr
 
-cdef frozenset NSQ_SECRETS = frozenset([field for _, field in secret_fields("nsq")])
+cdef frozenset NSQ_SECRETS = frozenset([field for _, field in NSQ_SECRET_ROWS])
 
 
 cdef str nsq_shown(str name, object value):

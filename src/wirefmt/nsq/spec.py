@@ -263,3 +263,6 @@ FIELDS: Final[tuple[str, ...]] = (
     "members",
     *(f"members.{m.name}" for m in IDENTIFY_MEMBERS),
 )
+
+#: Secret fields, as (message, field); message "": every message. wirefmt.spec.secrets has the rule.
+SECRETS: Final[tuple[tuple[str, str], ...]] = (("AUTH", "secret"),)

@@ -1,11 +1,13 @@
 """What is secret: one rule for reprs, columns, the command line and Spark.
 
-A value is secret if it is a field of `FIELDS`, or an entry of a map whose name ends with a word of `NAMES`. Secret values
-are hidden unless credentials are exposed. The compiled core has both tables: `tools/gen_tables.py` writes the names into
-`_core/secrets_table.pxi`, and both tables into the page docs/secrets.md.
+A value is secret if it is one of `fields()`, or an entry of a map whose name ends with a word of `NAMES`. Secret values
+are hidden unless credentials are exposed. Each codec has the fields of its protocol, the kernel has the names:
+`tools/gen_tables.py` writes them into `_core/secrets_table.pxi`, and both into the page docs/secrets.md.
 """
 
 from typing import Final, NamedTuple
+
+from wirefmt.protocols import PROTOCOLS
 
 #: Text shown instead of a secret value.
 SHOWN: Final = "***"
@@ -17,20 +19,9 @@ class SecretField(NamedTuple):
     field: str
 
 
-#: Fields that are secret according to their specifications.
-FIELDS: Final[tuple[SecretField, ...]] = (
-    SecretField("mqtt", "CONNECT", "password"),
-    SecretField("mqtt", "", "authentication_data"),  # CONNECT, CONNACK, AUTH
-    SecretField("amqp091", "connection.start-ok", "response"),
-    SecretField("amqp091", "connection.secure", "challenge"),
-    SecretField("amqp091", "connection.secure-ok", "response"),
-    SecretField("amqp091", "connection.update-secret", "new_secret"),
-    SecretField("amqp10", "sasl-init", "initial_response"),
-    SecretField("amqp10", "sasl-challenge", "challenge"),
-    SecretField("amqp10", "sasl-response", "response"),
-    SecretField("amqp10", "sasl-outcome", "additional_data"),
-    SecretField("nsq", "AUTH", "secret"),
-)
+def fields() -> tuple[SecretField, ...]:
+    """Fields that are secret according to their specifications: SECRETS of every protocol's spec.py, if it has them."""
+    return tuple(SecretField(row.name, *pair) for row in PROTOCOLS for pair in getattr(row.spec(), "SECRETS", ()))
 
 
 class SecretName(NamedTuple):

@@ -11,13 +11,28 @@ from wirefmt.rocketmq import columns, spec
 KINDS = {row.code: row.name for row in spec.REQUEST_CODES}
 
 
+class Fields(list[tuple[str, str]]):
+    """The fields of a header in a column: the same in order; of a name that is there again, the last one is the command's."""
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, list):
+            return NotImplemented
+        last = dict(other)
+        return list(other) == list(self) if len(last) == len(other) else last == dict(self)
+
+    def __ne__(self, other: object) -> bool:  # a list has its own
+        return not self == other
+
+    __hash__ = None  # type: ignore[assignment]
+
+
 def batch_row(command: Any) -> Row:
     fields = command.ext_fields
     row: Row = {name: getattr(command, name) for name in ("code", "flag", "opaque", "language", "version", "remark")}
     row |= {"serialize_type": command.serialize_type, "body": command.body_bytes()}
     if fields is not None:
         known = [(k, v) for k, v in fields.items() if k is not None and v is not None]
-        row["ext_fields"] = known
+        row["ext_fields"] = Fields(known)
         letters = command.code in (310, 320, 325)
         row |= {name: dict(known).get(key) for name, key in zip(
             ("topic", "properties"), ("b", "i") if letters else ("topic", "properties"), strict=True
@@ -89,7 +104,7 @@ def row(command: Any, direction: int) -> Row:
     header = {}
     if command.ext_fields is not None:
         header = {k: v for k, v in command.ext_fields.items() if k is not None and v is not None}
-        fields["ext_fields"] = list(header.items())
+        fields["ext_fields"] = Fields(header.items())
         if not command.is_response and command.code in (310, 320, 325):
             letters = spec.SEND_MESSAGE_V2_LETTERS
             header = {letters.get(k, k): v for k, v in header.items() if len(k) == 1} | {

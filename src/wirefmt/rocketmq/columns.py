@@ -16,7 +16,9 @@ FIELDS: Final[tuple[Column, ...]] = (
     Column("serialize_type", "string", "JSON or ROCKETMQ: how the header is written"),
     Column("remark", "string", "explanation in a response"),
     Column(
-        "ext_fields", "map<string,string>", "all fields of the header; secrets are *** unless credentials are exposed"
+        "ext_fields",
+        "map<string,string>",
+        "all fields of the header, with repeats; secrets are *** unless credentials are exposed",
     ),
     Column("message_index", "int32", "position of the message in the body, from 0"),
     Column("message_count", "int32", "messages in the body"),
@@ -88,7 +90,9 @@ BATCH: Final[tuple[Column, ...]] = (
     Column("remark", "string", ""),
     Column("topic", "string", "field `topic`, or `b` of SEND_MESSAGE_V2"),
     Column("properties", "string", "field `properties`, or `i` of SEND_MESSAGE_V2"),
-    Column("ext_fields", "map<string,string>", "all fields of the header, in order, without null values"),
+    Column(
+        "ext_fields", "map<string,string>", "all fields of the header, in order and with repeats, without null values"
+    ),
     Column("body", "binary", "null if it is empty"),
     Column("error", "string", "why the frame is malformed; then all fields except offset and size are null"),
 )

@@ -5,23 +5,20 @@ from __future__ import annotations
 import ipaddress
 from typing import Any
 
-from lib.shown import Row
+from lib.shown import Json, Row
 from wirefmt.rocketmq import columns, spec
 
 KINDS = {row.code: row.name for row in spec.REQUEST_CODES}
 
 
-class Fields(list[tuple[str, str]]):
+class Fields(Json):
     """The fields of a header in a column: the same in order; of a name that is there again, the last one is the command's."""
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, list):
             return NotImplemented
         last = dict(other)
-        return list(other) == list(self) if len(last) == len(other) else last == dict(self)
-
-    def __ne__(self, other: object) -> bool:  # a list has its own
-        return not self == other
+        return other == self.value if len(last) == len(other) else last == dict(self.value)
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -104,7 +101,7 @@ def row(command: Any, direction: int) -> Row:
     header = {}
     if command.ext_fields is not None:
         header = {k: v for k, v in command.ext_fields.items() if k is not None and v is not None}
-        fields["ext_fields"] = Fields(header.items())
+        fields["ext_fields"] = Fields(list(header.items()))
         if not command.is_response and command.code in (310, 320, 325):
             letters = spec.SEND_MESSAGE_V2_LETTERS
             header = {letters.get(k, k): v for k, v in header.items() if len(k) == 1} | {

@@ -13,7 +13,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from common import Case, check_columns, check_counted, check_rebuilt, feed, pyarrow, same, sometimes
+from common import Case, check_columns, check_counted, check_rebuilt, feed, pyarrow, read, same, sometimes
 
 from wirefmt import mqtt
 from wirefmt.errors import DecodeError, EncodeError
@@ -50,22 +50,12 @@ def mqtt_seeds() -> Iterator[bytes]:
                 yield bytes([row["version"] - 3 + 3 * side]) + bytes.fromhex(row["hex"])
 
 
-def decode_or_error(octets: bytes, **options: Any) -> Any:
-    """A message, or the error; errors are compared by their text."""
-    try:
-        return mqtt.decode(octets, **options)
-    except DecodeError as error:
-        str(error)
-        same(0 <= error.offset <= len(octets), True, f"offset {error.offset}")
-        return error
-
-
 def mqtt_packet(data: bytes) -> None:
     if not data:
         return
     options, octets = mqtt_options(data[0]), data[1:]
-    strict = decode_or_error(octets, **options)
-    lax = decode_or_error(octets, **options, strictness="lax")
+    strict = read(mqtt, octets, **options)
+    lax = read(mqtt, octets, **options, strictness="lax")
     if not isinstance(strict, DecodeError):
         same(strict, lax, "STRICT and LAX")
     if isinstance(lax, DecodeError):
@@ -92,7 +82,7 @@ def columns(octets: bytes, message: Any, options: dict[str, Any]) -> None:
         return
     for direction, side in enumerate(("client", "server")):
         if options["side"] in (side, None) and not (
-            isinstance(decode_or_error(octets, version=message.version, side=side), DecodeError)
+            isinstance(read(mqtt, octets, version=message.version, side=side), DecodeError)
         ):
             batch = {"version": message.version, "side": side, "expose_credentials": True}
             check_columns("mqtt", mqtt, Case(octets, direction, message.version), message, batch)
@@ -153,7 +143,7 @@ def mqtt_batch(data: bytes) -> None:
             size = len(octets) - at
         if not isinstance(size, int) or size > len(octets) - at:
             break
-        message = decode_or_error(octets[at : at + size], **options)
+        message = read(mqtt, octets[at : at + size], **options)
         same(batch["offset"][row], at, "offset")
         same(batch["size"][row], size, "size")
         same(bool(batch.validity("error")[row]), isinstance(message, DecodeError), "error")

@@ -89,16 +89,18 @@ include "interpret.pxi"
 include "read.pxi"
 # rules -> messages
 include "write.pxi"
+# the publisher's own protocol
+include "same.pxi"
+# one message
+include "message.pxi"
+# topics and routing keys, for Python
+include "topics.pxi"
 # what a broker learns from a message
 include "learn.pxi"
 # what a broker keeps
 include "container.pxi"
 # what a broker adds
 include "delivery.pxi"
-# the publisher's own protocol
-include "same.pxi"
-# one message
-include "message.pxi"
 # octets in, octets out
 include "objects.pxi"
 # columns in, columns out

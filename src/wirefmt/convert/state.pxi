@@ -227,6 +227,13 @@ cdef void convert_begin(Converter* x, ConvertRules rules, int source, int target
     x.entries[1] = octets_over(<uint8_t*>x.second_entries, sizeof(x.second_entries))
 
 
+cdef inline Span span_of_bytes(bytes b):
+    cdef Span s
+    s.at = <const uint8_t*>b"" if b is None else begin_of(b)
+    s.size = 0 if b is None else <uint32_t>PyBytes_GET_SIZE(b)
+    return s
+
+
 cdef inline void convert_choose(Converter* x, int topics, bint percent_encoding, bytes exchange) noexcept:
     """What a caller chooses beside the dialect. `exchange`: of MQTT topics in reply-to addresses."""
     x.topics = <uint8_t>topics

@@ -67,7 +67,7 @@ simulate: $(DONE)/test  ## clients and servers under cuts and kills, for SIMULAT
 
 bench: $(DONE)/test  ## benchmarks; ratios within one run, printed and in bench/results/
 	@mkdir -p bench/results
-	@for bench in bench/bench_*.py; do echo "== $$bench"; $(BIN)/python $$bench; done
+	@failed=0; for bench in bench/bench_*.py; do echo "== $$bench"; $(BIN)/python $$bench || failed=1; done; exit $$failed
 
 clean:  ## all that was made
 	rm -rf $(VENV) build dist out .mypy_cache .pytest_cache .ruff_cache src/*.egg-info

@@ -185,7 +185,7 @@ def of_many_connections(path: Path) -> None:
                 "wirefmt, headers alone": lambda: ours(path, slice=(0, 1 << 40)),
             },
             units=size,
-            unit="octet",
+            unit="byte",
             clock=time.process_time,
         )
         for title, columns in (("all columns", None), ("five columns", five)):
@@ -196,7 +196,7 @@ def of_many_connections(path: Path) -> None:
                     "wirefmt, one thread": lambda c=columns: ours(path, columns=c),
                 },
                 units=size,
-                unit="octet",
+                unit="byte",
             )
 
 
@@ -227,7 +227,7 @@ def main() -> None:
                     "memcpy, memory written before": lambda s=source, w=written: numpy.copyto(w, s),
                 },
                 units=size,
-                unit="octet",
+                unit="byte",
             )
             peers = {
                 "wirefmt, all columns": lambda p=tenth: ours(p),
@@ -236,7 +236,7 @@ def main() -> None:
             }
             if shutil.which("tshark"):
                 peers["tshark -T fields"] = lambda p=tenth: tshark(p)
-            compare(f"Capture to messages, peers, {title}", peers, units=small, unit="octet", rounds=3)
+            compare(f"Capture to messages, peers, {title}", peers, units=small, unit="byte", rounds=3)
         of_many_connections(Path(folder) / "mixed.pcap")
 
 

@@ -418,7 +418,7 @@ def show(title: str, figures: dict[str, float]) -> None:
     print(f"\n{title}")
     ours = next(iter(figures.values()))
     for name, seconds in figures.items():
-        print(f"  {name:42} {seconds * 1e6:10.2f} us a message   {seconds / ours:8.2f} x")
+        print(f"  {name:42} {seconds * 1e6:10.2f} us per message   {seconds / ours:8.2f} x")
 
 
 def best(run: Any, *arguments: Any, rounds: int = 3) -> float:

@@ -216,7 +216,7 @@ def main() -> None:
         print(
             f"  {name:<10}"
             + "".join(f"{value:8.2f}" for value in values)
-            + f"{values[-1] / MESSAGES * 1e6:8.1f} us a message"
+            + f"{values[-1] / MESSAGES * 1e6:8.1f} us per message"
         )
     print(json.dumps(ratios))
     RESULTS.mkdir(exist_ok=True)

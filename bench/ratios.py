@@ -58,7 +58,7 @@ def compare(
     print(f"\n{title}")
     for name, value in best.items():
         spread = median(seconds[name]) / value - 1
-        print(f"  {name:42} {value * 1e9:12,.1f} ns a {unit}   {value / ours:9.2f} x   (median +{spread:.0%})")
+        print(f"  {name:42} {value * 1e9:12,.1f} ns per {unit}   {value / ours:9.2f} x   (median +{spread:.0%})")
     RESULTS.mkdir(exist_ok=True)
     slug = "".join(c if c.isalnum() else "-" for c in title.lower())[:60].strip("-")
     result = {"title": title, "unit": unit, "best_seconds": best, "rounds": rounds, "versions": versions("wirefmt")}

@@ -26,7 +26,7 @@ DEBUG, TRACE, SANITIZE, WERROR = (switch("WIREFMT_" + name) for name in ("DEBUG"
 compile_args = ["-std=gnu11", "-fno-strict-aliasing", "-Wall", "-Wextra", "-Wno-unused-parameter"]
 link_args = []
 macros = [("NPY_NO_DEPRECATED_API", "NPY_1_7_API_VERSION")]
-directives = {}
+directives = {"emit_code_comments": DEBUG or TRACE}
 
 if SANITIZE:
     flags = ["-fsanitize=address,undefined", "-fno-sanitize-recover=undefined"]
@@ -64,13 +64,12 @@ def extensions() -> list[Extension]:
 
 
 if __name__ == "__main__":  # processes that Cython starts may import this file
+    modules = cythonize(
+        extensions(), include_path=["src"], compiler_directives=directives, build_dir="build/cython", nthreads=WORKERS
+    )
+    # modules are compiled in this order: with the largest first, none is left alone at the end
+    modules.sort(key=lambda module: Path(module.sources[0]).stat().st_size, reverse=True)
     setup(
-        ext_modules=cythonize(
-            extensions(),
-            include_path=["src"],
-            compiler_directives=directives,
-            build_dir="build/cython",
-            nthreads=WORKERS,
-        ),
+        ext_modules=modules,
         options={"build_ext": {"parallel": WORKERS}},
     )

@@ -29,15 +29,13 @@ import os, subprocess, sysconfig
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from Cython.Build import cythonize
-from Cython.Compiler import Options
 from setuptools import Extension
 
-Options.emit_code_comments = False
 pages = sorted(Path("src").rglob("*.pyx"))
 names = [".".join(page.with_suffix("").parts[1:]) for page in pages]
 cythonize(
     [Extension(name, [str(page)]) for name, page in zip(names, pages)],
-    include_path=["src"], build_dir="c", emit_linenums=True, quiet=True,
+    include_path=["src"], build_dir="c", emit_linenums=True, compiler_directives={"emit_code_comments": False}, quiet=True,
 )
 flags = "-std=gnu11 -fno-strict-aliasing -O0 -g0 -w -fPIC -DWIREFMT_DEBUG=1 -DNPY_NO_DEPRECATED_API=NPY_1_7_API_VERSION"
 include, suffix = "-I" + sysconfig.get_path("include"), sysconfig.get_config_var("EXT_SUFFIX")

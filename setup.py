@@ -26,7 +26,7 @@ DEBUG, TRACE, SANITIZE, WERROR = (switch("WIREFMT_" + name) for name in ("DEBUG"
 compile_args = ["-std=gnu11", "-fno-strict-aliasing", "-Wall", "-Wextra", "-Wno-unused-parameter"]
 link_args = []
 macros = [("NPY_NO_DEPRECATED_API", "NPY_1_7_API_VERSION")]
-directives = {"emit_code_comments": DEBUG or TRACE}
+directives = {"emit_code_comments": TRACE}
 
 if SANITIZE:
     flags = ["-fsanitize=address,undefined", "-fno-sanitize-recover=undefined"]

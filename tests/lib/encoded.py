@@ -12,7 +12,7 @@ OF_THE_INPUT = ("offset", "size")
 def columns_of(batch: Any) -> Any:
     import pyarrow as pa
 
-    return pa.record_batch(batch)
+    return batch if isinstance(batch, pa.RecordBatch) else pa.record_batch(batch)
 
 
 def rows_of(batch: Any) -> list[dict[str, Any]]:
@@ -62,8 +62,8 @@ def again(
     if batch.rest or columns.column("error").null_count != len(columns):
         return None
     made = encode(batch)
-    assert rows_of(decode(made)) == rows_of(batch), (octets, made)
+    assert rows_of(decode(made)) == rows_of(columns), (octets, made)
     if other_forms:
-        assert encode(pieces_of(batch)) == made
-        assert encode(wide_of(batch)) == made
+        assert encode(pieces_of(columns)) == made
+        assert encode(wide_of(columns)) == made
     return made

@@ -41,7 +41,12 @@ def test_what_was_decoded_is_encoded_again(vector: Vector) -> None:
     def encode(columns: Any) -> bytes:
         return mqtt.encode_batch(columns, version=vector.version, strictness="lax")
 
-    if vector.octets and vector.octets[0] >> 4 == 1 and rows_of(decode(vector.octets)) and announces_absent_password(vector):
+    if (
+        vector.octets
+        and vector.octets[0] >> 4 == 1
+        and rows_of(decode(vector.octets))
+        and announces_absent_password(vector)
+    ):
         with pytest.raises(EncodeError, match=r"column 'mqtt\.password', row 0"):
             encode(decode(vector.octets))
         return

@@ -18,6 +18,7 @@ from wirefmt import amqp091, capture
 pa = pytest.importorskip("pyarrow", reason="needs pyarrow (pip install pyarrow)")
 
 START = b"AMQP\0\0\x09\x01"
+PORTS = 40000  # the client's, of the first connection
 #: A content that is pending until OTHER's body arrives.
 OTHER = 64999
 BEGUN = [
@@ -38,27 +39,31 @@ METHODS = (
 )
 
 
-def captured(octets: bytes, side: int, size: int, *, pending: bool, **options: Any) -> list[dict[str, Any]]:
-    """The rows of the stream, in segments of `size` octets. `pending`: while a content on another channel is pending."""
-    tcp = Tcp(port=5672)
+def captured(streams: list[bytes], side: int, size: int, *, pending: bool, **options: Any) -> list[dict[str, Any]]:
+    """The rows of the streams, each on its own connection, in segments of `size` octets. `pending`: while a content on
+    another channel is pending."""
     before = BEGUN[0] if pending else b"".join(BEGUN)
-    packets = [*tcp.open(), *tcp.send(0, START), *tcp.send(side, before)]
-    packets += [*tcp.send(side, octets, size), *tcp.send(side, BEGUN[1]), *tcp.close()]
+    begin = len(before) + (len(START) if side == 0 else 0)
+    packets = []
+    for port, octets in enumerate(streams, PORTS):
+        tcp = Tcp(port=5672, client_port=port)
+        packets += [*tcp.open(), *tcp.send(0, START), *tcp.send(side, before)]
+        packets += [*tcp.send(side, octets, size), *tcp.send(side, BEGUN[1]), *tcp.close()]
     rows = pa.table(
         capture.read(io.BytesIO(pcap(packets)), batch_rows=options.pop("batch_rows", 1000), **options)
     ).to_pylist()
-    begin = len(before) + (len(START) if side == 0 else 0)
     out = []
     for row in rows:
         row["byte_offset"] -= begin
-        if row["direction"] == side and row["channel"] != OTHER and 0 <= row["byte_offset"] < len(octets):
+        octets = streams[row["dst_port" if side else "src_port"] - PORTS] if row["direction"] == side else b""
+        if row["channel"] != OTHER and 0 <= row["byte_offset"] < len(octets):
             out.append(row)
     return out
 
 
-def agree(octets: bytes, side: int, size: int, **options: Any) -> list[dict[str, Any]]:
-    rows = captured(octets, side, size, pending=False, **options)
-    assert rows == captured(octets, side, size, pending=True, **options)
+def agree(streams: list[bytes], side: int, size: int, **options: Any) -> list[dict[str, Any]]:
+    rows = captured(streams, side, size, pending=False, **options)
+    assert rows == captured(streams, side, size, pending=True, **options)
     return rows
 
 
@@ -94,7 +99,7 @@ def contents(draw: st.DrawFn) -> bytes:
 @settings(deadline=None, max_examples=100)
 @given(contents(), st.integers(0, 1), st.integers(1, 300) | st.just(1448), st.booleans(), st.integers(1, 3))
 def test_both_ways(octets: bytes, side: int, size: int, exposed: bool, batch: int) -> None:
-    agree(octets, side, size, expose_credentials=exposed, raw=True, detail=True, batch_rows=batch)
+    agree([octets], side, size, expose_credentials=exposed, raw=True, detail=True, batch_rows=batch)
 
 
 @settings(deadline=None, max_examples=150)
@@ -121,12 +126,14 @@ def test_every_octet_changed(method: amqp091.Method, strictness: str) -> None:
     """Each octet of a content in turn has other values; another content follows."""
     whole = amqp091.BasicMessage(method, amqp091.BasicProperties(**PROPERTIES), b"body").encode()
     chance = random.Random(method.name)
-    statuses = set()
-    for at in range(len(whole)):
-        for octet in {chance.choice(OCTETS), whole[at] ^ 1, chance.randrange(256)} - {whole[at]}:
-            octets = whole[:at] + bytes((octet,)) + whole[at + 1 :] + whole
-            statuses |= {row["status"] for row in agree(octets, side_of(method), 1448, strictness=strictness)}
-    assert statuses >= {"ok", "partial", "malformed"}
+    streams = [
+        whole[:at] + bytes((octet,)) + whole[at + 1 :] + whole
+        for at in range(len(whole))
+        for octet in {chance.choice(OCTETS), whole[at] ^ 1, chance.randrange(256)} - {whole[at]}
+    ]
+    rows = agree(streams, side_of(method), 1448, strictness=strictness)
+    assert {row["status"] for row in rows} >= {"ok", "partial", "malformed"}
+    assert len({(row["src_port"], row["dst_port"]) for row in rows}) == len(streams)
 
 
 @pytest.mark.parametrize("method", METHODS, ids=lambda m: m.name)
@@ -135,7 +142,7 @@ def test_the_row(method: amqp091.Method) -> None:
     for body in (b"", b"body", bytes(3000)):
         whole = amqp091.BasicMessage(method, amqp091.BasicProperties(**PROPERTIES), body).encode()
         for size in (1, 100, 1448, 60_000):
-            rows = agree(whole * 3, side_of(method), size, raw=True)
+            rows = agree([whole * 3], side_of(method), size, raw=True)
             assert [row["byte_offset"] for row in rows] == [0, len(whole), 2 * len(whole)]
             for row in rows:
                 assert row["status"] == "ok"
@@ -145,21 +152,21 @@ def test_the_row(method: amqp091.Method) -> None:
                 assert ("password", "***") in row["headers"]
                 assert row["ttl_ms"] == 60_000
                 assert row["raw"] is None  # it has a password
-            rows = agree(whole, side_of(method), size, raw=True, expose_credentials=True)
+            rows = agree([whole], side_of(method), size, raw=True, expose_credentials=True)
             assert [row["raw"] for row in rows] == [whole[len(method.encode()) :]]
 
 
 def test_columns_that_are_off_change_nothing() -> None:
     octets = b"".join(amqp091.BasicMessage(m, amqp091.BasicProperties(**PROPERTIES), b"body").encode() for m in METHODS)
-    rows = agree(octets, 1, 1448)
+    rows = agree([octets], 1, 1448)
     for columns in (
         ["kind"],
         ["destination", "ttl_ms"],
         ["headers", "attempts"],
         ["routing_key", "sequence", "amqp091"],
     ):
-        columns += ["byte_offset", "direction", "channel"]
-        part = captured(octets, 1, 1448, pending=False, columns=columns)
+        columns += ["byte_offset", "direction", "channel", "dst_port"]
+        part = captured([octets], 1, 1448, pending=False, columns=columns)
         assert part == [{name: row[name] for name in columns} for row in rows]
 
 

@@ -18,8 +18,10 @@ SOURCES := $(shell find src spark/pyspark_wirefmt -name '*.py' -o -name '*.py[ix
 # the installed wheel is what runs and what is tested, never the checkout
 unexport PYTHONPATH
 export PIP_NO_INPUT := 1
-# packages are downloaded while the wheel is built
+# packages are downloaded while the wheel is built; a make that this one calls shares its jobs
+ifeq ($(MAKELEVEL),0)
 MAKEFLAGS += --jobs=2
+endif
 
 LINT = export PATH="$(abspath $(BIN)):$$PATH"; echo lint; \
 	ruff check --quiet . && ruff format --check --quiet . && mypy --no-error-summary && \

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 #: Bytes that one call of `receive` may produce by default. Compressed data can grow a thousandfold.
 LIMIT = 1 << 26
 
-#: Bytes that one call of `read` gives at most.
+#: Bytes that one call of `read` gives at most, and bytes after which a turn of reading ends.
 PIECE = 1 << 16
 
 
@@ -56,9 +56,13 @@ class CarriedDecoder:
     Args:
         decoder: of the protocol.
         carrier: what the bytes of the transport go through.
+
+    Attributes:
+        inflated: bytes that the carrier has brought since the reader last set it to 0.
     """
 
     def __init__(self, decoder: Any, carrier: Compression) -> None:
+        self.inflated = 0
         self._decoder = decoder
         self._carrier = carrier
         self._back = b""
@@ -74,6 +78,11 @@ class CarriedDecoder:
         unread: int = self._decoder.unread
         return unread + self._carrier.unread + len(self._back)
 
+    @property
+    def drained(self) -> bool:
+        """True: the next call of `feed` reads a piece."""
+        return not self._back and not self._decoder.unread
+
     def feed(self, data: Buffer, /, count: int | None = None) -> list[Any]:
         """The messages in the next piece, at most `count`. Raises DecodeError."""
         if memoryview(data).nbytes:
@@ -81,6 +90,7 @@ class CarriedDecoder:
         piece, self._back = self._back, b""
         if not piece and count != 0 and not self._decoder.unread:
             piece = self._carrier.read()
+            self.inflated += len(piece)
         messages: list[Any] = self._decoder.feed(piece, count)
         return messages
 

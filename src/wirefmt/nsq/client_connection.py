@@ -229,11 +229,18 @@ class ClientConnection(Endpoint, ClientFlows):
             self._put(_NOP)
 
     def _expire(self, events: list[Event]) -> None:
-        events += [TimedOut(arrival.message) for arrival in self._in_flight.expire(self._deadlines.clock)]
+        flight, clock = self._in_flight, self._deadlines.clock
+        events += [TimedOut(arrival.message) for arrival in flight.expire(clock)]
+        if self.options.touch:
+            for message_id in flight.to_touch(clock):
+                flight.touch(message_id, clock)
+                self._put(b"TOUCH %b\n" % message_id)
         self._watch()
 
     def _watch(self) -> None:
         when = self._in_flight.next()
+        if self.options.touch and (touch := self._in_flight.next_touch()) is not None:
+            when = touch if when is None else min(when, touch)
         self._watching = when is not None
         if when is not None:
             self._deadlines.set("in flight", when)

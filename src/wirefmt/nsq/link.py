@@ -13,7 +13,7 @@ from wirefmt.connection.contract import Acknowledged, Connected, Disconnected, S
 from wirefmt.errors import Refused
 from wirefmt.nsq._codec import Request
 from wirefmt.nsq.client_connection import ClientConnection
-from wirefmt.nsq.events import TimedOut
+from wirefmt.nsq.events import ConnectionOptions, TimedOut
 from wirefmt.nsq.session import Session
 
 if TYPE_CHECKING:
@@ -25,18 +25,31 @@ SCHEMES: Final = {"nsq": Scheme(4150), "nsqs": Scheme(4150, tls=True), "nsq+unix
 
 
 class Link(connecting.Link):
-    """The host of one connection."""
+    """The host of one connection.
+
+    Attributes:
+        turn: of a consumer: when its turn began, in the loop's time.
+        last: of a consumer: when a message came last, or its turn began.
+    """
 
     connection: ClientConnection
 
-    def __init__(self, owner: Client | Consumer, settings: Client, address: Address, session: Session | None) -> None:
+    def __init__(
+        self,
+        owner: Client | Consumer,
+        settings: Client,
+        address: Address,
+        session: Session | None,
+        options: ConnectionOptions,
+    ) -> None:
         super().__init__()
+        self.turn = self.last = 0.0
         self.owner = owner
         self.settings = settings
         self.address = address
         self.request: Request | None = None  # AUTH or SUB, whose answer is awaited
         self.subscribe: tuple[str, str] | None = None
-        self.connection = ClientConnection(asyncio.get_running_loop().time(), session, settings._options)
+        self.connection = ClientConnection(asyncio.get_running_loop().time(), session, options)
         store = settings._store
         self.driver = aio.Driver(
             self.connection, self, store=store.put if store is not None and session is not None else None
@@ -56,9 +69,7 @@ class Link(connecting.Link):
 
     def handle(self, event: Any) -> None:
         match event:
-            case TimedOut():
-                pass  # the connection does not hold it any more
-            case WindowOpened():
+            case TimedOut() | WindowOpened():
                 self.owner._handle(self, event)
             case Acknowledged() if event.handle is self.request:
                 self.request = None

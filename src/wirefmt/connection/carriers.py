@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 #: Bytes that one call of `receive` may produce by default. Compressed data can grow a thousandfold.
 LIMIT = 1 << 26
 
-#: Bytes that one call of `read` gives at most, and bytes after which a turn of reading ends.
+#: Bytes that one call of `read` gives at most.
 PIECE = 1 << 16
 
 
@@ -56,13 +56,10 @@ class CarriedDecoder:
     Args:
         decoder: of the protocol.
         carrier: what the bytes of the transport go through.
-
-    Attributes:
-        inflated: bytes that the carrier has brought since the reader last set it to 0.
     """
 
     def __init__(self, decoder: Any, carrier: Compression) -> None:
-        self.inflated = 0
+        self.begin()
         self._decoder = decoder
         self._carrier = carrier
         self._back = b""
@@ -78,10 +75,13 @@ class CarriedDecoder:
         unread: int = self._decoder.unread
         return unread + self._carrier.unread + len(self._back)
 
-    @property
-    def drained(self) -> bool:
-        """True: the next call of `feed` reads a piece."""
-        return not self._back and not self._decoder.unread
+    def begin(self) -> None:
+        """A turn of reading begins."""
+        self._messages = self._bytes = 0
+
+    def has_brought(self, messages: int, size: int) -> bool:
+        """True: so many messages or bytes have been read in this turn, and the next call of `feed` inflates more."""
+        return (self._messages >= messages or self._bytes >= size) and not self._back and not self._decoder.unread
 
     def feed(self, data: Buffer, /, count: int | None = None) -> list[Any]:
         """The messages in the next piece, at most `count`. Raises DecodeError."""
@@ -90,8 +90,9 @@ class CarriedDecoder:
         piece, self._back = self._back, b""
         if not piece and count != 0 and not self._decoder.unread:
             piece = self._carrier.read()
-            self.inflated += len(piece)
+            self._bytes += len(piece)
         messages: list[Any] = self._decoder.feed(piece, count)
+        self._messages += len(messages)
         return messages
 
     def rest(self) -> bytes:

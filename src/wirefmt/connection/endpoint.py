@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, Literal, Protocol, TypeVar
 
-from wirefmt.connection.carriers import PIECE, CarriedDecoder
+from wirefmt.connection.carriers import CarriedDecoder
 from wirefmt.connection.contract import Disconnected
 from wirefmt.connection.deadlines import Deadlines, Keepalive
 from wirefmt.connection.outbox import Outbox
@@ -24,8 +24,10 @@ ANSWER_ROOM: Final = 1 << 20
 #: Messages that are read in one step, if nothing else limits them.
 STEP: Final = 1 << 20
 
-#: Reads of the decoder in one turn.
+#: What ends a turn: reads of the decoder; of what a compression has brought, messages, and bytes.
 ROUNDS: Final = 1000
+INFLATED_MESSAGES: Final = 4096
+INFLATED_BYTES: Final = 1 << 23
 
 #: The timer of what a turn has left.
 _TURN: Final = "turn"
@@ -63,9 +65,8 @@ class Options(Protocol):
 class Endpoint(Generic[_State]):
     """Reading, writing, timers, faults and the end.
 
-    What a call reads is bounded, whatever the peer has sent: after PIECE bytes that a compression has brought, and after ROUNDS
-    reads of the decoder, the rest waits for the next turn. `wants_read` is False until then, `next_timeout` says now, and
-    `handle_timeout` goes on.
+    What a call reads is bounded, whatever its bytes inflate to (ROUNDS, INFLATED_MESSAGES, INFLATED_BYTES). The rest waits for the
+    next turn: `wants_read` is False until then, `next_timeout` says now, and `handle_timeout` goes on.
 
     Args:
         now: the time at which the transport was connected.
@@ -271,7 +272,7 @@ class Endpoint(Generic[_State]):
             data, self._trailing = self._trailing + bytes(data), b""
         decoder = self._decoder
         if isinstance(decoder, CarriedDecoder):
-            decoder.inflated = 0
+            decoder.begin()
         rounds = 0
         while True:
             fault: DecodeError | None = None
@@ -293,7 +294,9 @@ class Endpoint(Generic[_State]):
             if self._turn_over or not decoder.unread or not self._room():
                 break
             rounds += 1
-            if rounds == ROUNDS or (isinstance(decoder, CarriedDecoder) and decoder.inflated >= PIECE and decoder.drained):
+            if rounds == ROUNDS or (
+                isinstance(decoder, CarriedDecoder) and decoder.has_brought(INFLATED_MESSAGES, INFLATED_BYTES)
+            ):
                 self._turn_over = True
                 self._deadlines.set(_TURN, self._deadlines.clock)
                 self._check_limits(events, kept=False)

@@ -39,6 +39,9 @@ NOT_LISTED: Final = "not listed"
 TURN: Final = 1.0
 IDLE: Final = 0.25
 
+#: Seconds until a server has surely seen that its RDY is less. Messages may come until then.
+SETTLE: Final = 0.1
+
 
 class Message(Taken):
     """A message of a consumer.
@@ -142,6 +145,7 @@ class Consumer(Inbox):
         self._probing = False  # RDY 1 on one connection, while backing off
         self._pause: asyncio.TimerHandle | None = None
         self._turn: asyncio.TimerHandle | None = None
+        self._settling: asyncio.TimerHandle | None = None
         self._waits = False  # a connection waits until others have fewer messages in flight
         self._open = False
         self.error: Exception | None = None
@@ -189,10 +193,10 @@ class Consumer(Inbox):
     async def close(self) -> None:
         """Send CLS, requeue the messages that the host has not taken, and wait until the transports are closed."""
         self._open = False
-        for timer in (self._pause, self._turn):
+        for timer in (self._pause, self._turn, self._settling):
             if timer is not None:
                 timer.cancel()
-        self._pause = self._turn = None
+        self._pause = self._turn = self._settling = None
         tasks = list(self._tasks)
         for task in tasks:
             task.cancel()
@@ -306,7 +310,7 @@ class Consumer(Inbox):
         if type(events[at]) is not nsq.MessageFrame:
             return at
         if self._turn is not None:
-            link.last = asyncio.get_running_loop().time()
+            link.last = self._now()
         if self._aside or self._in_flight() > self._max_in_flight:
             end = at
             while end < len(events) and type(events[end]) is nsq.MessageFrame:
@@ -368,8 +372,8 @@ class Consumer(Inbox):
     def _share(self) -> None:
         """Divide `max_in_flight` among the connections.
 
-        A connection counts with its RDY, or with what is in flight if that is more: a server that had more RDY before. What others
-        get beyond that waits until those are done.
+        A connection counts with its RDY, and with what is in flight or may still come by an RDY before it, if that is more. What
+        others get beyond that waits until those are done.
         """
         if not self._open:
             return
@@ -388,20 +392,44 @@ class Consumer(Inbox):
             if negotiated is not None:
                 count = min(count, negotiated.max_rdy_count)
             if count < connection.ready_count:
+                if not each and connection.undecided < connection.ready_count:
+                    self._settle(link)
                 self._ready(link, count)
             elif count > connection.ready_count:
                 wanted.append((link, count))
-            room -= max(connection.ready_count, connection.undecided)
+            room -= self._held(link)
         self._waits = False
         for link, count in wanted:
             connection = link.connection
-            has = max(connection.ready_count, connection.undecided)
+            has = self._held(link)
             given = min(count, has + max(room, 0))
             if given > connection.ready_count:
                 self._ready(link, given)
-                room -= max(given, connection.undecided) - has
+                room -= self._held(link) - has
             self._waits = self._waits or given < count
         self._watch()
+
+    def _held(self, link: Link) -> int:
+        """How many messages a server may have in flight here."""
+        connection = link.connection
+        before = link.before if self._now() < link.settled else 0
+        return max(connection.ready_count, connection.undecided, before)
+
+    def _settle(self, link: Link) -> None:
+        """RDY is about to be less, and the server has room for messages until it knows."""
+        link.before, link.settled = self._held(link), self._now() + SETTLE
+        if self._settling is None:
+            self._settling = asyncio.get_running_loop().call_later(SETTLE, self._seen)
+
+    def _seen(self) -> None:
+        self._settling = None
+        late = [link.settled - self._now() for link in self._links if self._now() < link.settled]
+        if late:
+            self._settling = asyncio.get_running_loop().call_later(max(late), self._seen)
+        self._share()
+
+    def _now(self) -> float:
+        return asyncio.get_running_loop().time()
 
     def _ready(self, link: Link, count: int) -> None:
         link.connection.ready(count)
@@ -411,7 +439,7 @@ class Consumer(Inbox):
         """With fewer messages than connections, `turns` of them have one: see that it ends. 0: none does."""
         if turns and self._turn is None:
             self._turn = asyncio.get_running_loop().call_later(IDLE, self._rotate)
-        now = asyncio.get_running_loop().time()
+        now = self._now()
         for link in links[:turns]:
             if not link.connection.ready_count:
                 link.turn = link.last = now
@@ -419,7 +447,7 @@ class Consumer(Inbox):
     def _rotate(self) -> None:
         """Those whose turn is over go to the end."""
         self._turn = None
-        now = asyncio.get_running_loop().time()
+        now = self._now()
         over = [
             link
             for link in self._links

@@ -30,6 +30,8 @@ class Link(connecting.Link):
     Attributes:
         turn: of a consumer: when its turn began, in the loop's time.
         last: of a consumer: when a message came last, or its turn began.
+        before: of a consumer: how many messages might be in flight by an earlier RDY.
+        settled: of a consumer: when the server has surely seen the last one.
     """
 
     connection: ClientConnection
@@ -43,7 +45,8 @@ class Link(connecting.Link):
         options: ConnectionOptions,
     ) -> None:
         super().__init__()
-        self.turn = self.last = 0.0
+        self.turn = self.last = self.settled = 0.0
+        self.before = 0
         self.owner = owner
         self.settings = settings
         self.address = address

@@ -334,7 +334,8 @@ class ClientConnection(Endpoint, ClientFlows):
 
     def _on_fatal(self, message: nsq.Error, events: list[Event]) -> None:
         code = message.code
-        if self._requests and code != "E_INVALID":  # which may be about a command that has no answer
+        # E_INVALID may be about a command that has no answer: it begins with the name of the command, if that is not "cannot"
+        if self._requests and (code != "E_INVALID" or message.text.startswith(f"{self._requests[0].command.name} ")):
             request = self._requests.popleft()
             if self.session is not None:
                 self.session.finish(request)

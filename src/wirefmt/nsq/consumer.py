@@ -16,7 +16,7 @@ from wirefmt.connection.address import Address, read_url
 from wirefmt.connection.aio import Backoff
 from wirefmt.connection.client import Receivers
 from wirefmt.connection.contract import Disconnected
-from wirefmt.errors import DecodeError, EncodeError, LocalProtocolError, Refused
+from wirefmt.errors import DecodeError, EncodeError, LimitExceeded, LocalProtocolError, Refused
 from wirefmt.nsq._codec import Inbox, Taken
 from wirefmt.nsq.events import TimedOut
 from wirefmt.nsq.link import SCHEMES, Link
@@ -148,6 +148,7 @@ class Consumer(Inbox):
         self._settling: asyncio.TimerHandle | None = None
         self._waits = False  # a connection waits until others have fewer messages in flight
         self._open = False
+        self._excess: list[Exception] = []  # what the host is told of messages above our limits
         self.error: Exception | None = None
 
     @property
@@ -242,14 +243,22 @@ class Consumer(Inbox):
         return message
 
     async def get(self) -> Message:
-        """The next message. The host finishes or requeues it. Raises StopAsyncIteration after `close`, and the last error once all
-        servers have been given up (`Backoff.attempts` of the client's `reconnect`)."""
+        """The next message. The host finishes or requeues it.
+
+        Raises:
+            StopAsyncIteration: after `close`.
+            ConnectionLost: a server has sent what exceeds our limits (`frame_size`), and would do so again: there is no further
+                connection to it. Raised once; other servers go on.
+            ConnectionLost, Refused, OSError: all servers have been given up, as `attempts` of the client's `reconnect` says.
+        """
         while True:
             message: Message | None = self._next()
             if message is not None:
                 return message
             if not self._open:
                 raise StopAsyncIteration
+            if self._excess:
+                raise self._excess.pop()
             if not self._servers and not self._client._lookups and self.error is not None:
                 raise self.error
             await self._receivers.wait()
@@ -499,7 +508,9 @@ class Consumer(Inbox):
         if self._servers.get(server.address.key) is server:
             del self._servers[server.address.key]
         self.error = error
-        if not self._servers:
+        if isinstance(error.__cause__, LimitExceeded):
+            self._excess.append(error)
+        if self._excess or not self._servers:
             self._receivers.wake_all()
 
     async def _polling(self) -> None:
@@ -617,6 +628,9 @@ class _Server(connecting.Client[Link]):
         if self._link is link:
             self._link = None
             self._consumer.error = link.lost()
+
+    def _comes_back(self, link: Link) -> bool:
+        return super()._comes_back(link) and not isinstance(link.lost().__cause__, LimitExceeded)
 
     def _is_final(self, refused: Refused) -> bool:
         return refused.code == NOT_LISTED

@@ -10,7 +10,7 @@ from wirefmt.connection import aio
 from wirefmt.connection import client as connecting
 from wirefmt.connection.address import Address, Scheme
 from wirefmt.connection.contract import Acknowledged, Connected, Disconnected, StartTls, WindowOpened
-from wirefmt.errors import Refused
+from wirefmt.errors import ConnectionLost, Refused
 from wirefmt.nsq._codec import Request
 from wirefmt.nsq.client_connection import ClientConnection
 from wirefmt.nsq.events import ConnectionOptions, TimedOut
@@ -125,7 +125,10 @@ class Link(connecting.Link):
         self.owner._up(self)
 
     def lost(self) -> Exception:
-        error = self.driver.error
+        error, event = self.driver.error, self.event
+        if event is not None and event.code and self.up.done() and self.up.exception() is None:
+            # one command was refused, which is told to its caller; all others have lost the connection
+            return ConnectionLost(f"the server has ended the connection: {event.code} {event.reason}".rstrip(), event)
         return Refused(str(error), "E_AUTH_FIRST", self.event) if isinstance(error, PermissionError) else super().lost()
 
     def _refused(self, event: Disconnected) -> Refused:

@@ -414,6 +414,8 @@ class Receivers:
         except asyncio.CancelledError:
             if waiter.done() and not waiter.cancelled():
                 self.wake()  # it was meant for another one
+            elif waiter in self._waiters:
+                self._waiters.remove(waiter)
             raise
 
     def wake(self, count: int = 1) -> None:

@@ -663,14 +663,15 @@ async def lookup(url: str, topic: str) -> list[tuple[str, int]]:
                 answer += data
         finally:
             writer.transport.abort()
-    status, _, rest = bytes(answer).partition(b"\r\n")
+    head, _, body = bytes(answer).partition(b"\r\n\r\n")
+    status = head.partition(b"\r\n")[0]
     words = status.split(b" ")
     if words[1:2] == [b"404"]:  # nobody has the topic yet
         return []
     if words[1:2] != [b"200"]:
         raise OSError(f"{url} answers {status[:80].decode('latin-1') or 'nothing'}")
     try:
-        data = json.loads(rest.partition(b"\r\n\r\n")[2])
+        data = json.loads(body)
         if isinstance(data.get("data"), dict):  # before 1.0
             data = data["data"]
         return [(str(p["broadcast_address"]), int(p["tcp_port"])) for p in data["producers"]]

@@ -69,7 +69,7 @@ def test_max_in_flight_holds_over_all_servers_and_each_has_its_turn(limit: int) 
         async with brokers(*[60_000] * 4) as (made, servers), nsq.connect(*map(url, servers)) as client:
             for number, broker in enumerate(made):
                 broker.publish("t", *[b"%d" % number] * 3)
-            judge = Judge(servers, 0.3)  # so the turn of a server is over after its messages
+            judge = Judge(servers, 0.1)
             async with client.consume("t", "c", max_in_flight=limit) as messages:
                 task = asyncio.create_task(messages.run(judge, concurrency=8))
                 await until(lambda: sum(judge.seen.values()) == 12)

@@ -38,12 +38,18 @@ class Link(connecting.Link):
 
     connection: ClientConnection
 
-    def __init__(self, asked: Callable[[Link, RemotingCommand], None], options: ConnectionOptions) -> None:
+    def __init__(
+        self,
+        asked: Callable[[Link, RemotingCommand], None],
+        over: Callable[[Link], None],
+        options: ConnectionOptions,
+    ) -> None:
         super().__init__()
         self.connection = ClientConnection(asyncio.get_running_loop().time(), options)
         self.driver = aio.Driver(self.connection, self)
         self.waiting: dict[Any, asyncio.Future[RemotingCommand]] = {}  # by handle
         self._asked = asked
+        self._over = over
         self._drained: list[asyncio.Future[None]] = []
 
     @property
@@ -75,6 +81,7 @@ class Link(connecting.Link):
                 connecting.fail(self.waiting.pop(event.handle), late)
             case Disconnected():
                 self.event = event
+                self._over(self)
                 for handle in event.lost:
                     lost = ConnectionLost(event.reason, event)
                     lost.__cause__ = event.error
@@ -240,7 +247,7 @@ class Remote:
         loop = asyncio.get_running_loop()
         if self._next > loop.time():
             await asyncio.sleep(self._next - loop.time())
-        link = Link(self._asked, self._options)
+        link = Link(self._asked, self._ended, self._options)
         try:
             async with link.attempt(self._connect_timeout):
                 await aio.open_transport(link.driver, self._host, self._port, ssl=self._ssl)
@@ -250,11 +257,12 @@ class Remote:
         self.connections += 1
         self._link = link
         self._links.add(link)
-        link.gone.add_done_callback(lambda _: self._ended(link))
+        link.gone.add_done_callback(lambda _: self._links.discard(link))
         return link
 
     def _ended(self, link: Link) -> None:
-        self._links.discard(link)
+        if link not in self._links:
+            return  # it has never been up
         if asyncio.get_running_loop().time() - link.since >= self._backoff.stable:
             self._failures = 0
             self._next = 0.0

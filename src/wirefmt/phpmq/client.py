@@ -211,7 +211,7 @@ class Client(connecting.Client[_Link]):
         try:
             await waiter
         except asyncio.CancelledError:
-            if not waiter.done() or waiter.cancelled():
+            if waiter in self._changed:
                 self._changed.remove(waiter)
             raise
 

@@ -258,6 +258,8 @@ class Remote:
         self._link = link
         self._links.add(link)
         link.gone.add_done_callback(lambda _: self._links.discard(link))
+        if link.event is not None:
+            self._ended(link)
         return link
 
     def _ended(self, link: Link) -> None:

@@ -1,4 +1,4 @@
-"""Consumers of NSQ with several servers, look-ups, and servers that fail: max_in_flight, TOUCH, back-off, what the program is told."""
+"""Consumers of NSQ with several servers, look-ups, and servers that fail: max_in_flight, TOUCH, back-off, errors."""
 
 from __future__ import annotations
 
@@ -315,7 +315,7 @@ def test_a_message_above_our_limit_is_told() -> None:
 
 @pytest.mark.parametrize("again", [False, True])
 def test_a_refused_publication_is_one_of_many(again: bool) -> None:
-    """nsqd ends the connection after a refusal. The others are sent again, or have lost their connection: they are not refused."""
+    """nsqd ends the connection after a refusal. The others are sent again, or have lost their connection."""
 
     async def main() -> None:
         seen: list[bytes] = []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from typing import Any
 
 import pytest
@@ -60,7 +61,7 @@ def test_attempts_wait_longer_and_longer() -> None:
             while len(accepted) < 6:
                 with pytest.raises(ConnectionLost):
                     await client.remote(address).call(1)
-        waits = [after - before for before, after in zip(accepted, accepted[1:], strict=False)]
+        waits = [after - before for before, after in itertools.pairwise(accepted)]
         for wait, least in zip(waits, (0.02, 0.04, 0.08, 0.1, 0.1), strict=True):  # no longer than `timeout`
             assert wait > least * 0.95
         server.close()
@@ -133,7 +134,7 @@ def test_a_server_that_does_not_read() -> None:
     "lie", ["", "garbage", "host:", "h:0", "h:65536", "h:1x", ":1", "h:-1", "h/x:1", "h:²", "h:1:2²"]
 )
 def test_a_name_server_that_lies_about_an_address(lie: str) -> None:
-    """The queues of other brokers are consumed all the same."""
+    """The queues of other brokers are consumed nevertheless."""
 
     async def main() -> None:
         async with served() as place:

@@ -65,8 +65,8 @@ class Options(Protocol):
 class Endpoint(Generic[_State]):
     """Reading, writing, timers, faults and the end.
 
-    What a call reads is bounded, whatever its bytes inflate to (ROUNDS, INFLATED_MESSAGES, INFLATED_BYTES). The rest waits for the
-    next turn: `wants_read` is False until then, `next_timeout` says now, and `handle_timeout` goes on.
+    What a call reads is bounded, whatever its bytes inflate to (ROUNDS, INFLATED_MESSAGES, INFLATED_BYTES). The rest waits for
+    the next turn: `wants_read` is False until then, `next_timeout` says now, and `handle_timeout` goes on.
 
     Args:
         now: the time at which the transport was connected.

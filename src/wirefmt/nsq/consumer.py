@@ -35,7 +35,8 @@ LOOKUP_TIME: Final = 10.0
 #: The code of a refusal of ours: no look-up names the server any more.
 NOT_LISTED: Final = "not listed"
 
-#: Seconds that a connection keeps its turn, if there are more connections than messages in flight; and if no message has come by it.
+#: Seconds that a connection keeps its turn, if there are more connections than messages in flight: at most, and if no message
+#: comes by it.
 TURN: Final = 1.0
 IDLE: Final = 0.25
 
@@ -148,7 +149,7 @@ class Consumer(Inbox):
         self._settling: asyncio.TimerHandle | None = None
         self._waits = False  # a connection waits until others have fewer messages in flight
         self._open = False
-        self._excess: list[Exception] = []  # what the host is told of messages above our limits
+        self._excess: list[Exception] = []  # errors for the host, of messages above our limits
         self.error: Exception | None = None
 
     @property
@@ -264,8 +265,8 @@ class Consumer(Inbox):
             await self._receivers.wait()
 
     async def run(self, handler: Callable[[Message], Awaitable[Any]], *, concurrency: int = 1) -> None:
-        """Call a coroutine function for each message, as many at a time as `concurrency` and `max_in_flight` say, until cancelled or
-        closed.
+        """Call a coroutine function for each message, as many at a time as `concurrency` and `max_in_flight` say, until
+        cancelled or closed.
 
         A message whose call returns is finished, unless the handler has answered it; one whose call raises is requeued, and
         the exception goes to the event loop's exception handler.
@@ -657,7 +658,9 @@ async def lookup(url: str, topic: str) -> list[tuple[str, int]]:
         )
         try:
             # HTTP/1.0: the answer ends with the stream
-            writer.write(f"GET {path} HTTP/1.0\r\nHost: {host}\r\nAccept: application/vnd.nsq; version=1.0\r\n\r\n".encode())
+            writer.write(
+                f"GET {path} HTTP/1.0\r\nHost: {host}\r\nAccept: application/vnd.nsq; version=1.0\r\n\r\n".encode()
+            )
             answer = bytearray()
             while len(answer) < LOOKUP_BYTES and (data := await reader.read(1 << 16)):
                 answer += data

@@ -127,7 +127,7 @@ class Link(connecting.Link):
     def lost(self) -> Exception:
         error, event = self.driver.error, self.event
         if event is not None and event.code and self.up.done() and self.up.exception() is None:
-            # one command was refused, which is told to its caller; all others have lost the connection
+            # one command was refused, and its caller knows; all others have lost the connection
             return ConnectionLost(f"the server has ended the connection: {event.code} {event.reason}".rstrip(), event)
         return Refused(str(error), "E_AUTH_FIRST", self.event) if isinstance(error, PermissionError) else super().lost()
 

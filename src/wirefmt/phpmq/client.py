@@ -64,8 +64,8 @@ class Client(connecting.Client[_Link]):
         profile: "early" is what the existing PHP server speaks, "present" what the protocol's README describes.
         ssl: TLS with this context; None: the default one with `phpmqs`.
         reconnect: connect again when the connection is lost, and consume again. None: the end of the connection ends the client.
-        timeout: seconds that an attempt to connect may take, and that the server may read nothing while `publish` waits for it; the
-            connection is dropped then.
+        timeout: seconds that an attempt to connect may take, and that the server may read nothing while `publish` waits for it;
+            the connection is dropped then.
         options: limits of each connection; its `profile` is replaced by the argument's.
         random: for back-off; None: the system's.
         shuffle: True: several servers are tried in an order made by chance.
@@ -173,8 +173,9 @@ class Client(connecting.Client[_Link]):
             self.acknowledge(message)
 
     async def get(self) -> phpmq.MessageServerToClient | None:
-        """The next message, which the host acknowledges; None: the client is closed. Raises what ended the connection for good: a
-        message above our limits (`frame_size`) does, since the server would send it again."""
+        """The next message, which the host acknowledges; None: the client is closed. Raises what ended the connection
+        permanently: a message above our limits (`frame_size`) does, since the server would send it again.
+        """
         while not self._inbox:
             if self._ended:
                 if self._error is not None:

@@ -8,7 +8,7 @@ import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from wirefmt.errors import ConnectionLost, DecodeError, LocalProtocolError, Refused
+from wirefmt.errors import ConnectionLost, LocalProtocolError, Refused
 from wirefmt.rocketmq._codec import (
     ConsumerData,
     ConsumerSendMsgBackRequestHeader,

@@ -98,8 +98,8 @@ class Link(connecting.Link):
 class Remote:
     """A name server or a broker.
 
-    Calls share one attempt to connect, and what comes of it. After a failure, and after a connection that has not lasted, the next
-    attempt waits, longer each time.
+    Calls share one attempt to connect, and what comes of it. After a failure, and after a connection that has not lasted, the
+    next attempt waits, longer each time.
 
     Args:
         address: "host:port".

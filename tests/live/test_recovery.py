@@ -198,7 +198,7 @@ def test_an_exclusive_queue_whose_owner_is_dead_and_not_missed_yet(rabbit: Rabbi
                 assert message.body == b"one"
                 message.ack()
                 forwarder.silence()
-                for half in list(forwarder.halves):  # only the client's side is told
+                for half in list(forwarder.halves):  # only the client's side sees an end
                     if half.other is not None and half in clients(forwarder):
                         half.transport.abort()  # type: ignore[union-attr]
                 await until(lambda: client.connections >= 2 and client.connected)

@@ -133,6 +133,39 @@ def test_a_message_beyond_max_in_flight_waits_here() -> None:
     run(main())
 
 
+def test_a_task_that_iterates_finishes_what_it_has_had_itself() -> None:
+    async def main() -> None:
+        async with brokers(60_000) as (made, servers), nsq.connect(url(servers[0])) as client:
+            (broker,) = made
+            async with client.consume("t", "c", max_in_flight=3) as messages:
+                had: list[nsq.Message] = []
+                gate = asyncio.Event()
+
+                async def slow() -> None:
+                    async for message in messages:
+                        had.append(message)
+                        await gate.wait()
+
+                async def quick() -> None:
+                    async for _ in messages:
+                        pass
+
+                tasks = [asyncio.create_task(slow())]
+                broker.publish("t", b"0")
+                await until(lambda: had)
+                tasks.append(asyncio.create_task(quick()))
+                broker.publish("t", *[b"1"] * 9)
+                await until(lambda: broker.counts["finished"] == 9)
+                assert had[0].in_flight
+                gate.set()
+                broker.publish("t", *[b"2"] * 9)
+                await until(lambda: not had[0].in_flight)
+            await asyncio.gather(*tasks)
+            await until(lambda: broker.counts["finished"] == 19)
+
+    run(main())
+
+
 def test_more_handlers_run_once_max_in_flight_has_grown() -> None:
     async def main() -> None:
         async with brokers(60_000) as (made, servers), nsq.connect(url(servers[0])) as client:

@@ -141,6 +141,8 @@ class Consumer(Inbox):
         self._tasks: set[asyncio.Task[None]] = set()
         self._hand_over(Message)
         self._receivers = Receivers()
+        self._asking: asyncio.Task[Any] | None = None  # the task that has had `_last`
+        self._lasts: dict[asyncio.Task[Any] | None, Message | None] = {}  # what other tasks have had
         self._more = asyncio.Event()  # max_in_flight has grown
         self._failures = 0  # messages that have failed and are not made up for
         self._probing = False  # RDY 1 on one connection, while backing off
@@ -163,12 +165,15 @@ class Consumer(Inbox):
         return self
 
     async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        last, self._last = self._last, None
-        if last is not None:
+        for last in [self._last, *self._lasts.values()]:
+            if last is None:
+                continue
             if kind is None:
                 last.finish()
             else:
                 last.requeue()
+        self._last = None
+        self._lasts.clear()
         await self.close()
 
     async def open(self) -> None:
@@ -238,9 +243,17 @@ class Consumer(Inbox):
         return self
 
     async def __anext__(self) -> Message:
+        task = asyncio.current_task()
+        if task is not self._asking:  # it finishes what it has had itself, not what another task has
+            self._lasts[self._asking] = self._last
+            self._asking, self._last = task, self._lasts.pop(task, None)
         message: Message | None = self._following()
         if message is None:
-            message = self._last = await self.get()
+            message = await self.get()
+            if self._asking is task:
+                self._last = message
+            else:
+                self._lasts[task] = message
         return message
 
     async def get(self) -> Message:

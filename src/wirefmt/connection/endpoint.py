@@ -26,7 +26,7 @@ STEP: Final = 1 << 20
 
 #: What ends a turn: reads of the decoder; of what a compression has brought, messages, and bytes.
 ROUNDS: Final = 1000
-INFLATED_MESSAGES: Final = 4096
+INFLATED_MESSAGES: Final = 1024
 INFLATED_BYTES: Final = 1 << 23
 
 #: The timer of what a turn has left.
@@ -272,7 +272,7 @@ class Endpoint(Generic[_State]):
             data, self._trailing = self._trailing + bytes(data), b""
         decoder = self._decoder
         if isinstance(decoder, CarriedDecoder):
-            decoder.begin()
+            decoder.begin(INFLATED_MESSAGES, INFLATED_BYTES)
         rounds = 0
         while True:
             fault: DecodeError | None = None
@@ -294,9 +294,7 @@ class Endpoint(Generic[_State]):
             if self._turn_over or not decoder.unread or not self._room():
                 break
             rounds += 1
-            if rounds == ROUNDS or (
-                isinstance(decoder, CarriedDecoder) and decoder.has_brought(INFLATED_MESSAGES, INFLATED_BYTES)
-            ):
+            if rounds == ROUNDS or (isinstance(decoder, CarriedDecoder) and decoder.spent):
                 self._turn_over = True
                 self._deadlines.set(_TURN, self._deadlines.clock)
                 self._check_limits(events, kept=False)

@@ -18,6 +18,7 @@ from wirefmt.broker.nsq import Broker
 from wirefmt.connection import Disconnected
 from wirefmt.connection.recovery import ConnectionDown, ConnectionUp
 from wirefmt.errors import ConnectionLost, LimitExceeded, Refused
+from wirefmt.nsq import consumer
 
 pytestmark = pytest.mark.filterwarnings("error")
 
@@ -64,18 +65,24 @@ class Judge:
 
 
 @pytest.mark.parametrize("limit", [1, 2])
-def test_max_in_flight_holds_over_all_servers_and_each_has_its_turn(limit: int) -> None:
+def test_max_in_flight_holds_over_all_servers_and_each_has_its_turn(
+    limit: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also if a turn is over while the handler works: the next server waits for its end."""
+    monkeypatch.setattr(consumer, "TURN", 0.1)
+    monkeypatch.setattr(consumer, "IDLE", 0.02)
+
     async def main() -> None:
         async with brokers(*[60_000] * 4) as (made, servers), nsq.connect(*map(url, servers)) as client:
             for number, broker in enumerate(made):
-                broker.publish("t", *[b"%d" % number] * 3)
-            judge = Judge(servers, 0.1)
+                broker.publish("t", *[b"%d" % number] * 2)
+            judge = Judge(servers, 0.15)
             async with client.consume("t", "c", max_in_flight=limit) as messages:
                 task = asyncio.create_task(messages.run(judge, concurrency=8))
-                await until(lambda: sum(judge.seen.values()) == 12)
+                await until(lambda: sum(judge.seen.values()) == 8)
                 await until(lambda: not judge.now)
                 task.cancel()
-            assert judge.seen == {b"%d" % number: 3 for number in range(4)}
+            assert judge.seen == {b"%d" % number: 2 for number in range(4)}
             assert (judge.most, judge.most_at_servers) == (limit, limit)
 
     run(main())
@@ -199,7 +206,8 @@ def test_touch_at_half_of_the_timeout_of_each_server(interrupted: bool) -> None:
     """Whatever the connections were when the consumer began, and after each of them has been made again."""
 
     async def main() -> None:
-        async with brokers(200, 600) as (made, servers), nsq.connect(*map(url, servers), reconnect=QUICK) as client:
+        again = nsq.Backoff(first=0.25, jitter=0.0)  # longer than half of a timeout
+        async with brokers(200, 600) as (made, servers), nsq.connect(*map(url, servers), reconnect=again) as client:
             judge = Judge(servers, 0.8)
             async with client.consume("t", "c", max_in_flight=6) as messages:
                 task = asyncio.create_task(messages.run(judge, concurrency=6))

@@ -501,7 +501,6 @@ class ServerConnection(Sending, Receiving):
         session.established = True
         session.note_meta()
         self._session = session
-        self._released_bytes = sum(map(len, session.incoming.values()))
         self._waiting = self._authentication = None
         self.state = State.CONNECTED
         self._limit(negotiated)

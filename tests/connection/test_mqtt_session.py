@@ -14,7 +14,7 @@ from wirefmt import mqtt
 from wirefmt.connection import Change
 from wirefmt.errors import DecodeError, LocalProtocolError
 from wirefmt.mqtt.journal import Journal
-from wirefmt.mqtt.session import NEVER
+from wirefmt.mqtt.session import NEVER, Held
 
 
 def packet(identifier: int = 1, qos: int = 1, payload: bytes = b"x", version: int = 5) -> bytes:
@@ -31,7 +31,8 @@ def filled(journaled: bool = False) -> mqtt.Session:
     session.add(packet(9, 2, bytes(5000), version=4), 4)
     session.discard(session.add(packet(9), 5))
     session.hold(7)
-    session.hold(8, packet(8, 2))
+    session.hold(8, Held(5, packet(8, 2)))
+    session.hold(10, Held(4, packet(10, 2, b"\x00\x01\x02", version=4)))
     session.hold(9)
     session.release(9)
     return session

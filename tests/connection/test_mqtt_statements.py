@@ -659,7 +659,14 @@ def test_aliases_end_with_the_connection_and_are_not_in_what_is_kept() -> None:
     limit = ConnectionOptions(topic_alias_maximum=3)
     keep = [("session_expiry_interval", 100)]
     mine, theirs = Session("c", established=True), Session("c")
-    first = Pair(clean=False, connect=keep, client_session=mine, server_session=theirs, server_options=limit)
+    first = Pair(
+        clean=False,
+        connect=keep,
+        client_session=mine,
+        server_session=theirs,
+        client_options=ConnectionOptions(topic_aliases=3),
+        server_options=limit,
+    )
     for _ in range(2):
         first.client.publish("topic/a", qos=1)
     assert [p.topic_name for p in wire(first.client)] == ["topic/a", ""]

@@ -5,13 +5,15 @@ docs/connections.md describes the contract, docs/mqtt-connection.md the states. 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from random import Random
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from wirefmt import mqtt
 from wirefmt.connection.contract import Acknowledged, Connected
 from wirefmt.connection.deadlines import Keepalive
-from wirefmt.errors import LocalProtocolError, RemoteProtocolError
+from wirefmt.connection.endpoint import Fault
+from wirefmt.errors import DecodeError, LocalProtocolError, RemoteProtocolError
 from wirefmt.mqtt.endpoint import (
     REASONS,
     SENDS_IN,
@@ -53,6 +55,7 @@ from wirefmt.mqtt.events import (
 from wirefmt.mqtt.receiving import Receiving
 from wirefmt.mqtt.sending import Sending
 from wirefmt.mqtt.session import NEVER, Session
+from wirefmt.mqtt.spec import CONNACK_RETURN_CODES, REASON_CODES
 from wirefmt.mqtt.states import Role, State, Violation
 
 if TYPE_CHECKING:
@@ -94,6 +97,7 @@ class ClientConnection(Sending, Receiving):
             raise LocalProtocolError("the session belongs to another connection")
         session.held = True
         self._session = session
+        self._opening = b""  # what the server says first
         self._requests: dict[int, Request] = {}  # by packet identifier
         self._host_pings = 0
         self._ping_unanswered = False
@@ -260,15 +264,38 @@ class ClientConnection(Sending, Receiving):
 
     # ---- receiving
 
+    def receive(self, data: Buffer, now: float) -> list[Event]:
+        if self.state is State.CONNECTING and len(self._opening) < _LARGEST_OPENING:
+            self._opening += bytes(data)
+        return super().receive(data, now)
+
+    def _fault(self, error: Fault, events: list[Event]) -> None:
+        refusal = self._refusal_of_another_version() if self.state is State.CONNECTING else None
+        if refusal is None:
+            super()._fault(error, events)
+        else:
+            self._on_connack(refusal, events)
+
+    def _refusal_of_another_version(self) -> mqtt.Connack | None:
+        """A server that does not speak our version refuses in its own: one of 3.1.1 with two bytes (3.1.1, 3.1.2.2), one of 5.0
+        with properties behind the code (3.1.2.2)."""
+        try:
+            size = mqtt.frame_size(self._opening)
+            packet = self._opening[: size if isinstance(size, int) else 0]
+            message = mqtt.decode(packet, version=4 if self.version == 5 else 5, side="server")
+        except DecodeError:
+            return None
+        return message if isinstance(message, mqtt.Connack) and message.reason_code else None
+
     def _on_connack(self, message: mqtt.Connack, events: list[Event]) -> None:
         connect, session = self.connect, self._session
         assert connect is not None
+        self._opening = b""
         self._authentication = None
         self._deadlines.cancel("connect")
         self._deadlines.cancel("authentication")
         if message.reason_code:
-            reason = find(message.properties, "reason_string") or "the server has refused"
-            self._end("peer", message.reason_code, reason, events, message=message)
+            self._end("peer", message.reason_code, _why(message, connect.version), events, message=message)
             return
         self.state = State.CONNECTED
         clean = connect.clean_start
@@ -396,6 +423,23 @@ class ClientConnection(Sending, Receiving):
     }
 
 
+def _why(message: mqtt.Connack, version: int) -> str:
+    """Why the server has refused a CONNECT of this version."""
+    code = message.reason_code
+    said: str | None = find(message.properties, "reason_string")
+    if code in (UNACCEPTABLE_VERSION, UNSUPPORTED_VERSION):
+        name = f"the server does not speak MQTT {_NAMES[version]}"
+        return f"{name}: {said}" if said else name
+    return said or _CONNACK_CODES.get(code, "the server has refused")
+
+
+_NAMES = {3: "3.1", 4: "3.1.1", 5: "5.0"}
+_CONNACK_CODES = {**CONNACK_RETURN_CODES, **{row.code: row.name for row in REASON_CODES if "CONNACK" in row.packets}}
+
+#: Bytes of CONNACK that a client keeps until it is read: more than its strings can have.
+_LARGEST_OPENING = 1 << 18
+
+
 def _check_subscriptions(
     message: mqtt.Subscribe, negotiated: Negotiated, error: type[LocalProtocolError | RemoteProtocolError]
 ) -> None:
@@ -428,6 +472,10 @@ class ServerConnection(Sending, Receiving):
     Args:
         now: the time at which the transport was accepted.
         options: limits and times.
+        random: for a Client Identifier that `accept` assigns; None: `accept` needs `assigned_client_identifier` for a client of
+            5.0 that has none.
+        answers_first: True: the client's DISCONNECT, and the end after a fault of the client, come once the host has answered the
+            messages and requests before them, for which it has `answer_timeout`; else at once, and these have no answer.
     """
 
     role = Role.SERVER
@@ -437,12 +485,22 @@ class ServerConnection(Sending, Receiving):
         Keepalive.EXPECT: ("nothing has come within one and a half Keep Alive", KEEP_ALIVE_TIMEOUT),
     }
 
-    def __init__(self, now: float, options: ConnectionOptions | None = None) -> None:
+    def __init__(
+        self,
+        now: float,
+        options: ConnectionOptions | None = None,
+        random: Random | None = None,
+        *,
+        answers_first: bool = False,
+    ) -> None:
         super().__init__(now, options)
+        self._random = random
+        self._answers_first = answers_first
         self._opening = b""  # the first bytes of CONNECT: they say which version to answer in
         self._waiting: mqtt.Connect | None = None  # waits for the host
         self._requests: dict[int, Asked] = {}  # undecided, by packet identifier
         self._will_removed = False
+        self._ending: Callable[[list[Event]], None] | None = None  # waits for answers to what came before it
         self._deadlines.set("connect", now + self.options.connect_timeout)
 
     def receive(self, data: Buffer, now: float) -> list[Event]:
@@ -469,8 +527,9 @@ class ServerConnection(Sending, Receiving):
         Args:
             event: the event to answer.
             session: the stored session of this Client Identifier, which goes on. None: there was none, or Clean Start is 1.
-            properties: of CONNACK. An empty Client Identifier needs `assigned_client_identifier` [MQTT-3.2.2-16].
-                Response Information is left out if the client has not asked for it [MQTT-3.1.2-28].
+            properties: of CONNACK. A client of 5.0 without a Client Identifier is given `assigned_client_identifier`, or else one
+                that the connection makes [MQTT-3.2.2-16]. Response Information is left out if the client has not asked for it
+                [MQTT-3.1.2-28].
             authentication_data: for the client.
 
         Returns `Connected`, events of what the client has sent after CONNECT, and events of the resumed session. To
@@ -612,6 +671,9 @@ class ServerConnection(Sending, Receiving):
             return self._drop()
         self._put_pongs()
         events: list[Event] = []
+        if self._ending is not None:
+            self._end_now(events)
+            return events
         code = None
         if self.version == 5 and self._up:
             if find(properties, "session_expiry_interval") is not None:
@@ -665,12 +727,17 @@ class ServerConnection(Sending, Receiving):
         if connect.version != 5:
             if properties or authentication_data is not None:
                 raise LocalProtocolError("before 5.0 there are no properties")
-            identifier = connect.client_identifier or (session.client_identifier if session else "")
+            identifier = connect.client_identifier or (session.client_identifier if session else self._made_up())
             expiry = 0 if connect.clean_start else NEVER
             return Negotiated(connect.version, identifier, connect.keep_alive, expiry), ()
         assigned = find(properties, "assigned_client_identifier")
         if not connect.client_identifier and not assigned:
-            raise LocalProtocolError("an empty Client Identifier: give assigned_client_identifier [MQTT-3.2.2-16]")
+            assigned = self._made_up()
+            if not assigned:
+                raise LocalProtocolError(
+                    "an empty Client Identifier: give assigned_client_identifier, or the connection `random` [MQTT-3.2.2-16]"
+                )
+            properties = (*properties, ("assigned_client_identifier", assigned))
         method = self._method()
         own: list[tuple[str, Any]] = []
         if method is not None:
@@ -704,6 +771,10 @@ class ServerConnection(Sending, Receiving):
                 "the will is retained: refuse with 0x9A [MQTT-3.2.2-13]", reply=RETAIN_NOT_SUPPORTED
             )
         return negotiated, announced((*properties, *own), self.options)
+
+    def _made_up(self) -> str:
+        """A Client Identifier for a client that has none: of characters, and as long, as every server takes [MQTT-3.1.3-5]."""
+        return self._random.randbytes(10).hex() if self._random is not None else ""
 
     def _auth_properties(self, data: bytes | None, properties: Pairs) -> Pairs:
         own: list[tuple[str, Any]] = [("authentication_method", self._method())]
@@ -789,6 +860,67 @@ class ServerConnection(Sending, Receiving):
 
     # ---- the end
 
+    # What the client has sent before its DISCONNECT, or before a fault, is owed an answer [MQTT-4.3.2-4, MQTT-4.3.3-8]. Without
+    # it the client sends messages that the host has again when it resumes its session.
+
+    def _put_off(self, end: Callable[[list[Event]], None]) -> bool:
+        if self._ending is None:
+            if not self._answers_first or not self._owes():
+                return False
+            self._ending = end
+            self._deadlines.start("answers", self.options.answer_timeout)
+            self._note_reading()
+        return True
+
+    def _end_now(self, events: list[Event]) -> None:
+        end, self._ending = self._ending, None
+        assert end is not None
+        try:
+            end(events)
+        except RemoteProtocolError as error:
+            super()._fault(error, events)
+
+    def _room(self) -> int:
+        return 0 if self._ending is not None else super()._room()
+
+    def _go_on(self) -> list[Event]:
+        if self._ending is None:
+            return super()._go_on()
+        events: list[Event] = []
+        if not self._owes():
+            self._end_now(events)
+        return events
+
+    def _owes(self) -> bool:
+        return bool(self._arrivals.undecided or self._requests)
+
+    def _due(self, name: str, events: list[Event]) -> None:
+        if name == "answers":
+            self._end_now(events)
+        else:
+            super()._due(name, events)
+
+    def _fault(self, error: Fault, events: list[Event]) -> None:
+        fault = super()._fault
+        if not self._put_off(lambda events: fault(error, events)):
+            fault(error, events)
+
+    def _give_up(self, reason: str, events: list[Event]) -> None:
+        super()._fault(RemoteProtocolError(reason, reply=self._exhausted), events)
+
+    def _finish_eof(self, events: list[Event]) -> None:
+        if self._ending is None:
+            super()._finish_eof(events)
+
+    def _drop(self) -> list[Event]:
+        if self._ending is None:
+            return super()._drop()
+        self._outbox.clear()
+        events: list[Event] = []
+        self._end_now(events)
+        self._outbox.clear()
+        return events
+
     def _tell(self, code: int, reason: str) -> int | None:
         self._put_pongs()
         if self.state is State.IDLE:
@@ -829,7 +961,7 @@ class ServerConnection(Sending, Receiving):
         if self._up and self.connect is not None and not self._will_removed:
             kwargs["will"] = self.connect.will
         self._requests.clear()
-        self._waiting = None
+        self._waiting = self._ending = None
         self._put_pongs()
         super()._end(*args, **kwargs)
 

@@ -324,6 +324,7 @@ class ClientConnection(Sending, Receiving):
             wildcard_subscription_available=bool(find(properties, "wildcard_subscription_available", 1)),
             subscription_identifiers_available=bool(find(properties, "subscription_identifiers_available", 1)),
             shared_subscription_available=bool(find(properties, "shared_subscription_available", 1)),
+            response_information=find(properties, "response_information", ""),
             **connect_limits(properties),
         )
         # 3.1 has no Session Present: who asks for the old session gets it.
@@ -761,6 +762,7 @@ class ServerConnection(Sending, Receiving):
             wildcard_subscription_available=bool(find(properties, "wildcard_subscription_available", 1)),
             subscription_identifiers_available=bool(find(properties, "subscription_identifiers_available", 1)),
             shared_subscription_available=bool(find(properties, "shared_subscription_available", 1)),
+            response_information=find(properties, "response_information", ""),
             **connect_limits(asked),
         )
         will = connect.will

@@ -131,6 +131,7 @@ class Negotiated:
         topic_alias_maximum: aliases we may set.
         maximum_qos, retain_available, wildcard_subscription_available, subscription_identifiers_available,
             shared_subscription_available: what the server offers. The client keeps to it.
+        response_information: what Response Topics begin with (4.10.1); "": the server has not said.
     """
 
     version: int
@@ -145,6 +146,7 @@ class Negotiated:
     wildcard_subscription_available: bool = True
     subscription_identifiers_available: bool = True
     shared_subscription_available: bool = True
+    response_information: str = ""
 
 
 @dataclass(frozen=True, slots=True)

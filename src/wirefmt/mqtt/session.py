@@ -256,8 +256,8 @@ class Session(SessionFlows):
             if number >= self._number:  # sent after the session's own record was written
                 self._number = number + 1
                 self.identifiers.next = delivery.packet_identifier % 65535 + 1
-        for identifier, value in tables["incoming"].items():
-            self.incoming[_in(_IDENTIFIERS, identifier)] = _incoming_from(identifier, value)
+        for packet_identifier, value in tables["incoming"].items():
+            self.incoming[_in(_IDENTIFIERS, packet_identifier)] = _incoming_from(packet_identifier, value)
 
 
 def _incoming_value(held: Held | None) -> bytes:

@@ -476,9 +476,7 @@ CHECKS: Final[tuple[Check, ...]] = (
     Check("FILTER_MULTI_LEVEL", "misplaced #", "A", "MQTT-4.7.1-2", "MQTT-4.7.1-1", lax=True),
     Check("FILTER_SINGLE_LEVEL", "misplaced +", "A", "MQTT-4.7.1-3", "MQTT-4.7.1-2", lax=True),
     Check("FILTER_SHARE", "no ShareName", "", "", "MQTT-4.8.2-1", lax=True),
-    Check(
-        "FILTER_SHARE_NAME", "wildcard in a ShareName, or no filter after it", "", "", "MQTT-4.8.2-2", lax=True
-    ),
+    Check("FILTER_SHARE_NAME", "wildcard in a ShareName, or no filter after it", "", "", "MQTT-4.8.2-2", lax=True),
 )
 
 #: Paths of errors. `[]` takes the index of a repeated field. Row 0 is the packet itself.

@@ -877,6 +877,7 @@ class ServerConnection(Sending, Receiving):
     def _end_now(self, events: list[Event]) -> None:
         end, self._ending = self._ending, None
         assert end is not None
+        self._answers_first = False
         try:
             end(events)
         except RemoteProtocolError as error:

@@ -139,7 +139,9 @@ def test_a_message_of_qos_2_before_the_end_is_delivered_once(version: int, end: 
                 packet = publish(7, 2, version, b"once")
                 writer.write(packet + end if first else bytes((packet[0] | 8,)) + packet[1:] + b"\x62\2\0\7")
                 if first:
-                    assert (await reader.read())[:2] == (b"\x50\2" if version == 4 else b"\x50\3")  # 0x10: no subscriber
+                    assert (await reader.read())[:2] == (
+                        b"\x50\2" if version == 4 else b"\x50\3"
+                    )  # 0x10: no subscriber
                 else:
                     said = b""
                     while b"\x70\2\0\7" not in said:

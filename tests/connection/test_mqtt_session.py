@@ -19,8 +19,8 @@ from lib.mqtt_strategies import PAYLOAD
 from wirefmt import mqtt
 from wirefmt.connection import Change
 from wirefmt.errors import DecodeError, LocalProtocolError
-from wirefmt.mqtt.journal import Journal
 from wirefmt.mqtt.events import Released
+from wirefmt.mqtt.journal import Journal
 from wirefmt.mqtt.session import NEVER, Held
 
 
@@ -201,7 +201,9 @@ def test_a_session_that_was_restored_works_for_any_conversation(seed: int) -> No
     drive(role, resumed(role, version, session, OPTIONS), bytearray(b"".join(packets)), random_)
 
 
-@given(st.sampled_from([3, 4, 5]), st.sampled_from([3, 4, 5]), PAYLOAD, st.sampled_from(["memory", "snapshot", "journal"]))
+@given(
+    st.sampled_from([3, 4, 5]), st.sampled_from([3, 4, 5]), PAYLOAD, st.sampled_from(["memory", "snapshot", "journal"])
+)
 def test_a_message_is_released_as_it_was_sent(version: int, later: int, payload: bytes, kept: str) -> None:
     """On this connection or, if its session was kept in between, on one of another version."""
     options = mqtt.ConnectionOptions(qos2_event="release", journaled=True)

@@ -342,7 +342,7 @@ class Client(Generic[_Link]):
         policy: OnRefused | None,
         passes: Callable[[Refused], bool],
     ) -> bool:
-        """Ask the server for one thing until it grants it. While it is refused, each refusal is told, and acted on.
+        """Ask the server for one thing until it grants it. While it is refused, it reports each refusal, and acts on it.
 
         Args:
             ask: asks, and raises Refused.

@@ -19,7 +19,7 @@ SOON = mqtt.Backoff(first=0.01, most=0.01, jitter=0.0)
 
 
 class Host:
-    """A server that forgets sessions when it is told to, and grants what `codes` says."""
+    """A server that forgets sessions when the test says so, and grants what `codes` says."""
 
     def __init__(self) -> None:
         self.codes: Callable[[str], int] = lambda topic_filter: 0

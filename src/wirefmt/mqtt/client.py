@@ -501,7 +501,7 @@ class Client(connecting.Client[_Link]):
             properties: as `subscription_identifier`.
             on_refused: what becomes of a filter that the server refuses when it is restored: "retry", with the waits of the
                 back-off; "skip" until the next connection; "fail": the subscription is over, and `messages` raises the refusal
-                once. None: "retry" after PASSING_CODES, "fail" after others. `on_event` is told in any case (NotRestored).
+                once. None: "retry" after PASSING_CODES, "fail" after others. `on_event` gets a NotRestored in any case.
 
         Returns the code for each filter: the granted QoS, or 0x80 and above: not subscribed. What is granted is restored
         with `reconnect` if the server has lost the session.

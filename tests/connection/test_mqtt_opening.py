@@ -31,7 +31,7 @@ REFUSALS = [
     (3, "20020005", 5, "not authorized"),
 ]
 
-#: What does not count as a refusal: no code of that version, Session Present, too long, accepted in the form of 3.1.1, no CONNACK.
+#: What does not count as a refusal: no code of that version, Session Present, too long, accepted in another form, no CONNACK.
 FAULTS = [
     (5, "20020006"),
     (5, "20020100"),

@@ -265,7 +265,7 @@ class ClientConnection(Sending, Receiving):
     # ---- receiving
 
     def receive(self, data: Buffer, now: float) -> list[Event]:
-        if self.state is State.CONNECTING and len(self._opening) < _LARGEST_OPENING:
+        if not self._up and self.state is State.CONNECTING and len(self._opening) < _LARGEST_OPENING:
             self._opening += bytes(data)
         return super().receive(data, now)
 

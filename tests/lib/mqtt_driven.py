@@ -31,8 +31,7 @@ def connection(role: str, random_: random.Random) -> tuple[Any, list[bytes]]:
         client.send(connect)
         opening = [mqtt.Connack(version=version, properties=connect.properties).encode()]
         return client, opening if random_.random() < 0.9 else []
-    server = mqtt.ServerConnection(0.0, OPTIONS, random_, answers_first=random_.random() < 0.5)
-    return server, [connect.encode()] if random_.random() < 0.9 else []
+    return mqtt.ServerConnection(0.0, OPTIONS, random_), [connect.encode()] if random_.random() < 0.9 else []
 
 
 def host(connection: Any, random_: random.Random, waiting: list[Any]) -> list[Any]:

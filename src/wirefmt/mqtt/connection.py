@@ -5,7 +5,7 @@ docs/connections.md describes the contract, docs/mqtt-connection.md the states. 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from random import Random
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -475,8 +475,6 @@ class ServerConnection(Sending, Receiving):
         options: limits and times.
         random: for a Client Identifier that `accept` assigns; None: `accept` needs `assigned_client_identifier` for a client of
             5.0 that has none.
-        answers_first: True: the client's DISCONNECT, and the end after a fault of the client, come once the host has answered the
-            messages and requests before them, for which it has `answer_timeout`; else at once, and these have no answer.
     """
 
     role = Role.SERVER
@@ -486,22 +484,13 @@ class ServerConnection(Sending, Receiving):
         Keepalive.EXPECT: ("nothing has come within one and a half Keep Alive", KEEP_ALIVE_TIMEOUT),
     }
 
-    def __init__(
-        self,
-        now: float,
-        options: ConnectionOptions | None = None,
-        random: Random | None = None,
-        *,
-        answers_first: bool = False,
-    ) -> None:
+    def __init__(self, now: float, options: ConnectionOptions | None = None, random: Random | None = None) -> None:
         super().__init__(now, options)
         self._random = random
-        self._answers_first = answers_first
         self._opening = b""  # the first bytes of CONNECT: they say which version to answer in
         self._waiting: mqtt.Connect | None = None  # waits for the host
         self._requests: dict[int, Asked] = {}  # undecided, by packet identifier
         self._will_removed = False
-        self._ending: Callable[[list[Event]], None] | None = None  # waits for answers to what came before it
         self._deadlines.set("connect", now + self.options.connect_timeout)
 
     def receive(self, data: Buffer, now: float) -> list[Event]:
@@ -672,9 +661,6 @@ class ServerConnection(Sending, Receiving):
             return self._drop()
         self._put_pongs()
         events: list[Event] = []
-        if self._ending is not None:
-            self._end_now(events)
-            return events
         code = None
         if self.version == 5 and self._up:
             if find(properties, "session_expiry_interval") is not None:
@@ -862,68 +848,6 @@ class ServerConnection(Sending, Receiving):
 
     # ---- the end
 
-    # What the client has sent before its DISCONNECT, or before a fault, is owed an answer [MQTT-4.3.2-4, MQTT-4.3.3-8]. Without
-    # it the client sends messages that the host has again when it resumes its session.
-
-    def _put_off(self, end: Callable[[list[Event]], None]) -> bool:
-        if self._ending is None:
-            if not self._answers_first or not self._owes():
-                return False
-            self._ending = end
-            self._deadlines.start("answers", self.options.answer_timeout)
-            self._note_reading()
-        return True
-
-    def _end_now(self, events: list[Event]) -> None:
-        end, self._ending = self._ending, None
-        assert end is not None
-        self._answers_first = False
-        try:
-            end(events)
-        except RemoteProtocolError as error:
-            super()._fault(error, events)
-
-    def _room(self) -> int:
-        return 0 if self._ending is not None else super()._room()
-
-    def _go_on(self) -> list[Event]:
-        if self._ending is None:
-            return super()._go_on()
-        events: list[Event] = []
-        if not self._owes():
-            self._end_now(events)
-        return events
-
-    def _owes(self) -> bool:
-        return bool(self._arrivals.undecided or self._requests)
-
-    def _due(self, name: str, events: list[Event]) -> None:
-        if name == "answers":
-            self._end_now(events)
-        else:
-            super()._due(name, events)
-
-    def _fault(self, error: Fault, events: list[Event]) -> None:
-        fault = super()._fault
-        if not self._put_off(lambda events: fault(error, events)):
-            fault(error, events)
-
-    def _give_up(self, reason: str, events: list[Event]) -> None:
-        super()._fault(RemoteProtocolError(reason, reply=self._exhausted), events)
-
-    def _finish_eof(self, events: list[Event]) -> None:
-        if self._ending is None:
-            super()._finish_eof(events)
-
-    def _drop(self) -> list[Event]:
-        if self._ending is None:
-            return super()._drop()
-        self._outbox.clear()
-        events: list[Event] = []
-        self._end_now(events)
-        self._outbox.clear()
-        return events
-
     def _tell(self, code: int, reason: str) -> int | None:
         self._put_pongs()
         if self.state is State.IDLE:
@@ -964,7 +888,7 @@ class ServerConnection(Sending, Receiving):
         if self._up and self.connect is not None and not self._will_removed:
             kwargs["will"] = self.connect.will
         self._requests.clear()
-        self._waiting = self._ending = None
+        self._waiting = None
         self._put_pongs()
         super()._end(*args, **kwargs)
 

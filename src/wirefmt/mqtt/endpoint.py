@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from functools import partial
 from typing import Any, ClassVar, Literal
 
 from wirefmt import mqtt
@@ -216,17 +215,11 @@ class Endpoint(Flows, endpoint.Endpoint[State]):
                 raise RemoteProtocolError(transition.rule, reply=transition.code)
             if transition is Outcome.DROPPED:
                 return
-            if transition is State.CLOSED and self._put_off(partial(self._handle, [message])):
-                return
             before = self.state
             self._handlers[type(message)](self, message, events)
             if self.state is before and isinstance(transition, State):
                 self.state = transition
             steady = self._steady
-
-    def _put_off(self, end: Callable[[list[Event]], None]) -> bool:
-        """True: the connection ends later, by this."""
-        return False
 
     def _check_notes(self, message: mqtt.Packet) -> None:
         """Raises DecodeError if a packet breaks a rule that is not tolerated."""

@@ -69,7 +69,7 @@ class ConnectionOptions:
         released_bytes: with `qos2_event="release"`: bytes of messages that wait for PUBREL.
         connect_timeout: seconds until CONNECT (server) or CONNACK (client) must have come.
         authentication_timeout: seconds until the peer's next AUTH must have come.
-        answer_timeout: seconds that a client waits for any byte after PINGREQ, and a server with `answers_first` for the host.
+        answer_timeout: seconds that a client waits for any byte after PINGREQ.
         control_characters: False: control characters and noncharacters in topics, filters and Client Identifiers are
             faults. The standard lets a receiver choose (1.5.4).
         tolerate: violations in packets that are accepted, each as the packet's name and the name of a check of

@@ -139,7 +139,7 @@ def make_driver(
     """The driver of a new client, with its connection and its peer."""
     peer = Peer(handler, server)
     now = asyncio.get_running_loop().time()
-    peer.connection = ServerConnection(now, options, random or _SYSTEM, answers_first=True)
+    peer.connection = ServerConnection(now, options, random or _SYSTEM)
     peer.driver = aio.Driver(
         peer.connection,
         peer,

@@ -201,8 +201,8 @@ class Client(Generic[_Link]):
                     link.driver.abort()
                     await link.driver.wait_closed()
                 raise ConnectionLost("the client was closed")
-        except BaseException:
-            self._ended = True
+        except BaseException as error:
+            self._end(error if isinstance(error, Exception) else None)  # other tasks may wait already
             await self._close_journal()
             raise
         if link is not None:

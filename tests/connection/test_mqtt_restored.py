@@ -238,6 +238,36 @@ def test_a_server_that_offers_less_refuses_what_it_does_not_offer() -> None:
     run(test())
 
 
+def test_a_session_that_began_without_the_client_is_no_old_one() -> None:
+    """The server has lost the session. It begins a new one at a CONNECT whose CONNACK does not come; the next CONNACK says that
+    there is a session."""
+
+    async def test() -> None:
+        host = Host()
+        async with hosted(host) as (client, _):
+            await client.subscribe("a")
+            accept = host.handle
+
+            def swallow(peer: mqtt.Peer, event: Any) -> None:
+                accept(peer, event)
+                if isinstance(event, mqtt.Connect):
+                    host.handle = accept  # type: ignore[method-assign]
+                    peer.abort()  # before CONNACK is written
+
+            host.handle = swallow  # type: ignore[method-assign]
+            host.lose()
+            await until(lambda: client.connections == 2)
+            await until(lambda: host.asked)
+            assert host.asked == [["a"]]
+            host.asked.clear()
+            host.peers[-1].abort()
+            await until(lambda: client.connections == 3)
+            await client.publish("x", qos=1)
+            assert host.asked == []
+
+    run(test())
+
+
 # ---- calls that wait
 
 
@@ -268,6 +298,27 @@ def test_a_call_that_waits_for_a_place_is_not_held_up_by_a_full_inbox() -> None:
             host.silent = False
             for message in kept:
                 host.peers[-1].acknowledge(message)
+            assert await publishing == 0
+
+    run(test())
+
+
+def test_a_call_behind_one_that_was_given_up_is_not_held_up_by_a_full_inbox() -> None:
+    async def test() -> None:
+        host = Host()
+        host.silent = True
+        async with hosted(host, inbox=2, in_flight=1) as (client, _):
+            first = asyncio.create_task(client.publish("t", qos=1))
+            await until(lambda: [e for e in host.events if isinstance(e, mqtt.Publish)])
+            first.cancel()
+            await asyncio.wait([first])
+            for _ in range(5):
+                host.peers[-1].publish("t", b"x")
+            await asyncio.sleep(0.02)
+            publishing = asyncio.create_task(client.publish("t", qos=1))
+            await asyncio.sleep(0.02)
+            host.silent = False
+            host.peers[-1].acknowledge(next(e for e in host.events if isinstance(e, mqtt.Publish)))
             assert await publishing == 0
 
     run(test())

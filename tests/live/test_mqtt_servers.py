@@ -87,7 +87,7 @@ def test_mosquitto_pub_and_sub(version: int, qos: int) -> None:
 @needs_mosquitto_clients
 @pytest.mark.parametrize("version", [4, 5])
 def test_mosquitto_pub_without_an_identifier(version: int) -> None:
-    """Its default in 5.0. In 3.1.1 it makes one up itself, unless it is told otherwise."""
+    """Its default in 5.0. In 3.1.1 it makes one up itself, unless an option says otherwise."""
     seen: list[tuple[str, bytes]] = []
 
     async def handler(peer: mqtt.Peer) -> None:

@@ -337,6 +337,7 @@ class Client(connecting.Client[_Link]):
         self._held: list[_Arrival] = []  # not taken by the host when the connection ended
         self._reauthentication: asyncio.Future[None] | None = None
         self._fresh_start = True  # no connection of this opening has come up
+        self._doubtful = False  # CONNECT was sent and CONNACK was not seen: the server may have begun a new session
 
     # ---- opening and closing
 
@@ -542,6 +543,7 @@ class Client(connecting.Client[_Link]):
             own.append(("authentication_data", data))
         link.connection.send(mqtt.Auth(reason_code=REAUTHENTICATE, properties=own, version=5))
         future = self._reauthentication = asyncio.get_running_loop().create_future()
+        self._check_reading()
         link.driver.update()
         await future
 
@@ -848,9 +850,10 @@ class Client(connecting.Client[_Link]):
                     self._note(arrival)
             self._again.clear()
         self._forget(event.lost, ConnectionLost("the server has lost the session: a QoS 2 message may have arrived"))
-        if not event.resumed:
+        if not event.resumed or self._doubtful:
             for subscribed in self._subscriptions.values():
                 subscribed.missing = True
+        self._doubtful = False
         self._restore(link)
         self._pump()
 
@@ -951,6 +954,7 @@ class Client(connecting.Client[_Link]):
             if self._reauthentication is not None and not self._reauthentication.done():
                 self._reauthentication.set_result(None)
             self._reauthentication = None
+            self._check_reading()
             return
 
         async def respond() -> None:
@@ -1017,7 +1021,13 @@ class Client(connecting.Client[_Link]):
             link.connection.send(connect)
             await self._dial(link, address)
             link.driver.update()
-            await link.up
+            try:
+                await link.up
+            except Refused:
+                raise
+            except BaseException:
+                self._doubtful |= not passing
+                raise
         return link
 
     def _finish(self, error: Exception | None, reason: Exception) -> None:

@@ -645,7 +645,7 @@ class Client(connecting.Client[_Link]):
             else:
                 self.late += 1
             if qos:
-                link.driver.update(link.connection.acknowledge(message))
+                self._answer(_Arrival(message, link.driver), SUCCESS, ())
             return
         if qos:
             known = self._again.pop(message.packet_identifier or 0, None)
@@ -718,6 +718,8 @@ class Client(connecting.Client[_Link]):
         if link is None:
             return
         driver, connection, queue = link.driver, link.connection, self._queue
+        if connection.state is mqtt.State.CLOSED:  # the event is among those that wait
+            return
         while queue and driver.ready:
             entry = queue[0]
             if entry.given_up:

@@ -74,7 +74,7 @@ async def hosted(host: Host, **more: Any) -> AsyncIterator[tuple[mqtt.Client, li
         yield client, told
 
 
-@pytest.mark.parametrize("version", [4, 5])  # 3.1 does not say whether there is a session
+@pytest.mark.parametrize("version", [3, 4, 5])
 def test_subscriptions_come_back_in_packets_like_those_of_the_program(version: int) -> None:
     """A server may limit the filters of one packet."""
 

@@ -852,7 +852,7 @@ class Client(connecting.Client[_Link]):
                     self._note(arrival)
             self._again.clear()
         self._forget(event.lost, ConnectionLost("the server has lost the session: a QoS 2 message may have arrived"))
-        if not event.resumed or self._doubtful:
+        if not event.resumed or self._doubtful or self._version == 3:  # 3.1 does not say whether there is a session
             for subscribed in self._subscriptions.values():
                 subscribed.missing = True
         self._doubtful = False

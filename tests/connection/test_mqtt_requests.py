@@ -238,6 +238,26 @@ def test_a_request_waits_over_the_end_of_a_connection(session: bool) -> None:
     run(test())
 
 
+def test_a_response_topic_that_is_not_granted_again_ends_the_requests() -> None:
+    async def test() -> None:
+        host = Host()
+        async with directed(host, reconnect=AT_ONCE) as client:
+            tasks = [asyncio.create_task(client.request("t")) for _ in range(3)]
+            await until(lambda: len(host.requests) == 3)
+            host.sessions.clear()
+            host.refuse = 0x87
+            host.peers[0].abort()
+            for got in await asyncio.gather(*tasks, return_exceptions=True):
+                assert isinstance(got, Refused)
+            host.refuse = 0
+            task = asyncio.create_task(client.request("t"))
+            await until(lambda: len(host.requests) == 4)
+            host.reply(host.requests[3], b"a")
+            assert (await task).payload_bytes() == b"a"
+
+    run(test())
+
+
 def test_a_request_without_a_connection_waits_and_may_be_given_up() -> None:
     async def test() -> None:
         host = Host()

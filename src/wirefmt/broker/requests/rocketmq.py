@@ -38,6 +38,11 @@ class Knowing(Protocol):
         """The topics that a consumer group has subscribed to or consumed."""
         ...
 
+    @property
+    def reply_topic(self) -> str:
+        """The topic to which replies go."""
+        ...
+
     def owner_of(self, client: str) -> str | None:
         """The user of the connection that has this client id; None: there is none."""
         ...
@@ -97,6 +102,16 @@ def _fields(
             yield from _topic(fields.get(topic), known, *action)
         if group is not None:
             yield from _group(fields.get(group), known)
+
+    return rule
+
+
+def _reply(send: Rule) -> Rule:
+    """A reply is pushed to the client that it names: a right to any topic is not enough."""
+
+    def rule(request: RemotingCommand, known: Knowing) -> Iterator[Need]:
+        yield from send(request, known)
+        yield Need(PUBLISH, known.reply_topic)
 
     return rule
 
@@ -198,8 +213,8 @@ REQUESTS: Final[Requests] = {
     309: _consume_directly,  # CONSUME_MESSAGE_DIRECTLY
     310: _SEND_V2,  # SEND_MESSAGE_V2
     320: _SEND_V2,  # SEND_BATCH_MESSAGE
-    324: _SEND,  # SEND_REPLY_MESSAGE
-    325: _SEND_V2,  # SEND_REPLY_MESSAGE_V2
+    324: _reply(_SEND),  # SEND_REPLY_MESSAGE
+    325: _reply(_SEND_V2),  # SEND_REPLY_MESSAGE_V2
     361: _pull,  # LITE_PULL_MESSAGE
     200050: _CONSUMED,  # POP_MESSAGE
     200051: _CONSUMED,  # ACK_MESSAGE

@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import re
 import struct
+from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -157,14 +158,16 @@ class Plain091:
     async def sends(self, *methods: Any) -> int:
         """The code with which the last one is refused; 0: it is not."""
         reader, writer = await asyncio.open_connection(HOST, self.port)
-        decoder = amqp091.Decoder()
+        decoder, events = amqp091.Decoder(), deque[Any]()
 
         async def until(*kinds: type[Any]) -> Any:
-            while data := await reader.read(65536):
-                for event in decoder.feed(data):
-                    if isinstance(event, kinds):
+            while True:
+                while events:
+                    if isinstance(event := events.popleft(), kinds):
                         return event
-            raise EOFError
+                data = await reader.read(65536)
+                assert data
+                events.extend(decoder.feed(data))
 
         writer.write(b"AMQP\0\0\x09\1")
         await until(amqp091.ConnectionStart)

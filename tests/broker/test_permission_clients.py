@@ -1,4 +1,4 @@
-"""Permissions as clients meet them: whole conversations with the rights that are needed and no more, and what belongs to users."""
+"""Permissions as clients meet them: conversations with the rights that are needed and no more, and what belongs to users."""
 
 from __future__ import annotations
 
@@ -315,7 +315,11 @@ def test_rocketmq_what_a_user_may_not_even_reach() -> None:
     """A user with rights to one topic has none to groups that consume others, to client ids, and to half messages of others."""
 
     async def test() -> None:
-        async with brisk() as b, rocketmq_of(b, "ann", client_id="a") as ann, rocketmq_of(b, "bob", client_id="b") as bob:
+        async with (
+            brisk() as b,
+            rocketmq_of(b, "ann", client_id="a") as ann,
+            rocketmq_of(b, "bob", client_id="b") as bob,
+        ):
             asked: list[str] = []
 
             def decide(user: str) -> Any:

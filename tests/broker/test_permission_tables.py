@@ -19,14 +19,14 @@ import pytest
 
 from lib.loopback import HOST, run
 from wirefmt import amqp091, amqp10, mqtt, nsq, rocketmq
-from wirefmt.amqp10 import spec as amqp10_spec
 from wirefmt.amqp091 import spec as amqp091_spec
+from wirefmt.amqp10 import spec as amqp10_spec
 from wirefmt.broker import Broker
 from wirefmt.broker import mqtt as mqtt_broker
 from wirefmt.broker import nsq as nsq_broker
 from wirefmt.broker.permissions import RIGHTS, USER, Free, Need, Nobody, Permissions
-from wirefmt.broker.requests import amqp10 as amqp10_requests
 from wirefmt.broker.requests import amqp091 as amqp091_requests
+from wirefmt.broker.requests import amqp10 as amqp10_requests
 from wirefmt.broker.requests import mqtt as mqtt_requests
 from wirefmt.broker.requests import nsq as nsq_requests
 from wirefmt.broker.requests import rocketmq as rocketmq_requests
@@ -39,7 +39,7 @@ USERS = {name: f"secret-of-{name}" for name in ("root", "ann")}
 
 EVERYTHING = {
     "root": {
-        protocol: {right: "#" if protocol == "mqtt" else ".*" for right in rights} for protocol, rights in RIGHTS.items()
+        protocol: dict.fromkeys(rights, "#" if protocol == "mqtt" else ".*") for protocol, rights in RIGHTS.items()
     }
 }
 
@@ -107,6 +107,21 @@ def flat(need: Need) -> list[Need]:
     return [need, *(each for other in need.others for each in flat(other))]
 
 
+def said(needs: Iterable[Need]) -> set[str]:
+    """Needs as text."""
+    return {"|".join(f"{each.right} {each.name}" for each in flat(need)) for need in needs}
+
+
+def rights(wanted: str) -> set[str]:
+    return set(wanted.split("; ")) if wanted else set()
+
+
+def shown(value: Any) -> str:
+    """The name of a case."""
+    text = value if isinstance(value, str | int) else type(value).__name__
+    return str(text)[:40]
+
+
 def table(needs: Iterable[Need]) -> dict[str, Any]:
     """Permissions of ann: these rights, and groups and channels only as far as they are in them."""
     rights: dict[str, dict[str, list[str]]] = {"nsq": {"channel": []}, "rocketmq": {"group": []}}
@@ -119,8 +134,8 @@ def table(needs: Iterable[Need]) -> dict[str, Any]:
 
 
 def tables(needs: list[Need]) -> Iterator[tuple[dict[str, Any], bool]]:
-    """Tables of permissions, and whether they allow what has these needs: with all rights but one, with exactly these, and with each
-    of those that are enough in place of another."""
+    """Tables of permissions, and whether they allow what has these needs: with all rights but one, with exactly these, and with
+    each of those that are enough in place of another."""
     for missing in dict.fromkeys(needs):
         if missing.action != USER:
             yield table(each for need in needs if need != missing for each in flat(need) if each != missing), False
@@ -197,39 +212,51 @@ def message091(exchange: str) -> amqp091.BasicMessage:
     return amqp091.BasicMessage(amqp091.BasicPublish(channel=1, exchange=exchange, routing_key="q"), body=b"x")
 
 
-#: What a client may send after it has opened a channel, one or more of each kind.
-METHODS: list[Any] = [
-    amqp091.AccessRequest(channel=1, realm="/"),
-    amqp091.BasicAck(channel=1, delivery_tag=0, multiple=True),
-    amqp091.BasicCancel(channel=1, consumer_tag="gone"),
-    amqp091.BasicConsume(channel=1, queue="q"),
-    amqp091.BasicGet(channel=1, queue="q"),
-    amqp091.BasicNack(channel=1, delivery_tag=0, multiple=True),
-    amqp091.BasicQos(channel=1, prefetch_count=1),
-    amqp091.BasicRecover(channel=1, requeue=True),
-    amqp091.BasicRecoverAsync(channel=1, requeue=True),
-    amqp091.BasicReject(channel=1, delivery_tag=1),
-    amqp091.ChannelFlow(channel=1, active=True),
-    amqp091.ConfirmSelect(channel=1),
-    amqp091.ExchangeBind(channel=1, destination="e", source="f"),
-    amqp091.ExchangeDeclare(channel=1, exchange="new", type="direct"),
-    amqp091.ExchangeDeclare(channel=1, exchange="new", arguments={"alternate-exchange": "f"}),
-    amqp091.ExchangeDeclare(channel=1, exchange="new", arguments={"alternate-exchange": ""}),
-    amqp091.ExchangeDeclare(channel=1, exchange="e", passive=True),
-    amqp091.ExchangeDelete(channel=1, exchange="e"),
-    amqp091.ExchangeUnbind(channel=1, destination="e", source="f"),
-    amqp091.QueueBind(channel=1, queue="q", exchange="e", routing_key="k"),
-    amqp091.QueueDeclare(channel=1, queue=""),
-    amqp091.QueueDeclare(channel=1, queue="new"),
-    amqp091.QueueDeclare(channel=1, queue="new", arguments={"x-dead-letter-exchange": "e"}),
-    amqp091.QueueDeclare(channel=1, queue="new", arguments={"x-dead-letter-exchange": ""}),
-    amqp091.QueueDeclare(channel=1, queue="q", passive=True),
-    amqp091.QueueDelete(channel=1, queue="q"),
-    amqp091.QueuePurge(channel=1, queue="q"),
-    amqp091.QueueUnbind(channel=1, queue="q", exchange="e", routing_key="k"),
-    amqp091.TxSelect(channel=1),
-    message091("e"),
-    message091(""),
+#: What a client may send after it has opened a channel, one or more of each kind, and what it needs (RabbitMQ, access control).
+METHODS: list[tuple[str, Any]] = [
+    ("", amqp091.AccessRequest(channel=1, realm="/")),
+    ("", amqp091.BasicAck(channel=1, delivery_tag=0, multiple=True)),
+    ("", amqp091.BasicCancel(channel=1, consumer_tag="gone")),
+    ("read q", amqp091.BasicConsume(channel=1, queue="q")),
+    ("read q", amqp091.BasicGet(channel=1, queue="q")),
+    ("", amqp091.BasicNack(channel=1, delivery_tag=0, multiple=True)),
+    ("", amqp091.BasicQos(channel=1, prefetch_count=1)),
+    ("", amqp091.BasicRecover(channel=1, requeue=True)),
+    ("", amqp091.BasicRecoverAsync(channel=1, requeue=True)),
+    ("", amqp091.BasicReject(channel=1, delivery_tag=1)),
+    ("", amqp091.ChannelFlow(channel=1, active=True)),
+    ("", amqp091.ConfirmSelect(channel=1)),
+    ("write e; read f", amqp091.ExchangeBind(channel=1, destination="e", source="f")),
+    ("configure new", amqp091.ExchangeDeclare(channel=1, exchange="new", type="direct")),
+    (
+        "configure new; read new; write f",
+        amqp091.ExchangeDeclare(channel=1, exchange="new", arguments={"alternate-exchange": "f"}),
+    ),
+    (
+        "configure new; read new; write amq.default",
+        amqp091.ExchangeDeclare(channel=1, exchange="new", arguments={"alternate-exchange": ""}),
+    ),
+    ("read e|write e|configure e", amqp091.ExchangeDeclare(channel=1, exchange="e", passive=True)),
+    ("configure e", amqp091.ExchangeDelete(channel=1, exchange="e")),
+    ("write e; read f", amqp091.ExchangeUnbind(channel=1, destination="e", source="f")),
+    ("write q; read e", amqp091.QueueBind(channel=1, queue="q", exchange="e", routing_key="k")),
+    ("configure amq.gen", amqp091.QueueDeclare(channel=1, queue="")),
+    ("configure new", amqp091.QueueDeclare(channel=1, queue="new")),
+    (
+        "configure new; read new; write e",
+        amqp091.QueueDeclare(channel=1, queue="new", arguments={"x-dead-letter-exchange": "e"}),
+    ),
+    (
+        "configure new; read new; write amq.default",
+        amqp091.QueueDeclare(channel=1, queue="new", arguments={"x-dead-letter-exchange": ""}),
+    ),
+    ("read q|write q|configure q|write amq.default", amqp091.QueueDeclare(channel=1, queue="q", passive=True)),
+    ("configure q", amqp091.QueueDelete(channel=1, queue="q")),
+    ("read q", amqp091.QueuePurge(channel=1, queue="q")),
+    ("write q; read e", amqp091.QueueUnbind(channel=1, queue="q", exchange="e", routing_key="k")),
+    ("", amqp091.TxSelect(channel=1)),
+    ("write e", message091("e")),
+    ("write amq.default", message091("")),
 ]
 
 #: Those of the connection, which each conversation begins or ends with, and those that belong to a sequence.
@@ -242,15 +269,16 @@ NOT_ALONE = {
 
 def test_amqp091_all_methods_are_tried() -> None:
     rows = amqp091_requests.REQUESTS.items()
-    assert {type(method).__name__ for method in METHODS} == {
+    assert {type(method).__name__ for _, method in METHODS} == {
         kind.__name__ for kind, rule in rows if not isinstance(rule, Nobody)
     } - NOT_ALONE
 
 
-@pytest.mark.parametrize("method", METHODS, ids=lambda method: type(method).__name__)
-def test_amqp091(method: Any) -> None:
+@pytest.mark.parametrize(("wanted", "method"), METHODS, ids=shown)
+def test_amqp091(wanted: str, method: Any) -> None:
     """403, access-refused (RabbitMQ), and nothing has been done."""
     needs = list(amqp091_requests.REQUESTS[type(method)](method, str))
+    assert said(needs) == rights(wanted)
 
     async def test() -> None:
         async with broker("amqp") as (b, permit):
@@ -275,27 +303,48 @@ def test_amqp091(method: Any) -> None:
 
 # ---- AMQP 1.0
 
-#: A link or a message to the anonymous terminus, and where it leads.
-REACHES: list[tuple[str, Any, amqp10_requests.Reach]] = [
-    ("sender", "/queues/q", amqp10_requests.Reach("", "q", "write")),
-    ("sender", "q", amqp10_requests.Reach("", "q", "write")),
-    ("sender", "/queues/new", amqp10_requests.Reach("", "new", "write", makes=True)),
-    ("sender", "/exchanges/amq.topic/k", amqp10_requests.Reach("amq.topic", "k", "write")),
-    ("sender", amqp10.Target(dynamic=True), amqp10_requests.Reach("", "dynamic-1", "write", makes=True)),
-    ("receiver", "/queues/q", amqp10_requests.Reach("", "q", "read")),
-    ("receiver", "/queues/new", amqp10_requests.Reach("", "new", "read", makes=True)),
-    ("receiver", amqp10.Source(dynamic=True), amqp10_requests.Reach("", "dynamic-1", "read", makes=True)),
-    ("message", "/queues/q", amqp10_requests.Reach("", "q", "write")),
-    ("message", "/queues/new", amqp10_requests.Reach("", "new", "write", makes=True)),
-    ("message", "/exchanges/amq.topic/k", amqp10_requests.Reach("amq.topic", "k", "write")),
+#: What is needed (as for 0.9.1) by a link or a message to the anonymous terminus, and where it leads.
+REACHES: list[tuple[str, str, Any, amqp10_requests.Reach]] = [
+    ("write amq.default", "sender", "/queues/q", amqp10_requests.Reach("", "q", "write")),
+    ("write amq.default", "sender", "q", amqp10_requests.Reach("", "q", "write")),
+    (
+        "configure new; write amq.default",
+        "sender",
+        "/queues/new",
+        amqp10_requests.Reach("", "new", "write", makes=True),
+    ),
+    ("write amq.topic", "sender", "/exchanges/amq.topic/k", amqp10_requests.Reach("amq.topic", "k", "write")),
+    (
+        "configure dynamic-1; write amq.default",
+        "sender",
+        amqp10.Target(dynamic=True),
+        amqp10_requests.Reach("", "dynamic-1", "write", makes=True),
+    ),
+    ("read q", "receiver", "/queues/q", amqp10_requests.Reach("", "q", "read")),
+    ("configure new; read new", "receiver", "/queues/new", amqp10_requests.Reach("", "new", "read", makes=True)),
+    (
+        "configure dynamic-1; read dynamic-1",
+        "receiver",
+        amqp10.Source(dynamic=True),
+        amqp10_requests.Reach("", "dynamic-1", "read", makes=True),
+    ),
+    ("write amq.default", "message", "/queues/q", amqp10_requests.Reach("", "q", "write")),
+    (
+        "configure new; write amq.default",
+        "message",
+        "/queues/new",
+        amqp10_requests.Reach("", "new", "write", makes=True),
+    ),
+    ("write amq.topic", "message", "/exchanges/amq.topic/k", amqp10_requests.Reach("amq.topic", "k", "write")),
 ]
 
 
-@pytest.mark.parametrize(("what", "address", "reach"), REACHES, ids=lambda value: str(value)[:40])
-def test_amqp10(what: str, address: Any, reach: amqp10_requests.Reach) -> None:
+@pytest.mark.parametrize(("wanted", "what", "address", "reach"), REACHES, ids=shown)
+def test_amqp10(wanted: str, what: str, address: Any, reach: amqp10_requests.Reach) -> None:
     """amqp:unauthorized-access (RabbitMQ)."""
     request = amqp10.Transfer if what == "message" else amqp10.Attach
     needs = list(amqp10_requests.REQUESTS[request](reach, None))
+    assert said(needs) == rights(wanted)
 
     async def test() -> None:
         for permissions, allowed in tables(needs):
@@ -338,22 +387,26 @@ def test_amqp10_a_message_on_a_link_needs_its_right_again() -> None:
 
 # ---- MQTT
 
-PACKETS: list[Any] = [
-    mqtt.Connect(client_identifier="c", version=5, will=mqtt.Will("a/will", b"x")),
-    mqtt.Connect(client_identifier="c", version=5),
-    mqtt.Publish(topic_name="a/b", payload=b"x", qos=1, packet_identifier=1, version=5),
-    mqtt.Publish(topic_name="a/b", payload=b"x", qos=1, packet_identifier=1, retain=True, version=5),
-    mqtt.Subscribe(packet_identifier=1, subscriptions=[mqtt.Subscription("a/+")], version=5),
-    mqtt.Subscribe(packet_identifier=1, subscriptions=[mqtt.Subscription("$share/g/a/+")], version=5),
-    mqtt.Unsubscribe(packet_identifier=1, topic_filters=["a/+"], version=5),
-    mqtt.Pingreq(version=5),
+PACKETS: list[tuple[str, Any]] = [
+    ("publish a/will", mqtt.Connect(client_identifier="c", version=5, will=mqtt.Will("a/will", b"x"))),
+    ("", mqtt.Connect(client_identifier="c", version=5)),
+    ("publish a/b", mqtt.Publish(topic_name="a/b", payload=b"x", qos=1, packet_identifier=1, version=5)),
+    ("publish a/b", mqtt.Publish(topic_name="a/b", payload=b"x", qos=1, packet_identifier=1, retain=True, version=5)),
+    ("subscribe a/+", mqtt.Subscribe(packet_identifier=1, subscriptions=[mqtt.Subscription("a/+")], version=5)),
+    (
+        "subscribe a/+",
+        mqtt.Subscribe(packet_identifier=1, subscriptions=[mqtt.Subscription("$share/g/a/+")], version=5),
+    ),
+    ("", mqtt.Unsubscribe(packet_identifier=1, topic_filters=["a/+"], version=5)),
+    ("", mqtt.Pingreq(version=5)),
 ]
 
 
-@pytest.mark.parametrize("packet", PACKETS, ids=lambda packet: type(packet).__name__)
-def test_mqtt(packet: Any) -> None:
+@pytest.mark.parametrize(("wanted", "packet"), PACKETS, ids=shown)
+def test_mqtt(wanted: str, packet: Any) -> None:
     """0x87, not authorized, in the acknowledgement."""
     needs = list(mqtt_requests.REQUESTS[type(packet)](packet, None))
+    assert said(needs) == rights(wanted)
 
     async def converse(port: int) -> int:
         reader, writer = await asyncio.open_connection(HOST, port)
@@ -392,19 +445,20 @@ def test_mqtt(packet: Any) -> None:
 
 # ---- NSQ
 
-COMMANDS: list[Any] = [
-    nsq.Sub(topic="t", channel="c"),
-    nsq.Publish(topic="t", body=b"x"),
-    nsq.MultiPublish(topic="t", bodies=[b"x"]),
-    nsq.DeferredPublish(topic="t", defer_time=1, body=b"x"),
-    nsq.Nop(),
+COMMANDS: list[tuple[str, Any]] = [
+    ("channel c; subscribe t", nsq.Sub(topic="t", channel="c")),
+    ("publish t", nsq.Publish(topic="t", body=b"x")),
+    ("publish t", nsq.MultiPublish(topic="t", bodies=[b"x"])),
+    ("publish t", nsq.DeferredPublish(topic="t", defer_time=1, body=b"x")),
+    ("", nsq.Nop()),
 ]
 
 
-@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: type(command).__name__)
-def test_nsq(command: Any) -> None:
+@pytest.mark.parametrize(("wanted", "command"), COMMANDS, ids=shown)
+def test_nsq(wanted: str, command: Any) -> None:
     """E_UNAUTHORIZED (nsqd)."""
     needs = list(nsq_requests.REQUESTS[type(command)](command, None))
+    assert said(needs) == rights(wanted)
 
     async def converse(port: int) -> bytes:
         reader, writer = await asyncio.open_connection(HOST, port)
@@ -456,16 +510,21 @@ class Rocketmq:
                     return answer
 
 
-SEND = {"producerGroup": "P", "topic": "T", "defaultTopic": "TBW102", "defaultTopicQueueNums": "1", "queueId": "0", "sysFlag": "0",
-        "bornTimestamp": "1", "flag": "0", "properties": "PGROUP\1P\2", "reconsumeTimes": "0", "batch": "false"}  # fmt: skip
+SEND = {"producerGroup": "P", "topic": "T", "defaultTopic": "TBW102", "defaultTopicQueueNums": "1", "queueId": "0",
+        "sysFlag": "0", "bornTimestamp": "1", "flag": "0", "properties": "PGROUP\1P\2", "reconsumeTimes": "0",
+        "batch": "false"}  # fmt: skip
 SEND_V2 = dict(zip("abcdefghijm", SEND.values(), strict=True))
 PULL = {"consumerGroup": "G", "topic": "T", "queueId": "0", "queueOffset": "0", "maxMsgNums": "1", "sysFlag": "4",
-        "commitOffset": "0", "suspendTimeoutMillis": "0", "subscription": "*", "subVersion": "0", "expressionType": "TAG"}  # fmt: skip
+        "commitOffset": "0", "suspendTimeoutMillis": "0", "subscription": "*", "subVersion": "0",
+        "expressionType": "TAG"}  # fmt: skip
 QUEUE = {"consumerGroup": "G", "topic": "T", "queueId": "0"}
 POP = {**QUEUE, "maxMsgNums": "1", "invisibleTime": "1000", "pollTime": "0", "bornTime": "1", "initMode": "0"}
 POPPED = {**QUEUE, "offset": "0", "extraInfo": "0 1 1000 0 0 b 0 0"}
 MESSAGE_ID = rocketmq.encode_message_id("127.0.0.1", 9876, 0)
-HEARTBEAT = b'{"clientID":"%b","producerDataSet":[{"groupName":"P"}],"consumerDataSet":[{"groupName":"%b","subscriptionDataSet":[%b]}]}'
+HEARTBEAT = (
+    b'{"clientID":"%b","producerDataSet":[{"groupName":"P"}],'
+    b'"consumerDataSet":[{"groupName":"%b","subscriptionDataSet":[%b]}]}'
+)
 LOCKS = b'{"consumerGroup":"G","clientId":"%b","mqSet":[{"topic":"T","brokerName":"broker-a","queueId":0}]}'
 
 
@@ -473,52 +532,53 @@ def subscriptions(*topics: str) -> bytes:
     return b",".join(b'{"topic":"%b","subString":"*","subVersion":1}' % topic.encode() for topic in topics)
 
 
-#: Code, fields and body of one or more requests for each that is served. Message 0 is in T, and the group G has consumed T and U.
-CALLS: list[tuple[int, dict[str, str], bytes]] = [
-    (10, SEND, b"x"),
-    (10, {**SEND, "topic": "%RETRY%G"}, b"x"),
-    (10, {**SEND, "topic": "%RETRY%unknown"}, b"x"),
-    (10, {**SEND, "topic": "%DLQ%G"}, b"x"),
-    (11, PULL, b""),
-    (11, {**PULL, "sysFlag": "5", "commitOffset": "1"}, b""),
-    (11, {**PULL, "topic": "%RETRY%G"}, b""),
-    (14, QUEUE, b""),
-    (15, {**QUEUE, "commitOffset": "1"}, b""),
-    (29, {**QUEUE, "timestamp": "1"}, b""),
-    (30, QUEUE, b""),
-    (31, QUEUE, b""),
-    (33, {"offset": "0", "topic": "other"}, b""),
-    (34, {}, HEARTBEAT % (b"mine", b"mine", subscriptions("T", "V", "%RETRY%mine"))),
-    (34, {}, HEARTBEAT % (b"mine", b"G", subscriptions("V", "%RETRY%G"))),
-    (34, {}, HEARTBEAT % (b"mine", b"mine", subscriptions("%RETRY%G"))),
-    (35, {"clientID": "mine", "consumerGroup": "G"}, b""),
-    (36, {"group": "mine", "offset": "0", "delayLevel": "0", "originTopic": "other"}, b""),
-    (36, {"group": "G", "offset": "0", "delayLevel": "-1"}, b""),
-    (37, {"producerGroup": "P", "tranStateTableOffset": "0", "commitLogOffset": "HALF", "commitOrRollback": "12", "msgId": "x",
-          "topic": "other"}, b""),
-    (38, {"consumerGroup": "G"}, b""),
-    (41, {}, LOCKS % b"mine"),
-    (42, {}, LOCKS % b"mine"),
-    (46, {}, b'{"subscriptionData":{"subString":"*"}}'),
-    (105, {"topic": "T"}, b""),
-    (105, {"topic": "TBW102"}, b""),
-    (105, {"topic": "%RETRY%G"}, b""),
-    (307, {"consumerGroup": "G", "clientId": "gone"}, b""),
-    (309, {"consumerGroup": "G", "clientId": "gone", "msgId": MESSAGE_ID}, b""),
-    (310, SEND_V2, b"x"),
-    (320, SEND_V2, b"x"),
-    (324, {**SEND, "topic": "wirefmt_REPLY_TOPIC"}, b"x"),
-    (324, {**SEND, "properties": "REPLY_TO_CLIENT\1gone\2"}, b"x"),
-    (325, SEND_V2, b"x"),
-    (361, PULL, b""),
-    (200050, POP, b""),
-    (200051, POPPED, b""),
-    (200053, {**POPPED, "invisibleTime": "1"}, b""),
+#: What is needed (RocketMQ 5), and code, fields and body of one or more requests for each that is served. Message 0 is in T, and
+#: the group G has consumed T and U.
+CALLS: list[tuple[str, int, dict[str, str], bytes]] = [
+    ("publish T", 10, SEND, b"x"),
+    ("group G; subscribe T; subscribe U", 10, {**SEND, "topic": "%RETRY%G"}, b"x"),
+    ("publish %RETRY%unknown", 10, {**SEND, "topic": "%RETRY%unknown"}, b"x"),
+    ("publish %DLQ%G", 10, {**SEND, "topic": "%DLQ%G"}, b"x"),
+    ("group G; subscribe T", 11, PULL, b""),
+    ("group G; subscribe T; subscribe U", 11, {**PULL, "sysFlag": "5", "commitOffset": "1"}, b""),
+    ("group G; subscribe T; subscribe U", 11, {**PULL, "topic": "%RETRY%G"}, b""),
+    ("group G; subscribe T; subscribe U", 14, QUEUE, b""),
+    ("group G; subscribe T; subscribe U", 15, {**QUEUE, "commitOffset": "1"}, b""),
+    ("subscribe T", 29, {**QUEUE, "timestamp": "1"}, b""),
+    ("subscribe T", 30, QUEUE, b""),
+    ("subscribe T", 31, QUEUE, b""),
+    ("subscribe T", 33, {"offset": "0", "topic": "other"}, b""),
+    ("group mine; subscribe T; subscribe V", 34, {}, HEARTBEAT % (b"mine", b"mine", subscriptions("T", "V", "%RETRY%mine"))),
+    ("group G; subscribe T; subscribe U; subscribe V", 34, {}, HEARTBEAT % (b"mine", b"G", subscriptions("V", "%RETRY%G"))),
+    ("group G; group mine; subscribe T; subscribe U", 34, {}, HEARTBEAT % (b"mine", b"mine", subscriptions("%RETRY%G"))),
+    ("", 35, {"clientID": "mine", "consumerGroup": "G"}, b""),
+    ("group mine; subscribe T", 36, {"group": "mine", "offset": "0", "delayLevel": "0", "originTopic": "other"}, b""),
+    ("group G; subscribe T; subscribe U", 36, {"group": "G", "offset": "0", "delayLevel": "-1"}, b""),
+    ("publish T", 37, {"producerGroup": "P", "tranStateTableOffset": "0", "commitLogOffset": "HALF", "commitOrRollback": "12",
+          "msgId": "x", "topic": "other"}, b""),
+    ("group G; subscribe T; subscribe U", 38, {"consumerGroup": "G"}, b""),
+    ("group G; subscribe T; subscribe U", 41, {}, LOCKS % b"mine"),
+    ("group G; subscribe T; subscribe U", 42, {}, LOCKS % b"mine"),
+    ("", 46, {}, b'{"subscriptionData":{"subString":"*"}}'),
+    ("publish T|subscribe T", 105, {"topic": "T"}, b""),
+    ("", 105, {"topic": "TBW102"}, b""),
+    ("group G; subscribe T; subscribe U", 105, {"topic": "%RETRY%G"}, b""),
+    ("group G; subscribe T; subscribe U", 307, {"consumerGroup": "G", "clientId": "gone"}, b""),
+    ("group G; subscribe T; subscribe U", 309, {"consumerGroup": "G", "clientId": "gone", "msgId": MESSAGE_ID}, b""),
+    ("publish T", 310, SEND_V2, b"x"),
+    ("publish T", 320, SEND_V2, b"x"),
+    ("publish wirefmt_REPLY_TOPIC", 324, {**SEND, "topic": "wirefmt_REPLY_TOPIC"}, b"x"),
+    ("publish T; publish wirefmt_REPLY_TOPIC", 324, {**SEND, "properties": "REPLY_TO_CLIENT\1gone\2"}, b"x"),
+    ("publish T; publish wirefmt_REPLY_TOPIC", 325, SEND_V2, b"x"),
+    ("group G; subscribe T", 361, PULL, b""),
+    ("group G; subscribe T; subscribe U", 200050, POP, b""),
+    ("group G; subscribe T; subscribe U", 200051, POPPED, b""),
+    ("group G; subscribe T; subscribe U", 200053, {**POPPED, "invisibleTime": "1"}, b""),
 ]  # fmt: skip
 
 
 def test_rocketmq_all_requests_are_tried() -> None:
-    assert {code for code, _, _ in CALLS} == {
+    assert {code for _, code, _, _ in CALLS} == {
         code for code, rule in rocketmq_requests.REQUESTS.items() if not isinstance(rule, Nobody)
     }
 
@@ -541,10 +601,9 @@ def state(b: Broker) -> Any:
     return stored, r.offsets.copy(), members, set(r._locks), set(r._halves), set(r._popped), dict(r._pop_next)
 
 
-@pytest.mark.parametrize("call", CALLS, ids=lambda call: f"{call[0]} {list(call[1].values())[:2]}")
-def test_rocketmq(call: tuple[int, dict[str, str], bytes]) -> None:
+@pytest.mark.parametrize(("wanted", "code", "fields", "body"), CALLS, ids=shown)
+def test_rocketmq(wanted: str, code: int, fields: dict[str, str], body: bytes) -> None:
     """16, NO_PERMISSION, and nothing has been done or said."""
-    code, fields, body = call
 
     async def test() -> None:
         async with broker("rocketmq") as (b, permit):
@@ -557,6 +616,7 @@ def test_rocketmq(call: tuple[int, dict[str, str], bytes]) -> None:
                     sent = {k: str(half) if v == "HALF" else v for k, v in fields.items()}
                     request = rocketmq.RemotingCommand(code=code, ext_fields=sent, body=body)
                     needs = list(rocketmq_requests.REQUESTS[code](request, b.rocketmq))
+                    assert said(needs) == rights(wanted)
                     each = list(tables(needs))
                     permissions, allowed = each[count - 1]
                     permit(permissions)

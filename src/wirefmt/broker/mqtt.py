@@ -309,9 +309,7 @@ class Broker:
         """The code to refuse with for each topic and filter that a packet names; 0: it is allowed."""
         kind = type(packet)
         deed = _DEEDS[kind]
-        return [
-            self._authorise(user, client, deed, action, name) for action, name, _ in REQUESTS[kind](packet, None)
-        ]
+        return [self._authorise(user, client, deed, action, name) for action, name, _ in REQUESTS[kind](packet, None)]
 
     def _authorise(self, user: str, client: str, deed: str, action: str, topic: str) -> int:
         code = self.options.authorise(client, deed, topic)

@@ -250,7 +250,9 @@ class Broker:
 
     def handle(self, peer: Peer, event: Any) -> None:
         handler = self._handlers.get(type(event))
-        if handler is not None and (self.options.permissions is None or self._may(peer, event, self.options.permissions)):
+        if handler is not None and (
+            self.options.permissions is None or self._may(peer, event, self.options.permissions)
+        ):
             handler(self, peer, event)
 
     def handle_run(self, peer: Peer, events: list[Any], at: int) -> int:
@@ -288,7 +290,7 @@ class Broker:
 
     def _may(self, peer: Peer, event: Any, permissions: Permissions) -> bool:
         """Refuse a command that the user has no right to. Other events are no requests."""
-        if not isinstance(event, nsq.Command):
+        if not issubclass(type(event), nsq.Command):
             return True
         if permissions.lacks(self._users.get(peer, ""), REQUESTS, type(event), event) is None:
             return True

@@ -1,9 +1,9 @@
 """What users may do. The brokers ask `Permissions.lacks` for each request, and the tables of `wirefmt.broker.requests` say what a
 request needs.
 
-The rights are those of the real brokers. AMQP: configure, write and read of RabbitMQ. MQTT: topics to publish and to subscribe to,
-as in an ACL file of mosquitto. NSQ and RocketMQ: topics to publish and to subscribe to, and channels or groups, as in nsqd and in
-RocketMQ 5. What is denied comes before them, as mosquitto's `topic deny`.
+The rights are those of the real brokers. AMQP: configure, write and read of RabbitMQ. MQTT: topics to publish and to subscribe
+to, as in an ACL file of mosquitto. NSQ and RocketMQ: topics to publish and to subscribe to, and channels or groups, as in nsqd
+and in RocketMQ 5. What is denied comes before them, as mosquitto's `topic deny`.
 """
 
 from __future__ import annotations

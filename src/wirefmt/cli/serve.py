@@ -61,7 +61,7 @@ MOST_BYTES: Final = {
               help="A user; others are refused. MQTT, AMQP (PLAIN; SCRAM-SHA-256 for 1.0), NSQ (secret of AUTH), "
               "RocketMQ (access key and secret key).", panel="Limits")  # fmt: skip
 @click.option("--origin", "origins", multiple=True, metavar="ORIGIN",
-              help="A web page that may connect over WebSocket, as https://panel.example; * for all.", panel="Limits")  # fmt: skip
+              help="A web page that may connect over WebSocket, as https://panel.example.", panel="Limits")  # fmt: skip
 @click.option("--clients", type=click.IntRange(min=1), metavar="N", help="Maximum clients of each listener. \\[default: 10000]",
               panel="Limits")  # fmt: skip
 @click.option(
@@ -121,7 +121,8 @@ def serve(
             raise click.UsageError(f"--listen needs NAME=PORT, not {entry!r}")
         given[name] = int(number)
     for key, value in (
-        ("host", host), ("record", record), ("ports", given), ("origins", list(origins)), ("users", dict(_user(user) for user in users)),
+        ("host", host), ("record", record), ("ports", given), ("origins", list(origins)),
+        ("users", dict(_user(user) for user in users)),
         ("tls", {"certificate": tls_cert, "key": tls_key} if tls_cert else None),
         ("limits", {k: v for k, v in (("clients", clients), ("messages", messages), ("bytes", octets)) if v is not None}),
     ):  # fmt: skip

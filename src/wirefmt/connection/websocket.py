@@ -27,8 +27,8 @@ def accept_of(key: str) -> str:
 
 
 def is_allowed(origin: str, host: str, origins: Collection[str]) -> bool:
-    """May a client connect whose request has this Origin (RFC 6455, 10.2)? Browsers send that of the page, and pages of anybody can
-    connect to a server that the browser reaches.
+    """May a client connect whose request has this Origin (RFC 6455, 10.2)? Browsers send that of the page, and pages of anybody
+    can connect to a server that the browser reaches.
 
     Args:
         origin: the field Origin.
@@ -43,12 +43,11 @@ def is_allowed(origin: str, host: str, origins: Collection[str]) -> bool:
     scheme, _, authority = origin.lower().partition("://")
     if scheme not in ("http", "https") or authority != host.lower():
         return False
-    name = urlsplit(f"//{authority}").hostname or ""
     try:
-        ip_address(name)
+        name = urlsplit(f"//{authority}").hostname or ""
+        return name == "localhost" or ip_address(name) is not None
     except ValueError:
-        return name == "localhost"
-    return True
+        return False
 
 
 class _Handshake:

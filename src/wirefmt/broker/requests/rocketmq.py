@@ -1,9 +1,9 @@
 """What the requests of RocketMQ need. The rules are called with the request, and with a `Knowing`: what the broker knows.
 
-As with RocketMQ's access control there are topics and consumer groups. A request that is about a stored message needs a right to
-the topic that this message is in, whatever topic the request says. A group has the right that its user has by `group`, and the topics
-that it has consumed: who uses the group in a way that changes or shows what it has needs `subscribe` for all of these. Retry topics
-belong to their groups.
+As with RocketMQ's access control there are topics and consumer groups. A request that is about a stored message needs a right
+to the topic that this message is in, whatever topic the request says. A group needs the right `group`; and since a group has what
+it has consumed of its topics, who changes it or asks about it needs `subscribe` for all of these. Retry topics belong to their
+groups.
 """
 
 from __future__ import annotations
@@ -91,9 +91,7 @@ def _message(physical: int, known: Knowing) -> Iterator[Need]:
 # ---- rules
 
 
-def _fields(
-    *, topic: str | None = None, action: tuple[str, ...] = (SUBSCRIBE,), group: str | None = None
-) -> Rule:
+def _fields(*, topic: str | None = None, action: tuple[str, ...] = (SUBSCRIBE,), group: str | None = None) -> Rule:
     """A request whose fields name a topic, and a group that it changes or shows."""
 
     def rule(request: RemotingCommand, known: Knowing) -> Iterator[Need]:

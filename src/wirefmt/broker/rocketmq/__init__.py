@@ -115,7 +115,9 @@ class Broker(Relaying, Pulling, Popping, Names):
         else:
             try:
                 user = user_of(event)
-                lacking = permissions.lacks(user, REQUESTS, event.code, event, self) if permissions is not None else None
+                lacking = (
+                    permissions.lacks(user, REQUESTS, event.code, event, self) if permissions is not None else None
+                )
                 if lacking is not None:
                     answer = Answer(NO_PERMISSION, remark=_why(lacking, user, event.code))
                 elif serve is None:

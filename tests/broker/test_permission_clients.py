@@ -69,7 +69,7 @@ def test_mqtt_a_session_belongs_to_its_user(version: Any, code: int, clean: bool
                     assert (await anext(ann.messages())).topic_name == "secret/2"
             await until(lambda: b.mqtt.subscribers["meter"].peer is None)
             b.mqtt._end_session(b.mqtt.subscribers["meter"])
-            async with client(b, "bob", "meter", version, clean_start=clean):  # it is nobody's now
+            async with client(b, "bob", "meter", version, clean_start=clean):  # no user has it now
                 assert b.mqtt.subscribers["meter"].user == "bob"
 
     run(test())

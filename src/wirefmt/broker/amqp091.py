@@ -245,7 +245,7 @@ class Broker:
         self._sessions.pop(peer, None)
 
     def _permit(self, peer: Peer, event: Event, permissions: Permissions) -> None:
-        """Raises Refusal if the user may not do this. Events that are no methods and messages are no requests."""
+        """Raises Refusal if the user may not do this. Only methods and messages are requests."""
         if not isinstance(event, _ASKED):
             return
         session = self.session(peer)

@@ -7,9 +7,9 @@ import secrets
 from collections.abc import Mapping
 from typing import Final
 
-from wirefmt.connection.sasl import ScramCredentials
+from wirefmt.connection.sasl import ScramCredentials, saslprep
 
-#: What unknown users' salts and passwords are made of: of this process, and never told.
+#: What salts, and passwords of unknown users, are made of. It is never told.
 _SECRET: Final = secrets.token_bytes(32)
 
 
@@ -28,16 +28,15 @@ def user_of(users: Mapping[str, str], given: bytes) -> str | None:
 
 
 def scram_credentials(users: Mapping[str, str], user: str) -> ScramCredentials:
-    """The credentials of a user for SCRAM. An unknown user gets some, too, which no password fits: the exchange is the same until
-    it fails at its end. The salt of each name is always the same as long as the process runs."""
-    salt = hmac.digest(_SECRET, b"salt" + _octets(user), "sha256")[:16]
+    """The credentials of a user for SCRAM. An unknown user gets some, too, which no password fits. Each name always has the same
+    salt as long as the process runs."""
     password = users.get(user)
-    if password is not None:
-        try:
-            return ScramCredentials.of(password, salt)
-        except ValueError:
-            pass  # SASLprep prohibits a character of it, so no client can prove that it knows it
-    return ScramCredentials.of(hmac.digest(_SECRET, b"password" + _octets(user), "sha256"), salt)
+    unknown = ScramCredentials.unknown(user, _SECRET)
+    try:
+        octets = unknown.stored_key if password is None else saslprep(password).encode()
+    except ValueError:  # a character is prohibited, so no client can prove that it has this password (RFC 5802, 2.2)
+        octets = unknown.stored_key
+    return ScramCredentials.of(octets, unknown.salt)  # this takes its time for all of them
 
 
 def _digest(text: str | bytes) -> bytes:

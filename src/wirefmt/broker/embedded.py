@@ -48,7 +48,7 @@ class Options:
             everything. A user may do nothing that is not listed. The user "*" is for those who are not listed, and for all
             clients if there are no users. PHPMQ is not restricted.
         origins: web pages that may connect over WebSocket, as "https://panel.example"; "*": all. Requests with another Origin are
-            refused; clients that are no browsers usually send none.
+            refused; clients outside browsers usually send none.
         connections: clients of each listener at a time; further ones are closed immediately. Two protocols on one port are one
             listener.
         limits: limits of AMQP's exchanges and queues, and the dialect for messages between MQTT and AMQP.
@@ -90,7 +90,8 @@ class Options:
             raise ValueError(f"unknown protocols: {', '.join(sorted(unknown))}; there are {', '.join(NAMES)}")
         if self.tls is None and any(name.endswith(("+tls", "+wss")) for name in self.ports):
             raise ValueError("listeners with TLS need `tls`")
-        if isinstance(self.origins, str) or not all(isinstance(origin, str) for origin in self.origins):
+        listed = isinstance(self.origins, Collection) and not isinstance(self.origins, str)
+        if not listed or not all(isinstance(origin, str) for origin in self.origins):
             raise ValueError(f"origins must be a list of strings, not {self.origins!r}")
         if self.permissions is not None:
             Permissions(self.permissions)

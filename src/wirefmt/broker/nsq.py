@@ -289,7 +289,7 @@ class Broker:
             peer.accept(event, permission_count=1)
 
     def _may(self, peer: Peer, event: Any, permissions: Permissions) -> bool:
-        """Refuse a command that the user has no right to. Other events are no requests."""
+        """Refuse a command that the user has no right to. Only commands are requests."""
         if not issubclass(type(event), nsq.Command):
             return True
         if permissions.lacks(self._users.get(peer, ""), REQUESTS, type(event), event) is None:

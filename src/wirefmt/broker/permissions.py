@@ -83,7 +83,7 @@ class Free:
 
 @dataclass(frozen=True, slots=True)
 class Nobody:
-    """A request that no user may send. `why`: the client is told."""
+    """A request that no user may send. `why`: for the client."""
 
     why: str
 

@@ -35,7 +35,7 @@ def is_allowed(origin: str, host: str, origins: Collection[str]) -> bool:
         host: the field Host.
         origins: those that are allowed, as `https://panel.example` or `http://localhost:8000`; "*": all.
 
-    Some clients that are no browsers send the server's own address. It is allowed if it is an IP address or localhost; a name
+    Some clients outside browsers send the server's own address. It is allowed if it is an IP address or localhost; a name
     could be one that a page's owner leads to any address.
     """
     if "*" in origins or origin.lower() in (each.lower().rstrip("/") for each in origins):

@@ -20,7 +20,7 @@ DEFAULT_EXCHANGE: Final = "amq.default"
 #: The prefix of the names that the server makes up.
 GENERATED: Final = "amq.gen"
 
-#: What RabbitMQ's clients consume from for direct replies. It is no queue, and each connection has its own.
+#: What RabbitMQ's clients consume from for direct replies. It is not a queue; each connection has its own.
 REPLY_TO: Final = "amq.rabbitmq.reply-to"
 
 Named = Callable[[Any], str]

@@ -44,7 +44,7 @@ _OWN: Final = Free("it is about this client's own connection, session or link")
 _LOGIN: Final = Free("it says who the user is")
 _TRANSACTION: Final = Free("what is in a transaction has been checked when it arrived")
 
-#: By the class of the performative; the coordinator of transactions, and what it is told, by theirs.
+#: By the class of the performative; the coordinator of transactions, and what is sent to it, by theirs.
 REQUESTS: Final[Requests] = {
     amqp10.Open: _OWN,
     amqp10.Begin: _OWN,

@@ -199,8 +199,8 @@ class ScramCredentials:
     def unknown(
         user_name: str, secret: bytes, iterations: int = LEAST_ITERATIONS, name: str = "SCRAM-SHA-256"
     ) -> ScramCredentials:
-        """For a user name that the server does not know: no password fits. With these the exchange is that of a known one until it
-        fails at its end, so that nobody learns which users there are (RFC 5802, 9).
+        """For a user name that the server does not know: no password fits. With these the exchange is that of a known one until
+        it fails at its end, so that nobody learns which users there are (RFC 5802, 9).
 
         Args:
             user_name: what the client has said; it always has the same salt, of 16 bytes.

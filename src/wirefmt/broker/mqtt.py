@@ -88,7 +88,7 @@ class BrokerOptions:
         maximum_keep_alive: seconds, in place of a longer Keep Alive of a client, or of none (5.0); None: the client's.
         maximum_qos: the highest QoS that is granted and (5.0) accepted.
         authenticate: called with CONNECT and the peer; returns a reason code of CONNACK, 0 to accept. It may be a coroutine
-            function.
+            function. With it, a session belongs to the user name of the client that began it.
         authorise: called with the Client Identifier, "publish", "subscribe" or "will", and the topic or filter; returns 0, or
             the reason code to refuse with, as 0x87.
         permissions: what the users may do besides; None: everything.

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import os
 import sys
 from collections.abc import Iterator
+from importlib import import_module
 from typing import Any
 
 import pytest
@@ -28,6 +30,11 @@ if not EXPLORE:
     # Hypothesis also draws constants that it finds in the modules that are loaded: each new module, and each choice of test
     # files, would give other examples. There is no setting for it (tests/project/test_examples.py).
     vars(providers)["is_local_module_file"] = lambda path: False
+
+# WIREFMT_LOOP=uvloop: every event loop that a test makes is uvloop's. asyncio.run and asyncio.Runner ask this module for theirs.
+if LOOP := os.environ.get("WIREFMT_LOOP"):
+    asyncio.events.new_event_loop = asyncio.new_event_loop = import_module(LOOP).new_event_loop
+    asyncio.run(asyncio.sleep(0))  # libuv's first loop of a process opens a pipe for good: no test's leak
 
 
 def pytest_collection_finish() -> None:

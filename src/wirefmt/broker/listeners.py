@@ -90,8 +90,7 @@ class _Undecided(asyncio.Protocol):
         self._timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        self._transport: asyncio.Transport = transport  # type: ignore[assignment]  # see Driver.connection_made
         if not self._port.admit():
             transport.abort()
             return

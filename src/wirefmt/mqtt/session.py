@@ -6,7 +6,7 @@ import struct
 from collections.abc import Iterable
 
 from wirefmt import mqtt
-from wirefmt.connection.contract import Change
+from wirefmt.connection.contract import Change, records_of
 from wirefmt.errors import DecodeError, LocalProtocolError, Malformed
 from wirefmt.mqtt._codec import Delivery, SessionFlows, split_packet
 
@@ -165,20 +165,7 @@ class Session(SessionFlows):
     def replay(cls, changes: Iterable[Change], *, journaled: bool = False) -> Session:
         """A session from a journal: all changes since it was made, or what is left of them when only the last record of
         each table and key is kept. Raises DecodeError for what is not a record."""
-        tables: dict[str, dict[int, bytes]] = {"session": {}, "outgoing": {}, "incoming": {}}
-        for change in changes:
-            records = tables.get(change.table)
-            if records is None:
-                raise _bad(f"no table is called {change.table!r}")
-            match change.op:
-                case "put":
-                    records[change.key] = change.value
-                case "delete":
-                    records.pop(change.key, None)
-                case "clear":
-                    records.clear()
-                case _:
-                    raise _bad(f"no change is called {change.op!r}")
+        tables = records_of(changes, ("session", "outgoing", "incoming"), "mqtt session")
         session = cls()
         session._load(tables)
         if journaled:
@@ -202,7 +189,7 @@ class Session(SessionFlows):
             self.identifiers.next = next_identifier
         except ValueError as error:
             raise _bad(str(error)) from None
-        for number, value in sorted(tables["outgoing"].items()):
+        for number, value in tables["outgoing"].items():
             delivery = _outgoing_from(number, value)
             if delivery.packet_identifier in self.outgoing:
                 raise _bad("two deliveries have one packet identifier")

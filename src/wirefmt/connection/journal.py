@@ -64,11 +64,11 @@ class Store:
     """
 
     def __init__(self, path: str | Path, owner: str) -> None:
+        self._database: sqlite3.Connection | None = None
+        self._lock: sqlite3.Connection | None = None
         self._path = os.path.realpath(path)
         self._owner = owner
         self._thread = ThreadPoolExecutor(1, "wirefmt-journal")
-        self._database: sqlite3.Connection | None = None
-        self._lock: sqlite3.Connection | None = None
         self._also: list[tuple[str, Sequence[Any]]] = []
         # what `put` was given and is not on disk; the event loop appends, the thread takes from the front
         self._owed: list[tuple[list[Change], list[tuple[str, Sequence[Any]]]]] = []
@@ -309,12 +309,16 @@ class Store:
             if self._database is not None:
                 self._flush()
         finally:
-            database, self._database = self._database, None
-            lock, self._lock = self._lock, None
-            if database is not None:
-                database.close()
-            if lock is not None:
-                lock.close()
+            self.__del__()
+
+    def __del__(self) -> None:
+        """A store that nobody has any more keeps no other one from its journal."""
+        database, self._database = self._database, None
+        lock, self._lock = self._lock, None
+        if database is not None:
+            database.close()
+        if lock is not None:
+            lock.close()
 
 
 def _create(path: str) -> None:

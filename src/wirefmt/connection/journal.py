@@ -74,6 +74,7 @@ class Store:
         self._owed: list[tuple[list[Change], list[tuple[str, Sequence[Any]]]]] = []
         self._kept: set[int] = set()  # keys of the table "outgoing" on disk
         self._refused: tuple[str, Sequence[Any]] | None = None  # a statement that cannot be carried out
+        self._closed = False
         self.error: JournalError | None = None
 
     async def restore(self, load: Callable[[list[Change]], _T], tables: str = "") -> _T:
@@ -139,6 +140,9 @@ class Store:
 
         Raises JournalError if something could not be written. All is closed then, too.
         """
+        if self._closed:
+            return
+        self._closed = True
         if self._also:
             self._owed.append(([], self._also))
             self._also = []

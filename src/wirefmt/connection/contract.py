@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Protocol
 
 from wirefmt.errors import Malformed
 
@@ -41,6 +41,10 @@ class Change(NamedTuple):
     value: bytes = b""
 
 
+#: Keys of records are below: room for all numbers that a session ever gives.
+LAST_KEY: Final = 1 << 62
+
+
 def records_of(changes: Iterable[Change], tables: Iterable[str], protocol: str) -> dict[str, dict[int, bytes]]:
     """What these changes leave in each table, by key in ascending order. Raises DecodeError for what is not a change of these
     tables."""
@@ -52,7 +56,7 @@ def records_of(changes: Iterable[Change], tables: Iterable[str], protocol: str) 
         kept = records.get(table) if isinstance(table, str) else None
         if kept is None:
             raise Malformed(f"no table is called {table!r}", protocol=protocol)
-        if type(key) is not int or not 0 <= key < 1 << 64:
+        if type(key) is not int or not 0 <= key < LAST_KEY:
             raise Malformed(f"the key of a record is a number, not {key!r}", protocol=protocol)
         match op:
             case "put":

@@ -120,9 +120,9 @@ class Store:
             await written
 
     async def withdraw(self) -> set[int]:
-        """Forget records of the table "outgoing" that could not be written and have no earlier version on disk. Returns their keys.
+        """Forget records of the table "outgoing" that could not be written and have no earlier version on disk.
 
-        Nothing that belongs to them has been sent.
+        Returns their keys. Nothing that belongs to them has been sent.
         """
         return await self._call(self._withdraw)
 

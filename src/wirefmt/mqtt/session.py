@@ -6,7 +6,7 @@ import struct
 from collections.abc import Iterable
 
 from wirefmt import mqtt
-from wirefmt.connection.contract import Change, records_of
+from wirefmt.connection.contract import LAST_KEY, Change, records_of
 from wirefmt.errors import DecodeError, LocalProtocolError, Malformed
 from wirefmt.mqtt._codec import Delivery, SessionFlows, split_packet
 
@@ -182,7 +182,10 @@ class Session(SessionFlows):
         meta = tables["session"].get(0)
         if meta is None or len(meta) < _META.size:
             raise _bad("the session's own record is missing or cut")
-        established, self.expiry_interval, next_identifier, self._number = _META.unpack_from(meta)
+        established, self.expiry_interval, next_identifier, number = _META.unpack_from(meta)
+        if number >= LAST_KEY:
+            raise _bad(f"{number} is not the number of a delivery")
+        self._number = number
         try:
             self.client_identifier = meta[_META.size :].decode()
             self.established = bool(established)

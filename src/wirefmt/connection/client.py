@@ -175,8 +175,8 @@ class Client(Generic[_Link]):
         that wait raise."""
 
     def _not_kept(self, numbers: set[int], error: JournalError) -> None:
-        """The journal cannot keep the messages with these numbers, and they have not been sent: forget them. Their calls raise the
-        error, as do those whose messages wait to be sent."""
+        """The journal cannot keep the messages with these numbers, and they have not been sent: forget them. Their calls raise
+        the error, as do those whose messages wait to be sent."""
 
     # ---- opening and closing
 

@@ -51,9 +51,9 @@ class Store:
     Each transaction is written in a thread, so that the event loop does not wait. Statements of the program can go into
     the same transaction (`add`). What could not be written is kept in memory, and goes into the next transaction.
 
-    The files are for their owner's eyes only (mode 0600). While a store is open, no other one is opened for the same owner in the
-    same file, in any process: a file beside the database is locked, as SQLite locks files, and says who has it. The lock ends with
-    the process.
+    Only their owner can read the files (mode 0600). While a store is open, no other one is opened for the same owner in the same
+    file, in any process: a file beside the database is locked, as SQLite locks files, and says who has it. The lock ends with the
+    process.
 
     Args:
         path: of the database. Other tables in it are the program's.

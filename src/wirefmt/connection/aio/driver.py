@@ -6,7 +6,7 @@ import asyncio
 import sys
 from collections.abc import Callable, Sequence
 from ssl import SSLContext
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 from weakref import WeakKeyDictionary
 
 from wirefmt.connection.aio.transports import LINGER, READ_SIZE, start_tls
@@ -338,7 +338,8 @@ class Driver(asyncio.BufferedProtocol):
     # ---- called by the transport
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self.transport = transport  # type: ignore[assignment]  # uvloop's are no asyncio.Transport, and are used alike
+        transport = cast(asyncio.Transport, transport)  # uvloop's are not, and are used alike
+        self.transport = transport
         if self.server is not None and not self.server.admit(self):
             self.abort(ConnectionError("the server takes no more clients"))
             return
@@ -546,6 +547,8 @@ class Driver(asyncio.BufferedProtocol):
         if self.transport is not None:
             self._finished = True
             self.transport.abort()
+        if self._securing is not None:
+            self._securing.cancel()  # uvloop's handshake does not end with its transport
 
     # ---- in
 

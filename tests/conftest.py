@@ -16,6 +16,7 @@ from hypothesis.internal.conjecture import providers
 
 from lib import proxy as recording
 from lib import rabbitmq as node
+from lib.loopback import LOOP
 from lib.needs import not_tried
 
 # The examples of property tests are the same in each run, so that a run is red for what changed. EXPLORE=N looks elsewhere:
@@ -32,7 +33,7 @@ if not EXPLORE:
     vars(providers)["is_local_module_file"] = lambda path: False
 
 # WIREFMT_LOOP=uvloop: every event loop that a test makes is uvloop's. asyncio.run and asyncio.Runner ask this module for theirs.
-if LOOP := os.environ.get("WIREFMT_LOOP"):
+if LOOP is not None:
     asyncio.events.new_event_loop = asyncio.new_event_loop = import_module(LOOP).new_event_loop
     asyncio.run(asyncio.sleep(0))  # libuv's first loop of a process opens a pipe for good: no test's leak
 

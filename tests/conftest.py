@@ -35,7 +35,7 @@ if not EXPLORE:
 # WIREFMT_LOOP=uvloop: every event loop that a test makes is uvloop's. asyncio.run and asyncio.Runner ask this module for theirs.
 if LOOP is not None:
     asyncio.events.new_event_loop = asyncio.new_event_loop = import_module(LOOP).new_event_loop
-    asyncio.run(asyncio.sleep(0))  # libuv's first loop of a process opens a pipe for good: no test's leak
+    asyncio.run(asyncio.sleep(0))  # libuv's first loop of a process opens a pipe and keeps it: no leak of a test
 
 
 def pytest_collection_finish() -> None:

@@ -163,7 +163,7 @@ def test_a_message_that_waits_for_room_is_forgotten_with_its_client() -> None:
                     channel = await client.channel()
                     await channel.declare_queue("orders")
                     publishing = asyncio.ensure_future(channel.publish(b"0", routing_key="orders"))
-                    await asyncio.sleep(0)  # it is under way before connection.blocked is
+                    await asyncio.sleep(0)  # it is sent before connection.blocked comes
                     with b.fault("amqp", full="memory") as fault:
                         await until(lambda: fault.kept)
                         await b.reset()
@@ -184,7 +184,7 @@ def test_what_follows_a_message_that_waits_waits_too() -> None:
             await channel.declare_queue("orders")
             publishing = asyncio.ensure_future(channel.publish(b"0", routing_key="orders"))
             getting = asyncio.ensure_future(channel.get("orders", no_ack=True))
-            await asyncio.sleep(0)  # they are under way before connection.blocked is
+            await asyncio.sleep(0)  # they are sent before connection.blocked comes
             with b.fault("amqp", full="memory") as fault:
                 await until(lambda: fault.kept)
                 assert not getting.done()
@@ -204,7 +204,7 @@ def test_room_is_there_when_the_last_of_two_faults_ends() -> None:
             channel = await client.channel()
             await channel.declare_queue("orders")
             publishing = asyncio.ensure_future(channel.publish(b"0", routing_key="orders"))
-            await asyncio.sleep(0)  # it is under way before connection.blocked is
+            await asyncio.sleep(0)  # it is sent before connection.blocked comes
             with b.fault("amqp", full="memory") as first:
                 with b.fault("amqp", full="disk"):
                     await until(lambda: first.kept)

@@ -183,7 +183,9 @@ def test_a_server_whose_tls_handshake_never_ends(ends: bool) -> None:
     async def test() -> None:
         async with frozen(identify) as server, asyncio.timeout(10):
             with pytest.raises(ConnectionLost if ends else TimeoutError):
-                await nsq.connect(f"nsqs://{HOST}:{server.port}", timeout=5 if ends else 0.3, ssl=ssl.create_default_context()).open()
+                await nsq.connect(
+                    f"nsqs://{HOST}:{server.port}", timeout=5 if ends else 0.3, ssl=ssl.create_default_context()
+                ).open()
 
     run(test())
 

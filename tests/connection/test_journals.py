@@ -1,4 +1,4 @@
-"""Journals of the clients of five protocols: a disk that is full, locks, modes of files, and files that are no journals."""
+"""Journals of the clients of five protocols: a disk that is full, locks, modes of files, and files that are not journals."""
 
 from __future__ import annotations
 

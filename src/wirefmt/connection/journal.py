@@ -207,7 +207,7 @@ class Store:
     def _locked(self) -> sqlite3.Connection:
         """Lock the file that belongs to the owner. Raises JournalError, which names who has locked it.
 
-        Whoever has begun to write to it has it (SQLite: RESERVED); others can still read who that is.
+        A transaction that stays open is the lock (SQLite: RESERVED); others can still read who holds it.
         """
         path = f"{self._path}-{hashlib.blake2s(self._owner.encode(), digest_size=4).hexdigest()}.lock"
         _create(path)

@@ -169,7 +169,7 @@ class Client(connecting.Client[Link]):
         return await self._try_servers()
 
     def _not_kept(self, numbers: set[int], error: JournalError) -> None:
-        for publication in [self.session.outgoing[number] for number in numbers]:
+        for publication in [p for number, p in self.session.outgoing.items() if number in numbers]:
             self.session.forget(publication)
             _, entry = self._entries.pop(publication, (None, None))
             if entry is not None:

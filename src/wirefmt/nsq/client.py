@@ -164,7 +164,7 @@ class Client(connecting.Client[Link]):
 
     def _not_kept(self, numbers: set[int], error: JournalError) -> None:
         assert self.session is not None
-        for request in [self.session.pending[number] for number in numbers]:
+        for request in [r for number, r in self.session.pending.items() if number in numbers]:
             self.session.discard(request)
             future = self._waiting.pop(request, None)
             if future is not None:

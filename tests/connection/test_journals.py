@@ -26,6 +26,7 @@ from wirefmt.connection.aio import Backoff
 from wirefmt.connection.contract import Change
 from wirefmt.connection.journal import Store
 from wirefmt.errors import DecodeError, JournalError
+from wirefmt.mqtt.session import Held
 from wirefmt.rocketmq import journal as rocketmq_journal
 
 QUICK = Backoff(first=0.01, most=0.05)
@@ -470,7 +471,8 @@ def good_records(name: str) -> list[Change]:
         for number in (1, 2):
             packet = mqtt.Publish(topic_name="t", payload=b"x", qos=number, packet_identifier=number).encode()
             session.add(packet, 5)
-        session.hold(7, b"\x34\x06\0\x01t\0\x07\0")
+        held = mqtt.Publish(topic_name="t", payload=b"x", qos=2, packet_identifier=7).encode()
+        session.hold(7, Held(5, held))
         return session.changes()
     if name == "amqp091":
         method = amqp091.BasicPublish(channel=1, exchange="", routing_key="q")

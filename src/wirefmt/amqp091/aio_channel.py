@@ -221,6 +221,7 @@ class Channel:
             Refused: the server has not taken it (basic.nack), has returned it (`mandatory`; code 312), or has closed the channel.
             ConnectionLost: the connection has ended, and it is not known whether the server has the message.
             LocalProtocolError: it cannot be sent.
+            JournalError: the journal cannot keep it. It was not sent.
         """
         await self.publish_many([(body, exchange, routing_key, properties, mandatory)])
 
@@ -238,6 +239,7 @@ class Channel:
                     raise self._error
                 if self._closed or client._ended or client._closing:
                     raise client._error or LocalProtocolError("the channel is closed")
+                client._check_journal()
                 data = body.encode() if isinstance(body, str) else body
                 self._queue.append(Entry((exchange, routing_key, data, properties, mandatory), batch))
                 self._pump()

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import ssl as tls
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any, Final
@@ -39,7 +40,7 @@ from wirefmt.connection.contract import Acknowledged, Connected, Disconnected, W
 from wirefmt.connection.journal import Store
 from wirefmt.connection.recovery import RecoveryEvent
 from wirefmt.connection.sasl import Mechanism, Plain
-from wirefmt.errors import ConnectionLost, LocalProtocolError, Refused
+from wirefmt.errors import ConnectionLost, JournalError, LocalProtocolError, Refused
 
 SCHEMES: Final = {
     "amqp": Scheme(5672),
@@ -148,7 +149,6 @@ class Client(connecting.Client[Link]):
         self._options = options or ConnectionOptions()
 
         self.session = session if session is not None else Session()
-        self._store: Store | None = None
         self.lost = 0
         self._channels: dict[int, Channel] = {}  # by id
         self._by_number: dict[int, Channel] = {}
@@ -165,13 +165,17 @@ class Client(connecting.Client[Link]):
     async def _begin(self) -> Link:
         if self._journal_path is not None:
             self._store = Store(self._journal_path, f"amqp091 {self._name}")
-            self.session = Session.replay(await self._store.open(), journaled=True)
+            self.session = await self._store.restore(partial(Session.replay, journaled=True))
         return await self._try_servers()
 
-    async def _close_journal(self) -> None:
-        store, self._store = self._store, None
-        if store is not None:
-            await store.close()
+    def _not_kept(self, numbers: set[int], error: JournalError) -> None:
+        for publication in [p for number, p in self.session.outgoing.items() if number in numbers]:
+            self.session.forget(publication)
+            _, entry = self._entries.pop(publication, (None, None))
+            if entry is not None:
+                entry.batch.done(error)
+        for channel in list(self._channels.values()):
+            channel._fail_queue(error)
 
     @property
     def blocked(self) -> bool:

@@ -42,7 +42,7 @@ from wirefmt.connection.aio import Backoff
 from wirefmt.connection.contract import Acknowledged, Connected, Disconnected, WindowOpened
 from wirefmt.connection.recovery import RecoveryEvent
 from wirefmt.connection.sasl import Anonymous, Mechanism, Plain
-from wirefmt.errors import ConnectionLost, LocalProtocolError, Refused
+from wirefmt.errors import ConnectionLost, JournalError, LocalProtocolError, Refused
 
 SCHEMES: Final = {
     "amqp": Scheme(5672),
@@ -181,15 +181,19 @@ class Client(connecting.Client[_Host]):
 
     async def _begin(self) -> _Host:
         if self._journal_path is not None:
-            self._journal = Journal(self._journal_path, self._owner)
+            self._store = self._journal = Journal(self._journal_path, self._owner)
             for record in await self._journal.open():
                 self._resume(record)
         return await self._try_servers()
 
     async def _close_journal(self) -> None:
-        journal, self._journal = self._journal, None
-        if journal is not None:
-            await journal.close()
+        self._journal = None
+        await super()._close_journal()
+
+    def _not_kept(self, numbers: set[int], error: JournalError) -> None:
+        for end in list(self._ends.values()):
+            if isinstance(end, Sender):
+                end.not_kept(numbers, error)
 
     def _resume(self, record: Record) -> None:
         """A message of an earlier process."""

@@ -33,7 +33,7 @@ from wirefmt.amqp10.sender import Sender as SenderLink
 from wirefmt.amqp10.sessions import Session
 from wirefmt.connection import client as connecting
 from wirefmt.connection.contract import Acknowledged
-from wirefmt.errors import ConnectionLost, LocalProtocolError, Refused
+from wirefmt.errors import ConnectionLost, JournalError, LocalProtocolError, Refused
 
 if TYPE_CHECKING:
     from typing import Self
@@ -172,6 +172,7 @@ class Sender(End):
             Refused: the outcome is another: rejected, released or modified; its `message` is the outcome.
             LocalProtocolError: the message cannot be sent on this link. Nothing was sent.
             ConnectionLost: the connection or link has ended; it is not known whether the message has arrived.
+            JournalError: the journal cannot keep the message. It was not sent.
         """
         return await self.post(message, transaction=transaction, **fields)
 
@@ -180,6 +181,7 @@ class Sender(End):
     ) -> asyncio.Future[State]:
         """As `send`, without waiting: for batches. The future has the outcome."""
         self.check()
+        self.client._check_journal()
         payload = message.encode() if isinstance(message, Message) else bytes(message)
         if transaction is not None:
             fields["state"] = transaction.state()
@@ -285,6 +287,16 @@ class Sender(End):
         ):
             form, tag = fields.get("message_format", 0), fields.get("delivery_tag")
             entry.number = journal.keep(self._target, form, tag, entry.payload)
+
+    def not_kept(self, numbers: set[int], error: JournalError) -> None:
+        """The journal cannot keep these messages, nor those that have not been sent: they are given up."""
+        waiting, self._queue = self._queue, deque()
+        for entry in waiting:
+            if entry.number is None or entry.number in numbers:
+                entry.number = None
+                connecting.fail(entry.future, error)
+            else:
+                self._queue.append(entry)
 
     def _give(self, entry: Entry, answer: Any) -> None:
         """A message has its outcome, or cannot be sent."""

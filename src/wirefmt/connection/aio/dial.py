@@ -25,10 +25,17 @@ async def open_transport(
     secure: dict[str, Any] = (
         {"ssl": ssl, "server_hostname": host, "ssl_shutdown_timeout": LINGER} if ssl is not None else {}
     )
-    if path is not None:
-        await loop.create_unix_connection(lambda: driver, path, **secure)
-    else:
-        await loop.create_connection(lambda: driver, sock=await connected(host, port), **secure)
+    try:
+        if path is not None:
+            await loop.create_unix_connection(lambda: driver, path, **secure)
+        else:
+            await loop.create_connection(lambda: driver, sock=await connected(host, port), **secure)
+    except BaseException:
+        if (transport := driver.transport) is not None:
+            # cancelled at the moment of success: asyncio says that the transport is lost, uvloop closes it without a word
+            transport.abort()
+            loop.call_soon(driver.connection_lost, None)
+        raise
 
 
 async def connected(host: str, port: int) -> socket.socket:

@@ -88,6 +88,7 @@ class Session(SessionFlows):
         self.incoming: Outstanding[int, Incoming] = Outstanding(32)
         self.handle_max = connection.options.links - 1
         self._half = self.incoming_window // 2
+        self._turn = 0
         self._names: dict[tuple[str, bool], Link] = {}
         self.state = SessionState.UNMAPPED
 
@@ -500,10 +501,19 @@ class Session(SessionFlows):
         if self.job is None:
             self.reopen(events)
 
+    @property
+    def full(self) -> bool:
+        """True: no more deliveries of ours can be unsettled."""
+        return len(self.outgoing) >= self.connection.options.unsettled
+
     def reopen(self, events: list[Event]) -> None:
-        for link in list(self.links.values()):
-            if isinstance(link, Sender):
-                link.reopened(events)
+        """The window, or the quota of deliveries that are not settled, is open again. What there is may be too little for all
+        senders: each time another one is told first."""
+        senders = [link for link in self.links.values() if isinstance(link, Sender)]
+        if senders:
+            self._turn = (self._turn + 1) % len(senders)
+        for link in senders[self._turn :] + senders[: self._turn]:
+            link.reopened(events)
 
     def _tell(self, first: int, last: int, state: State, events: list[Event]) -> None:
         """Store a state that is not an outcome (3.4.1)."""

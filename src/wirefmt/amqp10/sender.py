@@ -108,6 +108,7 @@ class Sender(Link, SenderFlows):
         session = self.session
         self.check("transfer")
         if self.open is not delivery or session.job is not None or session.remote_incoming_window <= 0:
+            self.waiting = True
             raise LocalProtocolError("no part of this delivery is awaited, or the window is closed")
         full = session.full
         frame = Transfer(

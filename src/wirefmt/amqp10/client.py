@@ -180,7 +180,7 @@ class Client(connecting.Client[_Host]):
         self._earlier: dict[bytes, Earlier] = {}  # by encoded target
         self._ends: dict[tuple[str, bool], Sender | Receiver] = {}
         self._names = 0
-        self._first = 0  # the sender that is the first to go on
+        self._turn_of_senders = 0
         self._controller: Sender | None = None
         self._requests = Requests(self)
 
@@ -356,8 +356,15 @@ class Client(connecting.Client[_Host]):
         else:
             self._put(end)
 
-    async def _restore(self, host: _Host, end: Sender | Receiver, error: Refused | None = None) -> None:
-        """Attach a link again until the server takes it, as `on_refused` says. `error`: why the server has detached it."""
+    async def _restore(
+        self, host: _Host, end: Sender | Receiver, error: Refused | None = None, failed: int = 0
+    ) -> None:
+        """Attach a link again until the server takes it, as `on_refused` says.
+
+        Args:
+            error: why the server has detached it.
+            failed: how often it has done so a moment after it had attached it.
+        """
 
         async def ask() -> None:
             nonlocal error
@@ -370,7 +377,7 @@ class Client(connecting.Client[_Host]):
             await end.asked
 
         try:
-            await self._restore_one(host, end, ask, end.on_refused, self._can_pass, end.falls)
+            await self._restore_one(host, end, ask, end.on_refused, self._can_pass, failed)
         except (Refused, LocalProtocolError, ConnectionLost) as failed:
             if host.event is None and end.error is None:
                 end.lost(failed, final=True)
@@ -389,11 +396,13 @@ class Client(connecting.Client[_Host]):
             connecting.fail(end.asked, error)
             return
         lasted = asyncio.get_running_loop().time() - end.since
-        end.falls = 0 if lasted >= (self._reconnect or Backoff()).stable else end.falls + 1
+        if lasted >= (self._reconnect or Backoff()).stable:
+            end.falls = 0
+        end.falls += 1
         retried = end.on_refused is not None or self._can_pass(error)
         end.lost(lost if retried else error, final=not retried)
         if retried:
-            host.spawn(self._restore(host, end, error))
+            host.spawn(self._restore(host, end, error, end.falls - 1))
         else:
             self._tell(NotRestored(end, error, "fail", None))
 
@@ -448,7 +457,6 @@ class Client(connecting.Client[_Host]):
         self.connections += 1
         self._link = host
         for end in list(self._ends.values()):
-            end.falls = 0
             self._again(host, end)
         host.driver.update()
         return host
@@ -471,9 +479,9 @@ class Client(connecting.Client[_Host]):
     def _pump(self) -> None:
         """The transport takes bytes again: all senders go on, each time another one first."""
         senders = [end for end in self._ends.values() if isinstance(end, Sender)]
-        if senders:
-            self._first = (self._first + 1) % len(senders)
-        for sender in senders[self._first :] + senders[: self._first]:
+        first = self._turn_of_senders % len(senders) if senders else 0
+        self._turn_of_senders += 1
+        for sender in senders[first:] + senders[:first]:
             sender.pump()
 
     def _end_of(self, link: Link) -> Any:

@@ -112,7 +112,7 @@ class Receiver(End):
 
     async def _next(self, loop: int | None) -> Any:
         task = asyncio.current_task()
-        self._accept_all(lambda held: held.loop == loop and held.task in (task, None))
+        self._accept_all(lambda held: held.task is task if held.task is not None else held.loop == loop)
         while not self._inbox:
             self.check()
             await self._receivers.wait()
@@ -211,7 +211,8 @@ class Receiver(End):
     async def drain(self) -> None:
         """Wait until the server has sent what it has for the credit given; then the credit is 0, or the window's again.
 
-        If the link is attached again meanwhile, it is asked again, with the credit that is left. Raises what has ended the link."""
+        If the link is attached again meanwhile, it is asked again, with the credit that is left. Raises what has ended the link.
+        """
         self.check()
         if self._drained is None or self._drained.done():
             self._drained = asyncio.get_running_loop().create_future()

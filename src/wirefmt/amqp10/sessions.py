@@ -510,9 +510,9 @@ class Session(SessionFlows):
         """The window, or the quota of deliveries that are not settled, is open again. What there is may be too little for all
         senders: each time another one is told first."""
         senders = [link for link in self.links.values() if isinstance(link, Sender)]
-        if senders:
-            self._turn = (self._turn + 1) % len(senders)
-        for link in senders[self._turn :] + senders[: self._turn]:
+        first = self._turn % len(senders) if senders else 0
+        self._turn += 1
+        for link in senders[first:] + senders[:first]:
             link.reopened(events)
 
     def _tell(self, first: int, last: int, state: State, events: list[Event]) -> None:

@@ -1,0 +1,709 @@
+"""The AMQP 1.0 client beside servers that end sessions, refuse and detach links, close windows and drop connections."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections import Counter
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from lib.amqp10_pair import Pair, of
+from lib.loopback import HOST, run, until
+from wirefmt import amqp10
+from wirefmt.broker.amqp10 import Broker
+from wirefmt.connection import WindowOpened
+from wirefmt.connection.recovery import ConnectionDown, NotRestored
+from wirefmt.errors import ConnectionLost, LocalProtocolError, Refused
+
+QUICK = amqp10.Backoff(first=0.01, most=0.05)
+
+
+def message(text: str) -> amqp10.Message:
+    return amqp10.Message(body=text.encode())
+
+
+def packed() -> bytes:
+    return message("x").encode()
+
+
+def text(delivery: Any) -> str:
+    return bytes(delivery.message.payload).decode()
+
+
+def url(server: amqp10.Server, rest: str = "") -> str:
+    return f"amqp://{HOST}:{server.port}{rest}"
+
+
+def bodies(broker: Broker, queue: str) -> list[str]:
+    return [
+        bytes(amqp10.decode_message(item.body).payload).decode() for item in sorted(broker.queue(queue).messages)
+    ]
+
+
+class Faulty:
+    """The broker, and what it does beside.
+
+    Attributes:
+        missing: words of addresses whose attach ends the session, as RabbitMQ 4.0 does.
+        refused: words of addresses whose attach is refused -> the condition.
+        closing: the condition with which each connection is refused.
+        begun: sessions that clients have begun.
+        attached: how often each address was asked for.
+        peers: those that are there.
+        links: of clients, by address.
+    """
+
+    def __init__(self) -> None:
+        self.broker = Broker()
+        self.missing: set[str] = set()
+        self.refused: dict[str, str] = {}
+        self.closing: str | None = None
+        self.begun = 0
+        self.attached: Counter[str] = Counter()
+        self.peers: list[amqp10.Peer] = []
+        self.links: dict[str, Any] = {}
+        self.mute: set[str] = set()
+
+    def handle(self, peer: amqp10.Peer, event: Any) -> None:
+        match event:
+            case amqp10.Open() if self.closing is not None:
+                peer.refuse(event, amqp10.Error(condition=self.closing))
+                return
+            case amqp10.Open():
+                self.peers.append(peer)
+            case amqp10.SessionBegun():
+                self.begun += 1
+            case amqp10.Attaching():
+                terminus = event.link.source if event.link.sends else event.link.target
+                name = str(terminus.address)
+                self.attached[name] += 1
+                if any(word in name for word in self.missing):
+                    if event.link.session.mapped:
+                        event.link.session.end(error=amqp10.Error(condition="amqp:not-found", description=name))
+                        peer.update()
+                    return
+                for word, condition in self.refused.items():
+                    if word in name:
+                        peer.refuse(event, amqp10.Error(condition=condition))
+                        return
+                self.links[name] = event.link
+            case amqp10.Incoming() if str(event.link.target.address) in self.mute:
+                return
+        self.broker.handle(peer, event)
+
+    def writable(self, peer: amqp10.Peer) -> None:
+        self.broker.writable(peer)
+
+    def closed(self, peer: amqp10.Peer) -> None:
+        self.broker.closed(peer)
+        if peer in self.peers:
+            self.peers.remove(peer)
+
+    def drop(self) -> None:
+        for peer in list(self.peers):
+            peer.driver.abort()
+
+
+@contextlib.asynccontextmanager
+async def served(handler: Any, **options: Any) -> AsyncIterator[amqp10.Server]:
+    async with await amqp10.serve(handler, HOST, 0, options=amqp10.ConnectionOptions(**options)) as server:
+        yield server
+
+
+# ---- windows
+
+
+@pytest.mark.parametrize(("window", "senders", "each"), [(1, 1, 9), (1, 7, 9), (3, 2, 30), (400, 3, 300), (64, 40, 20)])
+def test_all_senders_go_on_when_the_window_of_their_session_opens(window: int, senders: int, each: int) -> None:
+    """2.5.6: the window is the session's, so that whoever has found it closed waits, not only who has closed it."""
+
+    async def test() -> None:
+        async with served(Broker(), incoming_window=window) as server, amqp10.connect(url(server)) as client:
+            made = [await client.sender(f"/queues/q{n}") for n in range(senders)]
+            sent = [sender.post(message("x")) for _ in range(each) for sender in made]
+            assert set(await asyncio.gather(*sent)) == {amqp10.Accepted()}
+
+    run(test())
+
+
+@pytest.mark.parametrize(("limit", "senders", "each"), [(1, 1, 5), (1, 5, 5), (10, 2, 50), (100, 3, 300)])
+def test_all_senders_go_on_when_deliveries_are_settled(limit: int, senders: int, each: int) -> None:
+    async def test() -> None:
+        options = amqp10.ConnectionOptions(unsettled=limit)
+        async with served(Broker()) as server, amqp10.connect(url(server), options=options) as client:
+            made = [await client.sender(f"/queues/q{n}") for n in range(senders)]
+            sent = [sender.post(message("x")) for _ in range(each) for sender in made]
+            assert set(await asyncio.gather(*sent)) == {amqp10.Accepted()}
+
+    run(test())
+
+
+def test_parts_of_messages_and_whole_ones_share_a_window() -> None:
+    async def test() -> None:
+        broker = Broker()
+        large = amqp10.Message(body=bytes(70_000)).encode()
+        async with served(broker, incoming_window=2, frame_size=4096) as server, amqp10.connect(url(server)) as client:
+            made = [await client.sender(f"/queues/q{n}") for n in range(3)]
+            parts = [large[at : at + 5000] for at in range(0, len(large), 5000)]
+            streams = [sender.stream(parts) for sender in made for _ in range(2)]
+            posts = [sender.post(message("x" * 9000)) for sender in made for _ in range(5)]
+            assert set(await asyncio.gather(*streams, *posts)) == {amqp10.Accepted()}
+            assert [broker.queue(f"q{n}").count for n in range(3)] == [7, 7, 7]
+
+    run(test())
+
+
+def test_no_sender_starves_while_another_has_more_than_the_window() -> None:
+    async def test() -> None:
+        async with served(Broker(), incoming_window=2) as server, amqp10.connect(url(server)) as client:
+            greedy, modest = await client.sender("/queues/a"), await client.sender("/queues/b")
+            many = [greedy.post(message("x")) for _ in range(400)]
+            await modest.send(message("y"))
+            assert sum(future.done() for future in many) < 100
+            await asyncio.gather(*many)
+
+    run(test())
+
+
+def test_a_cancelled_stream_gives_its_turn_to_the_next() -> None:
+    """Before its first part, between parts, and while a part waits for the window."""
+
+    async def test() -> None:
+        handler = Faulty()
+        async with served(handler, incoming_window=1, frame_size=4096) as server, amqp10.connect(url(server)) as client:
+            sender = await client.sender("/queues/a")
+
+            async def slow() -> AsyncIterator[bytes]:
+                yield amqp10.Message(body=bytes(50_000)).encode()[:40_000]
+                await asyncio.sleep(60)
+
+            for moment in range(0, 40, 3):
+                first = asyncio.ensure_future(sender.stream(slow()))
+                second = asyncio.ensure_future(sender.stream([message("never").encode()]))
+                after = sender.post(message("after"))
+                for _ in range(moment):
+                    await asyncio.sleep(0)
+                second.cancel()
+                first.cancel()
+                assert await after == amqp10.Accepted()
+                await asyncio.gather(first, second, return_exceptions=True)
+
+    run(test())
+
+
+@pytest.mark.parametrize("closed", ["credit", "window", "unsettled"])
+def test_a_host_that_has_asked_for_the_quota_is_told(closed: str) -> None:
+    """`send_quota` 0 is enough, whatever is closed: the credit, the window, the quota of deliveries that are not settled."""
+    pair = Pair(
+        amqp10.ConnectionOptions(unsettled=2),
+        amqp10.ConnectionOptions(incoming_window=2 if closed == "window" else 9),
+    )
+    ours, _ = pair.session()
+    links = [pair.sender(ours, 0 if closed == "credit" else 9, f"s{n}") for n in range(3)]
+    if closed != "credit":
+        for _ in range(2):
+            links[0][0].send(packed(), settled=closed == "window")
+    assert [sender.send_quota for sender, _ in links] == [0, 0, 0]
+    before, incoming = pair.carry()
+    for event in of(incoming, amqp10.Incoming):
+        if closed == "unsettled":
+            pair.server.accept(event)
+    for _, receiver in links:
+        if closed == "credit":
+            receiver.grant(1)
+    events, _ = pair.carry()
+    opened = [event.view for event in of(before + events, WindowOpened)]
+    assert Counter(opened) == Counter(sender for sender, _ in links)
+
+
+def test_each_time_another_sender_is_told_first() -> None:
+    pair = Pair(server=amqp10.ConnectionOptions(incoming_window=1))
+    ours, _ = pair.session()
+    links = [pair.sender(ours, 9, f"s{n}")[0] for n in range(3)]
+    first = []
+    for _ in range(6):
+        assert all(sender.send_quota for sender in links)
+        links[0].send(packed(), settled=True)
+        assert not any(sender.send_quota for sender in links)
+        events, _ = pair.carry()
+        first.append(of(events, WindowOpened)[0].view)
+    assert Counter(first) == Counter(links * 2)
+
+
+def test_a_link_that_leaves_makes_room_for_the_others() -> None:
+    """Its deliveries do not count any more (`ConnectionOptions.unsettled`)."""
+    pair = Pair(amqp10.ConnectionOptions(unsettled=1))
+    ours, _ = pair.session()
+    (full, theirs), (other, _) = pair.sender(ours, 5, "full"), pair.sender(ours, 5, "other")
+    full.send(packed())
+    assert other.send_quota == 0
+    pair.carry()
+    theirs.detach()
+    events, _ = pair.carry()
+    assert [event.view for event in of(events, WindowOpened)] == [other]
+    part, _ = pair.sender(ours, 5, "part")
+    begun = part.send(packed(), more=True)
+    assert other.send_quota == 0
+    assert other in [event.view for event in of(part.abort(begun), WindowOpened)]
+
+
+# ---- sessions that the server ends
+
+
+@pytest.mark.parametrize("reconnect", [None, QUICK])
+@pytest.mark.parametrize("kind", ["sender", "receiver"])
+@pytest.mark.parametrize("others", [0, 1, 5])
+def test_a_link_that_ends_its_session_is_refused_alone(kind: str, others: int, reconnect: Any) -> None:
+    async def test() -> None:
+        handler = Faulty()
+        handler.missing.add("missing")
+        async with served(handler) as server, amqp10.connect(url(server), reconnect=reconnect) as client:
+            senders = [await client.sender(f"/queues/{n}") for n in range(others)]
+            receivers = [await client.receiver(f"/queues/{n}") for n in range(others)]
+            for _ in range(3):
+                with pytest.raises(Refused, match="not-found"):
+                    await getattr(client, kind)("/queues/missing")
+                for n in range(others):
+                    assert await senders[n].send(message(f"{n}")) == amqp10.Accepted()
+                    assert text(await receivers[n].receive()) == f"{n}"
+            fine = await client.sender("/queues/new")
+            assert await fine.send(message("x")) == amqp10.Accepted()
+            assert client.connections == 1
+            assert handler.begun <= 10
+            assert handler.attached["/queues/missing"] <= 6
+
+    run(test())
+
+
+@pytest.mark.parametrize("sessions", [1, 2, 3, 256])
+@pytest.mark.parametrize(("good", "bad"), [(1, 1), (3, 5), (12, 1), (1, 12)])
+def test_links_that_are_attached_at_once_and_bad_ones_among_them(good: int, bad: int, sessions: int) -> None:
+    """The end of a session names no link: none is blamed that is not at fault."""
+
+    async def test() -> None:
+        handler = Faulty()
+        handler.missing.add("missing")
+        async with served(handler, sessions=sessions) as server, amqp10.connect(url(server)) as client:
+            first = await client.sender("/queues/first")
+            names = [f"/queues/{n}" for n in range(good)] + [f"/queues/missing{n}" for n in range(bad)]
+            names = names[::2] + names[1::2]
+            found = await asyncio.gather(*(client.sender(name) for name in names), return_exceptions=True)
+            for name, end in zip(names, found, strict=True):
+                if "missing" in name:
+                    assert isinstance(end, Refused)
+                    assert name in str(end)
+                else:
+                    assert not isinstance(end, BaseException), end
+                    assert await end.send(message("x")) == amqp10.Accepted()
+            assert await first.send(message("x")) == amqp10.Accepted()
+            assert client.connections == 1
+            assert handler.begun <= 4 * (good + bad)
+
+    run(test())
+
+
+@pytest.mark.parametrize("most", [1, 3, 256])
+def test_links_spread_over_sessions(most: int) -> None:
+    """handle-max (2.7.2) limits the links of a session, not of a client."""
+
+    async def test() -> None:
+        handler = Faulty()
+        async with served(handler, links=most) as server, amqp10.connect(url(server), reconnect=QUICK) as client:
+            count = min(3 * most + 1, 300)
+            senders = await asyncio.gather(*(client.sender(f"/queues/{n}") for n in range(count)))
+            assert handler.begun == -(-count // most)
+            handler.drop()
+            assert set(await asyncio.gather(*(sender.send(message("x")) for sender in senders))) == {amqp10.Accepted()}
+            assert client.connections == 2
+
+    run(test())
+
+
+def test_no_more_links_than_sessions_and_handles() -> None:
+    async def test() -> None:
+        async with served(Broker(), links=2, sessions=2) as server, amqp10.connect(url(server)) as client:
+            senders = [await client.sender(f"/queues/{n}") for n in range(4)]
+            with pytest.raises(LocalProtocolError, match="in use"):
+                await client.sender("/queues/5")
+            await senders[1].close()
+            await client.sender("/queues/5")
+
+    run(test())
+
+
+def test_messages_without_an_outcome_are_sent_again_in_order_in_another_session() -> None:
+    async def test() -> None:
+        handler = Faulty()
+        handler.missing.add("missing")
+        handler.mute.add("/queues/slow")
+        async with served(handler) as server, amqp10.connect(url(server)) as client:
+            slow, quick = await client.sender("/queues/slow"), await client.sender("/queues/quick")
+            waiting = [slow.post(message(str(n))) for n in range(50)]
+            await quick.send(message("before"))
+            handler.mute.clear()
+            with pytest.raises(Refused):
+                await client.receiver("/queues/missing")
+            waiting += [slow.post(message(str(n))) for n in range(50, 60)]
+            assert set(await asyncio.gather(*waiting)) == {amqp10.Accepted()}
+            assert bodies(handler.broker, "slow") == [str(n) for n in range(60)]
+
+    run(test())
+
+
+@pytest.mark.parametrize("error", [None, "amqp:internal-error"])
+@pytest.mark.parametrize("links", [1, 2, 5])
+def test_a_session_that_ends_for_no_link_comes_back(links: int, error: str | None) -> None:
+    async def test() -> None:
+        handler = Faulty()
+        told: list[Any] = []
+        async with (
+            served(handler) as server,
+            amqp10.connect(url(server), reconnect=QUICK, on_event=told.append) as client,
+        ):
+            senders = [await client.sender(f"/queues/{n}") for n in range(links)]
+            for _ in range(3):
+                for session in {link.session for link in handler.links.values()}:
+                    session.end(amqp10.Error(condition=error) if error else None)
+                handler.peers[0].update()
+                assert set(await asyncio.gather(*(s.send(message("x")) for s in senders))) == {amqp10.Accepted()}
+            assert client.connections == 1
+            assert all(not isinstance(event, ConnectionDown) for event in told)
+
+    run(test())
+
+
+def test_a_session_that_ends_each_time_makes_no_storm() -> None:
+    """The links of a server that takes them and ends their session at once come back later and later."""
+
+    async def test() -> None:
+        told: list[Any] = []
+
+        class Ending(Faulty):
+            def handle(self, peer: amqp10.Peer, event: Any) -> None:
+                super().handle(peer, event)
+                if isinstance(event, amqp10.Attaching):
+                    event.link.session.end(amqp10.Error(condition="amqp:internal-error"))
+                    peer.update()
+
+        handler = Ending()
+        backoff = amqp10.Backoff(first=0.01, most=10.0, jitter=0.0)
+        async with served(handler) as server, amqp10.connect(url(server), reconnect=backoff, on_event=told.append) as client:
+            with contextlib.suppress(Refused):
+                await client.sender("/queues/a")
+            with contextlib.suppress(Refused):
+                await client.sender("/queues/b")
+            await asyncio.sleep(0.5)
+            waits = [event.wait for event in told if isinstance(event, NotRestored)]
+            assert handler.begun < 30
+            assert client.connections == 1
+            assert waits[:1] == [] or max(waits) > 0.04
+
+    run(test())
+
+
+def test_a_streamed_message_whose_session_ends_raises() -> None:
+    async def test() -> None:
+        handler = Faulty()
+        handler.missing.add("missing")
+        async with served(handler) as server, amqp10.connect(url(server)) as client:
+            sender = await client.sender("/queues/a")
+            going = asyncio.Event()
+
+            async def parts() -> AsyncIterator[bytes]:
+                whole = amqp10.Message(body=bytes(100_000)).encode()
+                yield whole[:70_000]
+                yield whole[70_000:80_000]
+                going.set()
+                await asyncio.sleep(0.05)
+                yield whole[80_000:]
+
+            stream = asyncio.ensure_future(sender.stream(parts()))
+            await going.wait()
+            after = sender.post(message("after"))
+            with pytest.raises(Refused):
+                await client.receiver("/queues/missing")
+            with pytest.raises(ConnectionLost):
+                await stream
+            assert await after == amqp10.Accepted()
+            assert bodies(handler.broker, "a") == ["after"]
+
+    run(test())
+
+
+def test_close_while_a_session_ends() -> None:
+    """At any moment: of the link, and of the client."""
+
+    async def test() -> None:
+        handler = Faulty()
+        handler.missing.add("missing")
+        for moment in range(0, 30):
+            async with served(handler) as server, amqp10.connect(url(server), reconnect=QUICK) as client:
+                sender = await client.sender("/queues/a")
+                receiver = await client.receiver("/queues/b")
+                waiting = asyncio.ensure_future(receiver.receive())
+                bad = asyncio.ensure_future(client.receiver("/queues/missing"))
+                for _ in range(moment):
+                    await asyncio.sleep(0)
+                await asyncio.gather(sender.close(), receiver.close(), receiver.close())
+                with pytest.raises(ConnectionLost):
+                    await waiting
+                if moment % 2:
+                    with pytest.raises(Refused):
+                        await bad
+            await asyncio.gather(bad, return_exceptions=True)
+
+    run(test())
+
+
+# ---- links that are refused when they come back, or detached
+
+
+def gone(told: list[Any]) -> list[tuple[str, Any]]:
+    return [(event.action, event.entity) for event in told if isinstance(event, NotRestored)]
+
+
+@pytest.mark.parametrize("ends_session", [False, True])
+@pytest.mark.parametrize(
+    ("policy", "condition", "action"),
+    [
+        (None, "amqp:not-found", "retry"),
+        (None, "amqp:resource-locked", "retry"),
+        (None, "amqp:unauthorized-access", "fail"),
+        ("retry", "amqp:unauthorized-access", "retry"),
+        ("skip", "amqp:not-found", "skip"),
+        ("fail", "amqp:not-found", "fail"),
+    ],
+)
+def test_a_link_that_is_refused_when_it_comes_back(policy: Any, condition: str, action: str, ends_session: bool) -> None:
+    if ends_session and condition != "amqp:not-found":
+        pytest.skip("the server ends the session with amqp:not-found")
+
+    async def test() -> None:
+        handler = Faulty()
+        told: list[Any] = []
+        backoff = amqp10.Backoff(first=0.01, most=0.02)
+        async with (
+            served(handler) as server,
+            amqp10.connect(url(server), reconnect=backoff, on_event=told.append) as client,
+        ):
+            sender = await client.sender("/queues/a", on_refused=policy)
+            receiver = await client.receiver("/queues/a", on_refused=policy)
+            good = await client.sender("/queues/good")
+            waiting = asyncio.ensure_future(receiver.receive())
+            await asyncio.sleep(0)
+            if ends_session:
+                handler.missing.add("/a")
+            else:
+                handler.refused["/a"] = condition
+            handler.drop()
+            late = sender.post(message("late"))
+            assert await good.send(message("x")) == amqp10.Accepted()
+            await until(lambda: {entity for _, entity in gone(told)} == {sender, receiver})
+            assert {one for one, _ in gone(told)} == {action}
+            assert await good.send(message("y")) == amqp10.Accepted()
+            if action == "fail":
+                for one in (late, waiting):
+                    with pytest.raises(Refused, match=condition):
+                        await one
+                with pytest.raises(Refused, match=condition):
+                    await sender.send(message("z"))
+            handler.refused.clear()
+            handler.missing.clear()
+            if action == "skip":
+                await asyncio.sleep(0.05)
+                assert not late.done()
+                handler.drop()
+            if action != "fail":
+                assert await late == amqp10.Accepted()
+                assert text(await waiting) == "late"
+
+    run(test())
+
+
+@pytest.mark.parametrize(
+    ("condition", "reconnect", "policy", "comes_back"),
+    [
+        ("amqp:link:detach-forced", QUICK, None, True),
+        (None, QUICK, None, True),
+        ("amqp:internal-error", QUICK, None, True),
+        ("amqp:link:stolen", QUICK, None, False),
+        ("amqp:link:redirect", QUICK, None, False),
+        ("amqp:resource-deleted", QUICK, None, False),
+        ("amqp:resource-deleted", QUICK, "retry", True),
+        ("amqp:link:detach-forced", QUICK, "fail", False),
+        ("amqp:link:detach-forced", None, None, False),
+        ("amqp:link:detach-forced", None, "retry", True),
+    ],
+)
+def test_a_link_that_the_server_detaches(condition: str | None, reconnect: Any, policy: Any, comes_back: bool) -> None:
+    async def test() -> None:
+        handler = Faulty()
+        handler.mute.add("/queues/a")
+        async with served(handler) as server, amqp10.connect(url(server), reconnect=reconnect) as client:
+            if reconnect is None:
+                client._reconnect = None
+            sender = await client.sender("/queues/a", on_refused=policy)
+            waiting = [sender.post(message(str(n))) for n in range(3)]
+            await until(lambda: not sender._queue and handler.peers[0].connection.undecided == 3)
+            handler.mute.clear()
+            handler.links["/queues/a"].detach(amqp10.Error(condition=condition) if condition else None)
+            handler.peers[0].update()
+            if comes_back:
+                assert set(await asyncio.gather(*waiting)) == {amqp10.Accepted()}
+                assert bodies(handler.broker, "a") == ["0", "1", "2"]
+                assert client.connections == 1
+            else:
+                for one in waiting:
+                    with pytest.raises(Refused):
+                        await one
+                with pytest.raises(Refused):
+                    await sender.send(message("x"))
+
+    run(test())
+
+
+def test_a_link_that_is_detached_each_time_comes_back_later_and_later() -> None:
+    async def test() -> None:
+        told: list[Any] = []
+
+        class Detaching(Faulty):
+            def handle(self, peer: amqp10.Peer, event: Any) -> None:
+                super().handle(peer, event)
+                if isinstance(event, amqp10.Attaching):
+                    event.link.detach(amqp10.Error(condition="amqp:link:detach-forced"))
+                    peer.update()
+
+        backoff = amqp10.Backoff(first=0.01, most=10.0, jitter=0.0, attempts=5)
+        async with (
+            served(Detaching()) as server,
+            amqp10.connect(url(server), reconnect=backoff, on_event=told.append) as client,
+        ):
+            sender = await client.sender("/queues/a")
+            with pytest.raises(Refused, match="forced"):
+                await sender.send(message("x"))
+            waits = [event.wait for event in told if isinstance(event, NotRestored)]
+            assert waits[-1] is None
+            assert len(waits) == 6
+            assert all(later >= 2 * earlier for earlier, later in zip(waits[:-2], waits[1:-1], strict=True))
+
+    run(test())
+
+
+# ---- several tasks on one receiver
+
+
+def test_each_message_wakes_one_of_the_tasks_that_wait() -> None:
+    async def test() -> None:
+        async with served(Broker()) as server, amqp10.connect(url(server)) as client:
+            sender, receiver = await client.sender("/queues/w"), await client.receiver("/queues/w", settle="manual")
+            tasks = [asyncio.ensure_future(receiver.receive()) for _ in range(6)]
+            await asyncio.sleep(0)
+            tasks[0].cancel()
+            for n in range(3):
+                await sender.send(message(str(n)))
+            await until(lambda: sum(task.done() for task in tasks) == 4)
+            assert sorted(text(task.result()) for task in tasks if task.done() and not task.cancelled()) == ["0", "1", "2"]
+            await receiver.close()
+            ended = await asyncio.gather(*tasks, return_exceptions=True)
+            assert sum(isinstance(one, ConnectionLost) for one in ended) == 2
+
+    run(test())
+
+
+@pytest.mark.parametrize("way", ["receive", "loop", "shared loop"])
+def test_a_task_accepts_only_what_it_has_had_itself(way: str) -> None:
+    async def test() -> None:
+        broker = Broker()
+        async with served(broker) as server, amqp10.connect(url(server)) as client:
+            sender, receiver = await client.sender("/queues/w"), await client.receiver("/queues/w", credit=10)
+            shared = aiter(receiver)
+            go = {name: asyncio.Semaphore(0) for name in "AB"}
+            seen: dict[str, list[str]] = {"A": [], "B": []}
+
+            async def work(name: str) -> None:
+                loop = {"receive": None, "loop": aiter(receiver), "shared loop": shared}[way]
+                while True:
+                    delivery = await (receiver.receive() if loop is None else anext(loop))
+                    seen[name].append(text(delivery))
+                    await go[name].acquire()
+
+            workers = [asyncio.create_task(work(name)) for name in "AB"]
+            for n in range(4):
+                await sender.send(message(str(n)))
+            await until(lambda: seen == {"A": ["0"], "B": ["1"]})
+            go["B"].release()
+            await until(lambda: seen["B"] == ["1", "2"])
+            # B has asked for the next one: its first one is accepted, A's is not
+            peer = next(iter(server.drivers)).connection
+            await until(lambda: peer.sessions[0].outgoing.records and len(peer.sessions[0].outgoing) == 3)
+            for worker in workers:
+                worker.cancel()
+            await asyncio.gather(*workers, return_exceptions=True)
+            # what they had is given back
+            again = [text(await receiver.receive()) for _ in range(3)]
+            assert sorted(again) == ["0", "2", "3"]
+
+    run(test())
+
+
+def test_what_becomes_of_the_delivery_of_a_task_that_ends() -> None:
+    async def test() -> None:
+        broker = Broker()
+        async with served(broker) as server, amqp10.connect(url(server)) as client:
+            sender, receiver = await client.sender("/queues/w"), await client.receiver("/queues/w", credit=1)
+
+            async def work(error: Exception | None) -> str:
+                delivery = await receiver.receive()
+                if error is not None:
+                    raise error
+                return text(delivery)
+
+            await sender.send(message("0"))
+            with pytest.raises(ValueError, match="no"):
+                await asyncio.create_task(work(ValueError("no")))
+            delivery = await receiver.receive()  # it was given back
+            assert (text(delivery), delivery.message.header.delivery_count) == ("0", 1)
+            receiver.accept(delivery)
+            await sender.send(message("1"))
+            assert await asyncio.create_task(work(None)) == "1"
+            await sender.send(message("2"))
+            assert text(await receiver.receive()) == "2"  # credit 1: the one before is accepted now
+            await sender.send(message("3"))
+            async for last in receiver:  # the next one: this task has had the one before
+                assert text(last) == "3"
+                break
+            working = asyncio.create_task(work(None))
+            await asyncio.sleep(0.05)
+            assert not working.done()
+            await sender.send(message("4"))
+            assert await working == "4"
+        assert bodies(broker, "w") == []  # leaving the block accepts what is left
+
+    run(test())
+
+
+def test_leaving_the_block_accepts_only_what_this_task_has_had() -> None:
+    async def test() -> None:
+        broker = Broker()
+        async with served(broker) as server:
+            async with amqp10.connect(url(server)) as client:
+                sender, receiver = await client.sender("/queues/w"), await client.receiver("/queues/w")
+                for n in range(2):
+                    await sender.send(message(str(n)))
+                assert text(await receiver.receive()) == "0"
+
+                async def work() -> None:
+                    await receiver.receive()
+                    await asyncio.sleep(60)
+
+                worker = asyncio.create_task(work())
+                await asyncio.sleep(0.02)
+            worker.cancel()
+            await asyncio.gather(worker, return_exceptions=True)
+            await until(lambda: broker.queue("w").count == 1)
+            assert bodies(broker, "w") == ["1"]
+
+    run(test())

@@ -707,3 +707,227 @@ def test_leaving_the_block_accepts_only_what_this_task_has_had() -> None:
             assert bodies(broker, "w") == ["1"]
 
     run(test())
+
+
+# ---- connections that are refused
+
+
+def test_a_server_that_refuses_the_connection_says_why() -> None:
+    """2.4.1: it sends open, and close with the error behind it."""
+
+    async def test() -> None:
+        handler = Faulty()
+        handler.closing = "amqp:connection:forced"
+        async with served(handler) as server:
+            client = amqp10.connect(url(server))
+            with pytest.raises(Refused, match="forced") as refused:
+                await client.open()
+            assert refused.value.code == "amqp:connection:forced"
+            assert not client.connected
+            await client.close()
+
+    run(test())
+
+
+@pytest.mark.parametrize(
+    ("condition", "final"),
+    [
+        ("amqp:connection:forced", False),
+        ("amqp:resource-limit-exceeded", False),
+        ("amqp:internal-error", False),
+        ("amqp:connection:redirect", False),
+        ("vendor:busy", False),
+        ("amqp:unauthorized-access", True),
+        ("amqp:not-allowed", True),
+    ],
+)
+def test_a_reconnection_goes_on_if_the_cause_can_pass(condition: str, final: bool) -> None:
+    async def test() -> None:
+        handler = Faulty()
+        told: list[Any] = []
+        async with (
+            served(handler) as server,
+            amqp10.connect(url(server), reconnect=QUICK, on_event=told.append) as client,
+        ):
+            sender = await client.sender("/queues/a")
+            handler.closing = condition
+            handler.drop()
+            await until(lambda: sum(isinstance(event, ConnectionDown) for event in told) >= (2 if final else 4))
+            late = None
+            if not final:
+                late = sender.post(message("x"))
+            handler.closing = None
+            if late is not None:
+                assert await late == amqp10.Accepted()
+            else:
+                await until(lambda: not client.is_open)
+                assert not client.connected
+                with pytest.raises(Refused, match=condition):
+                    await sender.send(message("x"))
+                with pytest.raises(Refused, match=condition):
+                    await client.receiver("/queues/a")
+
+    run(test())
+
+
+# ---- what the program has set by hand
+
+
+def test_credit_that_was_given_by_hand_holds_after_a_reconnection() -> None:
+    async def test() -> None:
+        handler = Faulty()
+        async with served(handler) as server, amqp10.connect(url(server), reconnect=QUICK) as client:
+            sender = await client.sender("/queues/a")
+            receiver = await client.receiver("/queues/a", credit=0, settle="manual")
+            receiver.grant(3)
+            await sender.send(message("0"))
+            receiver.accept(await receiver.receive())
+            await client.sender("/queues/other")  # the answer has arrived
+            handler.drop()
+            for n in range(1, 5):
+                await sender.send(message(str(n)))
+            got = [text(await receiver.receive()) for _ in range(2)]
+            assert got == ["1", "2"]
+            await asyncio.sleep(0.02)
+            assert not receiver._inbox
+            handler.drop()
+            await until(lambda: not client.connected)
+            receiver.grant(2)  # it is given once there is a link
+            assert {text(await receiver.receive()) for _ in range(2)} <= {"1", "2", "3", "4"}
+
+    run(test())
+
+
+def test_messages_that_were_lost_with_the_connection_do_not_use_credit() -> None:
+    """They had come, but the program had not taken them: they come again."""
+
+    async def test() -> None:
+        handler = Faulty()
+        async with served(handler) as server, amqp10.connect(url(server), reconnect=QUICK) as client:
+            sender = await client.sender("/queues/a")
+            receiver = await client.receiver("/queues/a", credit=0)
+            receiver.grant(2)
+            for n in range(2):
+                await sender.send(message(str(n)))
+            await until(lambda: len(receiver._inbox) == 2)
+            handler.drop()
+            await until(lambda: not client.connected)
+            assert [text(await receiver.receive()) for _ in range(2)] == ["0", "1"]
+
+    run(test())
+
+
+@pytest.mark.parametrize("credit", [0, 10])
+def test_a_drain_that_waits_is_asked_again_after_a_reconnection(credit: int) -> None:
+    async def test() -> None:
+        handler = Faulty()
+        drains = 0
+
+        class Slow(Faulty):
+            def handle(self, peer: amqp10.Peer, event: Any) -> None:
+                nonlocal drains
+                if isinstance(event, amqp10.DrainRequested):
+                    drains += 1
+                    if drains == 1:
+                        peer.driver.abort()
+                        return
+                super().handle(peer, event)
+
+        handler = Slow()
+        async with served(handler) as server, amqp10.connect(url(server), reconnect=QUICK) as client:
+            receiver = await client.receiver("/queues/a", credit=credit)
+            if not credit:
+                receiver.grant(5)
+            await receiver.drain()
+            assert drains == 2
+            assert client.connections == 2
+            if not credit:
+                assert receiver.link.credit == 0
+            receiver.grant(1)
+
+    run(test())
+
+
+def test_a_drain_that_waits_ends_with_the_connection() -> None:
+    async def test() -> None:
+        class Ending(Faulty):
+            def handle(self, peer: amqp10.Peer, event: Any) -> None:
+                if isinstance(event, amqp10.DrainRequested):
+                    peer.driver.abort()
+                else:
+                    super().handle(peer, event)
+
+        async with served(Ending()) as server, amqp10.connect(url(server)) as client:
+            receiver = await client.receiver("/queues/a", credit=0)
+            receiver.grant(5)
+            with pytest.raises(ConnectionLost):
+                await receiver.drain()
+
+    run(test())
+
+
+def test_a_sender_answers_drain_once_and_whatever_waits() -> None:
+    """2.6.7: also without credit; and what it sends later brings no further flows."""
+
+    async def test() -> None:
+        peers: list[Any] = []
+        drained = 0
+
+        async def handler(peer: amqp10.Peer) -> None:
+            nonlocal drained
+            async for event in peer:
+                match event:
+                    case amqp10.Login() | amqp10.Open():
+                        peer.accept(event)
+                    case amqp10.Attaching():
+                        peer.accept(event)
+                        peers.append((peer, event.link))
+                    case amqp10.Incoming():
+                        peer.accept(event)
+                    case amqp10.Drained():
+                        drained += 1
+
+        async with await amqp10.serve(handler, HOST, 0) as server, amqp10.connect(url(server)) as client:
+            sender = await client.sender("anything")
+            waiting = [sender.post(message(str(n))) for n in range(3)]
+            peer, link = peers[0]
+            link.grant(2)
+            link.drain()
+            peer.update()
+            await until(lambda: drained == 1)
+            await asyncio.gather(*waiting[:2])
+            link.drain()  # there is no credit
+            peer.update()
+            await until(lambda: drained == 2)
+            link.grant(5)
+            peer.update()
+            await asyncio.gather(*waiting, *(sender.post(message("x")) for _ in range(3)))
+            assert link.credit == 1
+            assert drained == 2
+
+    run(test())
+
+
+# ---- messages that violate 3.2.5
+
+
+def test_a_delivery_with_nested_application_properties_can_be_read() -> None:
+    """3.2.5: simple values only. RabbitMQ passes on others; whoever gets the message cannot change it."""
+    nested = b"\x00\x53\x74" + amqp10.encode_value(amqp10.Map({"a": amqp10.List([1, 2])}))
+    payload = nested + message("x").encode()
+
+    async def test() -> None:
+        async with served(Broker()) as server, amqp10.connect(url(server)) as client:
+            sender, receiver = await client.sender("/queues/a"), await client.receiver("/queues/a")
+            for large in (b"", bytes(200_000)):
+                sent = nested + amqp10.Message(body=b"x" + large).encode()
+                assert await sender.send(sent) == amqp10.Accepted()
+                read = (await receiver.receive()).message
+                assert list(read.application_properties["a"]) == [1, 2]
+                assert [note.check for note in read.notes] == ["PROPERTY_VALUE"]
+
+    run(test())
+    with pytest.raises(ValueError, match="simple type"):
+        amqp10.decode_message(payload)
+    with pytest.raises(ValueError, match="simple type"):
+        amqp10.Message(application_properties={"a": amqp10.List([1])}, body=b"")

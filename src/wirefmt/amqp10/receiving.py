@@ -130,8 +130,10 @@ class Receiver(End):
 
     def _accept_all(self, done: Callable[[_Held], bool]) -> None:
         """Accept what somebody is done with, and what nobody has any more."""
-        for held in self._take_held(lambda held: held.left or done(held)):
-            self.accept(held)
+        for task in [task for task in self._watched if task.done()]:
+            self._task_ended(task)  # its callbacks have not run yet
+        for delivery in self._take_held(lambda held: held.left or done(held)):
+            self.accept(delivery)
 
     def _take_held(self, chosen: Callable[[_Held], bool]) -> list[Incoming]:
         """Remove some deliveries from those in hand. Returns those that have no answer."""

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 HOST = "127.0.0.1"
-PATIENCE = 8.0  # seconds to wait for something that must come, on a busy machine
+PATIENCE = 60.0  # seconds to wait for something that must come, on a busy machine
 OPENSSL = shutil.which("openssl")
 
 

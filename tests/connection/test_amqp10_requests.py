@@ -77,7 +77,7 @@ def test_many_requests_over_one_link_for_replies(identify: Callable[[Any], Any])
     """The responder may answer with the correlation-id or the message-id of the request (3.2.4)."""
 
     async def test() -> None:
-        async with served(identify) as (client, server, seen, _):
+        async with served(identify) as (client, _, seen, _):
             replies = await asyncio.gather(*(client.request("/queues/rpc", message(f"m{n}")) for n in range(200)))
             assert [text(reply) for reply in replies] == [f"M{n}" for n in range(200)]
             assert len({request.properties.reply_to for request in seen}) == 1
@@ -114,7 +114,7 @@ def test_what_a_request_has_is_kept() -> None:
 
 def test_a_reply_that_comes_too_late_is_dropped() -> None:
     async def test() -> None:
-        async with served() as (client, _, seen, broker):
+        async with served() as (client, _, _, broker):
             with pytest.raises(TimeoutError):
                 await client.request("/queues/rpc", message("slow"), timeout=0.02)
             with pytest.raises(TimeoutError):
@@ -131,7 +131,7 @@ def test_a_reply_that_comes_too_late_is_dropped() -> None:
 
 def test_a_request_that_nobody_takes_is_refused() -> None:
     async def test() -> None:
-        async with served() as (client, _, _, broker):
+        async with served() as (client, _, _, _):
             with pytest.raises(Refused, match="not-found"):
                 await client.request("/other/x", message("x"))
             with pytest.raises(Refused, match="released"):
@@ -182,7 +182,7 @@ def test_a_reconnection_ends_the_requests_that_were_sent(tmp_path: Path) -> None
 
 def test_without_reconnection_requests_end_with_the_connection() -> None:
     async def test() -> None:
-        async with served() as (client, server, seen, _):
+        async with served() as (client, _, seen, _):
             waiting = asyncio.ensure_future(client.request("/queues/rpc", message("never")))
             await until(lambda: seen)
             await client.close()
@@ -219,7 +219,10 @@ def test_a_server_without_dynamic_nodes() -> None:
                 super().handle(peer, event)
 
     async def test() -> None:
-        async with await amqp10.serve(Plainly(), HOST, 0) as server, amqp10.connect(f"amqp://{HOST}:{server.port}") as c:
+        async with (
+            await amqp10.serve(Plainly(), HOST, 0) as server,
+            amqp10.connect(f"amqp://{HOST}:{server.port}") as c,
+        ):
             for _ in range(2):
                 with pytest.raises(Refused, match="not-implemented"):
                     await c.request("/queues/a", message("x"))
@@ -236,10 +239,19 @@ def asked(url: str) -> Any:
 
 
 def test_what_a_url_says() -> None:
-    assert (asked("amqp://h").hostname, asked("amqp://h").sasl, asked("amqp://h").options) == ("h", Anonymous(), OPTIONS)
+    assert (asked("amqp://h").hostname, asked("amqp://h").sasl, asked("amqp://h").options) == (
+        "h",
+        Anonymous(),
+        OPTIONS,
+    )
     assert asked("amqp://u:p%40@h").sasl == Plain("u", "p@")
     # RabbitMQ's clients name the virtual host so in the hostname of open
-    assert [asked(f"amqp://h{path}").hostname for path in ("", "/", "/%2F", "/v%20w")] == ["h", "h", "vhost:/", "vhost:v w"]
+    assert [asked(f"amqp://h{path}").hostname for path in ("", "/", "/%2F", "/v%20w")] == [
+        "h",
+        "h",
+        "vhost:/",
+        "vhost:v w",
+    ]
     assert asked("ws://h/path?any=thing").hostname == "h"
     assert asked("amqp://h?hostname=other").hostname == "other"
     options = asked("amqps://h?idle_timeout=7&max_frame_size=1024&channel_max=9").options
@@ -256,7 +268,7 @@ def test_what_a_url_says() -> None:
     ("url", "match"),
     [
         ("mqtt://host", "scheme"),
-        ("amqp://h?hearbeat=7", "did you mean heartbeat"),
+        ("amqp://h?heartbeats=7", "did you mean heartbeat"),
         ("amqp://h?idle_timeout=7&idle_timeout=8", "twice"),
         ("amqp://h?idle_timeout=x", "is a number"),
         ("amqp://h?idle_timeout=-1", "is a number"),

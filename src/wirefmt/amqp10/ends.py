@@ -265,13 +265,13 @@ class Sender(End):
                 if future.done() or self.link is not link:  # the receiver has decided, or the link is lost
                     break
                 held = part
+            if not future.done():
+                await self._send_part(link, handle, held, more=False)
         except BaseException:
             if link.open is handle and link.attached:
                 self._aborted = handle
                 self._abort()
             raise
-        if not future.done():
-            await self._send_part(link, handle, held, more=False)
         if handle.settled and not future.done():
             if self.link is not link:
                 raise self.error or ConnectionLost("the link was lost before all parts were sent")

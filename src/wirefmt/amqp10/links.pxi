@@ -39,7 +39,7 @@ cdef class LinkFlows:
 cdef class SenderFlows(LinkFlows):
     """Messages that we send on a link. `Sender` is derived from it."""
     cdef public Outgoing open               # more parts of it will follow
-    cdef public bint waiting                # the host has been told that there is no quota, and wants `WindowOpened`
+    cdef public bint waiting                # the host has got the quota 0, and waits for `WindowOpened`
     cdef public bint incomplete
     cdef public object _resuming            # what is resumed
     cdef int64_t number                     # of the link's next delivery, without a Terminus
@@ -55,7 +55,7 @@ cdef class SenderFlows(LinkFlows):
         return self.quota()
 
     cdef int64_t quota(self) except -1:
-        """Whoever is told that there is none waits for `WindowOpened`: no other place decides who waits."""
+        """`send_quota`. A host that gets 0 waits for `WindowOpened`: this is the only place where that is noted."""
         cdef SessionFlows session = self.session
         cdef int64_t quota = 0
         if self.attached and self.credit > 0 and session.job is None and session.remote_incoming_window > 0 and \

@@ -150,6 +150,8 @@ class Places:
 
     def _find(self) -> Place | None:
         """The session of a new link. None: it shares one, when it can."""
+        if self._sharing:
+            return None  # others were there before it
         if self._spread:
             free = next((place for place in self._places if not place.ends and self._lives(place)), None)
             return free or (Place() if len(self._places) < SPREAD else None)
@@ -177,9 +179,8 @@ class Places:
     def go_on(self) -> None:
         """Attach links that wait until they can share a session: one at a time in each."""
         while self._sharing and self._connection.state is State.OPENED:
-            new = Place()
-            place: Place | None = new
-            alone = len(self._places) < SPREAD and self._begin(new)
+            place = Place()
+            alone = len(self._places) < SPREAD and self._begin(place)
             if not alone:
                 if not all(self._lives(place) for place in self._places):
                     return  # the event that says so comes now
@@ -187,11 +188,14 @@ class Places:
                 idle = [place for place in rooms if len(place.attached) == len(place.ends)]
                 if rooms and not idle:
                     return
-                place = min(idle, key=lambda place: len(place.ends), default=None)
+                if not rooms:  # links that were attached before wait until there is room
+                    new_ones = [end for end in self._sharing if not end.known]
+                    self._sharing = deque(end for end in self._sharing if end.known)
+                    for end in new_ones:
+                        self._fail(end, LocalProtocolError("all links of all sessions are in use (2.7.1, 2.7.2)"))
+                    return
+                place = min(idle, key=lambda place: len(place.ends))
             end = self._sharing.popleft()
-            if place is None:
-                self._fail(end, LocalProtocolError("all links of all sessions are in use (2.7.1, 2.7.2)"))
-                continue
             end.shares = not alone
             end.place = place
             place.ends[end] = None

@@ -112,7 +112,13 @@ class Receiver(End):
 
     async def _next(self, loop: int | None) -> Any:
         task = asyncio.current_task()
-        self._accept_all(lambda held: held.task is task if held.task is not None else held.loop == loop)
+        in_hand = self._held
+        if len(in_hand) == 1 and in_hand[0].task is task:  # the usual case
+            delivery = in_hand.pop().delivery
+            if not delivery.decided and not delivery.settled:
+                self.accept(delivery)
+        elif in_hand:
+            self._accept_all(lambda held: held.task is task if held.task is not None else held.loop == loop)
         while not self._inbox:
             self.check()
             await self._receivers.wait()

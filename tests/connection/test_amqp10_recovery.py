@@ -467,24 +467,23 @@ def gone(told: list[Any]) -> list[tuple[str, Any]]:
     return [(event.action, event.entity) for event in told if isinstance(event, NotRestored)]
 
 
-@pytest.mark.parametrize("ends_session", [False, True])
 @pytest.mark.parametrize(
-    ("policy", "condition", "action"),
+    ("policy", "condition", "action", "ends_session"),
     [
-        (None, "amqp:not-found", "retry"),
-        (None, "amqp:resource-locked", "retry"),
-        (None, "amqp:unauthorized-access", "fail"),
-        ("retry", "amqp:unauthorized-access", "retry"),
-        ("skip", "amqp:not-found", "skip"),
-        ("fail", "amqp:not-found", "fail"),
+        (None, "amqp:not-found", "retry", False),
+        (None, "amqp:not-found", "retry", True),
+        (None, "amqp:resource-locked", "retry", False),
+        (None, "amqp:unauthorized-access", "fail", False),
+        ("retry", "amqp:unauthorized-access", "retry", False),
+        ("skip", "amqp:not-found", "skip", False),
+        ("skip", "amqp:not-found", "skip", True),
+        ("fail", "amqp:not-found", "fail", False),
+        ("fail", "amqp:not-found", "fail", True),
     ],
 )
 def test_a_link_that_is_refused_when_it_comes_back(
     policy: Any, condition: str, action: str, ends_session: bool
 ) -> None:
-    if ends_session and condition != "amqp:not-found":
-        pytest.skip("the server ends the session with amqp:not-found")
-
     async def test() -> None:
         handler = Faulty()
         told: list[Any] = []
@@ -689,6 +688,35 @@ def test_what_becomes_of_the_delivery_of_a_task_that_ends() -> None:
             await sender.send(message("4"))
             assert await working == "4"
         assert bodies(broker, "w") == []  # leaving the block accepts what is left
+
+    run(test())
+
+
+@pytest.mark.parametrize("way", ["task", "loop"])
+def test_what_nobody_has_any_more_is_accepted_while_another_task_waits(way: str) -> None:
+    """It would use the credit for ever: the task that waits has asked before."""
+
+    async def test() -> None:
+        async with served(Broker()) as server, amqp10.connect(url(server)) as client:
+            sender, receiver = await client.sender("/queues/w"), await client.receiver("/queues/w", credit=1)
+
+            async def take_one() -> None:
+                if way == "task":
+                    await receiver.receive()
+                    return
+                async for _ in receiver:
+                    break
+                await asyncio.sleep(1)
+
+            first = asyncio.create_task(take_one())
+            await asyncio.sleep(0.01)
+            second = asyncio.create_task(receiver.receive())
+            await asyncio.sleep(0)
+            for n in range(2):
+                sender.post(message(str(n)))
+            assert text(await second) == "1"
+            first.cancel()
+            await asyncio.gather(first, return_exceptions=True)
 
     run(test())
 

@@ -50,8 +50,8 @@ class _Held:
     Attributes:
         delivery: the delivery.
         loop: the number of the loop over the deliveries; None: it comes from `receive`.
-        task: who has received it; None: the task has ended.
-        left: the loop is gone.
+        task: the task that has received it.
+        left: nobody has it any more: the loop is gone, or the task has ended.
     """
 
     __slots__ = ("delivery", "left", "loop", "task")
@@ -69,8 +69,8 @@ class Receiver(End):
 
     With `settle="automatic"` a delivery that has no answer is accepted when the task that has it asks for the next one, or
     leaves the block of `async with` of the receiver or the client without an exception. What a loop had that was left, or a task
-    that has ended, is accepted when the next one is asked for. What a task has that ends with an exception is given back:
-    `modified` with delivery-failed; if it was cancelled, `released`.
+    that has ended, is accepted when the next one is asked for, or at once if another task waits. What a task has that ends with an
+    exception is given back: `modified` with delivery-failed; if it was cancelled, `released`.
 
     A receiver with `streamed` gives `Part` objects before each delivery.
     """
@@ -96,7 +96,7 @@ class Receiver(End):
         self._fields = fields
         self._inbox: deque[Incoming | Part] = deque()
         self._receivers = connecting.Receivers()
-        self._held: list[_Held] = []
+        self._in_hand: list[_Held] = []
         self._watched: set[asyncio.Task[Any]] = set()
         self._granted = 0  # credit of `grant` that is not used
         self._drained: asyncio.Future[None] | None = None
@@ -112,60 +112,66 @@ class Receiver(End):
 
     async def _next(self, loop: int | None) -> Any:
         task = asyncio.current_task()
-        in_hand = self._held
-        if len(in_hand) == 1 and in_hand[0].task is task:  # the usual case
-            delivery = in_hand.pop().delivery
-            if not delivery.decided and not delivery.settled:
-                self.accept(delivery)
-        elif in_hand:
-            self._accept_all(lambda held: held.task is task if held.task is not None else held.loop == loop)
+        self._accept_of(task)
         while not self._inbox:
             self.check()
             await self._receivers.wait()
         item = self._inbox.popleft()
         if self._automatic and isinstance(item, Incoming) and not item.settled:
-            self._held.append(_Held(item, loop, task))
+            self._in_hand.append(_Held(item, loop, task))
             if task is not None and task not in self._watched:
                 self._watched.add(task)
                 task.add_done_callback(self._task_ended)
         return item
 
     def finish(self) -> None:
-        task = asyncio.current_task()
-        self._accept_all(lambda held: held.task in (task, None))
+        self._accept_of(asyncio.current_task())
 
-    def _accept_all(self, done: Callable[[_Held], bool]) -> None:
-        """Accept what somebody is done with, and what nobody has any more."""
-        for task in [task for task in self._watched if task.done()]:
-            self._task_ended(task)  # its callbacks have not run yet
-        for delivery in self._take_held(lambda held: held.left or done(held)):
-            self.accept(delivery)
+    def _accept_of(self, task: asyncio.Task[Any] | None) -> None:
+        """Accept what this task has had, and what nobody has any more."""
+        in_hand = self._in_hand
+        if len(in_hand) == 1 and in_hand[0].task is task:  # the usual case
+            delivery = in_hand.pop().delivery
+            if not delivery.decided and not delivery.settled:
+                self.accept(delivery)
+        elif in_hand:
+            for ended in [one for one in self._watched if one.done()]:
+                self._task_ended(ended)  # its callbacks have not run yet
+            for delivery in self._take_in_hand(lambda held: held.left or held.task is task):
+                self.accept(delivery)
 
-    def _take_held(self, chosen: Callable[[_Held], bool]) -> list[Incoming]:
+    def _take_in_hand(self, chosen: Callable[[_Held], bool]) -> list[Incoming]:
         """Remove some deliveries from those in hand. Returns those that have no answer."""
-        taken = [held for held in self._held if chosen(held)]
+        taken = [held for held in self._in_hand if chosen(held)]
         if taken:
-            self._held = [held for held in self._held if held not in taken]
+            self._in_hand = [held for held in self._in_hand if held not in taken]
         return [held.delivery for held in taken if not held.delivery.decided and not held.delivery.settled]
+
+    def _leave_in_hand(self, chosen: Callable[[_Held], bool]) -> None:
+        """Nobody has these deliveries any more. A task that waits has asked for the next one already."""
+        for held in self._in_hand:
+            held.left |= chosen(held)
+        if self._receivers and any(held.left for held in self._in_hand):
+            try:
+                asyncio.get_running_loop().call_soon(self._accept_of, None)
+            except RuntimeError:  # the garbage collector is outside of the event loop
+                pass
 
     def _let_go(self, loop: int) -> None:
         """A loop over the deliveries has been left."""
-        for held in self._held:
-            held.left |= held.loop == loop
+        self._leave_in_hand(lambda held: held.loop == loop)
 
     def _task_ended(self, task: asyncio.Task[Any]) -> None:
         self._watched.discard(task)
         # not `task.exception()`: asyncio would not report the exception any more
         if task.cancelled():
-            for delivery in self._take_held(lambda held: held.task is task):
+            for delivery in self._take_in_hand(lambda held: held.task is task):
                 self.release(delivery)
         elif getattr(task, "_exception", None) is not None:
-            for delivery in self._take_held(lambda held: held.task is task):
+            for delivery in self._take_in_hand(lambda held: held.task is task):
                 self.modify(delivery, delivery_failed=True)
         else:
-            for held in self._held:
-                if held.task is task:
-                    held.task = None
+            self._leave_in_hand(lambda held: held.task is task)
 
     # ---- answers
 
@@ -212,7 +218,7 @@ class Receiver(End):
         if not 0 <= credit < 1 << 31:
             raise LocalProtocolError(f"credit is a number of 0 to 2147483647, not {credit}")
         self._granted = credit
-        if self.usable("flow"):
+        if self._is_up:
             self.link.grant(credit)
             self.client._update()
 
@@ -227,8 +233,13 @@ class Receiver(End):
             self._ask_to_drain()
         await asyncio.shield(self._drained)
 
+    @property
+    def _is_up(self) -> bool:
+        """True: credit can be given now; otherwise it is given when the link is attached."""
+        return self.link is not None and self.link.attached and self.usable("flow")
+
     def _ask_to_drain(self) -> None:
-        if self._drained is not None and not self._drained.done() and self.usable("flow"):
+        if self._drained is not None and not self._drained.done() and self._is_up:
             self.link.drain()
             self.client._update()
 
@@ -246,7 +257,7 @@ class Receiver(End):
 
     def attached(self) -> None:
         super().attached()
-        if self._granted and self.usable("flow"):
+        if self._granted and self._is_up:
             self.link.grant(self._granted)
             self.client._update()
         self._ask_to_drain()
@@ -263,7 +274,7 @@ class Receiver(End):
         return left
 
     def lost(self, error: Exception, *, final: bool) -> None:
-        self._held.clear()
+        self._in_hand.clear()
         if not final:  # they are delivered again
             again = [item for item in self._inbox if isinstance(item, Incoming) and not item.transfer.settled]
             if not self._credit:  # the program has not had what they have used

@@ -967,3 +967,159 @@ def test_a_delivery_with_nested_application_properties_can_be_read() -> None:
         amqp10.decode_message(payload)
     with pytest.raises(ValueError, match="simple type"):
         amqp10.Message(application_properties={"a": amqp10.List([1])}, body=b"")
+
+
+# ---- calls at the wrong moment
+
+
+def test_links_that_wait_for_the_session_can_be_given_up() -> None:
+    """For the peer's begin, which says how many links there may be; and until another one of the session is attached."""
+
+    async def test() -> None:
+        handler = Faulty()
+        async with served(handler) as server, amqp10.connect(url(server)) as client:
+            found = [asyncio.ensure_future(client.sender(f"/queues/{n}")) for n in range(4)]
+            await asyncio.sleep(0)
+            found[2].cancel()
+            await asyncio.wait(found)
+            assert [one.cancelled() for one in found] == [False, False, True, False]
+            assert handler.attached["/queues/2"] == 0
+        handler.missing.add("missing")
+        async with served(handler, sessions=1) as server, amqp10.connect(url(server)) as client:
+            with pytest.raises(Refused):
+                await client.sender("/queues/missing")
+            found = [asyncio.ensure_future(client.sender(f"/queues/{n}")) for n in range(4)]
+            await asyncio.sleep(0)
+            found[2].cancel()
+            await asyncio.wait(found)
+            assert [one.cancelled() for one in found] == [False, False, True, False]
+
+    run(test())
+
+
+def test_a_session_of_the_server_itself_is_no_concern_of_the_client() -> None:
+    async def test() -> None:
+        handler = Faulty()
+        async with served(handler) as server, amqp10.connect(url(server)) as client:
+            sender = await client.sender("/queues/a")
+            theirs = handler.peers[0].connection.begin()
+            handler.peers[0].update()
+            await sender.send(message("x"))
+            theirs.end(amqp10.Error(condition="amqp:internal-error"))
+            handler.peers[0].update()
+            await sender.send(message("y"))
+
+    run(test())
+
+
+def test_an_attach_that_cannot_be_sent_raises() -> None:
+    async def test() -> None:
+        async with served(Broker(), frame_size=512) as server, amqp10.connect(url(server)) as client:
+            before = await client.sender("/queues/a")
+            with pytest.raises(LocalProtocolError, match="fit"):
+                await client.sender("/queues/" + "x" * 600)
+            with pytest.raises(TypeError):
+                await client.receiver("/queues/a", rcv_settle_mode="second")
+            assert len(client._ends) == 1
+            await before.send(message("x"))
+            await (await client.sender("/queues/b")).send(message("x"))
+            with pytest.raises(LocalProtocolError, match="32 bytes"):
+                await before.send(message("x"), delivery_tag=bytes(33))
+
+    run(test())
+
+
+def test_settled_messages_in_parts() -> None:
+    async def test() -> None:
+        handler = Faulty()
+        async with served(handler) as server, amqp10.connect(url(server), reconnect=QUICK) as client:
+            sender = await client.sender("/queues/a", settled=True)
+            assert sender.target.address == "/queues/a"
+            whole = amqp10.Message(body=bytes(100_000)).encode()
+            assert await sender.stream([whole[:60_000], whole[60_000:]], settled=True) is None
+            await until(lambda: handler.broker.queue("a").count == 1)
+
+            async def cut() -> AsyncIterator[bytes]:
+                yield whole[:60_000]
+                yield whole[60_000:70_000]
+                handler.drop()
+                await until(lambda: not client.connected)
+                yield whole[70_000:]
+
+            with pytest.raises(ConnectionLost, match="all parts"):
+                await sender.stream(cut(), settled=True)
+            assert sender.target is None or client.connected
+            assert await sender.send(message("x")) is None
+            await until(lambda: handler.broker.queue("a").count == 2)
+
+    run(test())
+
+
+def test_blocks_and_loops_end_with_their_receiver() -> None:
+    async def test() -> None:
+        broker = Broker()
+        async with served(broker) as server, amqp10.connect(url(server)) as client:
+            sender = await client.sender("/queues/a")
+            for n in range(3):
+                await sender.send(message(str(n)))
+            async with await client.receiver("/queues/a", credit=1) as receiver:
+                assert text(await receiver.receive()) == "0"
+            assert broker.queue("a").count == 2  # accepted
+
+            async def failing() -> None:
+                async with await client.receiver("/queues/a", credit=1) as receiver:
+                    assert text(await receiver.receive()) == "1"
+                    raise ValueError("no")
+
+            with pytest.raises(ValueError, match="no"):
+                await failing()
+            await until(lambda: broker.queue("a").count == 2)  # not accepted
+            receiver = await client.receiver("/queues/a")
+            seen = []
+
+            async def work() -> None:
+                async for delivery in receiver:
+                    seen.append(text(delivery))
+
+            worker = asyncio.create_task(work())
+            await until(lambda: len(seen) == 2)
+            await receiver.close()
+            await worker
+            await receiver.close()
+            with pytest.raises(ConnectionLost):
+                await receiver.receive()
+            receiver = await client.receiver("/queues/a")
+            worker = asyncio.create_task(work())
+            await asyncio.sleep(0)
+            await client.close()
+            with pytest.raises(ConnectionLost):
+                await worker
+
+    run(test())
+
+
+def test_credit_that_cannot_be_given() -> None:
+    async def test() -> None:
+        handler = Faulty()
+
+        class Quiet(Faulty):
+            def handle(self, peer: amqp10.Peer, event: Any) -> None:
+                if not isinstance(event, amqp10.DrainRequested):
+                    super().handle(peer, event)
+
+        handler = Quiet()
+        async with served(handler) as server, amqp10.connect(url(server)) as client:
+            receiver = await client.receiver("/queues/a", credit=0)
+            with pytest.raises(LocalProtocolError, match="credit"):
+                receiver.grant(-1)
+            receiver.grant(1)
+            drains = [asyncio.ensure_future(receiver.drain()) for _ in range(2)]
+            await asyncio.sleep(0.01)
+            with pytest.raises(LocalProtocolError, match="drain"):
+                receiver.grant(1)
+            handler.links["/queues/a"].drained()
+            handler.peers[0].update()
+            await asyncio.gather(*drains)
+            receiver.grant(1)
+
+    run(test())

@@ -308,3 +308,44 @@ def test_what_a_url_says_is_sent() -> None:
         )  # fmt: skip
 
     run(test())
+
+
+def test_replies_that_belong_to_no_request() -> None:
+    """Those that cannot be read are rejected, others are dropped; an unsettled one is accepted (2.8.2: the sender decides)."""
+    outcomes: list[Any] = []
+
+    class Answering(Broker):
+        def handle(self, peer: amqp10.Peer, event: Any) -> None:
+            match event:
+                case amqp10.Attaching() if event.link.sends:
+                    source = amqp10.Source(address="replies", dynamic=True)
+                    peer.accept(event, source=source, snd_settle_mode=0)
+                    self.replies = event.link
+                case amqp10.Incoming():
+                    peer.accept(event)
+                    identifier = event.message.properties.correlation_id
+                    for payload in (
+                        b"\x00\x53\x75",
+                        message("no properties").encode(),
+                        message("another", correlation_id="other").encode(),
+                        message("reply", correlation_id=identifier).encode(),
+                        message("again", correlation_id=identifier).encode(),
+                    ):
+                        self.replies.send(payload)
+                    peer.update()
+                case _ if type(event).__name__ == "Acknowledged":
+                    outcomes.append(type(event.message).__name__)
+                case _:
+                    super().handle(peer, event)
+
+    async def test() -> None:
+        async with (
+            await amqp10.serve(Answering(), HOST, 0) as server,
+            amqp10.connect(f"amqp://{HOST}:{server.port}") as c,
+        ):
+            request = message("x", correlation_id="mine")
+            assert text(await c.request("/queues/a", request)) == "reply"
+            await until(lambda: len(outcomes) == 5)
+        assert outcomes == ["Rejected"] + ["Accepted"] * 4
+
+    run(test())

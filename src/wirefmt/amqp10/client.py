@@ -373,7 +373,7 @@ class Client(connecting.Client[_Host]):
 
         try:
             await self._restore_one(host, end, ask, end.on_refused, self._can_pass, failed)
-        except (Refused, LocalProtocolError, ConnectionLost) as failed:
+        except (Refused, LocalProtocolError, ConnectionLost, TypeError, ValueError) as failed:
             if host.event is None and end.error is None:
                 end.lost(failed, final=True)
 

@@ -142,7 +142,7 @@ class Places:
         assert place.session is not None
         try:
             end.attach(place.session)
-        except LocalProtocolError as error:
+        except (LocalProtocolError, TypeError, ValueError) as error:
             if self._connection.state is State.OPENED and self._lives(place):
                 self.leave(end)
                 self._fail(end, error)

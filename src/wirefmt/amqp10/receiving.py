@@ -68,9 +68,9 @@ class Receiver(End):
     delivery goes to one of them.
 
     With `settle="automatic"` a delivery that has no answer is accepted when the task that has it asks for the next one, or
-    leaves the block of `async with` of the receiver or the client without an exception. What a loop had that was left, or a task
-    that has ended, is accepted when the next one is asked for, or at once if another task waits. What a task has that ends with an
-    exception is given back: `modified` with delivery-failed; if it was cancelled, `released`.
+    leaves the block of `async with` of the receiver or the client without an exception. What a loop had that was left, or a
+    task that has ended, is accepted when the next one is asked for, or at once if another task waits. What a task has that ends
+    with an exception is given back: `modified` with delivery-failed; if it was cancelled, `released`.
 
     A receiver with `streamed` gives `Part` objects before each delivery.
     """

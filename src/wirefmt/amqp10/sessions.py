@@ -210,10 +210,10 @@ class Session(SessionFlows):
             raise LocalProtocolError(f"the name {link.name!r} is in use (2.6.1)")
         self._hold(link, terminus)
         handle = self._free_handle()
+        link.snd_settle_mode, link.rcv_settle_mode = snd_settle_mode, rcv_settle_mode
+        given = self._given(link, fields)
         link.terminus = terminus
         self._take(link, handle)
-        given = self._given(link, fields)
-        link.snd_settle_mode, link.rcv_settle_mode = snd_settle_mode, rcv_settle_mode
         link.source, link.target = source, target
         given.update(source=source, target=target, snd_settle_mode=snd_settle_mode, rcv_settle_mode=rcv_settle_mode)
         try:

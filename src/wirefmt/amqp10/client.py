@@ -401,6 +401,13 @@ class Client(connecting.Client[_Host]):
         else:
             self._tell(NotRestored(end, error, "fail", None))
 
+    def _not_placed(self, host: _Host, end: End, error: Exception) -> None:
+        assert isinstance(end, (Sender, Receiver))
+        if isinstance(error, Refused):
+            self._refused(host, end, error)
+        else:
+            end.lost(error, final=True)
+
     def _detached(self, host: _Host, end: Sender | Receiver, event: LinkDetached) -> None:
         error = event.error
         if end.closing is not None and error is None:
@@ -441,7 +448,7 @@ class Client(connecting.Client[_Host]):
         now = asyncio.get_running_loop().time()
         host.connection = ClientConnection(now, self._container_id, sasl=asked.sasl, options=asked.options)
         host.connection.open(hostname=asked.hostname, properties=self._properties)
-        host.places = Places(host.connection, lambda end, error: end.lost(error, final=True))
+        host.places = Places(host.connection, lambda end, error: self._not_placed(host, end, error))
         store = self._journal.put if self._journal is not None else None
         host.driver = aio.Driver(host.connection, host, store=store, **self._websocket(address, "amqp", "/"))
         async with host.attempt(self._timeout):

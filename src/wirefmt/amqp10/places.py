@@ -6,9 +6,9 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from wirefmt.amqp10.events import SessionEnded
+from wirefmt.amqp10.events import RESOURCE_LIMIT_EXCEEDED, SessionEnded
 from wirefmt.amqp10.states import SessionState, State
-from wirefmt.errors import LocalProtocolError
+from wirefmt.errors import LocalProtocolError, Refused
 
 if TYPE_CHECKING:
     from wirefmt.amqp10.endpoint import Endpoint
@@ -50,7 +50,7 @@ class Places:
 
     Args:
         connection: the connection.
-        fail: called with a link that cannot be attached, and why.
+        fail: called with a link that cannot be attached, and why: Refused if it can be tried again.
     """
 
     def __init__(self, connection: Endpoint, fail: Callable[[End, Exception], None]) -> None:
@@ -188,11 +188,12 @@ class Places:
                 idle = [place for place in rooms if len(place.attached) == len(place.ends)]
                 if rooms and not idle:
                     return
-                if not rooms:  # links that were attached before wait until there is room
-                    new_ones = [end for end in self._sharing if not end.known]
-                    self._sharing = deque(end for end in self._sharing if end.known)
-                    for end in new_ones:
-                        self._fail(end, LocalProtocolError("all links of all sessions are in use (2.7.1, 2.7.2)"))
+                if not rooms:
+                    waiting, self._sharing = self._sharing, deque()
+                    why = "all links of all sessions are in use (2.7.1, 2.7.2)"
+                    for end in waiting:  # one that was attached before is asked for again later
+                        known = Refused(why, RESOURCE_LIMIT_EXCEEDED)
+                        self._fail(end, known if end.known else LocalProtocolError(why))
                     return
                 place = min(idle, key=lambda place: len(place.ends))
             end = self._sharing.popleft()

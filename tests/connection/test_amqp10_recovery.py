@@ -1123,3 +1123,26 @@ def test_credit_that_cannot_be_given() -> None:
             receiver.grant(1)
 
     run(test())
+
+
+def test_a_link_whose_place_another_one_has_taken_waits_for_one() -> None:
+    """It was detached, and all handles are in use when it comes back."""
+
+    async def test() -> None:
+        handler = Faulty()
+        told: list[Any] = []
+        async with (
+            served(handler, links=2, sessions=1) as server,
+            amqp10.connect(url(server), reconnect=QUICK, on_event=told.append) as client,
+        ):
+            first, _ = await client.sender("/queues/a"), await client.sender("/queues/b")
+            handler.links["/queues/a"].detach(amqp10.Error(condition="amqp:link:detach-forced"))
+            handler.peers[0].update()
+            await until(lambda: told[1:])
+            other = await client.sender("/queues/c")
+            waiting = first.post(message("x"))
+            await until(lambda: any("in use" in str(event.error) for event in told[1:]))
+            await other.close()
+            assert await waiting == amqp10.Accepted()
+
+    run(test())

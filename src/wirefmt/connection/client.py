@@ -381,18 +381,20 @@ class Client(Generic[_Link]):
         ask: Callable[[], Awaitable[Any]],
         policy: OnRefused | None,
         passes: Callable[[Refused], bool],
+        failed: int = 0,
     ) -> bool:
         """Ask the server for one thing until it grants it. While it is refused, it reports each refusal, and acts on it.
 
         Args:
             ask: asks, and raises Refused.
             policy: what to do if it is refused; None: retry if `passes` says that the cause can pass, else fail.
+            failed: how often it has been lost a moment after it was granted; counts as attempts.
 
         Returns True: it is granted. False: it is left out. Raises Refused: it is over. What `ask` raises after the end of the
         connection is raised as it is.
         """
         backoff = self._reconnect or aio.Backoff()
-        for attempt in count():
+        for attempt in count(failed):
             try:
                 await ask()
                 return True

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from wirefmt import amqp091
 from wirefmt.amqp091._codec import Publication
+from wirefmt.amqp091.address import OPTIONS, REPEATED, SCHEMES, settings
 from wirefmt.amqp091.aio_channel import Channel, Entry
 from wirefmt.amqp091.channel import text_of
 from wirefmt.amqp091.client_channel import ClientChannel
@@ -37,22 +38,16 @@ from wirefmt.amqp091.states import ChannelState
 from wirefmt.amqp091.topology import Topology
 from wirefmt.connection import aio
 from wirefmt.connection import client as connecting
-from wirefmt.connection.address import Address, Scheme, read_urls
+from wirefmt.connection.address import Address, read_urls
 from wirefmt.connection.aio import Backoff
 from wirefmt.connection.contract import Acknowledged, Connected, Disconnected, WindowOpened
 from wirefmt.connection.journal import Store
 from wirefmt.connection.recovery import NotRestored, RecoveryEvent
-from wirefmt.connection.sasl import Mechanism, Plain
+from wirefmt.connection.sasl import Mechanism
 from wirefmt.errors import ConnectionLost, DecodeError, LocalProtocolError, Refused
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
-
-SCHEMES: Final = {
-    "amqp": Scheme(5672),
-    "amqps": Scheme(5671, tls=True),
-    "amqp+unix": Scheme(unix=True),
-}
 
 #: Codes of connection.close after which the client does not connect again: another attempt would end alike. A limit that is reached
 #: (530 as well) can pass.
@@ -96,8 +91,8 @@ class Client(connecting.Client[Link]):
                 message.ack()
 
     Args:
-        url: `amqp://user:password@host:5672/virtual-host`, `amqps://` (TLS), `amqp+unix:///path`. No virtual host is "/".
-            Several: they are tried in turn.
+        url: `amqp://user:password@host:5672/virtual-host?heartbeat=7`, `amqps://` (TLS), `amqp+unix:///path`. No virtual host is
+            "/". docs/amqp091-asyncio.md has the options. Several: they are tried in turn.
         virtual_host: in place of the one in the URL.
         mechanisms: of SASL, the best first; None: PLAIN with the credentials of the URL, guest and guest without.
         properties: client-properties, for example connection_name.
@@ -142,7 +137,7 @@ class Client(connecting.Client[Link]):
         on_event: Callable[[RecoveryEvent], None] | None = None,
     ) -> None:
         super().__init__(
-            read_urls(url, SCHEMES),
+            read_urls(url, SCHEMES, OPTIONS, REPEATED),
             reconnect,
             random,
             ssl=ssl,
@@ -159,6 +154,12 @@ class Client(connecting.Client[Link]):
         self._name = name
         self._inbox_limit = inbox
         self._options = options or ConnectionOptions()
+        for address in self._addresses:
+            said = settings(address, self._options)
+            if said.has_tls and ssl is not None:
+                raise ValueError("TLS is described twice: by `ssl` and by options of the URL")
+            if "auth_mechanism" in address.options and mechanisms is not None:
+                raise ValueError("mechanisms are given twice: by `mechanisms` and by auth_mechanism in the URL")
 
         self.session = session if session is not None else Session()
         self._store: Store | None = None
@@ -537,20 +538,25 @@ class Client(connecting.Client[Link]):
     async def _connect(self, address: Address) -> Link:
         """One attempt: transport, handshake, and everything that has to be restored."""
         link = Link(self)
-        loop = asyncio.get_running_loop()
-        link.connection = ClientConnection(loop.time(), self.session, self._options)
+        said = settings(address, self._options)
+        link.connection = ClientConnection(asyncio.get_running_loop().time(), self.session, said.options)
         store = self._store.put if self._store is not None else None
         link.driver = aio.Driver(link.connection, link, store=store)
         try:
-            async with link.attempt(self._timeout):
-                virtual_host = self._virtual_host if self._virtual_host is not None else address.place or "/"
-                mechanisms = self._mechanisms
-                if mechanisms is None:
-                    user = address.user if address.user is not None else "guest"
-                    password = address.password if address.password is not None else "guest"
-                    mechanisms = [Plain(user, password)]
-                link.connection.open(virtual_host, mechanisms, self._properties)
-                await self._dial(link, address)
+            async with link.attempt(said.timeout or self._timeout):
+                link.connection.open(
+                    said.virtual_host if self._virtual_host is None else self._virtual_host,
+                    said.mechanisms if self._mechanisms is None else self._mechanisms,
+                    {"connection_name": said.name, **self._properties} if said.name is not None else self._properties,
+                )
+                await aio.open_transport(
+                    link.driver,
+                    address.host,
+                    address.port,
+                    path=address.path,
+                    ssl=said.context() if said.has_tls else self._context(address.scheme.tls),
+                    server_name=said.server_name,
+                )
                 link.driver.update()
                 await link.up
                 await Restoration(self, link).run()

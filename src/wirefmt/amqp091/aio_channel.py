@@ -464,7 +464,10 @@ class Channel:
     @property
     def busy(self) -> bool:
         """There is something to send, or to be confirmed."""
-        return bool(self._queue or self._again or self._view is None or self._view.unconfirmed)
+        view = self._view
+        return bool(
+            self._queue or self._again or view is None or view.state is not ChannelState.OPEN or view.unconfirmed
+        )
 
     def _fail_queue(self, error: Exception) -> None:
         queue, self._queue = self._queue, deque()

@@ -490,7 +490,11 @@ class Client(connecting.Client[Link]):
         return super()._comes_back(link) and not final
 
     def _is_final(self, refused: Refused) -> bool:
-        return refused.code in FINAL_CODES and not (refused.code == NOT_ALLOWED and is_limit(str(refused)))
+        if refused.code == NOT_ALLOWED:
+            return not is_limit(str(refused))
+        # a server that only closes while it looks at credentials that it has taken before: it may be going down
+        guessed = self.connections > 0 and isinstance(refused.message, Disconnected) and refused.message.by == "transport"
+        return refused.code in FINAL_CODES and not guessed
 
     # ---- messages of an earlier process
 

@@ -235,8 +235,8 @@ class ClientConnection(Endpoint):
         return code
 
     def _finish_eof(self, events: list[Event]) -> None:
-        if self._state is State.SECURING and not self._decoder.unread and not self._trailing and not self._paused:
-            # servers without authentication_failure_close only close the transport
+        said = "authentication_failure_close" in self.capabilities  # such a server would have said it
+        if self._state is State.SECURING and not (said or self._decoder.unread or self._trailing or self._paused):
             self._end("transport", ACCESS_REFUSED, "the server has closed: credentials are refused", events)
         else:
             super()._finish_eof(events)

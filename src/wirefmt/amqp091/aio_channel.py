@@ -488,14 +488,21 @@ class Channel:
                 link.driver.update(beside.close())
         consumers, self._consumers = self._consumers, {}
         for consumer in consumers.values():
-            consumer._forget()
             consumer._end(error)
+            consumer._forget()
         self._client._note_progress()
 
     def _detach(self) -> None:
-        """The channel is gone; it is opened again."""
-        self._view = None
-        self._again.clear()
+        """The connection is gone; another one comes."""
         self._beside.clear()
         for consumer in self._consumers.values():
-            consumer._forget()
+            consumer._view = None
+        self._closed_again()
+
+    def _closed_again(self) -> None:
+        """The channel is gone, without the consumers that have one of their own; it is opened again."""
+        self._view = None
+        self._again.clear()
+        for consumer in self._consumers.values():
+            if consumer._view is None:
+                consumer._forget()

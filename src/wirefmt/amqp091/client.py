@@ -412,7 +412,7 @@ class Client(connecting.Client[Link]):
                 beside.channel._consumers.pop(beside.tag, None)
                 beside._end(error)
         elif channel is not None and channel._asking:
-            channel._detach()  # it is opened again
+            channel._closed_again()
         elif channel is not None and channel is self._left:
             self._left_refused(link, channel, event, error)
         else:
@@ -521,7 +521,7 @@ class Client(connecting.Client[Link]):
     def _left_refused(self, link: Link, left: Channel, event: ChannelClosed, error: Exception) -> None:
         """The server has closed the channel for one of the messages. From now on they are sent one at a time, so that it is known
         for which one."""
-        left._detach()
+        left._closed_again()
         if len(event.resumable) == 1:
             guilty = event.resumable[0]
             self._settle(guilty, error)

@@ -99,7 +99,7 @@ class Message:
     def _settle(self, act: Callable[[ClientChannel], list[Any]]) -> bool:
         if self.no_ack:
             raise LocalProtocolError("this message needs no acknowledgement")
-        link = self.channel._link
+        link = self.channel._attached
         if link is None or self._view.state is not ChannelState.OPEN:
             return False
         link.driver.update(act(self._view))
@@ -166,7 +166,7 @@ class Consumer:
         channel = self.channel
         channel._consumers.pop(self.tag, None)
         self._end(None)
-        view, link = self._view or channel._view, channel._link
+        view, link = self._view or channel._view, channel._attached
         if view is not None and link is not None and self.tag in view.consumers:
             call = view.cancel(self.tag)
             assert call is not None
@@ -199,7 +199,6 @@ class Consumer:
         kept = deque(message for message in self._inbox if message.no_ack)
         self.channel._client._waiting_messages -= len(self._inbox) - len(kept)
         self._inbox = kept
-        self._view = None
 
     def _end(self, error: Exception | None) -> None:
         if not self._ended:

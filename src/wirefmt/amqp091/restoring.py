@@ -1,4 +1,4 @@
-"""How an AMQP 0.9.1 client restores what it had on the last connection. docs/recovery.md has the order.
+"""How an AMQP 0.9.1 client restores what it had on the last connection. docs/amqp091-asyncio.md has the order.
 
 A refusal of the server closes the channel of the call (AMQP 1.2), so nothing is asked for where others could be hurt: exchanges,
 queues and bindings have a channel of their own, and a consumer that was refused is tried again on a channel of its own, where it
@@ -107,8 +107,9 @@ class Restoration:
         for channel in list(client._channels.values()):
             await self._restore_channel(channel)
         self._send_again()
-        self._first_pass = False
-        self._close_view()
+        async with self._lock:
+            self._first_pass = False
+            self._close_view()
 
     async def _begin(self, work: Callable[[asyncio.Future[None]], Coroutine[Any, Any, None]]) -> None:
         """Begin to restore one thing, and wait for the first answer to it."""

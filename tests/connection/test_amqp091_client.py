@@ -274,13 +274,16 @@ def test_tls_in_the_url(tmp_path: Path) -> None:
         async with await amqp091.serve(broker, HOST, 0, ssl=ours) as server:
             authority = f"cacertfile={tmp_path}/certificate.pem"
             pair = f"certfile={tmp_path}/certificate.pem&keyfile={tmp_path}/key.pem"
-            for query in (authority, f"{authority}&{pair}", "verify=verify_none", f"{authority}&server_name_indication=localhost"):
+            named = f"{authority}&server_name_indication=localhost"
+            for query in (authority, f"{authority}&{pair}", "verify=verify_none", named):
                 async with amqp091.connect(f"amqps://{HOST}:{server.port}/?{query}") as client:
                     await client.channel()
             for query in ("verify=verify_peer", f"{authority}&server_name_indication=elsewhere"):
                 with pytest.raises(ssl.SSLError):
                     await amqp091.connect(f"amqps://{HOST}:{server.port}/?{query}").open()
-            async with amqp091.connect(f"amqps://{HOST}:{server.port}/?{authority}&server_name_indication=disable") as client:
+            async with amqp091.connect(
+                f"amqps://{HOST}:{server.port}/?{authority}&server_name_indication=disable"
+            ) as client:
                 await client.channel()
         broker.close()
 

@@ -113,9 +113,7 @@ class Bench:
 async def bench(**more: Any) -> AsyncIterator[Bench]:
     broker, told = Moody(), []  # type: ignore[var-annotated]
     async with await amqp091.serve(broker, HOST, 0) as server:
-        client = amqp091.connect(
-            f"amqp://{HOST}:{server.port}", **{"reconnect": SOON, "on_event": told.append, **more}
-        )
+        client = amqp091.connect(f"amqp://{HOST}:{server.port}", **{"reconnect": SOON, "on_event": told.append, **more})
         async with client:
             yield Bench(broker, server, client, told)
     broker.close()
@@ -140,7 +138,11 @@ def test_a_locked_queue_is_asked_for_again_while_all_else_goes_on() -> None:
                 await channel.bind_queue(name, "e")
             locked, free = await channel.consume("q"), await channel.consume("r")
             gate = True
-            await b.cut(lambda event: LOCKED if gate and isinstance(event, amqp091.QueueDeclare) and event.queue == "q" else None)
+            await b.cut(
+                lambda event: (
+                    LOCKED if gate and isinstance(event, amqp091.QueueDeclare) and event.queue == "q" else None
+                )
+            )
             await b.again()
             await until(lambda: b.broker.count(amqp091.QueueDeclare, queue="q") >= 3)
             await other.publish(b"1", exchange="e")
@@ -168,7 +170,11 @@ def test_a_consumer_that_is_refused_is_tried_again_on_a_channel_of_its_own() -> 
             mine = await channel.consume("q", exclusive=True)
             after = await channel.consume("s")
             gate = True
-            await b.cut(lambda event: IN_USE if gate and isinstance(event, amqp091.BasicConsume) and event.queue == "q" else None)
+            await b.cut(
+                lambda event: (
+                    IN_USE if gate and isinstance(event, amqp091.BasicConsume) and event.queue == "q" else None
+                )
+            )
             await b.again()
             await until(lambda: b.broker.count(amqp091.BasicConsume, queue="q") >= 3)
             opened = b.broker.count(amqp091.ChannelOpened)
@@ -203,7 +209,9 @@ def test_unconfirmed_messages_of_a_channel_whose_consumer_is_refused() -> None:
             await channel.declare_queue("to")
             await channel.consume("q", exclusive=True)
             held = True
-            b.broker.each = lambda peer, event: peer.abort() if held and isinstance(event, amqp091.BasicMessage) else None
+            b.broker.each = lambda peer, event: (
+                peer.abort() if held and isinstance(event, amqp091.BasicMessage) else None
+            )
             sent = [asyncio.create_task(channel.publish(b"%d" % k, routing_key="to")) for k in range(5)]
             await until(lambda: not b.client.connected)
             held = False
@@ -327,7 +335,9 @@ def test_the_program_changes_its_mind_while_something_is_asked_for_again() -> No
             for name in ("q", "r", "s"):
                 await channel.declare_queue(name)
             cancelled, closed = await channel.consume("q"), await other.consume("r")
-            await b.cut(lambda event: LOCKED if isinstance(event, amqp091.QueueDeclare | amqp091.BasicConsume) else None)
+            await b.cut(
+                lambda event: LOCKED if isinstance(event, amqp091.QueueDeclare | amqp091.BasicConsume) else None
+            )
             await b.again()
             await until(lambda: b.broker.count(amqp091.QueueDeclare) > 6)
             await cancelled.cancel()
@@ -442,73 +452,72 @@ def test_a_call_that_costs_the_connection_is_refused_and_others_come_back() -> N
 # ---- the connection breaks again
 
 
-def test_the_connection_breaks_at_any_step_of_restoring() -> None:
+@pytest.mark.parametrize("step", range(40))
+def test_the_connection_breaks_at_any_step_of_restoring(step: int) -> None:
     """Every publish has one outcome, every consumer goes on, and the client comes back."""
 
     async def test() -> None:
-        for step in range(40):
-            async with bench() as b:
-                channel, other = await b.client.channel(), await b.client.channel()
-                await channel.declare_exchange("e", "fanout")
-                await channel.declare_queue("q", exclusive=True)
-                await channel.bind_queue("q", "e")
-                await channel.declare_queue("r")
-                mine, theirs = await channel.consume("q"), await channel.consume("r", exclusive=True)
-                left = step
-                armed = True
+        async with bench() as b:
+            channel, other = await b.client.channel(), await b.client.channel()
+            await channel.declare_exchange("e", "fanout")
+            await channel.declare_queue("q", exclusive=True)
+            await channel.bind_queue("q", "e")
+            await channel.declare_queue("r")
+            mine, theirs = await channel.consume("q"), await channel.consume("r", exclusive=True)
+            left = step
+            armed = True
 
-                def each(peer: amqp091.Peer, event: Any) -> None:
-                    nonlocal left, armed
-                    left -= 1
-                    if armed and left < 0:
-                        armed = False
-                        peer.abort()
+            def each(peer: amqp091.Peer, event: Any) -> None:
+                nonlocal left, armed
+                left -= 1
+                if armed and left < 0:
+                    armed = False
+                    peer.abort()
 
-                refusing = first(1, amqp091.QueueDeclare, LOCKED, queue="q")
-                refusing_too = first(1, amqp091.BasicConsume, IN_USE, queue="r")
-                await b.cut(lambda event: refusing(event) or refusing_too(event))
-                b.broker.each = each
-                bodies = [b"%d" % k for k in range(10)]
-                tasks = [asyncio.create_task(other.publish(body, routing_key="r")) for body in bodies]
-                found = Counter[bytes]()
-                while set(found) < set(bodies):
-                    found[await body(theirs)] += 1
-                assert await asyncio.gather(*tasks) == [None] * 10
-                await until(lambda: b.consumed("q"))
-                await other.publish(b"end", exchange="e")
-                while await body(mine) != b"end":
-                    pass
-                assert b.client.connections <= 3, "\n".join(map(repr, b.told))
+            refusing = first(1, amqp091.QueueDeclare, LOCKED, queue="q")
+            refusing_too = first(1, amqp091.BasicConsume, IN_USE, queue="r")
+            await b.cut(lambda event: refusing(event) or refusing_too(event))
+            b.broker.each = each
+            bodies = [b"%d" % k for k in range(10)]
+            tasks = [asyncio.create_task(other.publish(body, routing_key="r")) for body in bodies]
+            found = Counter[bytes]()
+            while set(found) < set(bodies):
+                found[await body(theirs)] += 1
+            assert await asyncio.gather(*tasks) == [None] * 10
+            await until(lambda: b.consumed("q"))
+            await other.publish(b"end", exchange="e")
+            while await body(mine) != b"end":
+                pass
+            assert b.client.connections <= 3, "\n".join(map(repr, b.told))
 
     run(test())
 
 
-def test_closed_at_any_step_of_restoring() -> None:
+@pytest.mark.parametrize("step", range(30))
+def test_closed_at_any_step_of_restoring(step: int) -> None:
     async def test() -> None:
-        for step in range(30):
-            async with bench() as b:
-                channel = await b.client.channel()
-                await channel.declare_queue("q")
-                await channel.declare_queue("r")
-                consumer = await channel.consume("q", exclusive=True)
-                left = step
-                reached = asyncio.get_running_loop().create_future()
+        async with bench() as b:
+            channel = await b.client.channel()
+            await channel.declare_queue("q")
+            await channel.declare_queue("r")
+            consumer = await channel.consume("q", exclusive=True)
+            left = step
+            reached = asyncio.get_running_loop().create_future()
 
-                def each(peer: amqp091.Peer, event: Any) -> None:
-                    nonlocal left
-                    left -= 1
-                    if left < 0 and not reached.done():
-                        reached.set_result(None)
+            def each(peer: amqp091.Peer, event: Any) -> None:
+                nonlocal left
+                left -= 1
+                if left < 0 and not reached.done():
+                    reached.set_result(None)
 
-                refusing = always(amqp091.BasicConsume, IN_USE)
-                await b.cut(lambda event: refusing(event))
-                b.broker.each = each
-                publishing = asyncio.create_task(channel.publish(b"x", routing_key="r"))
-                await asyncio.wait([reached], timeout=0.3)
-                await b.client.close()
-                assert [m async for m in consumer] == []
-                with contextlib.suppress(ConnectionLost):
-                    await publishing
+            await b.cut(always(amqp091.BasicConsume, IN_USE))
+            b.broker.each = each
+            publishing = asyncio.create_task(channel.publish(b"x", routing_key="r"))
+            await asyncio.wait([reached], timeout=0.3)
+            await b.client.close()
+            assert [m async for m in consumer] == []
+            with contextlib.suppress(ConnectionLost):
+                await publishing
 
     run(test())
 
@@ -525,11 +534,15 @@ def test_messages_that_the_server_refuses_when_they_are_sent_again() -> None:
             def act(event: Any) -> tuple[int, str] | None:
                 return (404, "no exchange 'e' in vhost '/'") if isinstance(event, amqp091.BasicMessage) else None
 
-            b.broker.each = lambda peer, event: peer.abort() if held and isinstance(event, amqp091.BasicMessage) else None
+            b.broker.each = lambda peer, event: (
+                peer.abort() if held and isinstance(event, amqp091.BasicMessage) else None
+            )
             tasks = [asyncio.create_task(channel.publish(b"%d" % k, exchange="e")) for k in range(12)]
             await until(lambda: not b.client.connected)
             held = False
-            await b.cut(lambda event: act(event) if getattr(getattr(event, "method", None), "exchange", "") == "e" else None)
+            await b.cut(
+                lambda event: act(event) if getattr(getattr(event, "method", None), "exchange", "") == "e" else None
+            )
             results = await asyncio.gather(*tasks, return_exceptions=True)
             assert {getattr(result, "code", None) for result in results} == {404}
             assert not b.client.session.outgoing
@@ -648,7 +661,9 @@ def test_a_message_above_the_limits_ends_its_consumer_only(what: str) -> None:
             await channel.declare_queue("r")
             bad, good = await channel.consume("q"), await channel.consume("r")
             async with amqp091.connect(f"amqp://{HOST}:{b.server.port}") as other:
-                properties = amqp091.BasicProperties(headers={f"{k}": k for k in range(40)}) if what == "header" else None
+                properties = (
+                    amqp091.BasicProperties(headers={f"{k}": k for k in range(40)}) if what == "header" else None
+                )
                 await (await other.channel()).publish(
                     b"x" * (5000 if what == "body" else 1), routing_key="q", properties=properties
                 )
@@ -658,7 +673,7 @@ def test_a_message_above_the_limits_ends_its_consumer_only(what: str) -> None:
             assert await body(good) == b"x"
             assert b.client.connections == 2
             assert len(b.broker.hosts["/"].queues["q"].messages) == 1
-            with pytest.raises(ConnectionLost, match="1000|30"):
+            with pytest.raises(ConnectionLost, match=r"1000|30"):
                 await channel.get("q")
             await channel.publish(b"y", routing_key="r")
             assert await body(good) == b"y"

@@ -69,9 +69,11 @@ class Direct:
 @contextlib.asynccontextmanager
 async def direct(**more: Any) -> AsyncIterator[tuple[Direct, amqp091.Client]]:
     handler = Direct()
-    async with await amqp091.serve(handler, HOST, 0) as server:
-        async with amqp091.connect(f"amqp://{HOST}:{server.port}", **more) as client:
-            yield handler, client
+    async with (
+        await amqp091.serve(handler, HOST, 0) as server,
+        amqp091.connect(f"amqp://{HOST}:{server.port}", **more) as client,
+    ):
+        yield handler, client
 
 
 def test_many_requests_at_a_time() -> None:
@@ -204,13 +206,15 @@ def test_a_server_without_direct_reply_to() -> None:
                 super().handle(peer, event)
 
     async def test() -> None:
-        async with await amqp091.serve(Without(), HOST, 0) as server:
-            async with amqp091.connect(f"amqp://{HOST}:{server.port}") as client:
-                results = await asyncio.gather(*(client.request(b"x") for _ in range(3)), return_exceptions=True)
-                for refused in results:
-                    assert isinstance(refused, Refused)
-                    assert refused.code == 404
-                    assert "no direct reply-to" in str(refused)
-                assert not client._channels
+        async with (
+            await amqp091.serve(Without(), HOST, 0) as server,
+            amqp091.connect(f"amqp://{HOST}:{server.port}") as client,
+        ):
+            results = await asyncio.gather(*(client.request(b"x") for _ in range(3)), return_exceptions=True)
+            for refused in results:
+                assert isinstance(refused, Refused)
+                assert refused.code == 404
+                assert "no direct reply-to" in str(refused)
+            assert not client._channels
 
     run(test())

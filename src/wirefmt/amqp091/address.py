@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ssl as tls
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import Any, Final
 
 from wirefmt.amqp091.events import ConnectionOptions
 from wirefmt.amqp091.sasl import AmqPlain, RabbitCrDemo
@@ -102,7 +102,7 @@ def settings(address: Address, options: ConnectionOptions) -> Settings:
     for name in _TLS:
         if name in given and not address.scheme.tls:
             raise ValueError(f"the option {name!r} is for the scheme amqps")
-    changes: dict[str, int | float] = {
+    changes: dict[str, Any] = {
         name: _whole(name, given[name]) for name in ("heartbeat", "channel_max", "frame_max") if name in given
     }
     if "blocked_connection_timeout" in given:

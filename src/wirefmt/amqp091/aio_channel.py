@@ -143,8 +143,8 @@ class Channel:
     ) -> None:
         """exchange.declare: `durable`, `auto_delete`, `internal`, `passive`, `arguments`. Restored with `reconnect`.
 
-        `on_refused` says what to do if the server refuses it then: "retry", "skip" (until the next connection), "fail" (for good);
-        None: retry if the cause can pass, else fail. The same for queues, bindings and consumers.
+        `on_refused` says what to do if the server refuses it then: "retry", "skip" (until the next connection), "fail" (for
+        good); None: retry if the cause can pass, else fail. The same for queues, bindings and consumers.
         """
         fields = {"exchange": exchange, "type": type, **fields}
         await self.call(amqp091.ExchangeDeclare, **fields)
@@ -157,7 +157,13 @@ class Channel:
         self._topology.deleted("exchange", exchange)
 
     async def bind_exchange(
-        self, destination: str, source: str, routing_key: str = "", *, on_refused: OnRefused | None = None, **fields: Any
+        self,
+        destination: str,
+        source: str,
+        routing_key: str = "",
+        *,
+        on_refused: OnRefused | None = None,
+        **fields: Any,
     ) -> None:
         """exchange.bind (RabbitMQ): messages of `source` go to `destination`. Restored with `reconnect`."""
         fields = {"destination": destination, "source": source, "routing_key": routing_key, **fields}

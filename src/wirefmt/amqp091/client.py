@@ -49,8 +49,8 @@ from wirefmt.errors import ConnectionLost, DecodeError, LocalProtocolError, Refu
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
-#: Codes of connection.close after which the client does not connect again: another attempt would end alike. A limit that is reached
-#: (530 as well) can pass.
+#: Codes of connection.close after which the client does not connect again: another attempt would end alike. A limit that is
+#: reached (530 as well) can pass.
 FINAL_CODES: Final = frozenset((ACCESS_REFUSED, NOT_ALLOWED, 501, 502, 503, 504, 505, 540))
 
 _LOST_IN_CALL = "the connection was lost before the reply"
@@ -375,7 +375,6 @@ class Client(connecting.Client[Link]):
         _, entry = self._entries.pop(publication, (None, None))
         error: Exception | None = None
         if publication.returned is not None:
-            method = publication.returned.method
             error = returned(publication.returned)
         elif not accepted:
             error = Refused("the server has not taken the message", 0)
@@ -457,7 +456,9 @@ class Client(connecting.Client[Link]):
             self._unreadable(by_number.get(event.message.channel), event)
         for publication, (owner, _) in list(self._entries.items()):
             if owner._closed:
-                self._settle(publication, ConnectionLost(f"the channel was closed, and the connection lost: {lost}", event))
+                self._settle(
+                    publication, ConnectionLost(f"the channel was closed, and the connection lost: {lost}", event)
+                )
         for channel in self._channels.values():
             channel._detach()
 
@@ -472,7 +473,7 @@ class Client(connecting.Client[Link]):
                 lost.__cause__ = error
                 consumer._end(lost)
         elif isinstance(method, amqp091.BasicReturn):
-            for publication in event.resumable:
+            for publication in list(self.session.outgoing.values()):
                 sent = publication.message
                 if (
                     sent.method.mandatory
@@ -493,7 +494,9 @@ class Client(connecting.Client[Link]):
         if refused.code == NOT_ALLOWED:
             return not is_limit(str(refused))
         # a server that only closes while it looks at credentials that it has taken before: it may be going down
-        guessed = self.connections > 0 and isinstance(refused.message, Disconnected) and refused.message.by == "transport"
+        guessed = (
+            self.connections > 0 and isinstance(refused.message, Disconnected) and refused.message.by == "transport"
+        )
         return refused.code in FINAL_CODES and not guessed
 
     # ---- messages of an earlier process

@@ -254,7 +254,9 @@ class Endpoint(endpoint.GatheringEndpoint[State], Flows):
     def _check_size(self, octets: bytes) -> None:
         """Raises LocalProtocolError if a method does not fit into the frames that were agreed on; nothing has changed then."""
         if len(octets) > self.frame_max and self.frame_max:
-            raise LocalProtocolError(f"the method has {len(octets)} bytes, a frame has at most {self.frame_max} (4.2.3)")
+            raise LocalProtocolError(
+                f"the method has {len(octets)} bytes, a frame has at most {self.frame_max} (4.2.3)"
+            )
 
     def _use_frame_max(self, frame_max: int) -> None:
         """Tune-ok has been sent or has come. Without a limit a frame is still bounded by the size of a body."""

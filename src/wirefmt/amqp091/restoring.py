@@ -245,7 +245,7 @@ class Restoration:
         problem = await self._need([("queue", consumer.queue)], answered)
         beside = answered.done()  # the first pass is over for it
         policy = consumer.on_refused
-        if consumer.bound and policy == "retry" or (consumer.bound and policy is None):
+        if consumer.bound and policy in (None, "retry"):
             policy = "fail"  # it must be on the channel itself
 
         async def ask() -> None:

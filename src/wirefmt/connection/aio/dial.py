@@ -26,8 +26,8 @@ async def open_transport(
     ssl: SSLContext | None = None,
     server_name: str | None = None,
 ) -> None:
-    """Connect a driver over TCP, or over a Unix socket at `path`; TLS with a context. `server_name`: what TLS asks for in place of
-    the host. Raises OSError (ssl.SSLError)."""
+    """Connect a driver over TCP, or over a Unix socket at `path`; TLS with a context. `server_name`: what TLS asks for in place
+    of the host. Raises OSError (ssl.SSLError)."""
     loop = asyncio.get_running_loop()
     name = host if server_name is None else server_name
     secure: dict[str, Any] = (

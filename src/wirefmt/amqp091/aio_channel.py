@@ -110,6 +110,7 @@ class Channel:
 
     async def call(self, cls: type[Any], **fields: Any) -> Any:
         """Send a method and wait for its reply, which is returned: `await channel.call(amqp091.QueuePurge, queue="q")`.
+        A queue that the server has named is meant by its first name.
 
         With `nowait` it returns None at once. With `reconnect` it waits for the connection.
 
@@ -121,6 +122,8 @@ class Channel:
         view = await self._ready()
         link = self._link
         assert link is not None
+        if "queue" in fields:  # now, for it may have another name on this connection
+            fields["queue"] = self._topology.name(fields["queue"])
         handle = view.call(cls, **fields)
         if handle is None:
             link.driver.update()
@@ -185,9 +188,7 @@ class Channel:
         that the server has named gets another name on the next connection; the client goes on to use the first one.
         """
         topology = self._topology
-        answer: amqp091.QueueDeclareOk = await self.call(
-            amqp091.QueueDeclare, **{"queue": topology.name(queue), **fields}
-        )
+        answer: amqp091.QueueDeclareOk = await self.call(amqp091.QueueDeclare, **{"queue": queue, **fields})
         self._last_queue = queue or (text_of(answer.queue) if answer is not None else "")
         if not fields.get("passive"):
             fields = {"queue": queue, **fields}
@@ -197,15 +198,14 @@ class Channel:
     async def delete_queue(self, queue: str, *, if_unused: bool = False, if_empty: bool = False) -> int:
         """queue.delete. Returns how many messages it had."""
         queue = queue or self._last_queue
-        named = self._topology.name(queue)
-        answer = await self.call(amqp091.QueueDelete, queue=named, if_unused=if_unused, if_empty=if_empty)
+        answer = await self.call(amqp091.QueueDelete, queue=queue, if_unused=if_unused, if_empty=if_empty)
         self._topology.deleted("queue", queue)
         count: int = answer.message_count
         return count
 
     async def purge_queue(self, queue: str) -> int:
         """queue.purge. Returns how many messages it had."""
-        answer = await self.call(amqp091.QueuePurge, queue=self._topology.name(queue or self._last_queue))
+        answer = await self.call(amqp091.QueuePurge, queue=queue or self._last_queue)
         count: int = answer.message_count
         return count
 
@@ -214,13 +214,13 @@ class Channel:
     ) -> None:
         """queue.bind. Restored with `reconnect`."""
         fields = self._binding(queue, exchange, routing_key, fields)
-        await self.call(amqp091.QueueBind, **{**fields, "queue": self._topology.name(fields["queue"])})
+        await self.call(amqp091.QueueBind, **fields)
         self._topology.bound(amqp091.QueueBind, fields, on_refused)
 
     async def unbind_queue(self, queue: str, exchange: str, routing_key: str = "", **fields: Any) -> None:
         """queue.unbind."""
         fields = self._binding(queue, exchange, routing_key, fields)
-        await self.call(amqp091.QueueUnbind, **{**fields, "queue": self._topology.name(fields["queue"])})
+        await self.call(amqp091.QueueUnbind, **fields)
         self._topology.unbound(fields)
 
     def _binding(self, queue: str, exchange: str, routing_key: str, fields: dict[str, Any]) -> dict[str, Any]:
@@ -372,7 +372,7 @@ class Channel:
         try:
             await self.call(
                 amqp091.BasicConsume,
-                queue=self._topology.name(consumer.queue),
+                queue=consumer.queue,
                 consumer_tag=consumer.tag,
                 **consumer._fields,
             )

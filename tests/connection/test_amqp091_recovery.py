@@ -249,6 +249,27 @@ def test_a_queue_that_is_gone_ends_its_consumer_only() -> None:
     run(test())
 
 
+def test_a_queue_that_goes_with_the_consumer_of_the_dead_connection() -> None:
+    """It is an auto-delete queue: restored, as it was there; then gone with its last consumer, while ours was still refused."""
+
+    async def test() -> None:
+        async with bench() as b:
+            channel = await b.client.channel()
+            await channel.declare_exchange("e", "fanout")
+            await channel.declare_queue("q", auto_delete=True)
+            await channel.bind_queue("q", "e")
+            mine = await channel.consume("q", exclusive=True)
+            await b.cut(first(3, amqp091.BasicConsume, IN_USE))
+            await b.again()
+            b.broker.hosts["/"].delete_queue(b.broker.hosts["/"].queues["q"])
+            await until(lambda: b.consumed("q"))
+            await channel.publish(b"x", exchange="e")
+            assert await body(mine) == b"x"
+            assert b.refusals(mine) == [(403, "retry")] * 3 + [(404, "retry")]
+
+    run(test())
+
+
 @pytest.mark.parametrize("policy", ["retry", "skip", "fail"])
 def test_policies(policy: Any) -> None:
     async def test() -> None:

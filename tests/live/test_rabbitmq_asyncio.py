@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from lib import rabbitmq as node
+from lib.forwarder import Forwarder
 from lib.loopback import HOST, run, until
 from wirefmt import amqp091
 from wirefmt.connection.recovery import NotRestored
@@ -179,106 +180,40 @@ def test_the_server_closes_the_connection(rabbitmq: node.Broker) -> None:
 # ---- recovery
 
 
-class Proxy:
-    """Between client and server. `cut` ends the client's side only; the server's lasts until `release`."""
-
-    def __init__(self, port: int) -> None:
-        self.to, self.port = port, 0
-        self.held: list[asyncio.StreamWriter] = []
-        self.pairs: list[tuple[asyncio.StreamWriter, asyncio.StreamWriter]] = []
-        self.tasks: list[asyncio.Task[None]] = []
-
-    async def __aenter__(self) -> Proxy:
-        self.server = await asyncio.start_server(self.accept, HOST, 0)
-        self.port = self.server.sockets[0].getsockname()[1]
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        self.cut()
-        self.release()
-        self.server.close()
-        await asyncio.gather(*self.tasks, return_exceptions=True)
-
-    async def accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        there, back = await asyncio.open_connection(HOST, self.to)
-        self.pairs.append((writer, back))
-        loop = asyncio.get_running_loop()
-        self.tasks += [loop.create_task(self.pipe(reader, back)), loop.create_task(self.pipe(there, writer))]
-
-    async def pipe(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with contextlib.suppress(OSError):
-            while octets := await reader.read(65536):
-                writer.write(octets)
-        if writer not in self.held:
-            writer.close()
-
-    def cut(self) -> None:
-        pairs, self.pairs = self.pairs, []
-        for client, server in pairs:
-            self.held.append(server)
-            client.transport.abort()
-
-    def release(self) -> None:
-        held, self.held = self.held, []
-        for writer in held:
-            writer.transport.abort()
-
-
 SOON = amqp091.Backoff(first=0.05, most=0.2)
 
 
-@pytest.mark.parametrize("what", ["queue", "consumer"])
-def test_the_server_has_not_noticed_the_end_of_the_connection(rabbitmq: node.Broker, what: str) -> None:
-    """405 for the exclusive queue, 403 for the exclusive consumer, until the server drops the old connection."""
-
+def test_the_server_has_not_noticed_the_end_of_an_exclusive_consumer(rabbitmq: node.Broker) -> None:
     async def test() -> None:
         told: list[Any] = []
-        async with Proxy(rabbitmq.port) as proxy:
-            url = f"amqp://{node.USER}:{node.PASSWORD}@{HOST}:{proxy.port}/"
+        async with Forwarder(rabbitmq.port) as forwarder:
+            url = f"amqp://{node.USER}:{node.PASSWORD}@{HOST}:{forwarder.port}/"
             async with amqp091.connect(url, reconnect=SOON, on_event=told.append) as client:
-                channel, other = await client.channel(), await client.channel()
-                name = f"wirefmt-held-{what}"
-                await channel.declare_queue(name, exclusive=what == "queue", auto_delete=True)
-                await channel.declare_queue("wirefmt-free", auto_delete=True)
-                mine = await channel.consume(name, exclusive=what == "consumer")
+                channel = await client.channel()
+                for name in ("wirefmt-held", "wirefmt-free"):
+                    await channel.declare_queue(name)
+                held = await channel.consume("wirefmt-held", exclusive=True)
                 free = await channel.consume("wirefmt-free")
-                proxy.cut()
+                link = client._link
+                assert link is not None
+                forwarder.silence()
+                link.driver.abort()
                 await until(lambda: sum(isinstance(event, NotRestored) for event in told) >= 3)
                 for _ in range(10):  # the dead connection has a consumer, too, and gets its share
                     await channel.publish(b"1", routing_key="wirefmt-free")
                 message = await anext(free)
                 assert (message.body, message.ack()) == (b"1", True)
-                proxy.release()
+                for half in list(forwarder.halves):
+                    if half.silent and half.transport is not None:
+                        half.transport.abort()
                 refused = [event for event in told if isinstance(event, NotRestored)]
-                assert {(event.error.code, event.action) for event in refused} == {
-                    (405 if what == "queue" else 403, "retry")
-                }
-                # a queue that is not there yet drops what is published
-                await until(lambda: mine._view is not None and mine._view.consumers)
-                await other.publish(b"3", routing_key=name)
-                message = await anext(mine)
-                assert (message.body, message.ack()) == (b"3", True)
+                assert {(e.entity, e.error.code, e.action) for e in refused} == {(held, 403, "retry")}
+                await channel.publish(b"2", routing_key="wirefmt-held")
+                message = await anext(held)
+                assert (message.body, message.ack()) == (b"2", True)
                 assert client.connections == 2
-
-    run(test())
-
-
-def test_the_virtual_host_is_at_its_limit(rabbitmq: node.Broker) -> None:
-    async def test() -> None:
-        told: list[Any] = []
-        async with Proxy(rabbitmq.port) as proxy:
-            url = f"amqp://{node.USER}:{node.PASSWORD}@{HOST}:{proxy.port}/"
-            async with amqp091.connect(url, reconnect=SOON, on_event=told.append) as client:
-                await asyncio.to_thread(rabbitmq.control, "set_vhost_limits", "-p", "/", '{"max-connections": 1}')
-                try:
-                    proxy.cut()
-                    await until(lambda: sum(getattr(getattr(e, "error", None), "code", 0) == 530 for e in told) >= 2)
-                    proxy.release()
-                    await until(lambda: client.connections == 2 and client.connected)
-                    channel = await client.channel()
-                    await channel.declare_queue(exclusive=True)
-                finally:
-                    await asyncio.to_thread(rabbitmq.control, "clear_vhost_limits", "-p", "/")
+                for name in ("wirefmt-held", "wirefmt-free"):
+                    await channel.delete_queue(name)
 
     run(test())
 
@@ -394,7 +329,7 @@ def test_requests(rabbitmq: node.Broker) -> None:
 
 
 def test_a_type_of_exchange_that_the_server_does_not_know(rabbitmq: node.Broker) -> None:
-    """RabbitMQ 3 ends the connection for it (503), 4 the channel (406): it costs the program the call, and nobody else."""
+    """RabbitMQ 3 ends the connection for it (503), 4 the channel (406): it costs the program the call, and other channels go on."""
 
     async def test() -> None:
         async with amqp091.connect(url_of(rabbitmq), reconnect=SOON) as client:

@@ -464,7 +464,7 @@ class Client(connecting.Client[Link]):
 
     def _unreadable(self, channel: Channel | None, event: Disconnected) -> None:
         """A message that the server sent cannot be read, for it is larger than our limits or malformed. It would come again on
-        each connection, so the one for whom it was gives up."""
+        each connection, so the consumer or the publish that it belongs to ends."""
         method, error = event.message, event.error
         if isinstance(method, amqp091.BasicDeliver):
             consumer = channel._consumers.pop(text_of(method.consumer_tag), None) if channel is not None else None

@@ -65,7 +65,8 @@ class ClientConnection(Endpoint):
     Events: `Connected`; `Acknowledged` with the handle of a call and the reply; `amqp091.BasicMessage` with basic.deliver
     (answer with `ClientChannel.ack`, `nack` or `reject`, unless the consumer has no_ack); `Confirmed`; `Returned`;
     `amqp091.BasicCancel`: the server has ended a consumer; `amqp091.ChannelFlow`, `ChannelFlowOk`;
-    `amqp091.ConnectionBlocked`, `ConnectionUnblocked`; `WindowOpened`; `ChannelClosed`; `Disconnected`.
+    `amqp091.ConnectionBlocked`, `ConnectionUnblocked`; `WindowOpened`; `ChannelClosed`; `Disconnected`, whose `message` is the
+    method of a content that could not be read.
 
     Args:
         now: the time at which the transport was connected.

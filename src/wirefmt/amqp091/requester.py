@@ -24,7 +24,7 @@ REPLY_TO: Final = "amq.rabbitmq.reply-to"
 
 
 class Requester:
-    """Sends the requests to one exchange, on a channel of its own: a refusal is of that exchange, and hurts nobody else."""
+    """Sends the requests to one exchange, on a channel of its own: a refusal is of that exchange, and other requests go on."""
 
     def __init__(self, channel: Channel, exchange: str) -> None:
         self.channel = channel

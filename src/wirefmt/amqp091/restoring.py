@@ -205,6 +205,13 @@ class Restoration:
             if not self._first_pass:
                 self._close_view()
 
+    async def _declare_again(self, queue: str) -> None:
+        """Declare a queue and its bindings, if they are ours."""
+        key = ("queue", queue)
+        for entry in list(self.client._topology):
+            if entry.key == key or key in entry.ends:
+                await self._declare(entry)
+
     def _close_view(self) -> None:
         view, self._view = self._view, None
         if view is not None and view.state in (ChannelState.OPENING, ChannelState.OPEN):
@@ -248,15 +255,23 @@ class Restoration:
         if consumer.bound and policy in (None, "retry"):
             policy = "fail"  # it must be on the channel itself
 
+        gone = False
+
         async def ask() -> None:
-            nonlocal beside
+            nonlocal beside, gone
             if consumer._ended:
                 return
-            if beside:
-                await self._consume_beside(consumer)
-            else:
-                beside = True
-                await self._consume(consumer)
+            try:
+                if gone:  # an auto-delete queue, for example, which went with the consumer of our dead connection
+                    await self._declare_again(consumer.queue)
+                if beside:
+                    await self._consume_beside(consumer)
+                else:
+                    beside = True
+                    await self._consume(consumer)
+            except Refused as refused:
+                gone = refused.code == NOT_FOUND
+                raise
 
         if problem is None and beside and consumer.bound:
             problem = "fail", Refused("its queue came back too late for a channel with transactions", RESOURCE)
@@ -323,7 +338,7 @@ class Restoration:
     # ---- messages that are not confirmed
 
     def _send_again(self) -> None:
-        """Let each channel send what is not confirmed, before all else."""
+        """Let each channel send what is not confirmed, before anything new."""
         client = self.client
         mine: dict[Channel | None, deque[Publication]] = {}
         for publication in client.session.outgoing.values():

@@ -543,6 +543,54 @@ def test_closed_at_any_step_of_restoring(step: int) -> None:
     run(test())
 
 
+@pytest.mark.parametrize("step", range(12))
+@pytest.mark.parametrize("what", ["cancel", "close"])
+def test_a_consumer_ends_at_any_step_of_restoring(step: int, what: str) -> None:
+    """The server has no consumer then that nobody knows; the message stays in its queue."""
+
+    async def test() -> None:
+        async with bench() as b:
+            channel, other = await b.client.channel(), await b.client.channel()
+            await channel.declare_queue("q")
+            consumer = await channel.consume("q")
+            left = step
+            ending: asyncio.Task[None] | None = None
+
+            def each(peer: amqp091.Peer, event: Any) -> None:
+                nonlocal left, ending
+                left -= 1
+                if left < 0 and ending is None:
+                    ending = asyncio.create_task(consumer.cancel() if what == "cancel" else channel.close())
+
+            await b.cut()
+            b.broker.each = each
+            await b.again()
+            await other.publish(b"x", routing_key="q")
+            await until(lambda: ending is not None or left > 0)
+            if ending is None:
+                ending = asyncio.create_task(consumer.cancel() if what == "cancel" else channel.close())
+            await ending
+            await other.declare_queue("q")
+            queue = b.broker.hosts["/"].queues["q"]
+            await until(lambda: not queue.consumers and [item.body for item in queue.messages] == [b"x"])
+
+    run(test())
+
+
+def test_a_consumer_is_started_while_there_is_no_connection() -> None:
+    async def test() -> None:
+        async with bench() as b:
+            channel = await b.client.channel()
+            await channel.declare_queue("q")
+            await b.cut()
+            consumer = await channel.consume("q")
+            assert b.broker.count(amqp091.BasicConsume) == 1
+            await channel.publish(b"x", routing_key="q")
+            assert await body(consumer) == b"x"
+
+    run(test())
+
+
 def test_messages_that_the_server_refuses_when_they_are_sent_again() -> None:
     """The exchange is gone: all publishes of the channel end, those that were not sent as well."""
 

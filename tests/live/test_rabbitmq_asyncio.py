@@ -329,7 +329,7 @@ def test_requests(rabbitmq: node.Broker) -> None:
 
 
 def test_a_type_of_exchange_that_the_server_does_not_know(rabbitmq: node.Broker) -> None:
-    """RabbitMQ 3 ends the connection for it (503), 4 the channel (406): it costs the program the call, and other channels go on."""
+    """RabbitMQ 3 ends the connection for it (503), 4 the channel (406): it costs the call, and other channels go on."""
 
     async def test() -> None:
         async with amqp091.connect(url_of(rabbitmq), reconnect=SOON) as client:

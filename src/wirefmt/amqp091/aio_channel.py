@@ -367,6 +367,7 @@ class Channel:
 
     async def _start(self, consumer: Consumer) -> None:
         client = self._client
+        await self._ready()  # before the consumer is one of those that are restored
         consumer.tag = f"ctag-{client._random.getrandbits(64):x}"
         self._consumers[consumer.tag] = consumer
         try:
@@ -442,7 +443,7 @@ class Channel:
         if self._closed or self._error is not None:
             return
         self._closed = True
-        client, view, link = self._client, self._view, self._client._link
+        client, view, link = self._client, self._view, self._link
         client._channels.pop(id(self), None)
         for consumer in self._consumers.values():
             consumer._end(None)
@@ -462,10 +463,11 @@ class Channel:
     def _drop(self) -> None:
         """Close it, and do not wait."""
         self._closed = True
-        view, link = self._view, self._link
         self._client._channels.pop(id(self), None)
-        if view is not None and link is not None and view.state in (ChannelState.OPENING, ChannelState.OPEN):
-            link.driver.update(view.close())
+        link = self._attached
+        for view in (self._view, *self._beside):
+            if view is not None and link is not None and view.state in (ChannelState.OPENING, ChannelState.OPEN):
+                link.driver.update(view.close())
 
     @property
     def busy(self) -> bool:

@@ -246,6 +246,8 @@ class Restoration:
             refused = error if isinstance(error, Refused) else Refused(str(error), NOT_ALLOWED)
             self.client._tell(NotRestored(channel, refused, "fail", None))
             channel._fail(refused)
+        if channel._closed:
+            channel._drop()
 
     async def _restore_consumer(self, consumer: Consumer, answered: asyncio.Future[None]) -> None:
         client = self.client
@@ -305,6 +307,9 @@ class Restoration:
         finally:
             channel._asking = False
         self._granted[channel].append(consumer)
+        if consumer._ended and view.state is ChannelState.OPEN:
+            view.cancel(consumer.tag, nowait=True)
+            link.driver.update()
 
     async def _consume_beside(self, consumer: Consumer) -> None:
         """Start a consumer again, on a channel of its own."""

@@ -314,6 +314,8 @@ class Channel:
                     view._full = True
                     break
                 publication = again.popleft()
+                if self._client.session.outgoing.get(publication.number) is not publication:
+                    continue  # it has been given up
                 try:
                     view.resend(publication)
                 except LocalProtocolError as error:

@@ -58,7 +58,10 @@ _ASKED: Final = (amqp091.BasicMessage, amqp091.Method)
 
 
 class Subscriber:
-    """A consumer on a channel (`routing.Consumer`)."""
+    """A consumer on a channel (`routing.Consumer`).
+
+    One that has had no room is noted where what opens its window finds it: the transport, its channel, or its own prefetch.
+    """
 
     def __init__(self, peer: Peer, session: Session, view: ServerChannel, consume: amqp091.BasicConsume) -> None:
         self.peer = peer
@@ -69,9 +72,39 @@ class Subscriber:
         self.exclusive = consume.exclusive
         priority = consume.arguments.get("x-priority", 0)
         self.priority = priority if isinstance(priority, int) else 0
+        self.queue: Queue
+        self.noted: dict[Any, Subscriber] | None = None  # where it waits for room
+        self.key: Any = None
 
     def room(self) -> int:
-        return self.view.room(self.tag) if self.peer.ready else 0
+        if not self.peer.ready:
+            self._note(self.session.unready, self)
+            return 0
+        room: int = self.view.room(self.tag)
+        if room <= 0:
+            window = self.view.consumers.get(self.tag)
+            if window is not None and 0 < window.prefetch <= window.unacknowledged:
+                self._note(self.session.full, window)
+            else:
+                self._note(self.session.waiting.setdefault(self.view.number, {}), self)
+        return room
+
+    def _note(self, where: dict[Any, Subscriber], key: Any) -> None:
+        if self.noted is not where:
+            self.forget()
+            where[key] = self
+            self.noted, self.key = where, key
+
+    def forget(self) -> None:
+        """It does not wait for room."""
+        if self.noted is not None:
+            self.noted.pop(self.key, None)
+            self.noted = None
+
+    def wake(self) -> None:
+        """There may be room."""
+        self.forget()
+        self.queue.wake(self)
 
     def deliver(self, queue: Queue, items: Sequence[Item], at: int) -> int:
         """Deliver message number `at` and the following ones that were published in the same way, as far as there is room."""
@@ -108,11 +141,13 @@ class Subscriber:
         except LocalProtocolError as error:
             _check_fit(error)
             driver.want()
+            self._note(self.session.unready, self)
             return 0
         driver.queued()
         return taken
 
     def cancelled(self, queue: Queue) -> None:
+        self.forget()
         self.session.subscriptions.pop((self.view.number, self.tag), None)
         if self.tag in self.view.consumers:
             try:
@@ -152,6 +187,11 @@ class Session:
         self.user = ""
         self.host: Router | None = None
         self.subscriptions: dict[tuple[int, str], tuple[Queue, Subscriber]] = {}
+        # consumers that have had no room: for the transport did not take more; by the number of their channel, for that took no
+        # more; or by their windows, for these were full
+        self.unready: dict[Any, Subscriber] = {}
+        self.waiting: dict[int, dict[Any, Subscriber]] = {}
+        self.full: dict[Any, Subscriber] = {}
         # as far as events have been handled: channels, and the transactions of those that are transactional
         self.views: dict[int, ServerChannel] = {}
         self.transactions: dict[int, Transaction] = {}
@@ -231,12 +271,12 @@ class Broker:
         acknowledgements of one channel. What is refused is left to `handle`."""
         event, session = events[at], self.session(peer)
         if type(event) is Settled and event.outcome == "ack":
-            channel, at = event.channel, at + 1
+            channel, begin, at = event.channel, at, at + 1
             while at < len(events) and type(more := events[at]) is Settled and (more.channel, more.outcome) == (
                 channel, "ack",
             ):  # fmt: skip
                 at += 1
-            self._pump_channel(peer, channel)
+            self._wake(session, channel, events[begin:at])
             return at
         if type(event) is not amqp091.BasicMessage or event.channel in session.transactions:
             return at
@@ -254,8 +294,11 @@ class Broker:
         return at
 
     def writable(self, peer: Peer) -> None:
-        for queue, subscriber in list(self.session(peer).subscriptions.values()):
-            queue.wake(subscriber)
+        unready = self.session(peer).unready
+        for _ in range(len(unready)):
+            if not unready or not peer.ready:
+                return
+            next(iter(unready.values())).wake()
 
     def closed(self, peer: Peer) -> None:
         self._sessions.pop(peer, None)
@@ -308,6 +351,8 @@ class Broker:
         for queue, subscriber in list(session.subscriptions.values()):
             queue.leave(subscriber)
         session.subscriptions.clear()
+        for waiting in (session.unready, session.waiting, session.full):
+            waiting.clear()
         for channel in list(session.transactions):
             self._leave_transaction(session, channel)
         self._requeue(event.lost)
@@ -318,6 +363,7 @@ class Broker:
         session = self.session(peer)
         self._leave_transaction(session, event.channel)
         session.views.pop(event.channel, None)
+        session.waiting.pop(event.channel, None)
         self._requeue(event.lost)
         for consumer in event.consumers:
             self._leave(session, event.channel, consumer.tag)
@@ -335,6 +381,7 @@ class Broker:
         """A consumer is gone."""
         queue, subscriber = session.subscriptions.pop((channel, tag), (None, None))
         if queue is not None and subscriber is not None:
+            subscriber.forget()
             queue.leave(subscriber)
 
     def _requeue(self, deliveries: Iterable[Any]) -> None:
@@ -605,6 +652,7 @@ class Broker:
             return  # it has been closed meanwhile
         if not event.consumer_tag:
             (subscriber.tag,) = set(channel.consumers) - before
+        subscriber.queue = queue
         session.subscriptions[event.channel, subscriber.tag] = queue, subscriber
         queue.insert(subscriber)
 
@@ -647,16 +695,26 @@ class Broker:
                 queue, item = delivery.context
                 if not queue.gone:
                     queue.router.dead_letter(queue, item, "rejected")
-        self._pump_channel(peer, event.channel)
+        self._wake(self.session(peer), event.channel, (event,))
 
-    def _qos(self, peer: Peer, event: amqp091.BasicQos) -> None:
-        self._pump_channel(peer, event.channel)
+    def _qos(self, peer: Peer, event: amqp091.BasicQos | amqp091.ChannelFlow) -> None:
+        for subscriber in list(self.session(peer).waiting.get(event.channel, {}).values()):
+            subscriber.wake()
 
-    def _pump_channel(self, peer: Peer, number: int) -> None:
-        """There may be room for consumers of a channel."""
-        for (channel, _), (queue, subscriber) in list(self.session(peer).subscriptions.items()):
-            if channel == number:
-                queue.wake(subscriber)
+    def _wake(self, session: Session, channel: int, settled: Iterable[Settled]) -> None:
+        """Deliveries of a channel are finished: there is room for those consumers that have had none, and for no others."""
+        if session.full:
+            for event in settled:
+                for delivery in event.deliveries:
+                    subscriber = session.full.get(delivery.consumer)
+                    if subscriber is not None:
+                        subscriber.wake()
+        waiting = session.waiting.get(channel)
+        while waiting:
+            subscriber = next(iter(waiting.values()))
+            subscriber.wake()
+            if subscriber.noted is waiting:
+                return  # the channel is full, for all of them
 
     _actions: Final[dict[type[Any], Any]] = {
         amqp091.ConnectionStartOk: _start,
@@ -675,6 +733,7 @@ class Broker:
         amqp091.BasicCancel: _cancel,
         amqp091.BasicGet: _get,
         amqp091.BasicQos: _qos,
+        amqp091.ChannelFlow: _qos,
         amqp091.TxSelect: _select,
         amqp091.TxCommit: _commit,
         amqp091.TxRollback: _rollback,

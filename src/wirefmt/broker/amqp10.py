@@ -99,8 +99,11 @@ class Subscriber:
         self.priority = priority if isinstance(priority, int) else 0
 
     def room(self) -> int:
-        room = self.link.send_quota if self.link.attached and self.peer.ready else 0
+        ready = self.peer.ready
+        room = self.link.send_quota if self.link.attached and ready else 0
         self.link.waiting |= not room  # `WindowOpened` is wanted
+        if not ready:
+            self.client.unready[self.link] = None
         return room
 
     def deliver(self, queue: Queue, items: Sequence[Item], at: int) -> int:
@@ -113,6 +116,7 @@ class Subscriber:
             if error.reply == MESSAGE_SIZE_EXCEEDED:
                 raise ConversionError(str(error), rule="amqp10:max-message-size") from error
             self.peer.driver.want()
+            self.client.unready[self.link] = None
             return 0
         if not handle.settled:
             self.client.sending[handle] = (queue, item)
@@ -121,6 +125,7 @@ class Subscriber:
 
     def cancelled(self, queue: Queue) -> None:
         self.client.consumers.pop(self.link, None)
+        self.client.unready.pop(self.link, None)
         if self.link.attached:
             self.link.detach(
                 amqp10.Error(condition="amqp:resource-deleted", description=f"queue {queue.name!r} is deleted")
@@ -168,7 +173,9 @@ class _Client:
         self.user = ""
         self.targets: dict[Link, Address | None] = {}  # of links on which it sends to us; None: by `to`
         self.consumers: dict[Link, tuple[Queue, Subscriber]] = {}
+        self.unready: dict[Link, None] = {}  # of consumers for which the transport did not take more
         self.coordinators: set[Link] = set()
+        self.links: dict[Any, dict[Link, None]] = {}  # all of these, by session
         self.sending: dict[Outgoing, tuple[Queue, Item]] = {}
         self.transactions: dict[bytes, _Transaction] = {}
 
@@ -234,8 +241,13 @@ class Broker:
 
     def writable(self, peer: Peer) -> None:
         client = self._clients.get(peer)
-        for queue, subscriber in list(client.consumers.values()) if client is not None else ():
-            queue.wake(subscriber)
+        if client is None:
+            return
+        for link in list(client.unready):
+            if not peer.ready:
+                return
+            client.unready.pop(link, None)
+            self._pump(client, link)
 
     def closed(self, peer: Peer) -> None:
         pass
@@ -261,6 +273,7 @@ class Broker:
             if isinstance(terminus, amqp10.Coordinator):
                 self._permit(client, amqp10.Coordinator, terminus)
                 client.coordinators.add(link)
+                client.links.setdefault(link.session, {})[link] = None
                 peer.accept(event)
                 self._keep(peer, link)
                 return
@@ -277,6 +290,7 @@ class Broker:
         except (Refused, Refusal) as error:
             peer.refuse(event, _error_of(error))
             return
+        client.links.setdefault(link.session, {})[link] = None
         if isinstance(link, Sender):
             peer.accept(event, source=self._with_outcomes(terminus))
             client.consumers[link] = queue, subscriber
@@ -504,6 +518,8 @@ class Broker:
         """A link is gone: its messages go back, in order."""
         client.targets.pop(link, None)
         client.coordinators.discard(link)
+        client.unready.pop(link, None)
+        client.links.get(link.session, {}).pop(link, None)
         for number in [number for number, one in client.transactions.items() if one.coordinator is link]:
             self._roll_back(client, client.transactions.pop(number))  # 4.3
         queue, subscriber = client.consumers.pop(link, (None, None))
@@ -514,13 +530,10 @@ class Broker:
 
     def _forget_all(self, client: _Client, session: Any, lost: tuple[Any, ...]) -> None:
         """A session is gone; None: all of them."""
-        links = [
-            link
-            for link in (*client.consumers, *client.targets, *client.coordinators)
-            if session in (None, link.session)
-        ]
-        for link in links:
-            self._forget(client, link, ())
+        for ended in list(client.links) if session is None else (session,):
+            for link in list(client.links.get(ended, ())):
+                self._forget(client, link, ())
+            client.links.pop(ended, None)
         for handle in reversed(lost):
             self._retire(client, handle, amqp10.Released())
 

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
 
 from lib.loopback import HOST, run, until
-from wirefmt import amqp091, amqp10
+from lib.rocketmq_served import served
+from wirefmt import amqp091, amqp10, rocketmq
 from wirefmt.broker import amqp091 as broker_amqp091
 from wirefmt.broker import amqp10 as broker_amqp10
 from wirefmt.broker import routing
+from wirefmt.broker.rocketmq import core
+from wirefmt.broker.rocketmq.popping import Popping
+from wirefmt.broker.rocketmq.pulling import Pulling
 
 
 class Counted:
@@ -101,5 +106,111 @@ def test_a_transport_that_takes_bytes_again_wakes_only_consumers_that_wait_for_i
             broker.writable(driver.host)
             assert woken.count == 0
         broker.close()
+
+    run(test())
+
+
+# ---- RocketMQ
+
+
+async def commands(address: str, *sent: rocketmq.RemotingCommand, answers: int = 0) -> asyncio.StreamWriter:
+    """Send requests on a connection of their own, and wait for answers. The caller closes it."""
+    host, _, port = address.rpartition(":")
+    reader, writer = await asyncio.open_connection(host, int(port))
+    writer.write(b"".join(command.encode() for command in sent))
+    for _ in range(answers):
+        await reader.readexactly(int.from_bytes(await reader.readexactly(4), "big"))
+    return writer
+
+
+class Looked(float):
+    """A time that counts how often it is compared."""
+
+    count = 0
+
+    def __lt__(self, other: float) -> bool:
+        Looked.count += 1
+        return float(self) < other
+
+    def __ge__(self, other: float) -> bool:
+        Looked.count += 1
+        return float(self) >= other
+
+
+def test_an_offset_of_rocketmq_is_found_by_bisection() -> None:
+    queue = core.Queue()
+    times = [Looked(number // 3) for number in range(3000)]
+    for number, time in enumerate(times):
+        queue.put(core.Stored(b"", number, time))
+    for _ in range(1200):  # the oldest are dropped
+        queue.drop()
+    assert (queue.base, queue.end, len(queue), queue.at(1200).physical) == (1200, 3000, 1800, 1200)
+    assert [stored.physical for stored in queue.messages] == list(range(1200, 3000))
+    Looked.count = 0
+    for seconds in (-1.0, 0.0, 399.5, 400.0, 400.5, 700.25, 998.9, 999.0, 999.5):
+        wanted = next((k for k in range(1200, 3000) if float(times[k]) >= seconds), 3000)
+        assert queue.since(seconds) == wanted
+    assert Looked.count <= 9 * 12
+
+
+def test_a_message_of_rocketmq_wakes_pulls_of_its_queue_and_one_pop_of_a_group(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test() -> None:
+        async with served(queues=2) as (broker, _, address), rocketmq.connect(address) as client:
+            broker.topic("T", 2)
+            pull = {"consumer_group": "G", "topic": "T", "max_msg_nums": 1, "commit_offset": 0, "sub_version": 0}
+            pull |= {"queue_offset": 0, "subscription": "*", "sys_flag": 6, "suspend_timeout_millis": 50_000}
+            pops = {"consumer_group": "P", "topic": "T", "queue_id": -1, "max_msg_nums": 1, "invisible_time": 60_000}
+            pops |= {"poll_time": 50_000, "born_time": 0, "init_mode": 0}
+            waiting = [
+                rocketmq.RemotingCommand(
+                    code=11, header=rocketmq.PullMessageRequestHeader(queue_id=1, **pull), opaque=n
+                )
+                for n in range(30)
+            ] + [
+                rocketmq.RemotingCommand(code=200050, header=rocketmq.PopMessageRequestHeader(**pops), opaque=n)
+                for n in range(30, 60)
+            ]
+            writer = await commands(address, *waiting)
+            await until(lambda: broker._waiters == 60)
+            pulled = Counted(monkeypatch, Pulling, "_look")
+            popped = Counted(monkeypatch, Popping, "_take_next")
+            for _ in range(3):
+                await client.producer("P").send("T", b"x", queue=lambda queues: queues[0])
+            assert pulled.count == 0
+            assert popped.count <= 2 * 3
+            assert broker._waiters == 60 - 3
+            writer.close()
+            await until(lambda: not broker._waiting and not broker._waiting_of and not broker._waiters)
+
+    run(test())
+
+
+def test_members_of_rocketmq_groups_are_bounded_and_told_once() -> None:
+    def heartbeat(number: int) -> rocketmq.RemotingCommand:
+        consumer = rocketmq.ConsumerData(
+            group_name="G",
+            consume_type="CONSUME_PASSIVELY",
+            message_model="CLUSTERING",
+            consume_from_where="CONSUME_FROM_LAST_OFFSET",
+            subscription_data_set=[],
+            unit_mode=False,
+        )
+        data = rocketmq.HeartbeatData(client_id=f"c{number}", consumer_data_set=[consumer], producer_data_set=[])
+        return rocketmq.RemotingCommand(code=34, body=data.encode(), opaque=number)
+
+    async def test() -> None:
+        async with served(members=10) as (broker, server, address):
+            member = await commands(address, heartbeat(0), answers=1)
+            (driver,) = server.drivers
+            asked: list[Any] = []
+            request = driver.host.request
+            driver.host.request = lambda *arguments, **named: (asked.append(arguments), request(*arguments, **named))
+            other = await commands(address, *(heartbeat(number) for number in range(1, 20)), answers=19)
+            assert len(broker.consumers["G"]) == 10
+            assert 1 <= len(asked) <= 2
+            other.close()
+            await until(lambda: len(broker.consumers["G"]) == 1)
+            member.close()
+            await until(lambda: not broker.consumers and not broker._joined and not broker._memberships)
 
     run(test())

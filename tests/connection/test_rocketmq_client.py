@@ -224,7 +224,7 @@ def test_an_offset_is_stored_though_it_was_reached_while_a_pull_was_under_way() 
                 await producer.send(T, b"1")
                 await producer.send(T, b"2")
                 broker._waiting[T] = waiting
-                broker._wake(T)
+                broker._wake(T, 0)
                 await until(lambda: len(got) == 3)
             assert queue.end == 3
             assert broker.offsets["G", T, 0] == 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import deque
+from bisect import bisect_left
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
@@ -49,26 +49,73 @@ class Stored(NamedTuple):
 class Queue:
     """Messages in order; the first has the offset `base`."""
 
-    __slots__ = ("base", "messages")
+    __slots__ = ("_first", "_stored", "base")
 
     def __init__(self) -> None:
         self.base = 0
-        self.messages: deque[Stored] = deque()
+        self._stored: list[Any] = []
+        self._first = 0  # number of the first message in it; before it there is nothing
+
+    def __len__(self) -> int:
+        return len(self._stored) - self._first
 
     @property
     def end(self) -> int:
-        return self.base + len(self.messages)
+        return self.base + len(self)
+
+    @property
+    def messages(self) -> list[Stored]:
+        """All of them: a copy."""
+        return self._stored[self._first :]
+
+    def put(self, stored: Stored) -> None:
+        self._stored.append(stored)
+
+    def drop(self) -> Stored:
+        """Remove the oldest message."""
+        oldest: Stored = self._stored[self._first]
+        self._stored[self._first] = None
+        self._first += 1
+        self.base += 1
+        if self._first > len(self._stored) // 2:
+            del self._stored[: self._first]
+            self._first = 0
+        return oldest
+
+    def at(self, offset: int) -> Stored:
+        """The message at an offset from `base` to below `end`."""
+        stored: Stored = self._stored[self._first + offset - self.base]
+        return stored
+
+    def since(self, seconds: float) -> int:
+        """The offset of the first message of this time or later; `end`: there is none. Times ascend."""
+        found = bisect_left(self._stored, seconds, self._first, key=_time_of)
+        return found - self._first + self.base
+
+
+def _time_of(stored: Stored) -> float:
+    return stored.time
 
 
 class Waiting:
     """A pull or a pop that waits for messages. `again`: answers it, or returns None to wait on."""
 
-    __slots__ = ("again", "event", "peer", "timer", "topic")
+    __slots__ = ("again", "event", "group", "peer", "queue_id", "timer", "topic")
 
-    def __init__(self, peer: Peer, event: RemotingCommand, topic: str, again: Callable[[], Answer | None]) -> None:
+    def __init__(
+        self,
+        peer: Peer,
+        event: RemotingCommand,
+        topic: str,
+        queue_id: int,
+        group: str | None,
+        again: Callable[[], Answer | None],
+    ) -> None:
         self.peer = peer
         self.event = event
         self.topic = topic
+        self.queue_id = queue_id
+        self.group = group
         self.again = again
         self.timer: asyncio.TimerHandle | None = None
 
@@ -89,7 +136,9 @@ class Core:
         self.dropped = 0
         self._position = 0
         self._places: dict[int, tuple[str, int, int]] = {}  # physical offset -> topic, queue id, offset
-        self._waiting: dict[str, dict[int, Waiting]] = {}  # by topic and identity of the event
+        # by topic, queue id (-1: all queues), group of a pop (None: pulls), identity of the event
+        self._waiting: dict[str, dict[int, dict[str | None, dict[int, Waiting]]]] = {}
+        self._waiting_of: dict[Peer, dict[int, Waiting]] = {}  # by identity of the event
         self._waiters = 0
         self._asked: dict[Any, Callable[[RemotingCommand | None], None]] = {}  # by the handle of the request
 
@@ -198,17 +247,16 @@ class Core:
         message = self._placed(fields, end)
         frame = message.encode()
         self._places[self._position] = (topic, queue_id, end)
-        queue.messages.append(Stored(frame, self._position, message.store_timestamp / 1000))
+        queue.put(Stored(frame, self._position, message.store_timestamp / 1000))
         self._position += len(frame)
         self.stored_bytes += len(frame)
-        if len(queue.messages) > self.options.queue_messages:
-            oldest = queue.messages.popleft()
-            queue.base += 1
+        if len(queue) > self.options.queue_messages:
+            oldest = queue.drop()
             self.stored_bytes -= len(oldest.frame)
             self._places.pop(oldest.physical, None)
             self.dropped += 1
         if topic in self._waiting:
-            self._wake(topic)
+            self._wake(topic, queue_id)
         return message
 
     def _store_later(self, seconds: float, fields: dict[str, Any]) -> None:
@@ -228,8 +276,7 @@ class Core:
         if place is None:
             return None
         topic, queue_id, offset = place
-        queue = self.topics[topic][queue_id]
-        return queue.messages[offset - queue.base].message()
+        return self.topics[topic][queue_id].at(offset).message()
 
     def topic_at(self, physical: int) -> str | None:
         """The topic of a stored message by its physical offset; None: there is none."""
@@ -238,27 +285,50 @@ class Core:
 
     # ---- requests that wait for messages
 
-    def _wake(self, topic: str) -> None:
-        for waiting in list(self._waiting.get(topic, {}).values()):
+    def _wake(self, topic: str, queue_id: int) -> None:
+        """A message has come: answer the pulls that wait for its queue, and one pop of each group, or more as long as there is
+        something for them."""
+        for number in (queue_id, -1):
+            for group in list(self._waiting.get(topic, {}).get(number, ())):
+                self._wake_some(topic, number, group)
+
+    def _wake_group(self, topic: str, group: str) -> None:
+        """There is something for the pops of a group."""
+        for queue_id in list(self._waiting.get(topic, ())):
+            self._wake_some(topic, queue_id, group)
+
+    def _wake_some(self, topic: str, queue_id: int, group: str | None) -> None:
+        for waiting in list(self._waiting.get(topic, {}).get(queue_id, {}).get(group, {}).values()):
             answer = waiting.again()
             if answer is not None:
                 self._forget(waiting)
                 self._answer(waiting.peer, waiting.event, answer)
+            elif group is not None:
+                break  # the others of the group would see the same
 
     def _wait(
         self,
         peer: Peer,
         event: RemotingCommand,
         topic: str,
+        queue_id: int,
+        group: str | None,
         seconds: float,
         again: Callable[[], Answer | None],
         end: Answer,
     ) -> Answer | None:
-        """Let a request wait for messages of a topic. Returns `end` if it cannot wait."""
+        """Let a request wait for messages of a topic. Returns `end` if it cannot wait.
+
+        Args:
+            queue_id: of the queue that it asks for; -1: all.
+            group: of a pop; None: it is a pull.
+        """
         if seconds <= 0 or self._waiters >= self.options.waiting:
             return end
-        waiting = Waiting(peer, event, topic, again)
-        self._waiting.setdefault(topic, {})[id(event)] = waiting
+        waiting = Waiting(peer, event, topic, queue_id, group, again)
+        groups = self._waiting.setdefault(topic, {}).setdefault(queue_id, {})
+        groups.setdefault(group, {})[id(event)] = waiting
+        self._waiting_of.setdefault(peer, {})[id(event)] = waiting
         self._waiters += 1
         waiting.timer = self._later(min(seconds, LONGEST_WAIT), self._over, waiting, end)
         return None
@@ -268,14 +338,25 @@ class Core:
         self._answer(waiting.peer, waiting.event, end)
 
     def _forget(self, waiting: Waiting) -> None:
-        some = self._waiting.get(waiting.topic, {})
+        queues = self._waiting.get(waiting.topic, {})
+        groups = queues.get(waiting.queue_id, {})
+        some = groups.get(waiting.group, {})
         if some.pop(id(waiting.event), None) is not None:
             self._waiters -= 1
-            if not some:
-                del self._waiting[waiting.topic]
+            of_peer = self._waiting_of[waiting.peer]
+            del of_peer[id(waiting.event)]
+            levels: tuple[tuple[dict[Any, Any], dict[Any, Any], Any], ...] = (
+                (some, groups, waiting.group),
+                (groups, queues, waiting.queue_id),
+                (queues, self._waiting, waiting.topic),
+                (of_peer, self._waiting_of, waiting.peer),
+            )
+            for inner, outer, key in levels:
+                if not inner:
+                    del outer[key]
         self._stop(waiting.timer)
 
     def _stop_waiting(self, peer: Peer) -> None:
         """Drop the waiting requests of a client that is gone."""
-        for waiting in [w for some in self._waiting.values() for w in some.values() if w.peer is peer]:
+        for waiting in list(self._waiting_of.get(peer, {}).values()):
             self._forget(waiting)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Collection
 from typing import NamedTuple
@@ -38,14 +39,16 @@ class Subscription(NamedTuple):
 
 
 class Member:
-    """One client of a group. `topics`: its subscriptions. `user`: whose access key its heartbeat had."""
+    """One client of a group. `topics`: its subscriptions. `user`: whose access key its heartbeat had. `cost`: what it counts
+    among all members."""
 
-    __slots__ = ("peer", "topics", "user")
+    __slots__ = ("cost", "peer", "topics", "user")
 
     def __init__(self, peer: Peer, topics: dict[str, Subscription], user: str) -> None:
         self.peer = peer
         self.topics = topics
         self.user = user
+        self.cost = 1 + sum(1 + (len(topic) + len(s.expression)) // 64 for topic, s in topics.items())
 
     def wants_as(self, other: Member) -> bool:
         """True if both subscribe to the same."""
@@ -64,6 +67,11 @@ class Groups(Core):
         self.consumers: Members = {}
         self.producers: Members = {}
         self._locks: dict[tuple[str, str, int], tuple[str, float]] = {}
+        self._locked: dict[tuple[str, str], set[tuple[str, str, int]]] = {}  # locks by group and client id
+        self._joined: dict[Peer, set[tuple[bool, str, str]]] = {}  # is it a consumer? group, client id
+        self._producing: dict[str, dict[str, Member]] = {}  # client id -> group -> member
+        self._memberships = 0  # what members and their subscriptions cost
+        self._notified: set[str] = set()  # groups whose members are to be told
         self._owners: dict[str, tuple[Peer, str]] = {}  # client id -> the connection that has it, and its user
         self._client_ids: dict[Peer, set[str]] = {}
         self._consumed: dict[str, set[str]] = {}  # group -> topics, but for its retry topic
@@ -86,10 +94,14 @@ class Groups(Core):
         if not topic.startswith(RETRY_PREFIX):
             self._consumed.setdefault(group, set()).add(topic)
 
-    def _own(self, peer: Peer, client: str, user: str) -> None:
-        """A connection has a client id."""
+    def _own(self, peer: Peer, client: str, user: str) -> bool:
+        """A connection has a client id. False: it has too many."""
+        owned = self._client_ids.setdefault(peer, set())
+        if client not in owned and len(owned) >= self.options.members:
+            return False
         self._owners[client] = (peer, user)
-        self._client_ids.setdefault(peer, set()).add(client)
+        owned.add(client)
+        return True
 
     def _disown(self, peer: Peer) -> None:
         """A connection has its client ids no more."""
@@ -102,18 +114,18 @@ class Groups(Core):
     def _heartbeat(self, peer: Peer, event: RemotingCommand) -> Answer:
         data = rocketmq.HeartbeatData.decode(event.body_bytes() or b"")
         client, user = data.client_id or "", user_of(event)
-        if client and (data.producer_data_set or data.consumer_data_set):
-            self._own(peer, client, user)
+        if client and (data.producer_data_set or data.consumer_data_set) and not self._own(peer, client, user):
+            return Answer(SYSTEM_BUSY, remark="too many client ids")
         for producer in data.producer_data_set or ():
             if not self._join(self.producers, producer.group_name or "", client, Member(peer, {}, user)):
-                return Answer(SYSTEM_BUSY, remark="too many groups")
+                return Answer(SYSTEM_BUSY, remark="too many groups or members")
         for consumer in data.consumer_data_set or ():
             group = consumer.group_name or ""
             wanted = {s.topic or "": Subscription.of(s) for s in consumer.subscription_data_set or ()}
             member = Member(peer, wanted, user)
             known = self.consumers.get(group, {}).get(client)
             if not self._join(self.consumers, group, client, member):
-                return Answer(SYSTEM_BUSY, remark="too many groups")
+                return Answer(SYSTEM_BUSY, remark="too many groups or members")
             if retry_topic(group) in member.topics:
                 self.topic(retry_topic(group), 1)
             if known is None or not known.wants_as(member):
@@ -121,49 +133,82 @@ class Groups(Core):
         return Answer()
 
     def _join(self, groups: Members, group: str, client: str, member: Member) -> bool:
-        if group not in groups and len(groups) >= self.options.groups:
+        members = groups.get(group, {})
+        known = members.get(client)
+        before = known.cost if known is not None else 0
+        if (
+            (group not in groups and len(groups) >= self.options.groups)
+            or (known is None and len(members) >= self.options.members)
+            or self._memberships - before + member.cost > self.options.groups * 100
+        ):
             return False
+        if known is not None:
+            self._drop(groups, group, client)
         groups.setdefault(group, {})[client] = member
+        self._memberships += member.cost
+        self._joined.setdefault(member.peer, set()).add((groups is self.consumers, group, client))
+        if groups is self.producers:
+            self._producing.setdefault(client, {})[group] = member
+        return True
+
+    def _drop(self, groups: Members, group: str, client: str) -> bool:
+        """Remove a member. False: there is none."""
+        members = groups.get(group, {})
+        member = members.pop(client, None)
+        if member is None:
+            return False
+        if not members:
+            del groups[group]
+        self._memberships -= member.cost
+        joined = self._joined[member.peer]
+        joined.discard((groups is self.consumers, group, client))
+        if not joined:
+            del self._joined[member.peer]
+        if groups is self.producers:
+            producing = self._producing[client]
+            del producing[group]
+            if not producing:
+                del self._producing[client]
         return True
 
     def _unregister(self, peer: Peer, event: RemotingCommand) -> Answer:
         header = event.decode_header(rocketmq.UnregisterClientRequestHeader)
         if header.producer_group:
-            self._leave_producers(header.producer_group, header.client_id)
+            self._drop(self.producers, header.producer_group, header.client_id)
         if header.consumer_group:
             self._leave(header.consumer_group, header.client_id)
         return Answer()
 
     def _leave(self, group: str, client: str) -> None:
-        members = self.consumers.get(group, {})
-        if members.pop(client, None) is not None:
-            for key in [k for k, (owner, _) in self._locks.items() if k[0] == group and owner == client]:
+        if self._drop(self.consumers, group, client):
+            for key in self._locked.pop((group, client), ()):
                 del self._locks[key]
-            if not members:
-                del self.consumers[group]
             self._notify(group)
-
-    def _leave_producers(self, group: str, client: str) -> None:
-        members = self.producers.get(group, {})
-        if members.pop(client, None) is not None and not members:
-            del self.producers[group]
 
     def _gone(self, peer: Peer) -> None:
         """Remove a client that is gone from its groups."""
         self._disown(peer)
-        for groups, leave in ((self.consumers, self._leave), (self.producers, self._leave_producers)):
-            for group, client in [(g, c) for g, some in groups.items() for c, m in some.items() if m.peer is peer]:
-                leave(group, client)
+        for consumes, group, client in list(self._joined.get(peer, ())):
+            if consumes:
+                self._leave(group, client)
+            else:
+                self._drop(self.producers, group, client)
 
     def _notify(self, group: str) -> None:
-        """Tell the members of a group to rebalance."""
-        for member in self.consumers.get(group, {}).values():
-            try:
-                member.peer.request(
-                    40, rocketmq.NotifyConsumerIdsChangedRequestHeader(consumer_group=group), oneway=True
-                )
-            except LocalProtocolError:
-                continue  # its connection is ending
+        """Tell the members of a group to rebalance: once for all that this iteration of the loop brings."""
+        if not self._notified:
+            asyncio.get_running_loop().call_soon(self._notify_all)
+        self._notified.add(group)
+
+    def _notify_all(self) -> None:
+        groups, self._notified = self._notified, set()
+        for group in groups:
+            header = rocketmq.NotifyConsumerIdsChangedRequestHeader(consumer_group=group)
+            for member in list(self.consumers.get(group, {}).values()):
+                try:
+                    member.peer.request(40, header, oneway=True)
+                except LocalProtocolError:
+                    continue  # its connection is ending
 
     def _members(self, peer: Peer, event: RemotingCommand) -> Answer:
         group = event.decode_header(rocketmq.GetConsumerListByGroupRequestHeader).consumer_group
@@ -200,7 +245,9 @@ class Groups(Core):
             free = owner == client or until < now
             room = key in self._locks or len(self._locks) < self.options.groups * 100
             if free and room and 0 <= key[2] < len(self.topics.get(key[1], ())):
+                self._unlock_one(key)
                 self._locks[key] = (client, now + self.options.lock)
+                self._locked.setdefault((group, client), set()).add(key)
                 got.append(queue)
         return Answer(body=rocketmq.LockBatchResponseBody(lock_okmqset=got).encode())
 
@@ -209,8 +256,16 @@ class Groups(Core):
         for queue in body.mq_set or ():
             key = (body.consumer_group or "", queue.topic or "", queue.queue_id or 0)
             if self._locks.get(key, ("", 0.0))[0] == body.client_id:
-                del self._locks[key]
+                self._unlock_one(key)
         return Answer()
+
+    def _unlock_one(self, key: tuple[str, str, int]) -> None:
+        owner, _ = self._locks.pop(key, (None, 0.0))
+        if owner is not None:
+            locked = self._locked[key[0], owner]
+            locked.discard(key)
+            if not locked:
+                del self._locked[key[0], owner]
 
     # ---- offsets
 
@@ -221,7 +276,7 @@ class Groups(Core):
             # a new group starts with the first message as long as that is there, whatever the consumer would choose
             queues = self.topics.get(header.topic, ())
             queue = queues[header.queue_id] if 0 <= header.queue_id < len(queues) else None
-            if header.set_zero_if_not_found is False or queue is None or queue.base or not queue.messages:
+            if header.set_zero_if_not_found is False or queue is None or queue.base or not len(queue):
                 return Answer(QUERY_NOT_FOUND, remark="Not found, maybe this group consumer boot first")
             offset = 0
         return Answer(header=rocketmq.QueryConsumerOffsetResponseHeader(offset=offset))
@@ -248,6 +303,4 @@ class Groups(Core):
     def _search_offset(self, peer: Peer, event: RemotingCommand) -> Answer:
         header = event.decode_header(rocketmq.SearchOffsetRequestHeader)
         queue = self._queue_of(header)
-        wanted = header.timestamp / 1000
-        place = next((n for n, stored in enumerate(queue.messages) if stored.time >= wanted), len(queue.messages))
-        return Answer(header=rocketmq.SearchOffsetResponseHeader(offset=queue.base + place))
+        return Answer(header=rocketmq.SearchOffsetResponseHeader(offset=queue.since(header.timestamp / 1000)))

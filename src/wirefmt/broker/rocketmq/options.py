@@ -25,7 +25,9 @@ class BrokerOptions:
     Attributes:
         name, cluster: of the broker, as routes say them.
         queues: of a topic that a producer makes.
-        topics, groups: how many there may be. A group has up to 100 offsets, locks, and places of pops.
+        topics, groups: how many there may be. A group has up to 100 offsets, locks, places of pops, and members with their
+            subscriptions, on average.
+        members: of one group, and client ids of one connection.
         queue_messages: of one queue; above it the oldest is dropped.
         stored_bytes: of all messages; above it a message is refused with SYSTEM_BUSY.
         message_bytes: of one body; above it a message is refused with MESSAGE_ILLEGAL.
@@ -44,6 +46,7 @@ class BrokerOptions:
     queues: int = 4
     topics: int = 1000
     groups: int = 1000
+    members: int = 1000
     queue_messages: int = 100_000
     stored_bytes: int = 1 << 28
     message_bytes: int = 1 << 22

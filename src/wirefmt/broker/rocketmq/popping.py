@@ -70,7 +70,7 @@ class Popping(Groups):
         invisible = max(header.invisible_time, 1)
 
         def look() -> Answer | None:
-            most = max(0, min(header.max_msg_nums, MESSAGES_MAX, self.options.popped - len(self._popped)))
+            most = max(0, min(max(header.max_msg_nums, 1), MESSAGES_MAX, self.options.popped - len(self._popped)))
             found, all_seen = self._take_next(group, topic, queues, ids, most, wanted, header.init_mode)
             if not found:
                 return None if all_seen else Answer(PULL_NOT_FOUND, remark="no message of these matches")
@@ -89,7 +89,8 @@ class Popping(Groups):
         answer = look()
         if answer is not None:
             return answer
-        return self._wait(peer, event, topic, header.poll_time / 1000, look, Answer(POLLING_TIMEOUT))
+        seconds, end = header.poll_time / 1000, Answer(POLLING_TIMEOUT)
+        return self._wait(peer, event, topic, max(header.queue_id, -1), group, seconds, look, end)
 
     def _take_next(
         self, group: str, topic: str, queues: list[Queue], ids: Iterable[int], most: int, wanted: Wants, mode: int
@@ -106,7 +107,7 @@ class Popping(Groups):
             queue, key = queues[queue_id], (group, topic, queue_id)
             at = max(self._pop_next.get(key, 0 if mode == 0 else queue.end), queue.base)
             while at < queue.end and len(found) < most and vain < LOOKS_MAX:
-                stored = queue.messages[at - queue.base]
+                stored = queue.at(at)
                 at += 1
                 if wanted is None or wanted(stored):
                     found.append(stored.message())
@@ -140,7 +141,7 @@ class Popping(Groups):
                 self._store({**fields, "topic": f"{DLQ_PREFIX}{key[0]}", "queue_id": 0})
             return
         self._revived.setdefault((key[0], key[1]), deque()).append(MessageExt(**fields, **place_of(message)))
-        self._wake(key[1])
+        self._wake_group(key[1], key[0])
 
     def _take(self, header: Any) -> tuple[Key, Popped] | None:
         """Remove the invisible message that a header names, and return it."""

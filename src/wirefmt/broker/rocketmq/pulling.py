@@ -51,7 +51,7 @@ class Pulling(Groups):
             return answer
         seconds = header.suspend_timeout_millis / 1000 if header.sys_flag & SUSPEND else 0.0
         end = _pulled(PULL_NOT_FOUND, queue, header.queue_offset)
-        return self._wait(peer, event, header.topic, seconds, look, end)
+        return self._wait(peer, event, header.topic, header.queue_id, None, seconds, look, end)
 
     def _wanted(self, header: PullMessageRequestHeader) -> Wants | Answer:
         """What the pull wants by its own expression, or by the heartbeats of its group."""
@@ -77,7 +77,7 @@ class Pulling(Groups):
         found: list[bytes] = []
         size, at, vain = 0, begin, 0
         while at < queue.end and len(found) < most and size < OCTETS_MAX and vain < LOOKS_MAX:
-            stored = queue.messages[at - queue.base]
+            stored = queue.at(at)
             at += 1
             if wanted is None or wanted(stored):
                 found.append(stored.frame)

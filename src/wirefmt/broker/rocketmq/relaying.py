@@ -39,7 +39,7 @@ class Relaying(Sending):
         sender = properties.get("REPLY_TO_CLIENT")
         if sender is None:
             return Answer(SYSTEM_ERROR, remark="reply message properties[REPLY_TO_CLIENT] is null")
-        asker = next((members[sender].peer for members in self.producers.values() if sender in members), None)
+        asker = next((member.peer for member in self._producing.get(sender, {}).values()), None)
         gone = Answer(SYSTEM_ERROR, remark=f"push reply message fail, channel of <{sender}> not found.")
         if asker is None:
             return gone

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from typing import Any
 
 import pytest
 
 from lib.loopback import HOST, run, until
 from lib.rocketmq_served import served
-from wirefmt import amqp091, amqp10, rocketmq
+from wirefmt import amqp091, amqp10, phpmq, rocketmq
 from wirefmt.broker import amqp091 as broker_amqp091
 from wirefmt.broker import amqp10 as broker_amqp10
+from wirefmt.broker import phpmq as broker_phpmq
 from wirefmt.broker import routing
 from wirefmt.broker.rocketmq import core
 from wirefmt.broker.rocketmq.popping import Popping
 from wirefmt.broker.rocketmq.pulling import Pulling
+from wirefmt.errors import ConnectionLost
 
 
 class Counted:
@@ -214,3 +217,85 @@ def test_members_of_rocketmq_groups_are_bounded_and_told_once() -> None:
             await until(lambda: not broker.consumers and not broker._joined and not broker._memberships)
 
     run(test())
+
+
+# ---- PHPMQ
+
+
+def test_queues_of_phpmq_are_bounded_and_removed_when_nobody_uses_them() -> None:
+    async def test() -> None:
+        broker = broker_phpmq.Broker(broker_phpmq.BrokerOptions(queues=3, content_bytes=10_000))
+        async with await phpmq.serve(broker, HOST, 0) as server:
+            url = f"phpmq://{HOST}:{server.port}"
+            async with phpmq.connect(url) as client:
+                for number in range(10):  # each request replaces the one before
+                    await client.consume(f"q{number}", 1)
+                await until(lambda: list(broker.queues) == ["q9"])
+                await client.publish("a", b"x")
+                await client.publish("b", b"y")
+                await until(lambda: len(broker.queues) == 3)
+                async with phpmq.connect(url) as other:
+                    await other.consume("c", 1)  # one too many
+                    with pytest.raises(ConnectionLost):
+                        await other.get()
+                assert set(broker.queues) == {"q9", "a", "b"}
+                await client.consume("a", 1)
+                message = await client.get()
+                client.acknowledge(message)
+                await client.consume("b", 1)
+                client.acknowledge(await client.get())
+                await until(lambda: list(broker.queues) == ["b"])
+                async with phpmq.connect(url) as other:
+                    await other.consume("n" * 20_000, 1)  # names count
+                    with pytest.raises(ConnectionLost):
+                        await other.get()
+            await until(lambda: not broker.queues)
+            assert broker.counts["refused"] == 2
+            assert broker._bytes == broker._messages == 0
+
+    run(test())
+
+
+def test_a_message_of_phpmq_asks_only_clients_that_may_have_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test() -> None:
+        broker = broker_phpmq.Broker()
+        async with await phpmq.serve(broker, HOST, 0) as server, contextlib.AsyncExitStack() as stack:
+            url = f"phpmq://{HOST}:{server.port}"
+            clients = [await stack.enter_async_context(phpmq.connect(url)) for _ in range(12)]
+            for client in clients[:-1]:
+                await client.consume("q", 0)  # they want none
+            await clients[-1].consume("q", 1)
+            await until(lambda: len(broker.queue("q").clients) == 12)
+            asked = 0
+            ready = phpmq.server.Peer.ready.fget
+
+            def count(peer: Any) -> bool:
+                nonlocal asked
+                asked += 1
+                return bool(ready(peer))
+
+            monkeypatch.setattr(phpmq.server.Peer, "ready", property(count))
+            for number in range(10):
+                broker.publish("q", b"%d" % number)
+            for number in range(10):
+                message = await clients[-1].get()
+                assert message is not None
+                assert message.content_bytes() == b"%d" % number
+                clients[-1].acknowledge(message)
+            await until(lambda: broker.counts["acknowledged"] == 10)
+            assert asked <= 12 + 2 * 10
+            assert not broker.queue("q").waiting
+
+    run(test())
+
+
+def test_messages_of_phpmq_that_are_done_while_they_wait_take_no_place() -> None:
+    queue = broker_phpmq.Queue("q")
+    messages = [broker_phpmq.Message(number, f"{number}", b"x", 0) for number in range(1000)]
+    for message in messages:
+        queue.messages[message.message_id] = message
+    queue.put(*reversed(messages))
+    for message in messages[1:-1]:
+        queue.remove(message)
+    assert queue.waiting == [messages[0], messages[-1]]
+    assert len(queue._heap) <= 4

@@ -5,16 +5,21 @@ It is bounded: the protocol has no word for a refusal, so a client that publishe
 
 from __future__ import annotations
 
-from collections import deque
+import heapq
+from collections import OrderedDict, deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random, SystemRandom
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 from wirefmt import phpmq
 from wirefmt.connection.contract import Acknowledged, Disconnected, WindowOpened
+from wirefmt.errors import LocalProtocolError
 from wirefmt.phpmq.events import Delivery, Returned
 from wirefmt.phpmq.server import Peer
+
+#: Bytes that a message costs besides its content, and a queue besides its name. They count.
+ENTRY: Final = 400
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,23 +28,27 @@ class BrokerOptions:
 
     Attributes:
         messages: messages kept, in all queues together.
-        content_bytes: bytes of their contents. Dead letters have the same limits of their own: the oldest are dropped.
+        content_bytes: bytes of their contents and of the names of queues, with ENTRY bytes for each of them. Dead letters have
+            the same limits of their own: the oldest are dropped.
+        queues: how many there may be. A queue without messages and clients is removed.
     """
 
     messages: int = 1_000_000
     content_bytes: int = 1 << 30
+    queues: int = 10_000
 
 
 class Message:
-    """A message of one queue. `order`: counts up with each message."""
+    """A message of one queue. `order`: counts up with each message. `waits`: it is not in flight."""
 
-    __slots__ = ("content", "message_id", "order", "ttl")
+    __slots__ = ("content", "message_id", "order", "ttl", "waits")
 
     def __init__(self, order: int, message_id: str, content: bytes, ttl: int) -> None:
         self.order = order
         self.message_id = message_id
         self.content = content
         self.ttl = ttl
+        self.waits = False
 
 
 class Queue:
@@ -47,27 +56,63 @@ class Queue:
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.waiting: deque[Message] = deque()
         self.messages: dict[str, Message] = {}  # also those in flight
-        self.clients: deque[Peer] = deque()
+        self.clients: set[Peer] = set()
+        self._able: OrderedDict[Peer, None] = OrderedDict()  # clients that may have room, in turn
+        self._heap: list[tuple[int, Message]] = []  # (order, message), and some that are done
+        self._done = 0  # of them
 
-    def give_back(self, messages: list[Message]) -> None:
-        """The oldest first."""
-        self.waiting = deque(sorted([*messages, *self.waiting], key=lambda message: message.order))
+    @property
+    def waiting(self) -> list[Message]:
+        """Messages that wait, the oldest first."""
+        return [message for _, message in sorted(self._heap, key=lambda entry: entry[0]) if message.waits]
+
+    def put(self, *messages: Message) -> None:
+        """Add messages to those that wait: the oldest comes first."""
+        for message in messages:
+            message.waits = True
+            heapq.heappush(self._heap, (message.order, message))
+
+    def remove(self, message: Message) -> None:
+        """A message is done."""
+        del self.messages[message.message_id]
+        if message.waits:
+            message.waits = False
+            self._done += 1
+            if self._done > len(self._heap) // 2:
+                self._heap = [entry for entry in self._heap if entry[1].waits]
+                heapq.heapify(self._heap)
+                self._done = 0
+
+    def wake(self, peer: Peer) -> None:
+        """A client may have room. Each has to say so when it has had none."""
+        if peer in self.clients:
+            self._able[peer] = None
+            self.pump()
+
+    def leave(self, peer: Peer) -> None:
+        self.clients.discard(peer)
+        self._able.pop(peer, None)
 
     def pump(self) -> None:
         """Send what waits to the clients in turn, as far as they have room."""
-        full = 0  # clients in a row that have no room
-        while self.waiting and full < len(self.clients):
-            peer = self.clients[0]
-            self.clients.rotate(-1)
+        while self._heap and self._able:
+            peer = next(iter(self._able))
             if not peer.ready or not peer.connection.send_quota:
-                full += 1
+                del self._able[peer]
                 continue
-            full = 0
-            message = self.waiting.popleft()
-            if self.messages.get(message.message_id) is message:  # else it has been acknowledged meanwhile
+            _, message = heapq.heappop(self._heap)
+            if not message.waits:  # it has been acknowledged meanwhile
+                self._done -= 1
+                continue
+            message.waits = False
+            self._able.move_to_end(peer)
+            try:
                 peer.deliver(self.name, message.content, message.message_id, message.ttl, message)
+            except LocalProtocolError:  # too much is queued for it
+                self.put(message)
+                del self._able[peer]
+                peer.driver.want()
 
 
 class Broker:
@@ -95,11 +140,26 @@ class Broker:
         self._by_peer: dict[Peer, Queue] = {}
 
     def queue(self, name: str) -> Queue:
-        """The queue, which is made at first use."""
+        """The queue, which is made at first use, whatever the limits are."""
         queue = self.queues.get(name)
         if queue is None:
             queue = self.queues[name] = Queue(name)
+            self._bytes += len(name) + ENTRY
         return queue
+
+    def _has_room(self, name: str, size: int = 0) -> bool:
+        """May there be a queue of this name, with so many bytes more?"""
+        if name not in self.queues:
+            if len(self.queues) >= self.options.queues:
+                return False
+            size += len(name) + ENTRY
+        return self._bytes + size <= self.options.content_bytes
+
+    def _tidy(self, queue: Queue) -> None:
+        """Remove a queue that nobody uses."""
+        if not queue.messages and not queue.clients and self.queues.get(queue.name) is queue:
+            del self.queues[queue.name]
+            self._bytes -= len(queue.name) + ENTRY
 
     def publish(self, name: str, content: bytes, ttl: int = 0) -> None:
         """Put a message into a queue."""
@@ -107,9 +167,9 @@ class Broker:
         message = Message(self._order, self._random.randbytes(16).hex(), content, ttl)
         queue = self.queue(name)
         queue.messages[message.message_id] = message
-        queue.waiting.append(message)
+        queue.put(message)
         self._messages += 1
-        self._bytes += len(content)
+        self._bytes += len(content) + ENTRY
         queue.pump()
 
     def close(self) -> None:
@@ -129,29 +189,32 @@ class Broker:
     def writable(self, peer: Peer) -> None:
         queue = self._by_peer.get(peer)
         if queue is not None:
-            queue.pump()
+            queue.wake(peer)
 
     def closed(self, peer: Peer) -> None:
         pass
 
     def _on_publish(self, peer: Peer, event: phpmq.MessageClientToServer) -> None:
-        content = event.content_bytes() or b""
-        if (
-            self._messages >= self.options.messages
-            or self._bytes + len(content) > self.options.content_bytes
-            or (len(self.queues) >= self.options.messages and event.queue_name not in self.queues)
-        ):
-            self.counts["refused"] += 1
-            peer.abort()
-            return
-        self.publish(event.queue_name or "", content, event.ttl or 0)
+        content, name = event.content_bytes() or b"", event.queue_name or ""
+        if self._messages >= self.options.messages or not self._has_room(name, len(content) + ENTRY):
+            self._refuse(peer)
+        else:
+            self.publish(name, content, event.ttl or 0)
 
     def _on_consume(self, peer: Peer, event: phpmq.ConsumeRequest) -> None:
         self._leave(peer)
-        queue = self.queue(event.queue_name or "")
-        self._by_peer[peer] = queue
-        queue.clients.append(peer)
-        queue.pump()
+        name = event.queue_name or ""
+        if not self._has_room(name):
+            self._refuse(peer)
+            return
+        queue = self._by_peer[peer] = self.queue(name)
+        queue.clients.add(peer)
+        queue.wake(peer)
+
+    def _refuse(self, peer: Peer) -> None:
+        """There is no word for it."""
+        self.counts["refused"] += 1
+        peer.abort()
 
     def _on_returned(self, peer: Peer, event: Returned) -> None:
         self._leave(peer)  # its room is for the queue that it asks for now
@@ -172,46 +235,47 @@ class Broker:
             return
         if isinstance(answer, phpmq.ReQueue):
             message.ttl = answer.ttl or 0
-            if message not in queue.waiting:
+            if not message.waits:
                 self.counts["given back"] += 1
-                queue.give_back([message])
+                queue.put(message)
             queue.pump()
             return
-        del queue.messages[message_id]
+        queue.remove(message)
         self._messages -= 1
-        self._bytes -= len(message.content)
+        self._bytes -= len(message.content) + ENTRY
+        self._tidy(queue)
         if isinstance(answer, phpmq.DeadLetter):
             self.dead.append((name, message))
-            self._dead_bytes += len(message.content)
+            self._dead_bytes += len(name) + len(message.content) + ENTRY
             while len(self.dead) > self.options.messages or self._dead_bytes > self.options.content_bytes:
-                self._dead_bytes -= len(self.dead.popleft()[1].content)
+                before, oldest = self.dead.popleft()
+                self._dead_bytes -= len(before) + len(oldest.content) + ENTRY
         else:
             self.counts["acknowledged"] += 1
 
     def _on_window(self, peer: Peer, event: WindowOpened) -> None:
         queue = self._by_peer.get(peer)
         if queue is not None:
-            queue.pump()
+            queue.wake(peer)
 
     def _on_disconnected(self, peer: Peer, event: Disconnected) -> None:
-        queue = self._by_peer.get(peer)
         self._leave(peer)
         self._give_back(peer, event.lost)  # type: ignore[arg-type]
-        if queue is not None:
-            queue.pump()
 
     def _leave(self, peer: Peer) -> None:
         queue = self._by_peer.pop(peer, None)
         if queue is not None:
-            queue.clients.remove(peer)
+            queue.leave(peer)
+            self._tidy(queue)
 
     def _give_back(self, peer: Peer, handles: tuple[Delivery, ...]) -> None:
         if handles:
-            queue = self.queue(handles[0].queue_name)
-            kept = (queue.messages.get(handle.message_id) for handle in handles)
-            queue.give_back([message for message in kept if message is not None])
             self.counts["given back"] += len(handles)
-            queue.pump()
+            queue = self.queues.get(handles[0].queue_name)
+            if queue is not None:
+                kept = (queue.messages.get(handle.message_id) for handle in handles)
+                queue.put(*[message for message in kept if message is not None and not message.waits])
+                queue.pump()
 
     _handlers: ClassVar[dict[type[Any], Callable[[Broker, Peer, Any], None]]] = {
         phpmq.MessageClientToServer: _on_publish,

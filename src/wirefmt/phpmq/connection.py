@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from wirefmt import phpmq
 from wirefmt.connection.contract import Acknowledged, WindowOpened
+from wirefmt.connection.deadlines import Keepalive
 from wirefmt.connection.endpoint import STEP, Endpoint
 from wirefmt.errors import EncodeError, LocalProtocolError, RemoteProtocolError
 from wirefmt.framing import Limits
@@ -234,9 +235,17 @@ class ServerConnection(_Connection):
     """
 
     role = Role.SERVER
+    _late: ClassVar[Mapping[str, tuple[str, Any]]] = {
+        Keepalive.EXPECT: ("nothing has come within the idle timeout", None),
+        "first": ("no message has come in time", None),
+    }
 
     def __init__(self, now: float, options: ConnectionOptions | None = None) -> None:
         super().__init__(now, options)
+        if self.options.first_timeout is not None:
+            self._deadlines.set("first", now + self.options.first_timeout)
+        if self.options.idle_timeout is not None:
+            self._keep_alive(expect_within=self.options.idle_timeout)
         #: The last consume request.
         self.request: phpmq.ConsumeRequest | None = None
         self._count = 0
@@ -281,6 +290,11 @@ class ServerConnection(_Connection):
         )
         delivery.host = host
         return delivery
+
+    def _handle(self, messages: list[Any], events: list[Event]) -> None:
+        if messages:
+            self._deadlines.cancel("first")
+        super()._handle(messages, events)
 
     def _on_publish(self, message: phpmq.MessageClientToServer, events: list[Event]) -> None:
         events.append(message)

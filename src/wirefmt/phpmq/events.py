@@ -20,6 +20,10 @@ class ConnectionOptions:
         in_flight: server: messages that may be in flight, whatever a consume request says.
         unread_bytes: bytes kept while we do not read. A driver that reads on although `wants_read` is False meets it.
         pending_bytes: bytes queued for the peer. `send` refuses above it.
+        first_timeout: server: seconds until the client's first message must have come, whole; None: any time.
+        idle_timeout: server: seconds without bytes of a client after which the connection ends; None: none. The protocol has no
+            heartbeat: a consumer without messages is silent, and a publisher that is cut off loses what it sends next without
+            being told. So it is None, unless clients are known to say something.
     """
 
     profile: Profile = "early"
@@ -27,6 +31,8 @@ class ConnectionOptions:
     in_flight: int = 10_000
     unread_bytes: int = 1 << 20
     pending_bytes: int = 1 << 26
+    first_timeout: float | None = 30.0
+    idle_timeout: float | None = None
 
     def __post_init__(self) -> None:
         if self.profile not in ("early", "present"):
@@ -35,6 +41,10 @@ class ConnectionOptions:
             value = getattr(self, name)
             if not least <= value < most:
                 raise ValueError(f"{name} is a number of {least} to {most - 1}, not {value!r}")
+        for name in ("first_timeout", "idle_timeout"):
+            value = getattr(self, name)
+            if value is not None and not value > 0:
+                raise ValueError(f"{name} is a number of seconds or None, not {value!r}")
 
 
 class Delivery:

@@ -87,7 +87,10 @@ class Endpoint(endpoint.Endpoint[State], Flows):
     role: Role
     options: ConnectionOptions
     _final_state = State.CLOSED
-    _late: ClassVar = {Keepalive.EXPECT: ("nothing has come within the idle timeout", None)}
+    _late: ClassVar = {
+        Keepalive.EXPECT: ("nothing has come within the idle timeout", None),
+        "first": ("no command has come in time", None),
+    }
     _unit = "frame"
 
     def __init__(self, now: float, options: ConnectionOptions | None = None) -> None:
@@ -100,6 +103,8 @@ class Endpoint(endpoint.Endpoint[State], Flows):
         self._ending: tuple[Literal["local", "peer"], int | None, str] = ("local", None, "")
         if self.role is Role.SERVER:
             self._keep_alive(expect_within=self.options.idle_timeout)
+            if self.options.first_timeout is not None:
+                self._deadlines.set("first", now + self.options.first_timeout)
 
     def _enter(self, state: State) -> None:
         self._open = state is State.OPEN
@@ -399,6 +404,7 @@ class Endpoint(endpoint.Endpoint[State], Flows):
         state = self._state
         transition = RECEIVES[self.role, state, kind_of(message)]
         if self.negotiated is None:
+            self._deadlines.cancel("first")
             self.negotiated = Negotiated(
                 message.language, message.version, message.serialize_type, self._secured, self._source
             )

@@ -83,6 +83,7 @@ class ConnectionOptions:
         remembered: requests that have timed out or were cancelled and whose late responses are counted as such.
         idle_timeout: seconds without bytes of the peer after which a server ends the connection; None: none. Real servers:
             120.
+        first_timeout: server: seconds until the client's first command must have come, whole; None: any time.
         tls: what a server does about a client that begins with TLS (section 12). "disabled": end. "permissive": `StartTls`.
             "enforcing": a client that does not is a fault.
         proxy: True: a server takes a PROXY preface, version 1 or 2 (section 12).
@@ -100,6 +101,7 @@ class ConnectionOptions:
     frame_size: int = LARGEST_FRAME
     remembered: int = 1024
     idle_timeout: float | None = 120.0
+    first_timeout: float | None = 30.0
     tls: Literal["disabled", "permissive", "enforcing"] = "disabled"
     proxy: bool = False
 

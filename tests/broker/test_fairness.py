@@ -10,9 +10,10 @@ import pytest
 
 from lib.loopback import HOST, run, until
 from lib.rocketmq_served import served
-from wirefmt import amqp091, amqp10, phpmq, rocketmq
+from wirefmt import amqp091, amqp10, nsq, phpmq, rocketmq
 from wirefmt.broker import amqp091 as broker_amqp091
 from wirefmt.broker import amqp10 as broker_amqp10
+from wirefmt.broker import nsq as broker_nsq
 from wirefmt.broker import phpmq as broker_phpmq
 from wirefmt.broker import routing
 from wirefmt.broker.rocketmq import core
@@ -299,3 +300,65 @@ def test_messages_of_phpmq_that_are_done_while_they_wait_take_no_place() -> None
         queue.remove(message)
     assert queue.waiting == [messages[0], messages[-1]]
     assert len(queue._heap) <= 4
+
+
+# ---- NSQ
+
+
+def test_sub_makes_neither_topic_nor_channel_beyond_the_limit_of_nsq() -> None:
+    async def test() -> None:
+        broker = broker_nsq.Broker(broker_nsq.BrokerOptions(topics=4))
+        async with await nsq.serve(broker, HOST, 0) as server:
+
+            async def sub(topic: str, channel: str) -> bytes:
+                reader, writer = await asyncio.open_connection(HOST, server.port)
+                writer.write(b"  V2" + nsq.Sub(topic=topic, channel=channel).encode())
+                size = int.from_bytes(await reader.readexactly(4), "big")
+                answer = (await reader.readexactly(size))[4:]
+                writer.close()
+                return answer
+
+            assert await sub("a", "x") == await sub("b", "x") == b"OK"
+            assert (await sub("c", "x")).startswith(b"E_SUB_FAILED")
+            assert (await sub("a", "y")).startswith(b"E_SUB_FAILED")
+            assert {name: list(topic.channels) for name, topic in broker.topics.items()} == {"a": ["x"], "b": ["x"]}
+            assert await sub("a", "x") == b"OK"
+        broker.close()
+
+    run(test())
+
+
+def test_a_channel_of_nsq_asks_only_clients_that_may_have_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test() -> None:
+        broker = broker_nsq.Broker()
+        async with await nsq.serve(broker, HOST, 0) as server:
+            writers = []
+            for number in range(12):
+                _, writer = await asyncio.open_connection(HOST, server.port)
+                writer.write(b"  V2" + nsq.Sub(topic="t", channel="c").encode())
+                if number == 5:
+                    writer.write(nsq.Ready(count=2500).encode())
+                writers.append(writer)
+            await until(lambda: "t" in broker.topics and len(broker.topics["t"].channels["c"].clients) == 12)
+            await until(lambda: any(peer.connection.send_quota for peer in broker._channels))
+            asked = 0
+            ready = nsq.server.Peer.ready.fget
+
+            def count(peer: Any) -> bool:
+                nonlocal asked
+                asked += 1
+                return bool(ready(peer))
+
+            monkeypatch.setattr(nsq.server.Peer, "ready", property(count))
+            channel = broker.topics["t"].channels["c"]
+            for number in range(20):
+                broker.publish("t", b"%d" % number)
+                channel.pump()
+            assert not channel.queue
+            assert asked <= 12 + 2 * 20
+            for writer in writers:
+                writer.close()
+            await until(lambda: not channel.clients)
+        broker.close()
+
+    run(test())

@@ -9,7 +9,7 @@ import asyncio
 import heapq
 import json
 import time
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -64,7 +64,8 @@ class Channel:
         self.name = name
         self.queue: deque[Message] = deque()
         self.deferred: list[tuple[float, int, Message]] = []  # a heap
-        self.clients: deque[Peer] = deque()
+        self.clients: set[Peer] = set()
+        self._able: OrderedDict[Peer, None] = OrderedDict()  # clients that may have room, in turn
         self.counter = 0
         self.timer: asyncio.Handle | None = None
         self.timer_at = 0.0
@@ -92,23 +93,33 @@ class Channel:
         self.pump()
 
     def pump(self) -> None:
-        """Send what waits to the clients in turn, as far as they have room."""
-        queue, clients = self.queue, self.clients
-        full = 0  # clients in a row that have no room
-        while queue and full < len(clients):
-            peer = clients[0]
+        """Send what waits to the clients in turn, as far as they have room. Those that have none are not asked again until they
+        say so: see `able`."""
+        queue, able = self.queue, self._able
+        while queue and able:
+            peer = next(iter(able))
             connection = peer.connection
             room = min(connection.send_quota, len(queue)) if peer.ready else 0
-            if len(clients) > 1:
-                clients.rotate(-1)
-                room = min(room, 1)
-            full = 0 if room else full + 1
+            if not room:
+                del able[peer]
+                continue
+            if len(able) > 1:
+                able.move_to_end(peer)
+                room = 1
             for _ in range(room):
                 message = queue.popleft()
                 message.attempts += 1
                 connection.deliver(message.message_id, message.body, message.timestamp, message.attempts, message)
-            if room:
-                peer.driver.update()
+            peer.driver.update()
+
+    def able(self, peer: Peer) -> None:
+        """A client may have room."""
+        if peer in self.clients:
+            self._able[peer] = None
+
+    def leave(self, peer: Peer) -> None:
+        self.clients.discard(peer)
+        self._able.pop(peer, None)
 
     def close(self) -> None:
         if self.timer is not None:
@@ -211,6 +222,7 @@ class Broker:
         self._channels: dict[Peer, Channel] = {}
         self._users: dict[Peer, str] = {}
         self._pumps: set[Channel] = set()
+        self._made = 0  # channels that there are
 
     def topic(self, name: str) -> Topic:
         """The topic, which is made at first use."""
@@ -245,7 +257,7 @@ class Broker:
             for channel in topic.channels.values():
                 channel.close()
         self.topics.clear()
-        self.messages = self.bytes = 0
+        self.messages = self.bytes = self._made = 0
         self.counts = dict.fromkeys(self.counts, 0)
 
     # ---- events of the clients
@@ -267,6 +279,7 @@ class Broker:
             self.messages -= at - begin
             self.counts["finished"] += at - begin
             channel = self._channels[peer]
+            channel.able(peer)
             if channel.queue and channel not in self._pumps:
                 self._pump_soon(channel)
         return at
@@ -274,6 +287,7 @@ class Broker:
     def writable(self, peer: Peer) -> None:
         channel = self._channels.get(peer)
         if channel is not None:
+            channel.able(peer)
             channel.pump()
 
     def closed(self, peer: Peer) -> None:
@@ -303,12 +317,14 @@ class Broker:
     def _on_sub(self, peer: Peer, event: nsq.Sub) -> None:
         assert event.topic is not None
         assert event.channel is not None
-        topic = self.topic(event.topic)
-        channel = topic.channels.get(event.channel)
+        known = self.topics.get(event.topic)
+        channel = known.channels.get(event.channel) if known is not None else None
         if channel is None:
-            if sum(1 + len(t.channels) for t in self.topics.values()) > self.options.topics:
+            if len(self.topics) + self._made + 1 + (known is None) > self.options.topics:
                 peer.refuse(event, "E_SUB_FAILED", "SUB failed too many topics and channels")
                 return
+            topic = self.topic(event.topic)
+            self._made += 1
             channel = topic.channels[event.channel] = Channel(topic, event.channel)
             backlog, topic.backlog = topic.backlog, []
             for message, defer in backlog:
@@ -316,7 +332,8 @@ class Broker:
                     channel.defer(message, defer)
                 else:
                     channel.queue.append(message)
-        channel.clients.append(peer)
+        channel.clients.add(peer)
+        channel.able(peer)
         self._channels[peer] = channel
         peer.accept(event)
 
@@ -341,6 +358,7 @@ class Broker:
     def _on_requeued(self, peer: Peer, event: Requeued) -> None:
         self.counts["requeued"] += 1
         channel = self._channels[peer]
+        channel.able(peer)
         if event.delay:
             channel.defer(event.handle.host, event.delay)
         else:
@@ -350,9 +368,11 @@ class Broker:
     def _on_timed_out(self, peer: Peer, event: TimedOut) -> None:
         self.counts["timed out"] += 1
         self._channels[peer].queue.append(event.handle.host)
+        self._channels[peer].able(peer)
         self._pump_soon(self._channels[peer])
 
     def _on_window(self, peer: Peer, event: WindowOpened) -> None:
+        self._channels[peer].able(peer)
         self._pump_soon(self._channels[peer])
 
     def _on_disconnected(self, peer: Peer, event: Disconnected) -> None:
@@ -360,7 +380,7 @@ class Broker:
         channel = self._channels.pop(peer, None)
         if channel is None:
             return
-        channel.clients.remove(peer)
+        channel.leave(peer)
         for delivery in reversed(event.lost):
             assert isinstance(delivery, nsq.Delivery)
             channel.queue.appendleft(delivery.host)
@@ -375,7 +395,8 @@ class Broker:
         for message in [*channel.queue, *(entry[2] for entry in channel.deferred)]:
             self._count(-1, -len(message.body))
         topic = channel.topic
-        topic.channels.pop(channel.name, None)
+        if topic.channels.pop(channel.name, None) is not None:
+            self._made -= 1
         if topic.name.endswith("#ephemeral") and not topic.channels:
             self.topics.pop(topic.name, None)
 
@@ -383,7 +404,7 @@ class Broker:
 
     def _has_room(self, name: str, bodies: tuple[bytes, ...]) -> bool:
         topic = self.topics.get(name)
-        if topic is None and len(self.topics) >= self.options.topics:
+        if topic is None and len(self.topics) + self._made >= self.options.topics:
             return False
         copies = max(len(topic.channels), 1) if topic is not None else 1
         size = sum(map(len, bodies))

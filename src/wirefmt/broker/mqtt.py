@@ -283,12 +283,7 @@ class Broker:
     # ---- called by the server
 
     def handle(self, peer: Peer, event: Event) -> None:
-        try:
-            self._handlers[type(event)](self, peer, event)
-        except LocalProtocolError:
-            if peer.connection.state is not mqtt.State.CLOSED:
-                raise
-            # events from before the end: there is no one to answer
+        self._handlers[type(event)](self, peer, event)
 
     def writable(self, peer: Peer) -> None:
         subscriber = self._by_peer.get(peer)

@@ -352,6 +352,7 @@ class ClientConnection(Sending, Receiving):
 
     def _on_disconnect(self, message: mqtt.Disconnect, events: list[Event]) -> None:
         reason = find(message.properties, "reason_string") or "the server has disconnected"
+        self._closing = b""
         self._end("peer", message.reason_code or 0, reason, events, message=message)
 
     def _on_auth(self, message: mqtt.Auth, events: list[Event]) -> None:
@@ -448,7 +449,7 @@ class ServerConnection(Sending, Receiving):
     def receive(self, data: Buffer, now: float) -> list[Event]:
         if self.state is State.IDLE and len(self._opening) < 16:
             self._opening = (self._opening + bytes(memoryview(data)[:16]))[:16]
-        self._put_pongs()
+        self._put_last()
         return super().receive(data, now)
 
     # ---- answers
@@ -572,7 +573,8 @@ class ServerConnection(Sending, Receiving):
         Returns events that had to wait for this answer. Raises LocalProtocolError if the event does not wait for an
         answer, or the answer cannot be written.
         """
-        self._check_connected()
+        if self._closing is None:  # else it has ended after it had read the request, and the answer can leave
+            self._check_connected()
         identifier = event.packet_identifier if isinstance(event, mqtt.Subscribe | mqtt.Unsubscribe) else 0
         if self._requests.get(identifier) is not event:
             raise LocalProtocolError("this request does not wait for an answer")
@@ -611,7 +613,7 @@ class ServerConnection(Sending, Receiving):
         if immediate:
             self._pongs = 0
             return self._drop()
-        self._put_pongs()
+        self._put_last()
         events: list[Event] = []
         code = None
         if self.version == 5 and self._up:
@@ -768,6 +770,7 @@ class ServerConnection(Sending, Receiving):
                 self._session.note_meta()
         self._will_removed = code == SUCCESS  # [MQTT-3.1.2-10], [MQTT-3.14.4-3]
         reason = find(message.properties, "reason_string") or "the client has disconnected"
+        self._closing = b""
         self._end("peer", code, reason, events, message=message)
 
     def _on_auth(self, message: mqtt.Auth, events: list[Event]) -> None:
@@ -791,7 +794,6 @@ class ServerConnection(Sending, Receiving):
     # ---- the end
 
     def _tell(self, code: int, reason: str) -> int | None:
-        self._put_pongs()
         if self.state is State.IDLE:
             return self._refuse_unread(code)
         if self.version == 5 and self.state in (State.CONNECTING, State.AUTHENTICATING):
@@ -829,9 +831,9 @@ class ServerConnection(Sending, Receiving):
         # [MQTT-3.1.2-8]: the will is published unless a normal DISCONNECT has removed it.
         if self._up and self.connect is not None and not self._will_removed:
             kwargs["will"] = self.connect.will
-        self._requests.clear()
+        if self._closing is None:
+            self._requests.clear()
         self._waiting = None
-        self._put_pongs()
         super()._end(*args, **kwargs)
 
     _handlers: ClassVar = {

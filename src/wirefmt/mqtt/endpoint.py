@@ -301,6 +301,7 @@ class Endpoint(Flows, endpoint.Endpoint[State]):
 
     def _reply_to(self, error: endpoint.Fault) -> int | None:
         """As the specification asks (4.13)."""
+        self._closing = b""
         reply = error.reply
         if isinstance(error, DecodeError):
             reply = _ANSWERS.get((error.path, error.spec), MALFORMED_PACKET if reply is None else reply)
@@ -309,7 +310,7 @@ class Endpoint(Flows, endpoint.Endpoint[State]):
     def _tell(self, code: int, reason: str) -> int | None:
         if self.version == 5 and self._up:
             code = code if code in REASONS["DISCONNECT"] else PROTOCOL_ERROR
-            self._put(mqtt.Disconnect(reason_code=code, version=5).encode())
+            self._closing = mqtt.Disconnect(reason_code=code, version=5).encode()
             return code
         return None
 

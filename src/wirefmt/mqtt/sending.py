@@ -73,6 +73,8 @@ class Sending(Endpoint):
         """How many PUBLISH of QoS 1 and 2 may be sent now (4.9)."""
         if self._session is None or self._replay or not self._up:
             return 0
+        if self._session.outgoing_bytes >= self.options.outgoing_bytes:
+            return 0
         return min(self._quota.available, self._session.identifiers.free)
 
     def _send_publish(self, message: mqtt.Publish) -> Delivery | None:

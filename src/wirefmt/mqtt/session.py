@@ -70,6 +70,7 @@ class Session(SessionFlows):
         for delivery in lost:
             self.identifiers.release(delivery.packet_identifier)
         self.outgoing.clear()
+        self.outgoing_bytes = 0
         self.incoming.clear()
         if self._changes is not None:
             self._changes += [Change("clear", "outgoing", 0), Change("clear", "incoming", 0)]
@@ -207,6 +208,7 @@ class Session(SessionFlows):
             if delivery.packet_identifier in self.outgoing:
                 raise _bad("two deliveries have one packet identifier")
             self.outgoing[delivery.packet_identifier] = delivery
+            self.outgoing_bytes += delivery.size
             self.identifiers.reserve(delivery.packet_identifier)
             if number >= self._number:  # sent after the session's own record was written
                 self._number = number + 1

@@ -506,6 +506,13 @@ class Flows:
     _restricted: bool
     _restricted_out: bool
     _aliased: bool
+    bytes_in: int
+    packets_in: int
+    packets_out: int
+    publishes_in: int
+    publishes_out: int
+    payload_in: int
+    payload_out: int
     _pongs: int
     _closing: bytes | None
     _session: Any

@@ -398,6 +398,10 @@ cdef class Flows:
     The methods here handle the frequent kinds of messages. If a limit, a window or an option prevents that, or a packet is of
     another kind, they change nothing, and methods of the derived classes handle it: `_publish`, `_acknowledge` and the handlers
     of packets.
+
+    Attributes:
+        bytes_in, packets_in, packets_out, publishes_in, publishes_out: what has been received, and queued for the peer.
+        payload_in, payload_out: bytes of the payloads of these PUBLISHes.
     """
     cdef public Outbox _outbox
     cdef readonly Arrivals _arrivals
@@ -417,6 +421,7 @@ cdef class Flows:
     cdef public bint _restricted_out        # our PUBLISH: the same
     cdef public bint _aliased               # we may set topic aliases
     cdef public int _pongs                  # PINGRESPs that leave after the answers of this turn
+    cdef public int64_t bytes_in, packets_in, packets_out, publishes_in, publishes_out, payload_in, payload_out
     cdef public bytes _closing              # the last packet, or b"", after them; None: answers of the host leave no more
 
     def __init__(self, *_, **__):
@@ -500,9 +505,11 @@ cdef class Flows:
         """Queue what comes after the host's answers to the packets read so far."""
         if self._pongs:
             self._outbox.put(b"\xd0\x00" * self._pongs)
+            self.packets_out += self._pongs
             self._pongs = 0
         if self._closing is not None:
             self._outbox.put(self._closing)
+            self.packets_out += self._closing != b""
             self._closing = None
 
     def forward(self, Publish message not None, qos, int64_t most=-1):
@@ -539,6 +546,7 @@ cdef class Flows:
         if look and not mqtt_is_plain_publish(first, topic, topic_size, 1):
             return NotImplemented
         if qos == 0:
+            self.count_publish(payload_size)
             self.write_publish(outbox.grow(size), first, remaining, topic, topic_size, 0, payload, payload_size)
             return None
         if self._replay or self.quota.used >= self.quota.limit or session.outgoing_bytes >= self.most_outgoing:
@@ -550,10 +558,16 @@ cdef class Flows:
         p = <uint8_t*>PyBytes_AS_STRING(packet)
         self.write_publish(p, first, remaining, topic, topic_size, identifier, payload, payload_size)
         delivery = session.remember(identifier, self.version_, packet, b"")
+        self.count_publish(payload_size)
         self.charge(delivery)
         memcpy(outbox.grow(size), p, size)
         delivery.position = outbox.position
         return delivery
+
+    cdef void count_publish(self, size_t payload_size) noexcept:
+        self.packets_out += 1
+        self.publishes_out += 1
+        self.payload_out += <int64_t>payload_size
 
     cdef void write_publish(self, uint8_t* p, int first, size_t remaining, const uint8_t* topic, size_t topic_size,
                             uint16_t identifier, const uint8_t* payload, size_t payload_size) noexcept:
@@ -611,8 +625,11 @@ cdef class Flows:
                 self._arrivals.put(message)
             elif self._arrivals.first[1] < 0:           # it is its turn at once
                 self.put_short(PUBACK_FIRST, message.packet_identifier_)
+                self.packets_out += 1
             else:
                 return False
+        self.publishes_in += 1
+        self.payload_in += <int64_t>message.payload_span.size
         events.append(message)
         return True
 
@@ -699,6 +716,7 @@ cdef class Flows:
                 self.put_short(PUBACK_FIRST if qos == 1 else PUBREC_FIRST, a.identifier)
             else:
                 self._outbox.put(<object>a.answer)
+            self.packets_out += 1
             arrivals.take(i)
             Py_XDECREF(a.answer)
             Py_DECREF(<object>a.message)

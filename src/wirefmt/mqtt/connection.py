@@ -429,6 +429,10 @@ class ServerConnection(Sending, Receiving):
     Args:
         now: the time at which the transport was accepted.
         options: limits and times.
+
+    Attributes:
+        bridge: the client is a bridge of mosquitto's kind (`try_private`): it expects RETAIN as published, and none of its own
+            messages.
     """
 
     role = Role.SERVER
@@ -444,13 +448,32 @@ class ServerConnection(Sending, Receiving):
         self._waiting: mqtt.Connect | None = None  # waits for the host
         self._requests: dict[int, Asked] = {}  # undecided, by packet identifier
         self._will_removed = False
+        self.bridge = False
         self._deadlines.set("connect", now + self.options.connect_timeout)
 
     def receive(self, data: Buffer, now: float) -> list[Event]:
         if self.state is State.IDLE and len(self._opening) < 16:
-            self._opening = (self._opening + bytes(memoryview(data)[:16]))[:16]
+            data = self._read_opening(bytes(data))
+        self.bytes_in += memoryview(data).nbytes
         self._put_last()
         return super().receive(data, now)
+
+    def _read_opening(self, data: bytes) -> bytes:
+        """Keep the first bytes. Returns the data without the highest bit of the protocol's version, by which mosquitto marks that
+        its client is a bridge."""
+        before = len(self._opening)
+        self._opening = (self._opening + data[:16])[:16]
+        at = 1
+        while at < len(self._opening) and self._opening[at] & 0x80:
+            at += 1
+        for name, version in ((b"\0\4MQTT", 4), (b"\0\6MQIsdp", 3)):
+            level = at + 1 + len(name)
+            if self._opening[at + 1 : level + 1] == name + bytes((0x80 | version,)):
+                self.bridge = True
+                self._opening = self._opening[:level] + bytes((version,)) + self._opening[level + 1 :]
+                at = level - before
+                return data[:at] + bytes((version,)) + data[at + 1 :]
+        return data
 
     # ---- answers
 

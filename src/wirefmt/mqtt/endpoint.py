@@ -184,6 +184,11 @@ class Endpoint(Flows, endpoint.Endpoint[State]):
         """The session: a client's from the beginning, a server's once the host has accepted."""
         return self._session
 
+    @property
+    def sent_bytes(self) -> int:
+        """Bytes that have been queued for the peer."""
+        return self._outbox.position
+
     def changes(self) -> list[Change]:
         """What a journal must keep since the last call: see `Session.changes`."""
         return self._session.changes() if self._session is not None else []
@@ -194,6 +199,7 @@ class Endpoint(Flows, endpoint.Endpoint[State]):
         tolerant = bool(self.options.tolerate)
         steady = self._steady
         at, count = 0, len(messages)
+        self.packets_in += count
         while True:
             if self._up:
                 at = self._run(messages, at, events)
@@ -248,8 +254,12 @@ class Endpoint(Flows, endpoint.Endpoint[State]):
 
     # ---- writing
 
-    def _put(self, packet: bytes | memoryview) -> None:
+    def _put(self, packet: bytes, rest: bytes | memoryview = b"") -> None:
+        """Queue a packet, perhaps in two parts."""
         self._outbox.put(packet)
+        if rest:
+            self._outbox.put(rest)
+        self.packets_out += 1
 
     def _acknowledgement(
         self,

@@ -91,6 +91,8 @@ class Receiving(Endpoint):
         self._copies.pop(identifier, None)
 
     def _on_publish(self, message: mqtt.Publish, events: list[Event]) -> None:
+        self.publishes_in += 1
+        self.payload_in += len(message.payload)
         if message.properties:
             message = self._resolve_alias(message)
         if self._restricted:

@@ -110,12 +110,12 @@ class Sending(Endpoint):
             handle = self._session.add(packet, message.version)
             self._charge(handle)
             head, tail = handle.buffers if wire is packet else split_packet(wire, handle.packet_identifier)
-            self._put(head)
-            if tail:
-                self._put(tail)
+            self._put(head, tail)
             handle.mark = self._outbox.position
         if alias is not None:
             self._aliases_out.use(*alias)
+        self.publishes_out += 1
+        self.payload_out += len(message.payload)
         return handle
 
     def _check_publish_out(self, message: mqtt.Publish) -> None:
@@ -242,9 +242,7 @@ class Sending(Endpoint):
                 events.append(Dropped(delivery))
                 continue
             self._charge(delivery)
-            self._put(head)
-            if tail:
-                self._put(tail)
+            self._put(head, tail)
             delivery.mark = self._outbox.position
 
     def _again(self, delivery: Delivery) -> tuple[bytes, bytes | memoryview]:

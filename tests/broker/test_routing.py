@@ -17,7 +17,7 @@ from wirefmt.broker import Broker
 from wirefmt.broker.amqp10 import Address, Refused, parse_address
 from wirefmt.broker.credentials import is_password, user_of
 from wirefmt.broker.messages import Item, Published
-from wirefmt.broker.mqtt import Message
+from wirefmt.broker.mqtt import BrokerOptions, Message
 from wirefmt.broker.routing import PREDECLARED, Exchange, Limits, Queue, Refusal, Router
 from wirefmt.convert import Container, Wire
 from wirefmt.errors import ConversionError
@@ -313,7 +313,7 @@ def test_cc_that_is_no_array_closes_the_channel(mode: str, name: str, value: Any
 def test_a_routing_key_that_amqp_0_9_1_cannot_have_blocks_no_queue(key: str, sender: str, takes: str) -> None:
     async def test() -> None:
         async with (
-            broker() as (b, channel),
+            broker(mqtt=BrokerOptions(topic_levels=6000)) as (b, channel),
             amqp10.connect(b.url("amqp10")) as new,
             mqtt.connect(b.url("mqtt")) as meter,
         ):

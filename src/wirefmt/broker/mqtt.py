@@ -90,7 +90,8 @@ class BrokerOptions:
         overlap: a client with several filters that match a message gets "merged": one copy with the highest QoS and all
             Subscription Identifiers, or "each": a copy for each subscription (3.3.4 allows both).
         memory: bytes of all that is kept: sessions, subscriptions, wills, queued and retained messages, with what an entry costs.
-            Beyond it a CONNECT, a SUBSCRIBE and a retained message are refused with 0x97, and queues are full.
+            Beyond it a CONNECT, a SUBSCRIBE and a retained message are refused with 0x97, and so is a message that has to wait
+            (`overflow="refuse"`), or it is dropped.
         queue_messages, queue_bytes: what may wait for one client.
         overflow: what happens when a queue is full. "drop_oldest": its oldest messages are dropped. "refuse": a message of QoS
             1 or 2 is refused with 0x97 and goes to nobody; before 5.0 and with QoS 0 the new message is dropped, and so are
@@ -191,6 +192,11 @@ def _will_size(will: mqtt.Will) -> int:
 
 def _levels(topic: str) -> int:
     return topic.count("/") + 1
+
+
+def _cost(message: Message) -> int:
+    """What one more place in a queue costs."""
+    return QUEUED_BYTES + (0 if message.holders else message.size)
 
 
 def _retained_size(message: Message) -> int:
@@ -510,7 +516,8 @@ class Broker:
             if not code and _levels(will.topic) > self.options.topic_levels:
                 code = BAD_TOPIC
         size = SESSION_BYTES + _size_of(connect.properties) + (_will_size(will) if will is not None else 0)
-        if not code and not self._has_room(size):
+        known = self.subscribers.get(identifier)
+        if not code and not self._has_room(size - (known.size if known is not None else 0)):
             code = QUOTA_EXCEEDED
         if not code and identifier not in self.subscribers and len(self.subscribers) >= self.options.sessions:
             oldest = next(iter(self._away), None) if self.options.sessions_overflow == "drop_oldest" else None
@@ -722,6 +729,8 @@ class Broker:
                     before = copies.get(found.subscriber, 0) if self.options.overlap == "each" else 0
                     copies[found.subscriber] = before + 1
             if any(self._full(subscriber, message, count) for subscriber, count in copies.items()):
+                return QUOTA_EXCEEDED
+            if copies and not self._has_room(_cost(message)):
                 return QUOTA_EXCEEDED
         return SUCCESS
 
@@ -1022,9 +1031,6 @@ class Broker:
                 while subscriber.queue and self._full(subscriber, queued.message):
                     self._dequeue(subscriber)
                     self.counts["dropped"] += 1
-                if not self._has_room(queued.message.size):  # others have taken it
-                    self.counts["dropped"] += 1
-                    return
             elif not (options.overflow == "refuse" and queued.qos and taken):
                 self.counts["dropped"] += 1
                 if options.overflow == "disconnect" and peer is not None:
@@ -1032,13 +1038,15 @@ class Broker:
                     if peer.connection.state is not mqtt.State.CLOSED:
                         peer.close(QUOTA_EXCEEDED)
                 return
+        if not (taken or self._has_room(_cost(queued.message))):
+            self.counts["dropped"] += 1
+            return
         self._enqueue(subscriber, queued)
 
     def _full(self, subscriber: Subscriber, message: Message, copies: int = 1) -> bool:
         return (
             len(subscriber.queue) + copies > self.options.queue_messages
             or subscriber.queued_bytes + copies * (message.size + QUEUED_BYTES) > self.options.queue_bytes
-            or not self._has_room(message.size)
         )
 
     def _expire_queued(self, subscriber: Subscriber) -> None:

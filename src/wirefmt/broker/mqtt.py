@@ -57,7 +57,7 @@ SESSION_BYTES: Final = 3000
 SUBSCRIPTION_BYTES: Final = 700
 MESSAGE_BYTES: Final = 300
 QUEUED_BYTES: Final = 100
-LEVEL_BYTES: Final = 600
+LEVEL_BYTES: Final = 450
 PROPERTY_BYTES: Final = 250
 
 #: Levels of retained topics that are looked at for new subscriptions in one turn of the event loop.
@@ -228,7 +228,7 @@ class Subscription:
     def size(self) -> int:
         """Bytes that count for the limits."""
         topic_filter = self.asked.topic_filter
-        return SUBSCRIPTION_BYTES + len(topic_filter) + _levels(topic_filter) * LEVEL_BYTES
+        return SUBSCRIPTION_BYTES + 2 * len(topic_filter) + _levels(topic_filter) * 50
 
 
 class Queued:
@@ -1155,9 +1155,9 @@ class Broker:
                 walk = before.walk
                 self._unsubscribe(before)
             self.kept += subscription.size
+            subscriber.subscriptions[topic_filter] = subscription
             if topics.startswith(FIGURES):
                 self._figures.watch()
-            subscriber.subscriptions[topic_filter] = subscription
             if shared is not None:
                 sharing = self._shared.get(shared)
                 if sharing is None:

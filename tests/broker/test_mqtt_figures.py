@@ -36,7 +36,7 @@ def test_they_are_published_while_somebody_subscribes() -> None:
         await client.want(mqtt.Puback)
         other = await place.connect("other")
         await other.subscribe("$SYS/#", qos=1)
-        first = await figures(other, 20)
+        first = await figures(other, 21)
         assert first.pop("version").startswith(b"wirefmt ")
         assert first.pop("uptime") == b"0 seconds"
         sizes = {name: int(first.pop(name)) for name in list(first) if "bytes" in name}
@@ -61,14 +61,10 @@ def test_they_are_published_while_somebody_subscribes() -> None:
         assert sizes["store/messages/bytes"] == place.broker.kept
         client.send(mqtt.Disconnect())
         later: dict[str, bytes] = {}
-        while not {"clients/connected", "bytes/sent"} <= set(later):  # those that have changed
+        while later.get("clients/connected") != b"1" or "bytes/sent" not in later:  # those that have changed
             later |= await figures(other, 1)
-        assert (later["clients/connected"], later["clients/total"]) in (
-            (b"1", b"2"),
-            (b"1", later.get("clients/total")),
-        )
         assert int(later["bytes/sent"]) > sizes["bytes/sent"]
-        assert "clients/maximum" not in later and "version" not in later
+        assert not {"clients/total", "clients/maximum", "version"} & set(later)  # its session goes on
         other.send(mqtt.Unsubscribe(packet_identifier=1, topic_filters=["$SYS/#"]))
         while not isinstance(await other.next(), mqtt.Unsuback):
             pass

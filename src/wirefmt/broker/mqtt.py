@@ -258,6 +258,8 @@ class Subscriber:
         subscriptions: by filter.
         queue, queued_bytes: messages that wait. `expires`: when the first of them expires at the earliest.
         unacknowledged: QoS 1 messages of shared subscriptions that have been sent.
+        expiring: when messages expire that have been sent and are not acknowledged. `held`: the same for those of the client that
+            wait for PUBREL, by packet identifier.
         walks: subscriptions whose retained messages are still to come. `early`: topics whose retained message has come before its
             turn, with the last walk that it was part of.
         will: while it is delayed.
@@ -267,7 +269,9 @@ class Subscriber:
     __slots__ = (
         "early",
         "expires",
+        "expiring",
         "expiry_timer",
+        "held",
         "identifier",
         "peer",
         "queue",
@@ -292,6 +296,8 @@ class Subscriber:
         self.queued_bytes = 0
         self.expires = inf
         self.unacknowledged: dict[Delivery, Queued] = {}
+        self.expiring: dict[Delivery, float] = {}
+        self.held: dict[int, float] = {}
         self.walks: deque[Subscription] = deque()
         self.early: dict[str, int] = {}
         self.size = 0
@@ -552,6 +558,8 @@ class Broker:
         if old is not None and connect.clean_start:
             self._end_session(old)
             old = None
+        if old is not None:
+            self._age(old)
         try:
             events = peer.connection.accept(connect, old.session if old is not None else None, properties)
         except LocalProtocolError as error:
@@ -574,6 +582,33 @@ class Broker:
         self._by_peer[peer] = subscriber
         self._most_clients = max(self._most_clients, len(self._by_peer))
         peer.driver.update(events)
+
+    def _age(self, subscriber: Subscriber) -> None:
+        """Before messages are sent again: what is left of their time [MQTT-3.3.2-6]. Those of QoS 2 do not expire any more
+        [MQTT-4.3.3-7]."""
+        session, now = subscriber.session, asyncio.get_running_loop().time()
+        for delivery, expires in list(subscriber.expiring.items()):
+            del subscriber.expiring[delivery]
+            if (
+                session.outgoing.get(delivery.packet_identifier) is not delivery
+                or (message := delivery.message) is None
+            ):
+                continue
+            if expires <= now and delivery.qos == 1:
+                session.discard(delivery)
+                self.counts["expired"] += 1
+                self._forget_shared(subscriber, delivery)
+                continue
+            left = ("message_expiry_interval", max(1, int(expires - now + 0.5)))
+            amended = session.amend(delivery, (*without(message.properties, left[0]), left))
+            subscriber.expiring[amended] = expires
+            if delivery in subscriber.unacknowledged:
+                subscriber.unacknowledged[amended] = subscriber.unacknowledged.pop(delivery)
+
+    def _forget_shared(self, subscriber: Subscriber, delivery: Delivery) -> None:
+        queued = subscriber.unacknowledged.pop(delivery, None)
+        if queued is not None:
+            self._let_go(queued.message)
 
     def _on_connected(self, peer: Peer, event: Connected) -> None:
         self._drain(self._by_peer[peer])
@@ -674,7 +709,10 @@ class Broker:
         """Take a message over, and deliver it unless its PUBREL has to come first. Returns the code for its publisher."""
         message = self._message(event, event.topic_name, client)
         if message.qos == 2 and peer.connection.options.qos2_event == "release":
-            return self._refusal(message)
+            code = self._refusal(message)
+            if not code and message.expires is not None and event.packet_identifier is not None:
+                self._by_peer[peer].held[event.packet_identifier] = message.expires
+            return code
         return self._accept(message)
 
     def _forward(self, client: str, event: mqtt.Publish) -> int | None:
@@ -708,9 +746,11 @@ class Broker:
         return SUCCESS if targets else NO_SUBSCRIBERS
 
     def _on_released(self, peer: Peer, event: Released) -> None:
-        self._accept(
-            self._message(event.message, event.message.topic_name, self._by_peer[peer].identifier), checked=True
-        )
+        subscriber = self._by_peer[peer]
+        message = self._message(event.message, event.message.topic_name, subscriber.identifier)
+        if message.expires is not None:  # it has waited for PUBREL, too
+            message.expires = subscriber.held.pop(event.message.packet_identifier or 0, message.expires)
+        self._accept(message, checked=True)
 
     def _refusal(self, message: Message) -> int:
         """The code to refuse the message with, before anything is done for it; 0: it is taken."""
@@ -980,10 +1020,11 @@ class Broker:
         if message.expires is not None and message.expires <= asyncio.get_running_loop().time():
             self._drop_retained(topic)
             return None
-        if not self._gets(subscription, topic):
+        asked, subscriber = subscription.asked, subscription.subscriber
+        if not self._gets(subscription, topic) or (asked.no_local and message.publisher == subscriber.identifier):
             return None
         identifiers = (subscription.identifier,) if subscription.identifier is not None else ()
-        qos = min(message.qos, subscription.asked.qos)
+        qos = min(message.qos, asked.qos)
         return Queued(message, qos, True, identifiers)  # [MQTT-3.3.1-8]
 
     def _bring_forward(self, topic: str, targets: list[Subscription | Sharing[Subscription]]) -> None:
@@ -1094,6 +1135,8 @@ class Broker:
             # AMQP's message has no form in MQTT; or it is larger than the client accepts [MQTT-3.1.2-25], or that has gone
             self.counts["unconvertible" if error.__cause__ is not None else "too_large"] += 1
         else:
+            if handle is not None and message.expires is not None:
+                subscriber.expiring[handle] = message.expires
             if queued.sharing is not None and handle is not None and queued.qos == 1:
                 subscriber.unacknowledged[handle] = queued
                 self._hold(message)
@@ -1112,10 +1155,11 @@ class Broker:
         subscriber = self._by_peer.get(peer)
         if subscriber is None:
             return
-        if subscriber.unacknowledged and not isinstance(event, WindowOpened) and isinstance(event.handle, Delivery):
-            queued = subscriber.unacknowledged.pop(event.handle, None)
-            if queued is not None:
-                self._let_go(queued.message)
+        if not isinstance(event, WindowOpened) and isinstance(event.handle, Delivery):
+            if subscriber.expiring:
+                subscriber.expiring.pop(event.handle, None)
+            if subscriber.unacknowledged:
+                self._forget_shared(subscriber, event.handle)
         if subscriber.queue:
             self._drain(subscriber)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable
+from typing import Any
 
 from wirefmt import mqtt
 from wirefmt.connection.contract import Change
@@ -110,6 +111,35 @@ class Session(SessionFlows):
         if self.held or self.outgoing.get(delivery.packet_identifier) is not delivery:
             raise LocalProtocolError(f"{delivery!r} is not outstanding, or a connection has the session")
         self.finish(delivery)
+
+    def amend(self, delivery: Delivery, properties: Iterable[tuple[str, Any]]) -> Delivery:
+        """Give a delivery other properties before the session is resumed: what is left of its Message Expiry Interval, say
+        [MQTT-3.3.2-6]. One of an older version, or of QoS 2 once PUBREC has come, stays as it is.
+
+        Returns the delivery that takes its place. Raises LocalProtocolError as `discard` does.
+        """
+        if self.held or self.outgoing.get(delivery.packet_identifier) is not delivery:
+            raise LocalProtocolError(f"{delivery!r} is not outstanding, or a connection has the session")
+        message = delivery.message
+        if message is None or delivery.version != 5:
+            return delivery
+        packet = mqtt.Publish(
+            topic_name=message.topic_name,
+            payload=message.payload,
+            qos=message.qos,
+            retain=message.retain,
+            packet_identifier=message.packet_identifier,
+            properties=properties,
+            version=5,
+        ).encode()
+        identifier = delivery.packet_identifier
+        amended = Delivery(delivery.number, identifier, 5, *split_packet(packet, identifier))
+        amended.transmitted = delivery.transmitted
+        self.outgoing[identifier] = amended
+        self.outgoing_bytes += amended.size - delivery.size
+        if self._changes is not None:
+            self._note_outgoing(amended)
+        return amended
 
     def number_after(self, number: int) -> None:
         """Give the next delivery a number after this one."""

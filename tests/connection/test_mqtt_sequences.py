@@ -256,7 +256,8 @@ def test_client_sequences(case: Any) -> None:
 
 
 #: mosquitto's, as settings of `wirefmt serve`.
-SETTINGS = """
+OPTIONS = _options(
+    tomllib.loads("""
 [ports]
 mqtt = 0
 [mqtt]
@@ -268,15 +269,15 @@ packet_size = 2000000
 control_characters = false
 qos2_event = "release"
 copies = 2
-"""
+""")
+)
 
 
 async def play_against_the_broker(case: Any) -> None:
     """The case over a loopback socket, against `wirefmt.broker.mqtt`."""
     version = case["version"]
-    settings = _options(tomllib.loads(SETTINGS))
-    broker = Broker(settings.mqtt)
-    async with await mqtt.serve(broker, "127.0.0.1", 0, options=settings.connection["mqtt"]) as server:
+    broker = Broker(OPTIONS.mqtt)
+    async with await mqtt.serve(broker, "127.0.0.1", 0, options=OPTIONS.connection["mqtt"]) as server:
         judge = Judge(*await asyncio.open_connection("127.0.0.1", server.port), version, "server")
         for step in case["steps"]:
             match step["do"]:

@@ -21,7 +21,7 @@ from wirefmt.cli import serve
 from wirefmt.cli.app import run
 from wirefmt.cli.settings import as_toml, assigned, merged
 
-#: Fields that are no settings, and why.
+#: Fields without a setting, and why.
 WITHOUT = {
     "tap": "a function of the program",
     "authenticate": "a function; users and permissions make it",
@@ -42,7 +42,7 @@ VALUES = {
 
 
 def sections() -> Iterator[tuple[str, Any]]:
-    """The name of each table, and the options it stands for."""
+    """The name of each table, and its options."""
     options = Options()
     yield "", options
     for name in ("limits", *NAMES):
@@ -176,7 +176,7 @@ def test_errors(settings: str, why: str, capsys: pytest.CaptureFixture[str]) -> 
     assert why in capsys.readouterr().err
 
 
-@pytest.mark.skipif(OPENSSL is None, reason="needs openssl")
+@pytest.mark.skipif(OPENSSL is None, reason="needs openssl (apt install openssl)")
 def test_the_example_of_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     page = (ROOT / "docs" / "cli.md").read_text()
     section = page[page.index("## serve") :]

@@ -36,7 +36,7 @@ def merged(options: _T, given: Mapping[str, Any], where: str, besides: frozenset
         options: a dataclass.
         given: names and values, as TOML has them.
         where: the table's name, for errors.
-        besides: fields that are no settings.
+        besides: fields that are left out.
 
     Raises ValueError for an unknown name, or a value that the field cannot have.
     """

@@ -31,7 +31,7 @@ def test_retained_messages_count_as_a_whole(topic: str, fields: Any) -> None:
         client = await place.connect()
         codes = [await publish(client, topic.format(n), retain=True, **fields) for n in range(20)]
         assert codes[0] == 0x10 and codes[-1] == 0x97
-        assert 1 <= len(place.broker.retained) < 10
+        assert 1 <= len(place.broker.retained) < 15
         assert place.broker._retained_bytes <= 1_000_000
         for n in range(20):
             await publish(client, topic.format(n), b"", retain=True)

@@ -1155,11 +1155,10 @@ class Broker:
         subscriber = self._by_peer.get(peer)
         if subscriber is None:
             return
-        if not isinstance(event, WindowOpened) and isinstance(event.handle, Delivery):
-            if subscriber.expiring:
-                subscriber.expiring.pop(event.handle, None)
-            if subscriber.unacknowledged:
-                self._forget_shared(subscriber, event.handle)
+        if (subscriber.expiring or subscriber.unacknowledged) and not isinstance(event, WindowOpened):
+            assert isinstance(event.handle, Delivery)  # a server sends no requests
+            subscriber.expiring.pop(event.handle, None)
+            self._forget_shared(subscriber, event.handle)
         if subscriber.queue:
             self._drain(subscriber)
 

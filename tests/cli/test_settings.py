@@ -76,7 +76,7 @@ def another(path: str, hint: Any, value: Any) -> Any:
         return value + 1
     if isinstance(value, str):
         return "other"
-    if isinstance(value, frozenset):
+    if isinstance(value, frozenset | tuple):
         return ["/other"]
     kinds = {kind for kind in get_args(hint) if kind is not NoneType}
     if value is None and len(kinds) == 1:
@@ -105,7 +105,7 @@ def test_every_field_can_be_set(path: str, hint: Any, value: Any) -> None:
     if is_dataclass(found):
         found = {name: getattr(found, name) for name in wanted}
     assert found != value
-    assert (sorted(found) if isinstance(found, frozenset) else found) == wanted
+    assert (sorted(found) if isinstance(found, frozenset | tuple) else found) == wanted
 
 
 def test_every_optional_field_can_be_none() -> None:

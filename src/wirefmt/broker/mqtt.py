@@ -24,6 +24,7 @@ from wirefmt import mqtt
 from wirefmt.broker.figures import FIGURES, Figures, Traffic
 from wirefmt.broker.messages import Item, Published
 from wirefmt.broker.permissions import Permissions
+from wirefmt.broker.requests.mqtt import REQUESTS
 from wirefmt.broker.routing import Router
 from wirefmt.broker.topics import Sharing, TopicTree, Walk
 from wirefmt.connection.aio.driver import READY_BYTES
@@ -65,6 +66,7 @@ STEPS: Final = 500
 
 NO_SUBSCRIBERS: Final = 0x10
 NO_SUBSCRIPTION: Final = 0x11
+NOT_VALID: Final = 0x85
 BAD_METHOD: Final = 0x8C
 TAKEN_OVER: Final = 0x8E
 BAD_FILTER: Final = 0x8F
@@ -73,11 +75,14 @@ BAD_TOPIC: Final = 0x90
 #: Return codes of CONNACK before 5.0 for reason codes; 3 (unavailable) for others.
 OLD_CODES: Final = {0x81: 5, 0x84: 1, 0x85: 2, 0x86: 4, 0x87: 5, 0x8A: 5}
 
+#: Topics of the server, and what looks like a shared subscription. Clients do not publish there, those of AMQP neither.
+_RESERVED: Final = ("$SYS/", "$share/")
+
 
 def default_authorise(client: str, deed: str, topic: str) -> int:
     """Everything but publishing where topics are the server's, or where shared filters look like topics. A bridge may say there
     whether it is connected, as with mosquitto."""
-    if deed == "subscribe" or not topic.startswith(("$SYS/", "$share/")):
+    if deed == "subscribe" or not topic.startswith(_RESERVED):
         return SUCCESS
     return SUCCESS if mqtt.matches(BRIDGES, topic) else NOT_AUTHORIZED
 
@@ -113,7 +118,7 @@ class BrokerOptions:
         sys_interval: seconds after which the broker's figures are published again below `$SYS`, while somebody subscribes to
             them. 0: never.
         authenticate: called with CONNECT and the peer; returns a reason code of CONNACK, 0 to accept. It may be a coroutine
-            function.
+            function. With it, a session belongs to the user name of the client that began it.
         authorise: called with the Client Identifier, "publish", "subscribe" or "will", and the topic or filter; returns 0, or
             the reason code to refuse with, as 0x87.
         permissions: what the users may do besides; None: everything.
@@ -139,6 +144,10 @@ class BrokerOptions:
     authenticate: Callable[[mqtt.Connect, Peer], int | Awaitable[int]] | None = None
     authorise: Callable[[str, str, str], int] = default_authorise
     permissions: Permissions | None = None
+
+
+#: What `BrokerOptions.authorise` is asked for, by the packet.
+_DEEDS: Final = {mqtt.Connect: "will", mqtt.Publish: "publish", mqtt.Subscribe: "subscribe"}
 
 
 class Message:
@@ -359,8 +368,6 @@ class Broker:
         self._index: mqtt.TopicIndex[Subscription | Sharing[Subscription]] = mqtt.TopicIndex(4)
         self._shared: dict[tuple[str, str], Sharing[Subscription]] = {}
         self._by_peer: dict[Peer, Subscriber] = {}
-        permissions = self.options.permissions
-        self._denying = permissions if permissions is not None and permissions.denies_some("mqtt") else None
         self._tasks: set[asyncio.Task[None]] = set()
 
     def close(self) -> None:
@@ -476,11 +483,15 @@ class Broker:
             subscriber.expires = inf
         return queued
 
-    def _authorise(self, user: str, client: str, deed: str, topic: str) -> int:
-        """The code to refuse with; 0: it is allowed."""
+    def _ask(self, user: str, client: str, packet: mqtt.Connect | mqtt.Publish | mqtt.Subscribe) -> list[int]:
+        """The code to refuse with for each topic and filter that a packet names; 0: it is allowed."""
+        kind = type(packet)
+        deed = _DEEDS[kind]
+        return [self._authorise(user, client, deed, action, name) for action, name, _ in REQUESTS[kind](packet, None)]
+
+    def _authorise(self, user: str, client: str, deed: str, action: str, topic: str) -> int:
         code = self.options.authorise(client, deed, topic)
         if not code and self.options.permissions is not None:
-            action = "mqtt.subscribe" if deed == "subscribe" else "mqtt.publish"
             code = SUCCESS if self.options.permissions.may(user, action, topic) else NOT_AUTHORIZED
         return code
 
@@ -518,9 +529,13 @@ class Broker:
         if not code and find(connect.properties, "authentication_method") is not None:
             code = BAD_METHOD
         if not code and will is not None:
-            code = self._authorise(connect.user_name or "", identifier, "will", will.topic)
-            if not code and _levels(will.topic) > self.options.topic_levels:
-                code = BAD_TOPIC
+            (code,) = self._ask(connect.user_name or "", identifier, connect)
+        if not code and self.options.authenticate is not None and identifier in self.subscribers:
+            # a session belongs to its user: nobody else gets it, ends it, or takes the place of its client
+            owner = self.subscribers[identifier].user
+            code = SUCCESS if owner == (connect.user_name or "") else NOT_VALID
+        if not code and will is not None and _levels(will.topic) > self.options.topic_levels:
+            code = BAD_TOPIC
         size = SESSION_BYTES + _size_of(connect.properties) + (_will_size(will) if will is not None else 0)
         known = self.subscribers.get(identifier)
         if not code and not self._has_room(size - (known.size if known is not None else 0)):
@@ -577,6 +592,8 @@ class Broker:
         self._resize(subscriber, size)
         subscriber.peer = peer
         subscriber.user = connect.user_name or ""
+        if old is not None:
+            self._check_rights(subscriber)
         self._away.pop(subscriber, None)
         self.subscribers[identifier] = subscriber
         self._by_peer[peer] = subscriber
@@ -609,6 +626,19 @@ class Broker:
         queued = subscriber.unacknowledged.pop(delivery, None)
         if queued is not None:
             self._let_go(queued.message)
+
+    def _check_rights(self, subscriber: Subscriber) -> None:
+        """A session goes on: its subscriptions need their rights again, and so do the messages that wait."""
+        for topic_filter, subscription in list(subscriber.subscriptions.items()):
+            packet = mqtt.Subscribe(packet_identifier=1, subscriptions=[subscription.asked], version=5)
+            if any(self._ask(subscriber.user, subscriber.identifier, packet)):
+                self._unsubscribe(subscription)
+                del subscriber.subscriptions[topic_filter]
+        if self.options.permissions is not None:
+            waiting = [self._dequeue(subscriber) for _ in range(len(subscriber.queue))]
+            for queued in waiting:
+                if self._gets(subscriber, queued.message.topic):
+                    self._enqueue(subscriber, queued)
 
     def _on_connected(self, peer: Peer, event: Connected) -> None:
         self._drain(self._by_peer[peer])
@@ -643,7 +673,9 @@ class Broker:
         will, subscriber.will = subscriber.will, None
         if will is not None and subscriber.size:  # else its session is over
             self._resize(subscriber, max(SESSION_BYTES, subscriber.size - will.size))
-        if will is not None and not self._authorise(subscriber.user, subscriber.identifier, "will", will.topic):
+        if will is not None and not self._authorise(
+            subscriber.user, subscriber.identifier, "will", "mqtt.publish", will.topic
+        ):
             if will.expires is not None:  # its time begins now (3.1.3.2.4)
                 will.expires += asyncio.get_running_loop().time()
             self._accept(will)
@@ -695,11 +727,15 @@ class Broker:
     def _on_publish(self, peer: Peer, event: mqtt.Publish) -> None:
         subscriber = self._by_peer[peer]
         client = subscriber.identifier
-        code = self._authorise(subscriber.user, client, "publish", event.topic_name)
+        permissions = self.options.permissions
+        if permissions is None:  # the usual case, and the fast one
+            code = self.options.authorise(client, "publish", event.topic_name)
+        else:
+            (code,) = self._ask(subscriber.user, client, event)
         if not code and event.topic_name.count("/") >= self.options.topic_levels:
             code = BAD_TOPIC
         if not code:
-            plain = not (self._bindings or event.retain or event.properties or self._denying)
+            plain = not (self._bindings or event.retain or event.properties or permissions)
             forwarded = self._forward(client, event) if plain else None
             code = self._take(peer, event, client) if forwarded is None else forwarded
         if event.qos:
@@ -783,6 +819,8 @@ class Broker:
             mqtt.validate_topic_name(topic)
         except (UnicodeError, EncodeError):
             return False  # MQTT has no such topic
+        if topic.startswith(_RESERVED):
+            return False
         return bool(self._index.match(topic))
 
     def put(self, item: Item) -> None:
@@ -885,13 +923,14 @@ class Broker:
     def _targets(self, topic: str) -> list[Subscription | Sharing[Subscription]]:
         """What a message of this topic goes to. A shared subscription may have members that do not get it."""
         targets = self._index.match(topic)
-        if self._denying is None:
+        if self.options.permissions is None:
             return targets
-        return [found for found in targets if isinstance(found, Sharing) or self._gets(found, topic)]
+        return [found for found in targets if isinstance(found, Sharing) or self._gets(found.subscriber, topic)]
 
-    def _gets(self, subscription: Subscription, topic: str) -> bool:
-        """Does the subscription get messages of this topic, which its filter matches? It gets none that are denied."""
-        return self._denying is None or not self._denying.denies(subscription.subscriber.user, "mqtt", topic)
+    def _gets(self, subscriber: Subscriber, topic: str) -> bool:
+        """May the client have messages of this topic, which a filter of it matches?"""
+        permissions = self.options.permissions
+        return permissions is None or permissions.may(subscriber.user, "mqtt.subscribe", topic)
 
     def _queued(self, subscription: Subscription, message: Message, identifiers: tuple[int, ...]) -> Queued:
         asked = subscription.asked
@@ -916,7 +955,7 @@ class Broker:
             )
 
         def gets(member: Subscription) -> bool:
-            return self._gets(member, message.topic)
+            return self._gets(member.subscriber, message.topic)
 
         member = sharing.choose(able, lambda m: m.subscriber.peer is not None and gets(m), gets)
         if member is not None:
@@ -1021,7 +1060,7 @@ class Broker:
             self._drop_retained(topic)
             return None
         asked, subscriber = subscription.asked, subscription.subscriber
-        if not self._gets(subscription, topic) or (asked.no_local and message.publisher == subscriber.identifier):
+        if not self._gets(subscriber, topic) or (asked.no_local and message.publisher == subscriber.identifier):
             return None
         identifiers = (subscription.identifier,) if subscription.identifier is not None else ()
         qos = min(message.qos, asked.qos)
@@ -1168,18 +1207,18 @@ class Broker:
         subscriber = self._by_peer[peer]
         identifier = find(event.properties, "subscription_identifier")
         codes: list[int] = []
-        for asked in event.subscriptions:
+        answers = self._ask(subscriber.user, subscriber.identifier, event)
+        for asked, code in zip(event.subscriptions, answers, strict=True):
             topic_filter = asked.topic_filter
             try:
                 shared = mqtt.parse_shared(topic_filter)  # of all versions, as mosquitto
             except EncodeError:
                 codes.append(BAD_FILTER)
                 continue
-            if peer.connection.bridge:
+            if peer.connection.bridge and shared is None:
                 asked = mqtt.Subscription(topic_filter, qos=asked.qos, no_local=True, retain_as_published=True)
             before = subscriber.subscriptions.get(topic_filter)
             topics = shared[1] if shared else topic_filter
-            code = self._authorise(subscriber.user, subscriber.identifier, "subscribe", topics)
             if code:
                 codes.append(code)
                 continue

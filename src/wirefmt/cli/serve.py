@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import importlib
 import signal
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -25,6 +26,9 @@ LOOKUP_PORT: Final = 4161
 #: Additional listeners if a certificate is given.
 TLS_PORTS: Final = {"mqtt+tls": 8883, "amqp+tls": 5671}
 
+#: Modules with an event loop.
+LOOPS: Final = ("asyncio", "uvloop")
+
 #: Seconds that clients have to answer when the broker stops.
 GRACE: Final = 2.0
 
@@ -35,7 +39,7 @@ SEPARATE: Final = frozenset(("users", "accounts", "permissions", "authenticate",
 OF_THE_BROKER: Final = frozenset(("automatic", "journaled"))
 
 #: Types of the settings that are in no table.
-PLAIN: Final = (str, int, float, float | None)
+PLAIN: Final = (str, int, float, float | None, Collection[str])
 
 #: Settings of the table `limits` that are not members of routing.Limits, and the name of its `bytes`, of all queues together.
 IN_LIMITS: Final = ("clients", "messages", "bytes")
@@ -71,12 +75,16 @@ MOST_BYTES: Final = {
 @click.option("--user", "users", multiple=True, metavar="NAME:PASSWORD",
               help="A user; others are refused. MQTT, AMQP (PLAIN; SCRAM-SHA-256 for 1.0), NSQ (secret of AUTH), "
               "RocketMQ (access key and secret key).", panel="Limits")  # fmt: skip
+@click.option("--origin", "origins", multiple=True, metavar="ORIGIN",
+              help="A web page that may connect over WebSocket, as https://panel.example.", panel="Limits")  # fmt: skip
 @click.option("--clients", type=click.IntRange(min=1), metavar="N", help="Maximum clients of each listener. \\[default: 10000]",
               panel="Limits")  # fmt: skip
 @click.option(
     "--messages", type=click.IntRange(min=1), metavar="N", help="Maximum messages in a queue.", panel="Limits"
 )
 @click.option("--bytes", "octets", type=click.IntRange(min=1), metavar="N", help="Maximum bytes of the messages in a queue.",
+              panel="Limits")  # fmt: skip
+@click.option("--loop", type=click.Choice(LOOPS), help="The event loop. uvloop has to be installed. \\[default: asyncio]",
               panel="Limits")  # fmt: skip
 @click.option("--record", metavar="FILE.pcapng", help="Record all connections, in plaintext.", panel="Test")
 @click.option("--fault", "faults", multiple=True, metavar="PROTOCOL:NAME=VALUE,...",
@@ -100,9 +108,11 @@ def serve(
     tls_key: str | None,
     tls_client_ca: str | None,
     users: tuple[str, ...],
+    origins: tuple[str, ...],
     clients: int | None,
     messages: int | None,
     octets: int | None,
+    loop: str | None,
     record: str | None,
     faults: tuple[str, ...],
     script: str | None,
@@ -140,7 +150,8 @@ def serve(
             raise click.UsageError(f"--listen needs NAME=PORT, not {entry!r}")
         given[name] = int(number)
     for key, value in (
-        ("host", host), ("record", record), ("ports", given), ("users", dict(_user(user) for user in users)),
+        ("host", host), ("loop", loop), ("record", record), ("ports", given), ("origins", list(origins)),
+        ("users", dict(_user(user) for user in users)),
         ("tls", {name: value for name, value in
                  (("certificate", tls_cert), ("key", tls_key), ("client_ca", tls_client_ca)) if value is not None}),
         ("limits", {k: v for k, v in (("clients", clients), ("messages", messages), ("bytes", octets)) if v is not None}),
@@ -157,10 +168,21 @@ def serve(
         options = _options(settings)
     except (ValueError, TypeError) as error:
         raise click.UsageError(str(error)) from None
-    return asyncio.run(_serve(options, settings.get("record"), Script(plan.seed, (*steps, *plan.steps))))
+    with asyncio.Runner(loop_factory=_loop_factory(settings.get("loop", "asyncio"))) as runner:
+        return runner.run(_serve(options, settings.get("record"), Script(plan.seed, (*steps, *plan.steps))))
 
 
 # ---- settings
+
+
+def _loop_factory(name: Any) -> Callable[[], asyncio.AbstractEventLoop]:
+    if name not in LOOPS:
+        raise click.UsageError(f"loop must be {' or '.join(LOOPS)}, not {name!r}")
+    try:
+        module = importlib.import_module(name)
+    except ImportError:
+        raise click.UsageError(f"--loop {name} needs {name}: pip install 'wirefmt[{name}]'") from None
+    return module.new_event_loop  # type: ignore[no-any-return]
 
 
 def _read(path: str | None) -> dict[str, Any]:
@@ -200,7 +222,7 @@ def _options(settings: Mapping[str, Any]) -> Options:
     plain = {name: hint for name, hint in names_of(Options()).items() if hint in PLAIN}
     tables = ("ports", "users", "permissions", "tls", "connection", "limits", *NAMES)
     for name in settings:
-        if name not in (known := [*plain, "record", *tables]):
+        if name not in (known := [*plain, "loop", "record", *tables]):
             raise ValueError(f"unknown setting {name!r}; {suggest(name, known)}")
     for name in tables:
         if not isinstance(settings.get(name, {}), dict):

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import tomllib
 import types
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import fields, is_dataclass, replace
 from typing import Any, Final, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -114,7 +114,7 @@ def _reader(kind: Any) -> Callable[[str, Any, Any, Any], Any] | None:
         return _plain
     if origin is Literal:
         return _literal
-    if origin in (frozenset, tuple) and get_args(kind)[0] is str:
+    if origin in (frozenset, tuple, Collection) and get_args(kind)[0] is str:
         return _strings
     if (
         isinstance(origin, type)
@@ -161,7 +161,7 @@ def _literal(name: str, value: Any, kind: Any, now: Any) -> Any:
 def _strings(name: str, value: Any, kind: Any, now: Any) -> Any:
     if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
         raise ValueError(f"{name} must be a list of strings, not {value!r}")
-    return get_origin(kind)(value)
+    return (frozenset if get_origin(kind) is frozenset else tuple)(value)
 
 
 def _table(name: str, value: Any, kind: Any, now: Any) -> Any:

@@ -486,6 +486,35 @@ def test_a_filter_that_is_denied(tmp_path: Path, version: int, code: int) -> Non
         b.stop()
 
 
+@pytest.mark.parametrize("how", ["file", "option"])
+def test_origins(tmp_path: Path, how: str) -> None:
+    """A web page may connect if it is named. paho sends the address of the server, as a page does not."""
+    paho = pytest.importorskip("paho.mqtt.client", reason="needs paho-mqtt (pip install paho-mqtt)")
+    config = tmp_path / "broker.toml"
+    config.write_text('origins = ["https://panel.example"]\n' if how == "file" else "")
+    more = ("--config", str(config)) if how == "file" else ("--origin", "https://panel.example")
+    with served("--listen", "mqtt+ws=0", "--listen", "amqp10+ws=0", *more) as b:
+        for listener, subprotocol in (("mqtt+ws", "mqtt"), ("amqp10+ws", "amqp")):
+            for origin, code in (("https://panel.example", b"101"), ("https://other.example", b"403"), (None, b"101")):
+                with socket.create_connection((HOST, b.port(listener)), PATIENCE) as page:
+                    asked = (
+                        "GET /mqtt HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+                        "Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\nSec-WebSocket-Version: 13\r\n"
+                        f"Sec-WebSocket-Protocol: {subprotocol}\r\n"
+                    )
+                    page.sendall((asked + (f"Origin: {origin}\r\n" if origin else "") + "\r\n").encode())
+                    assert page.recv(100)[:12] == b"HTTP/1.1 " + code
+        told: queue.Queue[Any] = queue.Queue()
+        client = paho.Client(paho.CallbackAPIVersion.VERSION2, "meter", transport="websockets")
+        client.on_connect = lambda c, u, flags, code, properties: told.put(code.value)
+        client.connect(HOST, b.port("mqtt+ws"))
+        client.loop_start()
+        assert told.get(timeout=PATIENCE) == 0
+        client.disconnect()
+        client.loop_stop()
+        b.stop()
+
+
 def test_a_terminal_has_a_live_table() -> None:
     """Clients, queues and rates; no log lines."""
     with socket.create_server((HOST, 0)) as probe:
@@ -563,6 +592,8 @@ def test_wrong_usage(arguments: list[str], why: str, capsys: pytest.CaptureFixtu
         ("[users]\nann = ''\n[permissions.ann]\nmqt = {}", "unknown protocol 'mqt' in permissions"),
         ("[limits]\nmesages = 1", "unknown option 'mesages' in limits; did you mean messages"),
         ("[mqtt]\noverflw = 1", "unknown option 'overflw' in mqtt"),
+        ("origins = 'x'", "origins must be a list of strings, not 'x'"),
+        ("origins = 1", "origins must be a list of strings, not 1"),
         ("x = [", "broker.toml"),
     ],
 )

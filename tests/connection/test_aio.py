@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import contextlib
 from types import SimpleNamespace
 from typing import Any
 
@@ -32,7 +33,7 @@ def test_handshake_of_the_specification() -> None:
         b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nOrigin: http://example.com\r\n"
         b"Sec-WebSocket-Protocol: chat, mqtt\r\nSec-WebSocket-Version: 13\r\n\r\n"
     )
-    server = ServerHandshake(("mqtt",))
+    server = ServerHandshake(("mqtt",), ["http://example.com"])
     for at in range(len(request) - 1):
         assert server.receive(request[at : at + 1]) == b""
         assert not server.done
@@ -84,6 +85,42 @@ def test_requests_that_are_refused(first: str, changes: dict[str, str | None]) -
         server.receive("\r\n".join(lines).encode())
     assert server.data_to_send().startswith(b"HTTP/1.1 400 ")
     assert not server.done
+
+
+@pytest.mark.parametrize(
+    ("origin", "host", "origins", "allowed"),
+    [
+        (None, "h", (), True),  # no browser
+        ("https://panel.example", "h", (), False),
+        ("https://panel.example", "h", ("https://panel.example",), True),
+        ("https://Panel.example", "h", ("https://panel.example/",), True),
+        ("https://panel.example:8443", "h", ("https://panel.example",), False),
+        ("http://panel.example", "h", ("https://panel.example",), False),
+        ("https://panel.example.evil", "h", ("https://panel.example",), False),
+        ("https://panel.example", "h", ("*",), True),
+        ("null", "h", (), False),
+        ("null", "h", ("null",), True),
+        ("", "h", (), False),
+        ("http://localhost:8000", "localhost:8083", (), False),  # a page of another server on the same machine
+        ("http://localhost:8083", "localhost:8083", (), True),  # clients that send the server's address
+        ("http://127.0.0.1:8083", "127.0.0.1:8083", (), True),
+        ("https://[::1]:8084", "[::1]:8084", (), True),
+        ("http://127.0.0.1:8083", "127.0.0.1", (), False),
+        ("ws://127.0.0.1:8083", "127.0.0.1:8083", (), False),
+        ("http://evil.example:8083", "evil.example:8083", (), False),  # a name that its owner leads to this machine
+        ("http://evil.example:8083", "evil.example:8083", ("http://evil.example:8083",), True),
+        ("http://a@127.0.0.1", "a@127.0.0.1", (), True),  # a browser sends neither
+        ("http://[", "[", (), False),
+    ],
+)
+def test_origins(origin: str | None, host: str, origins: tuple[str, ...], allowed: bool) -> None:
+    """403 for web pages that are not allowed (RFC 6455, 10.2)."""
+    fields = {**GOOD, "Host": host, **({} if origin is None else {"Origin": origin})}
+    server = ServerHandshake(("mqtt",), origins)
+    with contextlib.nullcontext() if allowed else pytest.raises(Malformed, match="is not allowed"):
+        server.receive("\r\n".join(["GET / HTTP/1.1", *(f"{n}: {v}" for n, v in fields.items()), "", ""]).encode())
+    assert server.data_to_send()[:13] == (b"HTTP/1.1 101 " if allowed else b"HTTP/1.1 403 ")
+    assert server.done is allowed
 
 
 @pytest.mark.parametrize(

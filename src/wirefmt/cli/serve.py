@@ -60,6 +60,8 @@ MOST_BYTES: Final = {
 @click.option("--user", "users", multiple=True, metavar="NAME:PASSWORD",
               help="A user; others are refused. MQTT, AMQP (PLAIN; SCRAM-SHA-256 for 1.0), NSQ (secret of AUTH), "
               "RocketMQ (access key and secret key).", panel="Limits")  # fmt: skip
+@click.option("--origin", "origins", multiple=True, metavar="ORIGIN",
+              help="A web page that may connect over WebSocket, as https://panel.example.", panel="Limits")  # fmt: skip
 @click.option("--clients", type=click.IntRange(min=1), metavar="N", help="Maximum clients of each listener. \\[default: 10000]",
               panel="Limits")  # fmt: skip
 @click.option(
@@ -83,6 +85,7 @@ def serve(
     tls_cert: str | None,
     tls_key: str | None,
     users: tuple[str, ...],
+    origins: tuple[str, ...],
     clients: int | None,
     messages: int | None,
     octets: int | None,
@@ -118,7 +121,8 @@ def serve(
             raise click.UsageError(f"--listen needs NAME=PORT, not {entry!r}")
         given[name] = int(number)
     for key, value in (
-        ("host", host), ("record", record), ("ports", given), ("users", dict(_user(user) for user in users)),
+        ("host", host), ("record", record), ("ports", given), ("origins", list(origins)),
+        ("users", dict(_user(user) for user in users)),
         ("tls", {"certificate": tls_cert, "key": tls_key} if tls_cert else None),
         ("limits", {k: v for k, v in (("clients", clients), ("messages", messages), ("bytes", octets)) if v is not None}),
     ):  # fmt: skip
@@ -172,7 +176,7 @@ def _options(settings: Mapping[str, Any]) -> Options:
     from wirefmt.broker.listeners import NAMES, PORTS, SCHEMES
     from wirefmt.errors import suggest
 
-    known = ["host", "record", "ports", "users", "permissions", "tls", "limits", *NAMES]
+    known = ["host", "record", "ports", "origins", "users", "permissions", "tls", "limits", *NAMES]
     for name in settings:
         if name not in known:
             raise ValueError(f"unknown setting {name!r}; {suggest(name, known)}")
@@ -196,6 +200,7 @@ def _options(settings: Mapping[str, Any]) -> Options:
         users=settings.get("users"),
         permissions=settings.get("permissions"),
         host=settings.get("host", "127.0.0.1"),
+        origins=settings.get("origins", ()),
     )
     limits = dict(settings.get("limits", {}))
     clients, *most = (limits.pop(name, None) for name in IN_LIMITS)

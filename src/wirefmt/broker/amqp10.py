@@ -45,6 +45,7 @@ from wirefmt.amqp10.server import Peer
 from wirefmt.broker.credentials import is_password, scram_credentials
 from wirefmt.broker.messages import Item, Published
 from wirefmt.broker.permissions import NOBODY, Permissions
+from wirefmt.broker.requests.amqp091 import is_reply_name
 from wirefmt.broker.requests.amqp10 import REQUESTS, Reach
 from wirefmt.broker.routing import Queue, Refusal, Router, Transaction
 from wirefmt.connection.contract import Acknowledged, Disconnected, WindowOpened
@@ -325,7 +326,8 @@ class Broker:
 
     def _declare(self, client: _Client, request: type[Any], address: Address, right: str) -> None:
         """A queue that is named may have to be made. Raises Refused if the user may not do it."""
-        makes = not address.exchange and self.options.declare and address.routing_key not in self.router.queues
+        name = address.routing_key
+        makes = not (address.exchange or name in self.router.queues or is_reply_name(name)) and self.options.declare
         self._permit(client, request, Reach(*address, right, makes))
         if makes:
             self.queue(address.routing_key)
@@ -351,7 +353,7 @@ class Broker:
             exchange = self.router.exchange(address.exchange)
             if exchange.internal:
                 raise Refusal(ACCESS_REFUSED, f"exchange '{exchange.name}' is internal")
-        elif address.routing_key not in self.router.queues:
+        elif address.routing_key not in self.router.queues and address.routing_key not in self.router.replies:
             raise Refusal(NOT_FOUND_091, f"no queue '{address.routing_key}'")
 
     # ---- messages of clients

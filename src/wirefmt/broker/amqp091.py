@@ -50,12 +50,18 @@ class BrokerOptions:
         users: passwords by user name; None: everybody is let in.
         virtual_hosts: their names. Every one has exchanges and queues of its own.
         permissions: what the users may do; None: everything.
+        server_properties: what the server says of itself, besides or in place of `wirefmt.amqp091.connection.SERVER_PROPERTIES`:
+            product, version, platform, copyright, information, and names of its own.
     """
 
     users: Mapping[str, str] | None = field(default_factory=lambda: {"guest": "guest"})
     virtual_hosts: frozenset[str] = frozenset(("/",))
     permissions: Permissions | None = None
+    server_properties: Mapping[str, str] = field(default_factory=dict)
 
+
+#: The user and the password that clients of the mechanism ANONYMOUS have (RabbitMQ).
+ANONYMOUS: Final = ("guest", "guest")
 
 #: The events that are requests of a client.
 _ASKED: Final = (amqp091.BasicMessage, amqp091.Method)
@@ -170,7 +176,8 @@ class Broker:
     Attributes:
         options: what it allows.
         hosts: the routers of the virtual hosts, by their names.
-        dropped: messages that a full queue has refused, where the publisher could not be told.
+        dropped: messages that a full queue has refused, where the publisher could not be told, and direct replies for which
+            their client had no room.
 
     Args:
         options: what it allows.
@@ -200,6 +207,18 @@ class Broker:
         if session is None:
             session = self._sessions[peer] = Session()
         return session
+
+    @property
+    def mechanisms(self) -> tuple[str, ...]:
+        """Those of SASL that a server of this broker offers. ANONYMOUS is for the user ANONYMOUS, if he has his usual password."""
+        users = self.options.users
+        anonymous = users is None or is_password(users, *ANONYMOUS)
+        return ("PLAIN", "AMQPLAIN", "ANONYMOUS") if anonymous else ("PLAIN", "AMQPLAIN")
+
+    @property
+    def properties(self) -> Mapping[str, Any]:
+        """The server-properties of a server of this broker."""
+        return {**self.options.server_properties, "capabilities": {"direct_reply_to": True}}
 
     def close(self) -> None:
         """Forget everything, and stop the timers. Close the servers first, or drop their clients."""
@@ -284,7 +303,7 @@ class Broker:
 
     def _start(self, peer: Peer, event: amqp091.ConnectionStartOk) -> None:
         try:
-            user, password = amqp091.credentials(event)
+            user, password = ANONYMOUS if event.mechanism == "ANONYMOUS" else amqp091.credentials(event)
         except RemoteProtocolError:
             peer.refuse(event)
             return

@@ -1,4 +1,4 @@
-"""The AMQP 0.9.1 broker in memory where the specification is silent or RabbitMQ extends it: facts of RabbitMQ 4 and its Java client."""
+"""The AMQP 0.9.1 broker in memory beside RabbitMQ 4 and the tests of its Java client."""
 
 from __future__ import annotations
 
@@ -118,7 +118,9 @@ def test_a_refused_message_is_answered_before_what_follows_it(publish: bytes, me
 
     async def test() -> None:
         async with connected() as (_, _, port), Raw.connected(port) as raw:
-            raw.send(publish, method, amqp091.ChannelClose(channel=1, reply_code=200, reply_text="", class_id=0, method_id=0))
+            raw.send(
+                publish, method, amqp091.ChannelClose(channel=1, reply_code=200, reply_text="", class_id=0, method_id=0)
+            )
             (closed,) = await raw.until_close()
             assert closed.reply_code in (404, 406)
             assert (closed.class_id, closed.method_id) == (60, 40)
@@ -152,7 +154,9 @@ def test_a_coroutine_as_handler_has_the_same_order() -> None:
 
 
 @pytest.mark.parametrize("name", ["x-message-ttl", "x-expires", "expiration"])
-@pytest.mark.parametrize(("value", "taken"), [(134_217_728_000, True), (315_360_000_000, True), (315_360_000_001, False)])
+@pytest.mark.parametrize(
+    ("value", "taken"), [(134_217_728_000, True), (315_360_000_000, True), (315_360_000_001, False)]
+)
 def test_times_of_up_to_ten_years(name: str, value: int, taken: bool) -> None:
     """Celery declares 2^27 seconds."""
 
@@ -160,10 +164,12 @@ def test_times_of_up_to_ten_years(name: str, value: int, taken: bool) -> None:
         async with connected() as (broker, client, _):
             channel = await client.channel()
             await channel.declare_queue("q")
-            refused = contextlib.nullcontext() if taken else pytest.raises(Refused, match="406|PRECONDITION|invalid")
+            refused = contextlib.nullcontext() if taken else pytest.raises(Refused, match="invalid")
             with refused:
                 if name == "expiration":
-                    await channel.publish(b"x", routing_key="q", properties=amqp091.BasicProperties(expiration=str(value)))
+                    await channel.publish(
+                        b"x", routing_key="q", properties=amqp091.BasicProperties(expiration=str(value))
+                    )
                     assert broker.hosts["/"].queues["q"].count == 1
                 else:
                     await channel.declare_queue("timed", arguments={name: value})
@@ -332,7 +338,9 @@ def test_what_a_server_says_of_itself() -> None:
     run(test())
 
 
-@pytest.mark.parametrize(("users", "let_in"), [({"guest": "guest"}, True), (None, True), ({"guest": "other"}, False), ({"a": "b"}, False)])
+@pytest.mark.parametrize(
+    ("users", "let_in"), [({"guest": "guest"}, True), (None, True), ({"guest": "other"}, False), ({"a": "b"}, False)]
+)
 def test_anonymous_is_guest(users: dict[str, str] | None, let_in: bool) -> None:
     """RabbitMQ 4: who may come in without a password is who has the usual one."""
 
@@ -454,7 +462,9 @@ def test_a_second_declaration_is_compared_in_what_has_a_meaning(
             if same:
                 await channel.declare_queue("q", arguments=second)
                 return
-            with pytest.raises(Refused, match="inequivalent arg 'x-.*' for queue 'q' in vhost '/': received .* but current is") as refused:
+            with pytest.raises(
+                Refused, match=r"inequivalent arg 'x-.*' for queue 'q' in vhost '/': received .* but current is"
+            ) as refused:
                 await channel.declare_queue("q", arguments=second)
             assert refused.value.code == 406
 
@@ -466,7 +476,9 @@ def test_a_second_declaration_of_an_exchange_is_compared_in_its_alternate() -> N
         async with connected() as (_, client, _):
             channel = await client.channel()
             await channel.declare_exchange("e", "fanout", arguments={"alternate-exchange": "amq.fanout"})
-            await channel.declare_exchange("e", "fanout", arguments={"alternate-exchange": "amq.fanout", "no-meaning": 1})
+            await channel.declare_exchange(
+                "e", "fanout", arguments={"alternate-exchange": "amq.fanout", "no-meaning": 1}
+            )
             with pytest.raises(Refused, match="inequivalent arg 'alternate-exchange'"):
                 await channel.declare_exchange("e", "fanout")
 
@@ -543,7 +555,9 @@ def test_the_delivery_limit_of_a_quorum_queue(given: dict[str, int], limit: int,
             await channel.declare_queue("dead")
             await channel.declare_queue("q", durable=True, arguments={"x-queue-type": "quorum", **given, **more})
             headers = amqp091.FieldTable({"a": amqp091.FieldValue("s", 7), "x-delivery-count": 99})
-            await channel.publish(b"x", routing_key="q", properties=amqp091.BasicProperties(headers=headers, app_id="a"))
+            await channel.publish(
+                b"x", routing_key="q", properties=amqp091.BasicProperties(headers=headers, app_id="a")
+            )
             for number in range(limit + 1):
                 got = await channel.get("q")
                 assert got is not None
@@ -591,7 +605,11 @@ def test_queues_without_a_delivery_limit(arguments: dict[str, Any]) -> None:
     ("method", "code", "text"),
     [
         (amqp091.QueueDeclare(channel=1, queue="q", arguments={"x-queue-type": "stream"}), 540, "has no streams"),
-        (amqp091.QueueDeclare(channel=1, queue="q", arguments={"x-queue-type": "tape"}), 406, "unsupported queue type 'tape'"),
+        (
+            amqp091.QueueDeclare(channel=1, queue="q", arguments={"x-queue-type": "tape"}),
+            406,
+            "unsupported queue type 'tape'",
+        ),
         (amqp091.QueueDeclare(channel=1, queue="q", arguments={"x-queue-type": 1}), 406, "invalid arg 'x-queue-type'"),
         (amqp091.BasicConsume(channel=1, queue="quorum"), 540, "does not support global qos"),
     ],

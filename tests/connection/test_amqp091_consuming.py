@@ -46,7 +46,9 @@ def test_deliveries_together_end_at_what_is_queued() -> None:
     pair, _, theirs = consuming(no_ack=True)
     assert theirs.deliver_all("c", "", "q", [bytes(1000)] * 10, [None] * 10, pending_bytes=2500) == 3
     assert pair.server.pending_bytes >= 2500
-    large = amqp091.BasicProperties(headers={"h": bytes(pair.server.frame_max)})  # a header cannot be split: RabbitMQ sends it
+    large = amqp091.BasicProperties(
+        headers={"h": bytes(pair.server.frame_max)}
+    )  # a header cannot be split: RabbitMQ sends it
     assert theirs.deliver_all("c", "", "q", [b""] * 3, [None, large, None]) == 3
 
 

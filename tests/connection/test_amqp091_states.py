@@ -8,7 +8,17 @@ from typing import Any
 import pytest
 
 from lib.amqp091_driven import HEADER as HEADER_OCTETS
-from lib.amqp091_driven import METHODS, channel_in, client_in, connection_in, method, moved, octets, proceeded, server_in
+from lib.amqp091_driven import (
+    METHODS,
+    channel_in,
+    client_in,
+    connection_in,
+    method,
+    moved,
+    octets,
+    proceeded,
+    server_in,
+)
 from lib.state_tables import arrows, reachable
 from wirefmt import amqp091
 from wirefmt.amqp091 import spec

@@ -42,7 +42,9 @@ class Peer(aio.Peer):
 
     async def __anext__(self) -> Event:
         while type(event := await super().__anext__()) is ChannelWaits:
-            self.driver.update(self.connection.proceed(event))  # the handler asks for the next event: it has handled the others
+            self.driver.update(
+                self.connection.proceed(event)
+            )  # the handler asks for the next event: it has handled the others
         return event
 
     @property

@@ -35,7 +35,15 @@ from wirefmt.broker.messages import Envelope, Item, Published, changed
 from wirefmt.broker.permissions import NOBODY, Permissions
 from wirefmt.broker.requests.amqp091 import REPLY_TO, REQUESTS, entity, is_reply_name
 from wirefmt.broker.routing import (
-    LONGEST, PREDECLARED, Exchange, Limits, Queue, Refusal, Router, Transaction, check_equal,
+    LONGEST,
+    PREDECLARED,
+    Exchange,
+    Limits,
+    Queue,
+    Refusal,
+    Router,
+    Transaction,
+    check_equal,
 )  # fmt: skip
 from wirefmt.connection.aio.driver import READY_BYTES
 from wirefmt.connection.contract import Disconnected
@@ -210,7 +218,7 @@ class Broker:
 
     @property
     def mechanisms(self) -> tuple[str, ...]:
-        """Those of SASL that a server of this broker offers. ANONYMOUS is for the user ANONYMOUS, if he has his usual password."""
+        """Those of SASL that a server of this broker offers. ANONYMOUS is for the user guest, if he has his usual password."""
         users = self.options.users
         anonymous = users is None or is_password(users, *ANONYMOUS)
         return ("PLAIN", "AMQPLAIN", "ANONYMOUS") if anonymous else ("PLAIN", "AMQPLAIN")
@@ -560,7 +568,9 @@ class Broker:
                 raise Refusal(PRECONDITION, "fast reply consumer does not exist")
             properties = changed(properties, reply_to=replies.routing_key)
         expiration = None if properties.expiration is None else str(properties.expiration)
-        if expiration is not None and not (expiration.isascii() and expiration.isdecimal() and int(expiration) <= LONGEST):
+        if expiration is not None and not (
+            expiration.isascii() and expiration.isdecimal() and int(expiration) <= LONGEST
+        ):
             raise Refusal(PRECONDITION, f"invalid expiration '{expiration}'")
         octets = properties.encode()
         return Envelope(
@@ -638,7 +648,9 @@ class Broker:
         if not isinstance(priority, int) or isinstance(priority, bool):
             raise queue.invalid("x-priority", f"{priority!r}, expected an integer")
         if channel.shared_prefetch and queue.type == "quorum":
-            raise Refusal(NOT_IMPLEMENTED, f"queue '{queue.name}' in vhost '{queue.router.name}' does not support global qos")
+            raise Refusal(
+                NOT_IMPLEMENTED, f"queue '{queue.name}' in vhost '{queue.router.name}' does not support global qos"
+            )
         subscriber = Subscriber(peer, session, channel, event)
         queue.check(subscriber)
         tag = self._begin(peer, event, channel)

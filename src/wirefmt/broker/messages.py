@@ -23,7 +23,9 @@ DELIVERY_COUNT: Final = "x-delivery-count"
 
 def changed(properties: amqp091.BasicProperties, **fields: Any) -> amqp091.BasicProperties:
     """Properties with other values for some of them."""
-    return amqp091.BasicProperties(**{name: fields.get(name, getattr(properties, name)) for name in properties.__match_args__})
+    return amqp091.BasicProperties(
+        **{name: fields.get(name, getattr(properties, name)) for name in properties.__match_args__}
+    )
 
 
 class Envelope:
@@ -178,8 +180,7 @@ class Item:
         return published.envelope.octets if published.body is None else published.body
 
     def for_amqp091(self) -> tuple[amqp091.BasicProperties, bytes]:
-        """Properties and body for a consumer of AMQP 0.9.1. Raises ConversionError, also if the exchange or the routing key is too
-        long."""
+        """Properties and body for a consumer of AMQP 0.9.1. Raises ConversionError; also if its routing key is too long."""
         published, envelope = self.published, self.published.envelope
         for text in (envelope.exchange, envelope.routing_key):
             if len(text) > SHORT or (not text.isascii() and len(text.encode("utf-8", "surrogatepass")) > SHORT):
@@ -191,7 +192,9 @@ class Item:
             properties, body = made.message
         if self.returns and self.failed:
             kept = properties.headers.entries if properties.headers is not None else ()
-            headers = [(name, amqp091.FieldValue(letter, value)) for name, letter, value in kept if name != DELIVERY_COUNT]
+            headers = [
+                (name, amqp091.FieldValue(letter, value)) for name, letter, value in kept if name != DELIVERY_COUNT
+            ]
             properties = changed(properties, headers=[*headers, (DELIVERY_COUNT, amqp091.FieldValue("l", self.failed))])
         return properties, body
 

@@ -5,12 +5,11 @@ docs/connections.md describes the contract, docs/amqp091-connection.md the state
 
 from __future__ import annotations
 
-import platform
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, ClassVar, Final, Literal
+from typing import Any, ClassVar, Literal
 
-from wirefmt import __version__, amqp091
+from wirefmt import amqp091
 from wirefmt.amqp091._codec import Publication, ServerFlows
 from wirefmt.amqp091.channel import ids_of, text_of
 from wirefmt.amqp091.client_channel import ClientChannel
@@ -128,7 +127,7 @@ class ClientConnection(Endpoint):
             raise LocalProtocolError("no mechanism is given")
         given = dict(properties or {})
         capabilities = {**CLIENT_CAPABILITIES, **given.get("capabilities", {})}
-        self._properties = {**SERVER_PROPERTIES, **given, "capabilities": capabilities}
+        self._properties = {"product": "wirefmt", "platform": "Python", **given, "capabilities": capabilities}
         try:
             amqp091.ConnectionStartOk(client_properties=self._properties, response=b"").encode()
             amqp091.ConnectionOpen(virtual_host=virtual_host).encode()
@@ -347,16 +346,6 @@ class ClientConnection(Endpoint):
     }
 
 
-#: What a server says of itself, as 1.4.2.1 wants it.
-SERVER_PROPERTIES: Final = {
-    "product": "wirefmt",
-    "version": __version__,
-    "platform": f"Python {'.'.join(platform.python_version_tuple()[:2])}",
-    "copyright": "Copyright (c) the authors of wirefmt",
-    "information": "AMQP 0.9.1 in Python, see the documentation of wirefmt",
-}
-
-
 class ServerConnection(Endpoint, ServerFlows):
     """The server's side of one connection.
 
@@ -386,7 +375,7 @@ class ServerConnection(Endpoint, ServerFlows):
         now: the time at which the transport was accepted.
         options: limits and times.
         mechanisms: of SASL, offered in start.
-        properties: server-properties, in place of SERVER_PROPERTIES and besides them; capabilities are added.
+        properties: server-properties; capabilities are added.
     """
 
     role = Role.SERVER
@@ -406,7 +395,7 @@ class ServerConnection(Endpoint, ServerFlows):
         self.mechanisms = tuple(mechanisms)
         given = dict(properties or {})
         capabilities = {**SERVER_CAPABILITIES, **given.get("capabilities", {})}
-        self._properties = {**SERVER_PROPERTIES, **given, "capabilities": capabilities}
+        self._properties = {"product": "wirefmt", "platform": "Python", **given, "capabilities": capabilities}
         #: The client's start-ok, once it has come.
         self.start_ok: amqp091.ConnectionStartOk | None = None
         self._waits: Any = None  # the event of the handshake that waits for the host

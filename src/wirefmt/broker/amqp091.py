@@ -6,13 +6,14 @@ does.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from random import Random, SystemRandom
 from typing import Any, Final
 
-from wirefmt import amqp091
+from wirefmt import __version__, amqp091
 from wirefmt.amqp091.channel import text_of
 from wirefmt.amqp091.events import (
     ACCESS_REFUSED,
@@ -58,8 +59,7 @@ class BrokerOptions:
         users: passwords by user name; None: everybody is let in.
         virtual_hosts: their names. Every one has exchanges and queues of its own.
         permissions: what the users may do; None: everything.
-        server_properties: what the server says of itself, besides or in place of `wirefmt.amqp091.connection.SERVER_PROPERTIES`:
-            product, version, platform, copyright, information, and names of its own.
+        server_properties: what the server says of itself, besides or in place of SERVER_PROPERTIES.
     """
 
     users: Mapping[str, str] | None = field(default_factory=lambda: {"guest": "guest"})
@@ -67,6 +67,15 @@ class BrokerOptions:
     permissions: Permissions | None = None
     server_properties: Mapping[str, str] = field(default_factory=dict)
 
+
+#: What the server says of itself (1.4.2.1).
+SERVER_PROPERTIES: Final = {
+    "product": "wirefmt",
+    "version": __version__,
+    "platform": f"Python {sys.version_info.major}.{sys.version_info.minor}",
+    "copyright": "Copyright (c) the authors of wirefmt",
+    "information": "An AMQP 0.9.1 broker in memory. Its documentation is that of wirefmt.",
+}
 
 #: The user and the password that clients of the mechanism ANONYMOUS have (RabbitMQ).
 ANONYMOUS: Final = ("guest", "guest")
@@ -226,7 +235,7 @@ class Broker:
     @property
     def properties(self) -> Mapping[str, Any]:
         """The server-properties of a server of this broker."""
-        return {**self.options.server_properties, "capabilities": {"direct_reply_to": True}}
+        return {**SERVER_PROPERTIES, **self.options.server_properties, "capabilities": {"direct_reply_to": True}}
 
     def close(self) -> None:
         """Forget everything, and stop the timers. Close the servers first, or drop their clients."""

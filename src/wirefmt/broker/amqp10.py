@@ -548,14 +548,11 @@ def _message_of(delivery: Incoming) -> amqp10.Message:
 
     3.2.5 has only simple values in application properties. RabbitMQ takes lists, maps and arrays, too.
     """
-    try:
-        message: amqp10.Message = delivery.message
-    except DecodeError:
-        message = amqp10.decode_message(delivery.payload, strictness="lax")
-        for note in message.notes:
-            if note.check != "PROPERTY_VALUE":
-                text = f"{note.path or 'message'}: {note.reason} at offset {note.offset} [{note.spec}]"
-                raise Refused(DECODE_ERROR, text) from None
+    message: amqp10.Message = delivery.message
+    for note in message.notes:
+        if note.check != "PROPERTY_VALUE":
+            text = f"{note.path or 'message'}: {note.reason} at offset {note.offset} [{note.spec}]"
+            raise Refused(DECODE_ERROR, text)
     return message
 
 

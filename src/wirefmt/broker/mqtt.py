@@ -88,7 +88,7 @@ class BrokerOptions:
         maximum_keep_alive: seconds, in place of a longer Keep Alive of a client, or of none (5.0); None: the client's.
         maximum_qos: the highest QoS that is granted and (5.0) accepted.
         authenticate: called with CONNECT and the peer; returns a reason code of CONNACK, 0 to accept. It may be a coroutine
-            function.
+            function. With it, a session belongs to the user name of the client that began it.
         authorise: called with the Client Identifier, "publish", "subscribe" or "will", and the topic or filter; returns 0, or
             the reason code to refuse with, as 0x87.
         permissions: what the users may do besides; None: everything.
@@ -495,9 +495,13 @@ class Broker:
     def _on_publish(self, peer: Peer, event: mqtt.Publish) -> None:
         subscriber = self._by_peer[peer]
         client = subscriber.identifier
-        (code,) = self._ask(subscriber.user, client, event)
+        permissions = self.options.permissions
+        if permissions is None:  # the usual case, and the fast one
+            code = self.options.authorise(client, "publish", event.topic_name)
+        else:
+            (code,) = self._ask(subscriber.user, client, event)
         if not code:
-            plain = not (self._bindings or event.retain or event.properties or self.options.permissions)
+            plain = not (self._bindings or event.retain or event.properties or permissions)
             forwarded = self._forward(client, event) if plain else None
             code = self._take(peer, event, client) if forwarded is None else forwarded
         if event.qos:

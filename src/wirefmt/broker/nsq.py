@@ -66,7 +66,8 @@ class Channel:
         self.deferred: list[tuple[float, int, Message]] = []  # a heap
         self.clients: deque[Peer] = deque()
         self.counter = 0
-        self.timer: asyncio.TimerHandle | None = None
+        self.timer: asyncio.Handle | None = None
+        self.timer_at = 0.0
 
     def defer(self, message: Message, milliseconds: int) -> None:
         """Put a message into the queue after a time."""
@@ -76,10 +77,11 @@ class Channel:
         self._set_timer()
 
     def _set_timer(self) -> None:
-        if self.deferred and (self.timer is None or self.timer.when() > self.deferred[0][0]):
+        if self.deferred and (self.timer is None or self.timer_at > self.deferred[0][0]):
             if self.timer is not None:
                 self.timer.cancel()
-            self.timer = asyncio.get_running_loop().call_at(self.deferred[0][0], self._due)
+            self.timer_at = self.deferred[0][0]
+            self.timer = asyncio.get_running_loop().call_at(self.timer_at, self._due)
 
     def _due(self) -> None:
         self.timer = None

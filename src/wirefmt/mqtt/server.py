@@ -137,8 +137,8 @@ def make_driver(
     options: ConnectionOptions | None = None,
     *,
     websocket: bool = False,
-    random: Random | None = None,
     origins: Collection[str] = (),
+    random: Random | None = None,
 ) -> aio.Driver:
     """The driver of a new client, with its connection and its peer."""
     peer = Peer(handler, server)

@@ -115,12 +115,12 @@ def _reply(send: Rule) -> Rule:
 
 
 def _pull(request: RemotingCommand, known: Knowing) -> Iterator[Need]:
-    fields = request.ext_fields or {}
-    yield from _topic(fields.get("topic"), known, SUBSCRIBE)
-    if int(fields.get("sysFlag") or 0) & COMMIT_OFFSET:
-        yield from _group(fields.get("consumerGroup"), known)
+    header = request.decode_header(rocketmq.PullMessageRequestHeader)
+    yield from _topic(header.topic, known, SUBSCRIBE)
+    if header.sys_flag & COMMIT_OFFSET:
+        yield from _group(header.consumer_group, known)
     else:
-        yield Need(GROUP, fields.get("consumerGroup") or "")
+        yield Need(GROUP, header.consumer_group)
 
 
 def _view(request: RemotingCommand, known: Knowing) -> Iterator[Need]:

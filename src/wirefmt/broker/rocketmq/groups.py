@@ -65,7 +65,7 @@ class Groups(Core):
         self.producers: Members = {}
         self._locks: dict[tuple[str, str, int], tuple[str, float]] = {}
         self._owners: dict[str, tuple[Peer, str]] = {}  # client id -> the connection that has it, and its user
-        self._client_ids: dict[Peer, str] = {}
+        self._client_ids: dict[Peer, set[str]] = {}
         self._consumed: dict[str, set[str]] = {}  # group -> topics, but for its retry topic
 
     # ---- what permissions are about
@@ -86,19 +86,24 @@ class Groups(Core):
         if not topic.startswith(RETRY_PREFIX):
             self._consumed.setdefault(group, set()).add(topic)
 
+    def _own(self, peer: Peer, client: str, user: str) -> None:
+        """A connection has a client id."""
+        self._owners[client] = (peer, user)
+        self._client_ids.setdefault(peer, set()).add(client)
+
     def _disown(self, peer: Peer) -> None:
-        """A connection has its client id no more."""
-        client = self._client_ids.pop(peer, None)
-        if client is not None and self._owners.get(client, (None,))[0] is peer:
-            del self._owners[client]
+        """A connection has its client ids no more."""
+        for client in self._client_ids.pop(peer, ()):
+            if client in self._owners and self._owners[client][0] is peer:
+                del self._owners[client]
 
     # ---- members
 
     def _heartbeat(self, peer: Peer, event: RemotingCommand) -> Answer:
         data = rocketmq.HeartbeatData.decode(event.body_bytes() or b"")
         client, user = data.client_id or "", user_of(event)
-        self._disown(peer)
-        self._owners[client], self._client_ids[peer] = (peer, user), client
+        if client and (data.producer_data_set or data.consumer_data_set):
+            self._own(peer, client, user)
         for producer in data.producer_data_set or ():
             if not self._join(self.producers, producer.group_name or "", client, Member(peer, {}, user)):
                 return Answer(SYSTEM_BUSY, remark="too many groups")

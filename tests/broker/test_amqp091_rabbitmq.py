@@ -110,6 +110,10 @@ def published(routing_key: str, octets: bytes = b"x", *, exchange: str = "", **p
         amqp091.ChannelFlow(channel=1, active=True),
         amqp091.QueueDeclare(channel=1, queue="q"),
         amqp091.BasicNack(channel=1, delivery_tag=7),
+        amqp091.BasicAck(channel=1, delivery_tag=7),  # the tag is unknown: a fault
+        amqp091.BasicMessage(
+            amqp091.BasicPublish(channel=1, routing_key="q", immediate=True), amqp091.BasicProperties(), b""
+        ),
     ],
     ids=lambda value: getattr(value, "name", ""),
 )

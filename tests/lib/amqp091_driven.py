@@ -328,7 +328,9 @@ def host(role: str, connection: Any, random_: random.Random, waiting: list[Any])
                 lambda: channel.close(),
             ]
     else:
-        if event is not None:
+        if isinstance(event, amqp091.ChannelWaits):
+            calls = [lambda: connection.proceed(event), lambda: connection.reply(event)]
+        elif event is not None:
             calls = [
                 lambda: connection.accept(event),
                 lambda: connection.accept(event),
@@ -364,7 +366,7 @@ def drive(role: str, connection_: Any, data: bytearray, random_: random.Random) 
 
     def take(new: list[Any]) -> None:
         events.extend(new)
-        waiting.extend(e for e in new if isinstance(e, amqp091.Method | amqp091.BasicMessage))
+        waiting.extend(e for e in new if isinstance(e, amqp091.Method | amqp091.BasicMessage | amqp091.ChannelWaits))
         if role == "server" and random_.random() < 0.9:
             for event in new:
                 if isinstance(event, amqp091.ConnectionStartOk | amqp091.ConnectionSecureOk | amqp091.ConnectionOpen):

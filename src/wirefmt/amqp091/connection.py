@@ -634,6 +634,16 @@ class ServerConnection(Endpoint, ServerFlows):
             channel._ask(ChannelWaits(channel.number), events)
         return channel._held
 
+    def _answer_fault(self, error: RemoteProtocolError, message: Any, events: list[Event]) -> None:
+        """A fault is answered in its turn, too: it has changed nothing, so its message is taken again then."""
+        channel = self.channels.get(message.channel) if self._up else None
+        if channel is not None and channel.state is ChannelState.OPEN and channel._unheard and not channel._held:
+            channel._ask(ChannelWaits(channel.number), events)
+            self._postponed.setdefault(channel.number, deque()).appendleft(message)
+            self._undecided += 1
+        else:
+            super()._answer_fault(error, message, events)
+
     def _go_on_with(self, channel: ServerChannel) -> list[Event]:
         """Take what has come after a request of this channel, until one of it has to wait. Then go on reading."""
         events: list[Event] = []

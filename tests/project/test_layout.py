@@ -225,7 +225,7 @@ LAYERS = {
     "connection": {"_core", "errors"},
     **dict.fromkeys(NAMED, BELOW | {"connection"}),
     "convert": BELOW | {"mqtt", "amqp091", "amqp10"},
-    "broker": {"errors", "connection", "convert", "protocols"} | NAMED,
+    "broker": {"errors", "connection", "convert", "protocols", "__version__"} | NAMED,
     "capture": BELOW | {"protocols"},
     "cli": (BELOW - {"_core"})
     | NAMED

@@ -15,7 +15,7 @@ from lib.loopback import HOST, run, until
 from wirefmt import amqp091
 from wirefmt.broker.amqp091 import Broker
 from wirefmt.broker.bindings import headers_match, topic_matches
-from wirefmt.broker.routing import Limits
+from wirefmt.broker.routing import ENTRY, Limits
 from wirefmt.errors import Refused
 
 
@@ -562,7 +562,7 @@ def test_a_message_that_is_refused_among_others(wrong: dict[str, Any]) -> None:
     run(test())
 
 
-@pytest.mark.parametrize("limits", [Limits(queue_messages=3), Limits(queue_bytes=1000), Limits(bytes=1000)])
+@pytest.mark.parametrize("limits", [Limits(queue_messages=3), Limits(queue_bytes=1000), Limits(bytes=1000 + 3 * ENTRY)])
 def test_messages_of_one_read_for_which_there_is_no_room(limits: Limits) -> None:
     """The broker accepts as many messages as there is room for, and refuses the others."""
 

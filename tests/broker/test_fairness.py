@@ -16,9 +16,12 @@ from wirefmt.broker import amqp10 as broker_amqp10
 from wirefmt.broker import nsq as broker_nsq
 from wirefmt.broker import phpmq as broker_phpmq
 from wirefmt.broker import routing
+from wirefmt.broker.messages import Envelope, Published
 from wirefmt.broker.rocketmq import core
 from wirefmt.broker.rocketmq.popping import Popping
 from wirefmt.broker.rocketmq.pulling import Pulling
+from wirefmt.broker.routing import TOGETHER_COPIES
+from wirefmt.connection.aio.driver import WORK
 from wirefmt.errors import ConnectionLost
 
 
@@ -362,3 +365,106 @@ def test_a_channel_of_nsq_asks_only_clients_that_may_have_room(monkeypatch: pyte
         broker.close()
 
     run(test())
+
+
+# ---- turns
+
+
+def publication(exchange: str) -> bytes:
+    method = amqp091.BasicPublish(channel=1, exchange=exchange, routing_key="")
+    return amqp091.BasicMessage(method, amqp091.BasicProperties(), b"").encode()
+
+
+async def opened_by_hand(port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """An open connection of AMQP 0.9.1 with channel 1, whose bytes the test writes."""
+    reader, writer = await asyncio.open_connection(HOST, port)
+    writer.write(
+        b"AMQP\0\0\x09\1"
+        + amqp091.ConnectionStartOk(client_properties={}, response=b"\0guest\0guest").encode()
+        + amqp091.ConnectionTuneOk(channel_max=10, frame_max=131072, heartbeat=0).encode()
+        + amqp091.ConnectionOpen(virtual_host="/").encode()
+        + amqp091.ChannelOpen(channel=1).encode()
+    )
+    decoder, said = amqp091.Assembler(side="server"), []
+    while not said or not isinstance(said[-1], amqp091.ChannelOpenOk):
+        said += decoder.feed(await reader.read(1 << 16))
+    return reader, writer
+
+
+def test_what_exceeds_the_work_of_an_iteration_waits_for_its_turn() -> None:
+    """The driver's host does a bounded amount of work in one iteration, and another client's request is answered meanwhile."""
+
+    async def test() -> None:
+        broker = broker_amqp091.Broker()
+        async with (
+            await amqp091.serve(broker, HOST, 0) as server,
+            amqp091.connect(f"amqp://{HOST}:{server.port}") as client,
+        ):
+            router = broker.hosts["/"]
+            queues = [router.make_queue(f"q{number}", {"x-max-length": 1}) for number in range(400)]
+            for queue in queues:
+                router.bind(router.exchanges["amq.fanout"], (queue, "", b""), {})
+            reader, writer = await opened_by_hand(server.port)
+            flooding = next(
+                driver for driver in server.drivers if driver.host.address == writer.get_extra_info("sockname")
+            )
+            turn, most, behind = flooding._turn, 0, 0
+            channel = await client.channel()
+            writer.write(publication("amq.fanout") * 300 + amqp091.ConfirmSelect(channel=1).encode())
+            while broker.hosts["/"].queues["q399"]._place < 300:
+                await channel.declare_queue("q0", passive=True)  # is answered
+                most = max(most, WORK - turn.left)
+                behind += flooding._late
+            assert behind  # requests of the other client were answered before the flood was over
+            assert most <= 2 * WORK + TOGETHER_COPIES
+            assert [queue._place for queue in queues] == [300] * 400
+            size = await reader.readexactly(7)  # what came last is answered last
+            assert int.from_bytes(size[3:7], "big") == len(amqp091.ConfirmSelectOk(channel=1).encode()) - 8
+            writer.write(publication("amq.fanout") * 300)
+            writer.close()  # also what is read before the end is handled
+            await until(lambda: queues[0]._place == 600)
+            await until(lambda: flooding not in server.drivers)
+        broker.close()
+
+    run(test())
+
+
+def test_a_server_that_closes_does_not_work_off_what_waits() -> None:
+    async def test() -> None:
+        broker = broker_amqp091.Broker()
+        async with await amqp091.serve(broker, HOST, 0) as server:
+            router = broker.hosts["/"]
+            queues = [router.make_queue(f"q{number}", {"x-max-length": 1}) for number in range(400)]
+            for queue in queues:
+                router.bind(router.exchanges["amq.fanout"], (queue, "", b""), {})
+            _, writer = await opened_by_hand(server.port)
+            (driver,) = server.drivers
+            writer.write(publication("amq.fanout") * 1000)
+            await until(lambda: driver._late)
+            writer.transport.abort()
+            await server.close()
+            assert queues[0]._place < 500
+        broker.close()
+
+    run(test())
+
+
+def test_an_entry_of_a_queue_counts_among_the_bytes_of_all() -> None:
+    router = routing.Router(routing.Limits(bytes=10_000))
+    queues = [router.make_queue(f"q{number}") for number in range(30)]
+    for queue in queues:
+        router.bind(router.exchanges["amq.fanout"], (queue, "", b""), {})
+    properties = amqp091.BasicProperties()
+    envelope = Envelope(properties.encode(), "amq.fanout", "", None, 0, properties, "documented")
+    accepted = 0
+    for _ in range(10):
+        published = Published(envelope, b"")
+        destinations = router.route(router.exchanges["amq.fanout"], published)
+        accepted += not router.refuses(destinations, published)
+        router.put(destinations, published)
+    assert accepted == 1
+    assert router.bytes == sum(queue.count for queue in queues) * routing.ENTRY + sum(queue.bytes for queue in queues)
+    assert router.bytes <= 10_000
+    for queue in queues:
+        queue.purge()
+    assert router.bytes == 0

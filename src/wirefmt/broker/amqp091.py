@@ -38,6 +38,7 @@ from wirefmt.broker.requests.amqp091 import REPLY_TO, REQUESTS, entity, is_reply
 from wirefmt.broker.routing import (
     LONGEST,
     PREDECLARED,
+    TOGETHER_COPIES,
     Exchange,
     Limits,
     Queue,
@@ -345,6 +346,8 @@ class Broker:
                 self._permit(peer, event, self.options.permissions)
             while at < end:
                 at = self._publish(peer, events, at, end, session)
+                if peer.driver.spent:
+                    break
         except (Refusal, ConversionError):
             pass
         return at
@@ -598,6 +601,10 @@ class Broker:
         if _embeds(events[at].properties):
             _check_user(messages[0], session.user)
             end = at + 1
+        transaction = session.transactions.get(method.channel)
+        if end - at > 1 and exchange.name and transaction is None:
+            copies = len(host.route(exchange, messages[0], quiet=True))
+            end = min(end, at + max(1, TOGETHER_COPIES // max(copies, 1)))
         for number in range(at + 1, end):
             event = events[number]
             properties = event.properties
@@ -611,13 +618,13 @@ class Broker:
                 envelope = other
             messages.append(Published(envelope, event.body_bytes()))
         run = events[at : at + len(messages)]
-        transaction = session.transactions.get(method.channel)
         if transaction is None:
             self._deliver(peer, run, messages, host)
         else:
-            _ = messages[0].keys  # refused now, not when the transaction commits
+            # messages that cannot be converted are refused now, not when the transaction commits
+            copies = len(host.route(exchange, messages[0], quiet=True))
             for event, published in zip(run, messages, strict=True):
-                transaction.add((event.detach(), published), published.size)
+                transaction.add((event.detach(), published), published.size, copies)
         return at + len(messages)
 
     @staticmethod
@@ -662,6 +669,8 @@ class Broker:
         """Messages that go the same way. Raises ConversionError before anything has changed."""
         exchange = host.exchanges.get(messages[0].exchange)
         destinations = host.route(exchange, *messages) if exchange is not None else []
+        if len(destinations) > 1:
+            peer.driver.spend(len(destinations) * len(messages))
         if not destinations:
             host.unroutable += len(messages)
             if events[0].method.mandatory:

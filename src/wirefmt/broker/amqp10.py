@@ -159,7 +159,7 @@ class _Transaction:
     def post(self, published: Published, destinations: list[Any]) -> None:
         """Add a message. Raises Refused if the transaction is too large."""
         try:
-            self.posted.add((published, destinations), published.size)
+            self.posted.add((published, destinations), published.size, len(destinations))
         except Refusal as error:
             raise Refused(RESOURCE_LIMIT_EXCEEDED, error.reason) from error
 
@@ -410,6 +410,7 @@ class Broker:
             )
             destinations = self.router.route(self.router.exchange(address.exchange), published)
             routed = bool(destinations)
+            peer.driver.spend(len(destinations))
             full: Refused | None = None
             if self.router.refuses(destinations, published):
                 what = f"the queue {address.routing_key!r}" if not address.exchange else "a queue"

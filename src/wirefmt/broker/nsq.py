@@ -350,6 +350,7 @@ class Broker:
             return
         defer = (event.defer_time or 0) if isinstance(event, nsq.DeferredPublish) else 0
         self.publish(name, *bodies, defer=defer)
+        peer.driver.spend(len(bodies) * len(self.topics[name].channels))
         peer.acknowledge(event)
 
     def _on_acknowledged(self, peer: Peer, event: Acknowledged) -> None:

@@ -24,6 +24,12 @@ from wirefmt.errors import ConversionError
 TOGETHER: Final = 256
 TOGETHER_BYTES: Final = 1 << 18
 
+#: Bytes that a message costs in each queue besides its own. They count in `Router.bytes`.
+ENTRY: Final = 200
+
+#: Copies of messages that are made together, at most, or one message.
+TOGETHER_COPIES: Final = 4096
+
 #: The longest time that a message or a queue may have, in milliseconds: ten years (RabbitMQ).
 LONGEST: Final = 315_360_000_000
 
@@ -81,8 +87,10 @@ class Limits:
 
     Attributes:
         exchanges, queues, bindings: how many there may be.
-        queue_messages, queue_bytes: messages, and bytes of them, that wait in one queue, or in one open transaction.
-        bytes: of all queues and open transactions together. A message that exceeds it is refused.
+        queue_messages, queue_bytes: messages, and bytes of them, that wait in one queue, or in one open transaction, where a
+            message counts as often as there are queues that it goes to.
+        bytes: of all queues and open transactions together, with ENTRY bytes for each message in each queue. A message that
+            exceeds it is refused.
         overflow: what happens to a message for a queue that is full: "reject": it is refused, as far as the protocol can say so.
             "drop": the oldest message of the queue is dropped, or dead-lettered. A queue's x-overflow comes first.
         dialect: of `wirefmt.convert`, for consumers of other protocols than the publisher's.
@@ -156,17 +164,21 @@ class Transaction:
         self.router = router
         self.messages: list[Any] = []
         self.bytes = 0
+        self._copies = 0
 
-    def add(self, message: Any, size: int) -> None:
-        """Add a message of this size. Raises Refusal if it is too much."""
+    def add(self, message: Any, size: int, copies: int = 1) -> None:
+        """Add a message of this size, for so many queues. Raises Refusal if it is too much."""
         router, limits = self.router, self.router.limits
+        size += ENTRY
         if (
             len(self.messages) >= limits.queue_messages
+            or (self._copies and self._copies + copies > limits.queue_messages)
             or self.bytes + size > limits.queue_bytes
             or router.bytes + size > limits.bytes
         ):
             raise Refusal(PRECONDITION, "the messages of the transaction are too many or too large")
         self.messages.append(message)
+        self._copies += max(copies, 1)
         self.bytes += size
         router.bytes += size
 
@@ -174,7 +186,7 @@ class Transaction:
         """Commit or roll back: the messages, which count no more. The next transaction begins."""
         messages, self.messages = self.messages, []
         self.router.bytes -= self.bytes
-        self.bytes = 0
+        self.bytes = self._copies = 0
         return messages
 
 
@@ -417,7 +429,7 @@ class Queue:
         """Drop what waits. Returns how many there were."""
         count = len(self._heap)
         self._heap.clear()
-        self.router.bytes -= self.bytes
+        self.router.bytes -= self.bytes + count * ENTRY
         self.bytes = self.body_bytes = 0
         return count
 
@@ -542,13 +554,13 @@ class Queue:
         heapq.heappush(self._heap, (-item.priority, item.where, item))
         self.body_bytes += item.published.body_size
         self.bytes += item.published.size
-        self.router.bytes += item.published.size
+        self.router.bytes += item.published.size + ENTRY
 
     def _pop(self) -> Item:
         _, _, item = heapq.heappop(self._heap)
         self.body_bytes -= item.published.body_size
         self.bytes -= item.published.size
-        self.router.bytes -= item.published.size
+        self.router.bytes -= item.published.size + ENTRY
         return item
 
     def _watch(self) -> None:
@@ -584,7 +596,7 @@ class Router:
     Attributes:
         exchanges, queues: by name.
         replies: what gets messages of the default exchange besides queues, by routing key: consumers of direct replies.
-        bytes: of all messages in queues and in open transactions.
+        bytes: of all messages in queues and in open transactions, with ENTRY for each.
         unroutable: messages that no queue was bound for.
         unconvertible: messages whose headers AMQP 0.9.1 cannot have, for which a headers exchange has seen none.
     """
@@ -651,8 +663,11 @@ class Router:
 
     # ---- messages
 
-    def route(self, exchange: Exchange, *messages: Published, besides: Sink | None = None) -> list[Any]:
-        """Queues and sinks of messages that go the same way, each once. `besides`: one that has them already.
+    def route(
+        self, exchange: Exchange, *messages: Published, besides: Sink | None = None, quiet: bool = False
+    ) -> list[Any]:
+        """Queues and sinks of messages that go the same way, each once. `besides`: one that has them already. `quiet`: nobody is
+        told, and nothing counted: the messages do not come yet.
 
         Raises ConversionError if RabbitMQ would refuse the messages.
         """
@@ -671,7 +686,7 @@ class Router:
             one = waiting.pop()
             destinations: list[Any] = []
             for key in keys:  # every exchange looks at all of them (RabbitMQ)
-                if one.observe is not None and besides is None:
+                if one.observe is not None and besides is None and not quiet:
                     for message in messages:
                         one.observe(message, key)
                 destinations += one.matching(published, key)
@@ -683,17 +698,23 @@ class Router:
                 elif destination.name not in seen:
                     seen.add(destination.name)
                     waiting.append(destination)
-        self.unconvertible += published.unconvertible * len(messages)
+        if not quiet:
+            self.unconvertible += published.unconvertible * len(messages)
         found.pop(besides, None)
         return list(found)
 
     def takes(self, destinations: list[Any], *messages: Published) -> bool:
         """Do all destinations take these messages together? If not, each message has to be asked about: see `refuses`."""
-        if self.bytes + sum([published.size for published in messages]) > self.limits.bytes:
+        if self._exceeds(destinations, *messages):
             return False
         return not any(
             isinstance(queue, Queue) and queue.rejects and queue.full_for(*messages) for queue in destinations
         )
+
+    def _exceeds(self, destinations: list[Any], *messages: Published) -> bool:
+        """Are the bytes of all queues too many?"""
+        more = sum([published.size for published in messages]) + ENTRY * len(messages) * len(destinations)
+        return self.bytes + more > self.limits.bytes
 
     def refuses(self, destinations: list[Any], published: Published) -> bool:
         """Take those out of the destinations that refuse the message: queues that are full and do not drop older messages, or
@@ -703,7 +724,7 @@ class Router:
         """
         if self.takes(destinations, published):
             return False
-        if self.bytes + published.size > self.limits.bytes:
+        if self._exceeds(destinations, published):
             destinations.clear()
             return True
         full: dict[Queue, None] = {}
@@ -778,7 +799,7 @@ class Router:
             if isinstance(target, Queue) and (
                 _died_in(container, target.name, rejections=not unfit)
                 or (target.rejects and target.full_for(letter))
-                or self.bytes + letter.size > self.limits.bytes
+                or self._exceeds(targets[:1], letter)
                 or copies[0] >= max(COPIES, self.limits.queues)
             ):
                 target.dropped += 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from collections import deque
 from collections.abc import Callable, Sequence
 from ssl import SSLContext
 from typing import TYPE_CHECKING, Any, Final, Protocol, cast
@@ -22,6 +23,11 @@ if TYPE_CHECKING:
 
 #: Bytes queued in the connection from which `Driver.ready` is false. What one read brings can go on to another peer in one turn.
 READY_BYTES: Final = READ_SIZE
+
+#: What the hosts of a server's connections may do in one iteration of the event loop, and what one of them may do in it in any
+#: case. Every event costs 1, and what a host does besides (copies of a message, say) what it says: see `Driver.spend`.
+WORK: Final = 4096
+SHARE: Final = 256
 
 # Before these versions writelines() does not call pause_writing().
 _WRITELINES = sys.version_info < (3, 12) or (3, 12, 9) <= sys.version_info < (3, 13) or sys.version_info >= (3, 13, 2)
@@ -56,14 +62,35 @@ class Host(Protocol):
 
 
 class _Turn:
-    """The drivers of one event loop that write at the end of its iteration: one callback for all of them."""
+    """The drivers of one event loop that write at the end of its iteration, and those whose hosts have events left that wait for
+    their turn: one callback for all of them."""
 
-    __slots__ = ("drivers",)
+    __slots__ = ("armed", "drivers", "late", "left")
 
     def __init__(self) -> None:
         self.drivers: list[Driver] = []
+        self.late: deque[Driver] = deque()
+        self.left = WORK  # for this iteration
+        self.armed = False
+
+    def arm(self, loop: asyncio.AbstractEventLoop) -> None:
+        if not self.armed:
+            self.armed = True
+            loop.call_soon(self.flush)
 
     def flush(self) -> None:
+        """Write; then let drivers that wait for their turn go on, one after the other."""
+        self.armed = False
+        self.left = WORK
+        self.write()
+        for _ in range(len(self.late)):
+            if self.left <= 0:
+                break
+            self.late.popleft().go_on()
+        if self.late:
+            self.arm(self.late[0]._loop)
+
+    def write(self) -> None:
         drivers, self.drivers = self.drivers, []
         rest = iter(drivers)
         while True:
@@ -74,8 +101,7 @@ class _Turn:
             except Exception as error:
                 driver.report(error)
             except BaseException:  # the loop is interrupted, and may go on
-                if not self.drivers:
-                    driver._loop.call_soon(self.flush)
+                self.arm(driver._loop)
                 self.drivers[:0] = rest
                 raise
 
@@ -109,9 +135,11 @@ class Driver(asyncio.BufferedProtocol):
         "_eof",
         "_events",
         "_finished",
+        "_gone",
         "_handle",
         "_handle_run",
         "_immediate",
+        "_late",
         "_lingering",
         "_loop",
         "_lost",
@@ -164,6 +192,8 @@ class Driver(asyncio.BufferedProtocol):
         self._handle_run: Callable[[list[Any], int], int] | None = getattr(host, "handle_run", None)
         self._events: list[Any] = []  # those that came while the host was handling others
         self._dispatching = False
+        self._late = False  # these wait for their turn; nothing is read meanwhile
+        self._gone = False  # the transport is gone, and the host is told after them
         self._over = False  # Disconnected has come
         self._finished = False  # the sending side is shut down
         self._immediate = False  # nothing more is written
@@ -210,7 +240,9 @@ class Driver(asyncio.BufferedProtocol):
             if events:
                 self._events += events
             return
-        if events or self._events:
+        if self._late:
+            self._events += events
+        elif events or self._events:
             self._dispatch(events if type(events) is list else list(events))
         if self._lost:
             return
@@ -224,29 +256,71 @@ class Driver(asyncio.BufferedProtocol):
             self._set_timer()
         self._set_reading()
 
+    def spend(self, work: int) -> None:
+        """The host says that an event has cost it so much work besides: see WORK."""
+        self._turn.left -= work
+
+    @property
+    def spent(self) -> bool:
+        """Nothing is left of the work of this iteration. A host that takes several events together stops, and the rest comes when
+        it is the driver's turn."""
+        return self._turn.left <= 0
+
+    def go_on(self) -> None:
+        """The driver's turn has come: pass on events that have waited for it."""
+        self._late = False
+        self.update()
+        if self._gone and not self._late:
+            self._tell_closed()
+
+    @property
+    def _ended(self) -> bool:
+        """The connection is over, though the host may still have to be told."""
+        return self._over or (self._late and _ends(self._events, 0))
+
+    def _wait_for_turn(self, events: list[Any]) -> None:
+        self._events[:0] = events
+        self._late = True
+        self._turn.late.append(self)
+        self._turn.arm(self._loop)
+
+    def _forgo(self) -> None:
+        """The connection is to end: what waits for its turn is dropped, but for the end."""
+        if self._late:
+            self._events = [event for event in self._events if type(event) is Disconnected]
+
     def _dispatch(self, events: list[Any]) -> None:
-        """Pass events to the host, and those that its calls bring."""
+        """Pass events to the host, and those that its calls bring. What exceeds the work of one iteration of the loop waits for
+        its turn."""
         if self._events:
             events = self._events + events
             self._events = []
-        handle, handle_run = self._handle, self._handle_run
+        handle, handle_run, turn = self._handle, self._handle_run, self._turn
+        # clients have their loop for themselves
+        stop = min(turn.left - SHARE, 0) if self.server is not None else -sys.maxsize
         self._dispatching = True
         at = 0
         try:
             while True:
                 count = len(events)
                 while at < count:
+                    if turn.left <= stop:
+                        self._wait_for_turn(events[at:])
+                        return
                     if handle_run is not None:
+                        begin = at
                         try:
                             at = handle_run(events, at)
                         except Exception as error:
                             self.report(error)
                             self._drop(error)
                             at = count - (type(events[-1]) is Disconnected)
-                        if at == count:
-                            break
+                        if at != begin:
+                            turn.left -= at - begin
+                            continue
                     event = events[at]
                     at += 1
+                    turn.left -= 1
                     if type(event) is Disconnected:
                         self._over = True
                         self._plain = None
@@ -274,10 +348,10 @@ class Driver(asyncio.BufferedProtocol):
         iteration. Cheaper than `update`."""
         if not self._scheduled and not self._lost:
             self._scheduled = True
-            drivers = self._turn.drivers
-            if not drivers:
-                self._loop.call_soon(self._turn.flush)
-            drivers.append(self)
+            turn = self._turn
+            if not turn.armed:
+                turn.arm(self._loop)
+            turn.drivers.append(self)
 
     def start_tls(self, context: SSLContext, server_hostname: str | None = None) -> None:
         """Switch to TLS: the answer to `StartTls`. What is queued is written first; after the handshake the connection's
@@ -296,8 +370,9 @@ class Driver(asyncio.BufferedProtocol):
         self.update()
 
     def close(self) -> None:
-        """End the connection in the protocol's way, if it is not over."""
+        """End the connection in the protocol's way, if it is not over. Events that wait for their turn are dropped."""
         if not self._over:
+            self._forgo()
             try:
                 events = self.connection.close()
             except LocalProtocolError:  # it is over, and the event is among those that wait
@@ -310,7 +385,7 @@ class Driver(asyncio.BufferedProtocol):
 
     def pause(self) -> None:
         """Read nothing more, until `resume`."""
-        if not self._paused and not self._over:
+        if not self._paused and not self._ended:
             self._paused = True
             self.connection.pause()
             self._set_reading()
@@ -319,7 +394,7 @@ class Driver(asyncio.BufferedProtocol):
         """Read again. Messages that have been read already come now."""
         if self._paused:
             self._paused = False
-            if not self._over:
+            if not self._ended:
                 self.update(self.connection.resume(self._loop.time()))
 
     def report(self, error: Exception) -> None:
@@ -356,12 +431,12 @@ class Driver(asyncio.BufferedProtocol):
             data = self._carried(bytes(data))
             if not data:
                 return
-        if not self._over:
+        if not (self._ended if self._late else self._over):
             self.update(self.connection.receive(data, self._loop.time()))
 
     def eof_received(self) -> bool:
         self._eof = True
-        if self._over:
+        if self._ended:
             return False
         if self._opening is not None:
             self.abort(ConnectionError("the stream ended in the opening handshake"))
@@ -384,7 +459,7 @@ class Driver(asyncio.BufferedProtocol):
             self.error = exc
         self._lost = True
         self._plain = None
-        if not self._over:
+        if not self._ended:
             events = self.connection.receive_eof(self._loop.time())
             if not any(type(event) is Disconnected for event in events):
                 events += self.connection.close(immediate=True)
@@ -392,6 +467,13 @@ class Driver(asyncio.BufferedProtocol):
         self._stop_timer()
         if self._lingering is not None:
             self._lingering.cancel()
+        if self._late:
+            self._gone = True
+        else:
+            self._tell_closed()
+
+    def _tell_closed(self) -> None:
+        """The transport is gone, and all events have been handled."""
         if self._store is not None:
             self._store(self.connection.changes())
         if self.server is not None:
@@ -406,10 +488,10 @@ class Driver(asyncio.BufferedProtocol):
     def _schedule(self) -> None:
         if not self._scheduled:
             self._scheduled = True
-            drivers = self._turn.drivers
-            if not drivers:
-                self._loop.call_soon(self._turn.flush)
-            drivers.append(self)
+            turn = self._turn
+            if not turn.armed:
+                turn.arm(self._loop)
+            turn.drivers.append(self)
 
     def _flush(self) -> None:
         self._scheduled = False
@@ -538,6 +620,7 @@ class Driver(asyncio.BufferedProtocol):
     def _drop(self, error: Exception | None) -> None:
         self._immediate = True
         self._plain = None
+        self._forgo()
         if self.error is None:
             self.error = error
         if not self._over:
@@ -602,7 +685,7 @@ class Driver(asyncio.BufferedProtocol):
     def _set_reading(self) -> None:
         if self._securing is not None:
             return
-        wanted = self._over or self.connection.wants_read
+        wanted = self._over or (not self._late and self.connection.wants_read)
         if wanted is self._reading or self.transport is None or self._eof:
             return
         self._reading = wanted
@@ -628,7 +711,7 @@ class Driver(asyncio.BufferedProtocol):
 
     def _due(self, when: float) -> None:
         self._timer = None
-        if not self._over:
+        if not self._ended:
             self.update(self.connection.handle_timeout(max(when, self._loop.time())))
 
 

@@ -66,6 +66,8 @@ MOST_BYTES: Final = {
               "RocketMQ (access key and secret key).", panel="Limits")  # fmt: skip
 @click.option("--origin", "origins", multiple=True, metavar="ORIGIN",
               help="A web page that may connect over WebSocket, as https://panel.example.", panel="Limits")  # fmt: skip
+@click.option("--proxy-protocol", is_flag=True, help="Clients come through a proxy that sends a PROXY header, version 1 or 2.",
+              panel="Limits")  # fmt: skip
 @click.option("--clients", type=click.IntRange(min=1), metavar="N", help="Maximum clients of each listener. \\[default: 10000]",
               panel="Limits")  # fmt: skip
 @click.option(
@@ -92,6 +94,7 @@ def serve(
     tls_key: str | None,
     users: tuple[str, ...],
     origins: tuple[str, ...],
+    proxy_protocol: bool,
     clients: int | None,
     messages: int | None,
     octets: int | None,
@@ -129,6 +132,7 @@ def serve(
         given[name] = int(number)
     for key, value in (
         ("host", host), ("loop", loop), ("record", record), ("ports", given), ("origins", list(origins)),
+        ("proxy_protocol", proxy_protocol),
         ("users", dict(_user(user) for user in users)),
         ("tls", {"certificate": tls_cert, "key": tls_key} if tls_cert else None),
         ("limits", {k: v for k, v in (("clients", clients), ("messages", messages), ("bytes", octets)) if v is not None}),
@@ -194,7 +198,7 @@ def _options(settings: Mapping[str, Any]) -> Options:
     from wirefmt.broker.listeners import NAMES, PORTS, SCHEMES
     from wirefmt.errors import suggest
 
-    known = ["host", "loop", "record", "ports", "origins", "users", "permissions", "tls", "limits", *NAMES]
+    known = ["host", "loop", "record", "ports", "origins", "proxy_protocol", "users", "permissions", "tls", "limits", *NAMES]
     for name in settings:
         if name not in known:
             raise ValueError(f"unknown setting {name!r}; {suggest(name, known)}")
@@ -219,6 +223,7 @@ def _options(settings: Mapping[str, Any]) -> Options:
         permissions=settings.get("permissions"),
         host=settings.get("host", "127.0.0.1"),
         origins=settings.get("origins", ()),
+        proxy_protocol=settings.get("proxy_protocol", False),
     )
     limits = dict(settings.get("limits", {}))
     clients, *most = (limits.pop(name, None) for name in IN_LIMITS)

@@ -598,9 +598,7 @@ class Driver(asyncio.BufferedProtocol):
             self.error = error
             if self._opening is None and isinstance(self._carrier, WebSocket):
                 transport.write(bytes(self._carrier.replies) + self._carrier.close(1002))  # 7.4.1: protocol error
-            self._opening = self._carrier = None
-            if not self._over:
-                self._refuse(error)
+            self._refuse(error)
             return b""
         if isinstance(self._carrier, WebSocket):
             if self._carrier.replies:
@@ -618,6 +616,9 @@ class Driver(asyncio.BufferedProtocol):
 
     def _refuse(self, error: Exception) -> None:
         """End the connection because of bytes that it has not seen."""
+        self._opening = self._carrier = None
+        if self._over:
+            return
         events = self.connection.close(immediate=True)
         told = [replace(each, reason=str(error), error=error) if type(each) is Disconnected else each for each in events]
         self.update(told)

@@ -418,6 +418,29 @@ def test_amqp_on_one_port(tmp_path: Path) -> None:
         Broker(proxy_protocol="mqtt")
 
 
+@pytest.mark.parametrize("header", [V1, V2], ids=["v1", "v2"])
+def test_nsqlookupd(header: bytes) -> None:
+    async def ask(port: int, data: bytes) -> bytes:
+        reader, writer = await asyncio.open_connection(HOST, port)
+        writer.write(data)
+        answer = b""
+        with contextlib.suppress(ConnectionResetError):
+            answer = await reader.read()
+        writer.close()
+        return answer
+
+    async def test() -> None:
+        request = b"GET /ping HTTP/1.1\r\n\r\n"
+        async with Broker(ports={"nsq": 0, "nsqlookupd": 0}, proxy_protocol=["nsqlookupd"]) as b:
+            assert (await ask(b.port("nsqlookupd"), header + request)).endswith(b"\r\n\r\nOK")
+            assert await ask(b.port("nsqlookupd"), request) == b""
+        async with Broker(ports={"nsq": 0, "nsqlookupd": 0}) as b:
+            assert (await ask(b.port("nsqlookupd"), request)).endswith(b"\r\n\r\nOK")
+            assert await ask(b.port("nsqlookupd"), header) == b""
+
+    run(test())
+
+
 def test_a_recording_has_the_clients_address(tmp_path: Path) -> None:
     path = tmp_path / "r.pcapng"
 

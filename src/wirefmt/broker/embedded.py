@@ -51,7 +51,7 @@ class Options:
             refused; clients outside browsers usually send none.
         proxy_protocol: True: each client comes through a proxy that sends a header of the PROXY protocol first, version 1 or 2,
             before TLS; it says the address of the client. Or the names of the listeners for which this is so. Connections to
-            them without a header are refused, and connections to the others with one. nsqlookupd never takes one.
+            them without a header are refused, and connections to the others with one.
         connections: clients of each listener at a time; further ones are closed immediately. Two protocols on one port are one
             listener.
         limits: limits of AMQP's exchanges and queues, and the dialect for messages between MQTT and AMQP.
@@ -101,7 +101,7 @@ class Options:
         if not isinstance(proxied, bool):
             if not isinstance(proxied, Collection) or isinstance(proxied, str):
                 raise ValueError(f"proxy_protocol must be true, false or a list of listeners, not {proxied!r}")
-            if unknown := set(proxied) - (set(SCHEMES) - {"nsqlookupd"}):
+            if unknown := set(proxied) - set(SCHEMES):
                 raise ValueError(f"proxy_protocol for unknown listeners: {', '.join(sorted(map(str, unknown)))}")
             if ("amqp" in proxied) is not ("amqp10" in proxied) and self._is_shared:
                 raise ValueError("proxy_protocol: amqp and amqp10 are on one port, so it is for both or for none")
@@ -201,8 +201,9 @@ class Broker:
                     self._add(name, await self._serve(name, port))
             if "nsqlookupd" in ports:
                 self._lookup = await self.nsq.serve_lookup(
-                    self._ports["nsq"], options.host, ports["nsqlookupd"], most=options.connections
-                )
+                    self._ports["nsq"], options.host, ports["nsqlookupd"], most=options.connections,
+                    proxy_protocol=options.is_proxied("nsqlookupd"),
+                )  # fmt: skip
                 self._ports["nsqlookupd"] = self._lookup.port
         except BaseException:
             await self.close()

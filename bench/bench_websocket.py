@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from functools import partial
 
 from ratios import compare, versions
 from wsproto.connection import Connection, ConnectionType
@@ -62,7 +63,7 @@ def main() -> None:
             assert receive(wire, piece) == receive_wsproto(wire, piece) == size * count
             compare(
                 f"a server receives {size} bytes, {name}",
-                {"wirefmt": lambda p=piece: receive(wire, p), "wsproto": lambda p=piece: receive_wsproto(wire, p)},  # type: ignore[misc]
+                {"wirefmt": partial(receive, wire, piece), "wsproto": partial(receive_wsproto, wire, piece)},
                 units=count,
                 unit="frame",
                 rounds=5,
@@ -71,8 +72,8 @@ def main() -> None:
             compare(
                 f"a {side} sends {size} bytes",
                 {
-                    "wirefmt": lambda m=masks: send(payload, count, m),  # type: ignore[misc]
-                    "wsproto": lambda t=theirs: send_wsproto(payload, count, t),  # type: ignore[misc]
+                    "wirefmt": partial(send, payload, count, masks),
+                    "wsproto": partial(send_wsproto, payload, count, theirs),
                 },
                 units=count,
                 unit="frame",

@@ -1,9 +1,10 @@
-"""The PROXY protocol: vectors by hand from HAProxy's doc/proxy-protocol.txt, and servers of all protocols behind a proxy."""
+"""The PROXY protocol: vectors by hand from HAProxy's doc/proxy-protocol.txt, and servers of all protocols with it."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import random
 import socket
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
@@ -88,7 +89,7 @@ READ = [
     (v2(b"", family=0x00), Header(16, 2)),
     (v2(INET, family=0x00), Header(28, 2)),
     (v2(INET, family=0x10), Header(28, 2)),
-    # records are passed over: ALPN "mqtt", NOOP, one for experiments
+    # records are skipped: ALPN "mqtt", NOOP, one for experiments
     (v2(INET + b"\x01\0\x04mqtt\x04\0\0\xf0\0\x01x"), Header(42, 2, False, "inet", "stream", CLIENT, ("198.51.100.1", 1883))),
     (v2(INET + b"\x20" + (LIMIT - 31).to_bytes(2) + bytes(LIMIT - 31)),
      Header(LIMIT, 2, False, "inet", "stream", CLIENT, ("198.51.100.1", 1883))),
@@ -142,6 +143,20 @@ def test_what_is_not_a_header(data: bytes) -> None:
     with pytest.raises(DecodeError) as raised:
         read_header(data)
     assert raised.value.protocol == "proxy"
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_changed_headers_raise_nothing_else(seed: int) -> None:
+    """And what is taken has a size that is in the data."""
+    chance = random.Random(seed)
+    for _ in range(300):
+        data = bytearray(chance.choice(READ)[0])
+        for _ in range(chance.randrange(1, 4)):
+            data[chance.randrange(len(data))] = chance.choice((0, 1, 2, 13, 10, 32, 255, chance.randrange(256)))
+        data = data[: chance.choice((len(data), len(data), chance.randrange(len(data))))]
+        with contextlib.suppress(DecodeError):
+            found = read_header(bytes(data))
+            assert found.size <= len(data) if isinstance(found, Header) else found > 0
 
 
 def test_the_size_of_version_2_is_limited_at_its_length() -> None:
@@ -310,6 +325,7 @@ def test_with_the_option_a_header_is_required(name: str, data: bytes, error: str
 @pytest.mark.parametrize(("piece", "header"), [(1, V1), (3, V2), (1, v2(INET6, family=0x21))], ids=["v1", "v2", "v6"])
 def test_headers_in_pieces(name: str, piece: int, header: bytes) -> None:
     """The reads are of one byte each, if the network is that slow."""
+
     async def test() -> None:
         peers: list[Any] = []
 
@@ -338,6 +354,7 @@ def test_headers_in_pieces(name: str, piece: int, header: bytes) -> None:
 ])  # fmt: skip
 def test_addresses_that_are_not_those_of_the_internet(header: bytes, address: str | None) -> None:
     """LOCAL and what is unspecified keep the transport's address."""
+
     async def test() -> None:
         async with Broker(ports={"mqtt": 0, "rocketmq": 0}, proxy_protocol=["mqtt", "rocketmq"]) as b:
             reader, writer = await asyncio.open_connection(HOST, b.port("mqtt"))
@@ -346,7 +363,10 @@ def test_addresses_that_are_not_those_of_the_internet(header: bytes, address: st
             expected = writer.get_extra_info("sockname") if address is None else address or None
             assert [client.address for client in b.clients] == [expected]
             writer.close()
-            async with between(b.port("rocketmq"), header) as port, rocketmq.connect(f"rocketmq://{HOST}:{port}") as java:
+            async with (
+                between(b.port("rocketmq"), header) as port,
+                rocketmq.connect(f"rocketmq://{HOST}:{port}") as java,
+            ):
                 b.rocketmq.address = f"{HOST}:{port}"
                 await java.producer("group").send("Topic", b"x")
 

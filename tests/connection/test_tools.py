@@ -463,7 +463,9 @@ def test_a_websocket_close_is_answered_and_ends_it() -> None:
         ("server", "0201 61 8201 62"),  # a message within a message
         ("server", "a201 61"),  # another reserved bit
         ("server", "9201 61"),  # and the third one
-        *(("server", f"8{opcode:x}00") for opcode in (3, 4, 5, 6, 7, 0xB, 0xC, 0xD, 0xE, 0xF)),  # opcodes without meaning
+        *(
+            ("server", f"8{opcode:x}00") for opcode in (3, 4, 5, 6, 7, 0xB, 0xC, 0xD, 0xE, 0xF)
+        ),  # opcodes without meaning
         ("server", "827e 007d" + "00" * 125),  # lengths that are longer than they have to be (5.2)
         ("server", "827f 000000000000007e" + "00" * 126),
         ("server", "827f 000000000000ffff" + "00" * 0xFFFF),
@@ -473,7 +475,10 @@ def test_a_websocket_close_is_answered_and_ends_it() -> None:
         ("server", "0201 61 8901 62 0201 63"),  # a second message begins, after a ping
         ("server", "8801 03"),  # half a code (5.5.1)
         # codes that are not sent (7.4.1), reserved ones, and those without a meaning (7.4.2)
-        *(("server", f"8802 {code:04x}") for code in (0, 999, 1004, 1005, 1006, 1015, 1016, 1100, 2000, 2999, 5000, 65535)),
+        *(
+            ("server", f"8802 {code:04x}")
+            for code in (0, 999, 1004, 1005, 1006, 1015, 1016, 1100, 2000, 2999, 5000, 65535)
+        ),
         ("server", "8806 03e8 cebaffe1"),  # a reason that is not UTF-8
     ],
 )

@@ -35,7 +35,9 @@ def haproxy(folder: Path, targets: Mapping[str, tuple[int, str]]) -> Iterator[di
             parts += [f"listen {name}", f"  bind {HOST}:{ports[name]}", f"  server one {HOST}:{target} {options}"]
         config = folder / f"haproxy{attempt}.cfg"
         config.write_text("\n".join([*parts, ""]))
-        with subprocess.Popen([HAPROXY, "-db", "-f", str(config)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as process:
+        with subprocess.Popen(
+            [HAPROXY, "-db", "-f", str(config)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+        ) as process:
             try:
                 if _is_up(process, ports):
                     yield ports

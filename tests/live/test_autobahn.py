@@ -1,8 +1,8 @@
 """The cases of Autobahn's test suite for WebSocket, run by kosoku against our frames, both sides, on our driver.
 
-Our protocols use binary messages without regard to their boundaries, and refuse text [MQTT-6.0.0-1]. The cases want echoes, mostly
-of text: `EchoFrames` lets text pass as if it were binary and keeps the messages, and adds nothing else to `WebSocket`. So the cases
-of UTF-8 in text (6.*) are not run, nor those of compression (12.*, 13.*), which is never agreed on.
+Our protocols use binary messages without regard to their boundaries, and refuse text [MQTT-6.0.0-1]. The cases want echoes,
+mostly of text: `EchoFrames` lets text pass as if it were binary and keeps the messages, and adds nothing else to
+`WebSocket`. So the cases of UTF-8 in text (6.*) are not run, nor those of compression (12.*, 13.*), which is never agreed on.
 """
 
 from __future__ import annotations

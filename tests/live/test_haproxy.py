@@ -21,7 +21,14 @@ pytestmark = [
 
 #: options of HAProxy's line `server`; the second one adds a checksum and other records
 OPTIONS = ["send-proxy", "send-proxy-v2", "send-proxy-v2 proxy-v2-options crc32c,unique-id,authority"]
-PACKAGES: dict[str, Any] = {"mqtt": mqtt, "mqtt+tls": mqtt, "mqtt+ws": mqtt, "amqp": amqp091, "amqp+tls": amqp091, "nsq": nsq}
+PACKAGES: dict[str, Any] = {
+    "mqtt": mqtt,
+    "mqtt+tls": mqtt,
+    "mqtt+ws": mqtt,
+    "amqp": amqp091,
+    "amqp+tls": amqp091,
+    "nsq": nsq,
+}
 
 
 #: from where HAProxy connects to the broker: not where the client is
@@ -80,9 +87,9 @@ def test_without_the_option_haproxy_is_refused(tmp_path: Path) -> None:
 
     async def test() -> None:
         async with await mqtt.serve(handler, HOST, 0) as server:
-            with haproxy(tmp_path, {"mqtt": (server.port, "send-proxy")}) as ports:
-                with pytest.raises((ConnectionLost, ConnectionError)):
-                    await mqtt.connect(f"mqtt://{HOST}:{ports['mqtt']}").open()
+            target = {"mqtt": (server.port, "send-proxy")}
+            with haproxy(tmp_path, target) as ports, pytest.raises((ConnectionLost, ConnectionError)):
+                await mqtt.connect(f"mqtt://{HOST}:{ports['mqtt']}").open()
         assert all("this listener does not take them (proxy_protocol)" in each for each in errors)
         assert errors
 

@@ -137,7 +137,9 @@ async def serve(
     def make(server: Server) -> aio.Driver:
         return make_driver(server, handler, options, mechanisms=mechanisms, properties=properties)
 
-    return await aio.listen(make, host, port, path=path, ssl=ssl, backlog=backlog, most=most, tap=tap, proxy_protocol=proxy_protocol)
+    return await aio.listen(
+        make, host, port, path=path, ssl=ssl, backlog=backlog, most=most, tap=tap, proxy_protocol=proxy_protocol
+    )
 
 
 def make_driver(

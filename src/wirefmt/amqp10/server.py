@@ -136,4 +136,6 @@ async def serve(
         )
         return peer.driver
 
-    return await aio.listen(make, host, port, path=path, ssl=ssl, backlog=backlog, most=most, tap=tap, proxy_protocol=proxy_protocol)
+    return await aio.listen(
+        make, host, port, path=path, ssl=ssl, backlog=backlog, most=most, tap=tap, proxy_protocol=proxy_protocol
+    )

@@ -117,7 +117,9 @@ def _read_v1(data: bytes) -> Header | int:
     ports = words[4:]
     if not all(_PORT.fullmatch(port) and int(port) <= 65535 for port in ports):
         raise _wrong(f"invalid ports: {ports!r}", "2.1")
-    source, destination = (_address(words[1] == b"TCP6", text, int(port)) for text, port in zip(words[2:], ports))
+    source, destination = (
+        _address(words[1] == b"TCP6", text, int(port)) for text, port in zip(words[2:4], ports, strict=True)
+    )
     return Header(end + 2, 1, False, "inet6" if words[1] == b"TCP6" else "inet", "stream", source, destination)
 
 
@@ -175,9 +177,13 @@ def _addresses(family: int, block: bytes) -> tuple[Address, Address]:
     size = 4 if family == 1 else 16
     hosts, ports = (block[:size], block[size : 2 * size]), (block[-4:-2], block[-2:])
     if family == 1:
-        first, second = ((str(IPv4Address(host)), int.from_bytes(port)) for host, port in zip(hosts, ports))
+        first, second = (
+            (str(IPv4Address(host)), int.from_bytes(port)) for host, port in zip(hosts, ports, strict=True)
+        )
         return first, second
-    third, fourth = ((str(IPv6Address(host)), int.from_bytes(port), 0, 0) for host, port in zip(hosts, ports))
+    third, fourth = (
+        (str(IPv6Address(host)), int.from_bytes(port), 0, 0) for host, port in zip(hosts, ports, strict=True)
+    )
     return third, fourth
 
 

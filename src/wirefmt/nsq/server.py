@@ -114,7 +114,9 @@ async def serve(
     def make(server: Server) -> aio.Driver:
         return make_driver(server, handler, options, ssl)
 
-    return await aio.listen(make, host, port, path=path, backlog=backlog, most=most, tap=tap, proxy_protocol=proxy_protocol)
+    return await aio.listen(
+        make, host, port, path=path, backlog=backlog, most=most, tap=tap, proxy_protocol=proxy_protocol
+    )
 
 
 def make_driver(

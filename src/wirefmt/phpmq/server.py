@@ -83,7 +83,9 @@ async def serve(
     def make(server: Server) -> aio.Driver:
         return make_driver(server, handler, options)
 
-    return await aio.listen(make, host, port, path=path, ssl=ssl, backlog=backlog, most=most, tap=tap, proxy_protocol=proxy_protocol)
+    return await aio.listen(
+        make, host, port, path=path, ssl=ssl, backlog=backlog, most=most, tap=tap, proxy_protocol=proxy_protocol
+    )
 
 
 def make_driver(

@@ -452,13 +452,9 @@ class Driver(asyncio.BufferedProtocol):
 
     def _flush_any(self) -> None:
         """Pass on what is queued, as the store, the carrier, TLS and the end of the connection want it."""
-        if (
-            self._lost
-            or self._storing
-            or self.transport is None
-            or self._is_opening
-            or self._securing is not None
-        ):
+        if self._lost or self._storing or self.transport is None or self._securing is not None:
+            return
+        if self._opening is not None and self._is_opening:
             return
         connection = self.connection
         buffers: Sequence[Any] = connection.buffers_to_send()
@@ -621,7 +617,9 @@ class Driver(asyncio.BufferedProtocol):
         if self._over:
             return
         events = self.connection.close(immediate=True)
-        told = [replace(each, reason=str(error), error=error) if type(each) is Disconnected else each for each in events]
+        told = [
+            replace(each, reason=str(error), error=error) if type(each) is Disconnected else each for each in events
+        ]
         self.update(told)
 
     def _set_reading(self) -> None:

@@ -1,4 +1,4 @@
-"""Transports that begin with a header of the PROXY protocol, before TLS and everything else."""
+"""Transports that begin with a header of the PROXY protocol, before TLS and all other bytes."""
 
 from __future__ import annotations
 
@@ -100,9 +100,7 @@ class Proxied(asyncio.BufferedProtocol):
 
     def _late(self) -> None:
         self._refuse(
-            Truncated(
-                f"no complete PROXY header within {HEADER_TIMEOUT:g} s", protocol="proxy", offset=len(self._read)
-            )
+            Truncated(f"no complete PROXY header within {HEADER_TIMEOUT:g} s", protocol="proxy", offset=len(self._read))
         )
 
     def _refuse(self, error: DecodeError) -> None:

@@ -1,0 +1,475 @@
+"""Liveness, simulated: a client on asyncio under a virtual clock, beside a network and a server that do what they like.
+
+A `World` is one run: a script of actions (of the program, the server and the network) that its seed makes, then everything is
+well again, and the program must be served: `World.run` has the invariants. A protocol derives from `World`: it has the tables
+of actions, the model server and the probes.
+
+A step is one action of the script or one callback of the event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+from collections import Counter
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass
+from random import Random
+from typing import Any, ClassVar, Final
+
+from wirefmt.connection.aio import Backoff
+from wirefmt.errors import ConnectionLost, LocalProtocolError, Refused
+
+from .virtual_loop import Stuck, VirtualLoop, run_virtually
+from .virtual_network import Wire
+
+#: Seconds of the script, and how many actions it has.
+SECONDS: Final = 20.0
+ACTIONS: Final = 60
+#: Seconds in which everything must go on once the server is well: a dead connection is noticed, back-off ends, calls return.
+BOUND: Final = 90.0
+#: What a call may raise beside a server and a network that fail.
+FAILURES: Final = (Refused, ConnectionLost, OSError, asyncio.CancelledError)
+#: How long a connection lasts after which the back-off begins anew.
+STABLE: Final = 5.0
+
+
+class Violation(AssertionError):
+    """An invariant does not hold."""
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """One line of a script: when, what, and the seed of its choices."""
+
+    at: float
+    name: str
+    seed: int
+
+
+class Call:
+    """A call of the client that has not ended.
+
+    Attributes:
+        text: what it is.
+        since: when it was made.
+        task: what waits for it.
+    """
+
+    def __init__(self, text: str, since: float, task: asyncio.Task[Any]) -> None:
+        self.text = text
+        self.since = since
+        self.task = task
+
+
+class World:
+    """One run.
+
+    Args:
+        seed: of everything that is random.
+        script: the actions; None: those that the seed makes.
+
+    Attributes:
+        log: what has happened, one line each.
+        calls: those that have not ended.
+        outcomes: message -> what the program was told: "waiting", "confirmed", "refused", "lost", "cancelled".
+        arrivals: message -> how often the server has taken it.
+        got: message -> how often the program has got it.
+    """
+
+    PROTOCOL: ClassVar[str]
+    #: Action -> weight. `do_NAME` does it.
+    HOST: ClassVar[dict[str, float]] = {}
+    SERVER: ClassVar[dict[str, float]] = {}
+    NETWORK: ClassVar[dict[str, float]] = {
+        "reset": 2, "eof": 1, "freeze": 1.5, "vanish": 1, "refuse": 1, "silent": 0.5, "chop": 1, "slow": 1,
+    }  # fmt: skip
+    #: Ports of the servers.
+    PORTS: ClassVar[tuple[int, ...]] = (7000,)
+
+    def __init__(self, seed: int, script: Sequence[Action] | None = None) -> None:
+        self.seed = seed
+        self.random = Random(f"{self.PROTOCOL} {seed}")
+        self.loop = VirtualLoop(Random(f"{self.PROTOCOL} {seed} loop"))
+        self.network = self.loop.network
+        self.network.high = self.random.choice((200, 3000, 1 << 16, 1 << 16))
+        self.script = list(script) if script is not None else self._make_script()
+        self.log: list[str] = []
+        self.calls: list[Call] = []
+        self.outcomes: dict[bytes, str] = {}
+        self.arrivals: Counter[bytes] = Counter()
+        self.got: Counter[bytes] = Counter()
+        self.violations: list[str] = []
+        self.healed = False
+        self.done: Counter[str] = Counter()
+        self.tasks: set[asyncio.Task[Any]] = set()  # of the program, which are no calls
+        self._fresh: list[float] = []  # when the program has opened a client
+        self._numbers = 0
+
+    def _make_script(self) -> list[Action]:
+        table = {**self.HOST, **self.SERVER, **self.NETWORK}
+        names = self.random.choices(list(table), list(table.values()), k=ACTIONS)
+        times = sorted(self.random.random() * SECONDS for _ in names)
+        return [Action(at, name, self.random.getrandbits(32)) for at, name in zip(times, names, strict=True)]
+
+    # ---- what a protocol adds
+
+    async def start(self) -> None:
+        """Start the servers, and open the first client."""
+        raise NotImplementedError
+
+    def heal(self) -> None:
+        """From now on the servers are well."""
+
+    async def prove(self) -> None:
+        """Everything that the program has is usable: probe it."""
+
+    async def stop(self) -> None:
+        """Close clients, then servers."""
+        raise NotImplementedError
+
+    def check(self) -> None:
+        """Further invariants, when all is closed."""
+
+    # ---- the run
+
+    @property
+    def steps(self) -> int:
+        return self.loop.steps + sum(self.done.values())
+
+    def run(self) -> int:
+        """Run it. Returns the number of steps. Raises Violation."""
+        try:
+            try:
+                run_virtually(self.loop, self._main())
+            except Stuck as error:
+                raise Violation(f"{error}; calls: {[call.text for call in self.calls]}") from error
+            gc.collect(1)
+            for context in self.loop.complaints:
+                raise Violation(f"the exception handler was called: {context}") from context.get("exception")
+        except Violation as error:
+            # what the run holds would be reported as never retrieved
+            self.calls.clear()
+            error.add_note(f"{self.PROTOCOL}, seed {self.seed}, second {self.loop.now:.3f}, step {self.steps}")
+            raise
+        return self.steps
+
+    async def _main(self) -> None:
+        await self.start()
+        for action in self.script:
+            wait = action.at - self.loop.now
+            if wait > 0:
+                await asyncio.sleep(wait)
+            self.note(action.name)
+            self.done[action.name] += 1
+            getattr(self, f"do_{action.name}")(Random(action.seed))
+            self._raise()
+        self.note("heal")
+        self.healed = True
+        self.network.heal()
+        self.heal()
+        for wire in self.network.wires:
+            if wire in self._passing:
+                wire.thaw()
+        await self.settle()
+        await self.prove()
+        self._raise()
+        self._check_dials()
+        self.note("stop")
+        await self.within(self.stop(), "to close")
+        for task in self.tasks:
+            task.cancel()
+        await asyncio.sleep(5.0)  # what was under way arrives
+        self._check_messages()
+        self.check()
+        self._check_left()
+        self._raise()
+
+    def _raise(self) -> None:
+        if self.violations:
+            raise Violation(self.violations[0])
+        for context in self.loop.complaints:
+            raise Violation(f"the exception handler was called: {context}") from context.get("exception")
+
+    def violate(self, text: str) -> None:
+        self.note(f"VIOLATION {text}")
+        self.violations.append(text)
+
+    def note(self, text: str) -> None:
+        self.log.append(f"{self.loop.now:9.4f} {text}")
+
+    async def settle(self) -> None:
+        """Wait until all calls have ended."""
+        until = self.loop.now + BOUND
+        while self.calls and self.loop.now < until:
+            await asyncio.wait([call.task for call in self.calls], timeout=until - self.loop.now)
+            await asyncio.sleep(0)
+            self._raise()
+        if self.calls:
+            late = ", ".join(f"{call.text} of second {call.since:.3f}" for call in self.calls[:5])
+            raise Violation(f"{len(self.calls)} calls have not ended in {BOUND:g} s: {late}")
+
+    async def within(self, work: Coroutine[Any, Any, Any], what: str, seconds: float = BOUND) -> Any:
+        """The result, which must be there in time."""
+        task = self.loop.create_task(work)
+        done, _ = await asyncio.wait([task], timeout=seconds)
+        self._raise()
+        if not done:
+            task.cancel()
+            raise Violation(f"it takes more than {seconds:g} s {what}")
+        return task.result()
+
+    async def until(self, condition: Callable[[], bool], what: str, seconds: float = BOUND) -> None:
+        """Wait until it is so."""
+        end = self.loop.now + seconds
+        wait = 0.01
+        while not condition():
+            self._raise()
+            if self.loop.now > end:
+                raise Violation(f"not within {seconds:g} s: {what}")
+            await asyncio.sleep(wait)
+            wait = min(wait * 2, 1.0)
+
+    # ---- calls
+
+    def call(
+        self,
+        text: str,
+        work: Coroutine[Any, Any, Any],
+        ended: Callable[[Any], None] | None = None,
+        *,
+        allowed: tuple[type[BaseException], ...] = FAILURES,
+    ) -> Call:
+        """Let the program make a call. `ended` gets its result, or its exception."""
+        task = self.loop.create_task(work)
+        call = Call(text, self.loop.now, task)
+        self.calls.append(call)
+
+        def done(task: asyncio.Task[Any]) -> None:
+            if call in self.calls:
+                self.calls.remove(call)
+            result: Any
+            if task.cancelled():
+                result = asyncio.CancelledError()
+            else:
+                result = task.exception() or task.result()
+            if isinstance(result, BaseException) and not isinstance(result, allowed):
+                self.violate(f"{text} raises {result!r}")
+            elif ended is not None:
+                ended(result)
+
+        task.add_done_callback(done)
+        return call
+
+    def program(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
+        """A task of the program that runs until it is cancelled."""
+        task = self.loop.create_task(work)
+        self.tasks.add(task)
+        task.add_done_callback(self._task_done)
+        return task
+
+    def _task_done(self, task: asyncio.Task[Any]) -> None:
+        self.tasks.discard(task)
+        if not task.cancelled() and task.exception() is not None:
+            self.violate(f"a task of the program ends with {task.exception()!r}")
+
+    def do_cancel_call(self, random: Random) -> None:
+        if self.calls:
+            call = random.choice(self.calls)
+            self.note(f"cancel {call.text}")
+            call.task.cancel()
+
+    # ---- messages
+
+    def message(self, random: Random, kind: str = "m") -> bytes:
+        """The payload of a new message: its name comes first."""
+        self._numbers += 1
+        name = b"%s%d " % (kind.encode(), self._numbers)
+        return name + bytes(random.choice((0, 0, 0, 20, 900)))
+
+    @staticmethod
+    def name(payload: Any) -> bytes:
+        """Which message it is."""
+        return bytes(payload).partition(b" ")[0]
+
+    def publish(self, payload: bytes, text: str, work: Coroutine[Any, Any, Any]) -> None:
+        """Let the program publish a message and wait for its outcome."""
+        name = self.name(payload)
+        self.outcomes[name] = "waiting"
+
+        def ended(result: Any) -> None:
+            if isinstance(result, asyncio.CancelledError):
+                self.outcomes[name] = "cancelled"
+            elif isinstance(result, Refused):
+                self.outcomes[name] = "refused"
+            elif isinstance(result, Exception):
+                self.outcomes[name] = "lost"
+                self.lost(name, text, result)
+            else:
+                self.outcomes[name] = "confirmed"
+                if not self.arrivals[name]:
+                    self.violate(f"{name!r} is confirmed, and the server has not taken it")
+
+        self.call(f"{text} {name.decode()}", work, ended)
+
+    def lost(self, name: bytes, text: str, error: Exception) -> None:
+        """A message whose fate the client does not know."""
+
+    def _check_messages(self) -> None:
+        waiting = [name for name, outcome in self.outcomes.items() if outcome == "waiting"]
+        if waiting:
+            raise Violation(f"no outcome of {waiting[:5]}")
+
+    # ---- connections
+
+    def opening(self) -> None:
+        """The program opens a client: it may connect at once."""
+        self._fresh.append(self.loop.now)
+
+    #: (port, back-off) of clients that connect again; a port with several clients is not checked.
+    backoffs: dict[int, Backoff]
+
+    def _check_dials(self) -> None:
+        for port, backoff in getattr(self, "backoffs", {}).items():
+            fresh = list(self._fresh)
+            attempt = -1
+            last = None
+            for dial in self.network.dials:
+                if dial.port != port:
+                    continue
+                if last is None or last.ended is None or (fresh and fresh[0] <= dial.time):
+                    while fresh and fresh[0] <= dial.time:
+                        fresh.pop(0)
+                    attempt = -1
+                else:
+                    attempt = 0 if last.ended - last.time >= STABLE else attempt + 1
+                    least = min(backoff.most, backoff.first * backoff.factor**attempt) * (1 - backoff.jitter)
+                    if dial.time - last.ended < least - 1e-6:
+                        raise Violation(
+                            f"connects again at second {dial.time:.3f}, {dial.time - last.ended:.3f} s after the end of the "
+                            f"connection of {last.ended - last.time:.3f} s: back-off is at {least:g} s (attempt {attempt})"
+                        )
+                last = dial
+
+    def _check_left(self) -> None:
+        """Nothing is left of clients and servers."""
+        if self.calls:
+            raise Violation(f"calls are left: {[call.text for call in self.calls]}")
+        mine = {asyncio.current_task(), *self.tasks}
+        tasks = [task for task in asyncio.all_tasks() if task not in mine]
+        if tasks:
+            raise Violation(f"tasks are left: {tasks[:3]}")
+        wires = [wire for wire in self.network.wires if not wire.client.lost]
+        if wires:
+            raise Violation(f"{len(wires)} transports are left")
+        if self.network.open_sockets():
+            raise Violation(f"{self.network.open_sockets()} sockets are left")
+        timers = self.loop.timers()
+        if timers:
+            raise Violation(f"timers are left: {timers[:3]}")
+
+    # ---- the network's actions
+
+    @property
+    def _passing(self) -> set[Wire]:
+        return self.__dict__.setdefault("_frozen", set())
+
+    def wire(self, random: Random) -> Wire | None:
+        wires = [wire for wire in self.network.wires if wire.alive]
+        return random.choice(wires) if wires else None
+
+    def do_reset(self, random: Random) -> None:
+        if wire := self.wire(random):
+            wire.reset()
+
+    def do_eof(self, random: Random) -> None:
+        """The server's side ends its stream, after any byte."""
+        if wire := self.wire(random):
+            out = wire.server.out
+            del out.buffer[random.randint(0, len(out.buffer)) :]
+            wire.server.write_eof()
+
+    def do_freeze(self, random: Random) -> None:
+        """What one or both sides write stays where it is, for a time."""
+        if wire := self.wire(random):
+            wire.freeze(random.choice(("client", "server", "both")))
+            self._passing.add(wire)
+
+            def thaw() -> None:
+                wire.thaw()
+                self._passing.discard(wire)
+
+            self.loop.call_later(random.choice((0.1, 1.0, 5.0)), thaw)
+
+    def do_vanish(self, random: Random) -> None:
+        """The network between both is gone, and nobody is told."""
+        if wire := self.wire(random):
+            wire.freeze()
+
+    def _for_a_while(self, random: Random, how: Any) -> None:
+        port = random.choice(self.PORTS)
+        self.network.refusing[port] = how
+        self.loop.call_later(random.choice((0.3, 2.0, 5.0)), self.network.refusing.pop, port, None)
+
+    def do_refuse(self, random: Random) -> None:
+        self._for_a_while(random, "refuse")
+
+    def do_silent(self, random: Random) -> None:
+        self._for_a_while(random, "silent")
+
+    def do_chop(self, random: Random) -> None:
+        self.network.chop = random.choice((1, 3, 50, None, None))
+
+    def do_slow(self, random: Random) -> None:
+        self.network.slowness = random.choice((0.0, 0.002, 0.05, 0.5))
+
+
+class ModelServer:
+    """The handler of a model server: a broker of `wirefmt.broker`, and what a script makes of it.
+
+    Attributes:
+        broker: the handler that serves.
+        holding: True: events wait, so nothing is answered.
+        server: the running server.
+    """
+
+    def __init__(self, world: World, broker: Any) -> None:
+        self.world = world
+        self.broker = broker
+        self.holding = False
+        self.server: Any = None
+        self._held: list[tuple[Any, Any]] = []
+
+    def handle(self, peer: Any, event: Any) -> None:
+        if self.holding or self._held:
+            self._held.append((peer, event))
+        else:
+            self.take(peer, event)
+
+    def take(self, peer: Any, event: Any) -> None:
+        """Do what the script wants, or let the broker serve."""
+        self.broker.handle(peer, event)
+
+    def writable(self, peer: Any) -> None:
+        self.broker.writable(peer)
+
+    def closed(self, peer: Any) -> None:
+        self.broker.closed(peer)
+
+    def hold(self) -> None:
+        self.holding = True
+
+    def release(self) -> None:
+        self.holding = False
+        while self._held and not self.holding:
+            peer, event = self._held.pop(0)
+            try:
+                self.take(peer, event)
+            except LocalProtocolError:
+                # the peer is gone meanwhile, or it is the broker's fault
+                if not any(other is peer for other, _ in self._held):
+                    raise
+
+    def peers(self) -> list[Any]:
+        """Those that are connected."""
+        return [driver.host for driver in self.server.drivers]

@@ -148,7 +148,7 @@ def test_codes(cls: Any, fields: dict[str, Any], code: int) -> None:
             await channel.publish(b"x", routing_key="q")
             await channel.declare_queue("consumed")
             await channel.consume("consumed")
-            url = f"amqp://{HOST}:{client._port}"
+            url = f"amqp://{HOST}:{client._addresses[0].port}"
             async with amqp091.connect(url) as other:
                 owner = await other.channel()
                 await owner.declare_queue("locked", exclusive=True)
@@ -289,7 +289,7 @@ def test_deliveries_of_a_client_that_is_gone_come_again() -> None:
         async with connected() as (_, client, channel):
             await channel.declare_queue("q")
             await channel.publish_many((b"%d" % k, "", "q", None, False) for k in range(5))
-            other = amqp091.connect(f"amqp://{HOST}:{client._port}")
+            other = amqp091.connect(f"amqp://{HOST}:{client._addresses[0].port}")
             await other.open()
             consumer = await (await other.channel(prefetch=3)).consume("q")
             (await anext(consumer)).ack()

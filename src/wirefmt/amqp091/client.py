@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import asyncio
 import ssl as tls
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from random import Random
 from typing import Any, Final
-from urllib.parse import unquote, urlsplit
 
 from wirefmt import amqp091
 from wirefmt.amqp091._codec import Publication
@@ -34,17 +33,18 @@ from wirefmt.amqp091.session import Session
 from wirefmt.amqp091.states import ChannelState
 from wirefmt.connection import aio
 from wirefmt.connection import client as connecting
+from wirefmt.connection.address import Address, Scheme, read_urls
 from wirefmt.connection.aio import Backoff
 from wirefmt.connection.contract import Acknowledged, Connected, Disconnected, WindowOpened
 from wirefmt.connection.journal import Store
+from wirefmt.connection.recovery import RecoveryEvent
 from wirefmt.connection.sasl import Mechanism, Plain
 from wirefmt.errors import ConnectionLost, LocalProtocolError, Refused
 
-#: URL scheme -> TLS, usual port.
-SCHEMES: Final[dict[str, tuple[bool, int]]] = {
-    "amqp": (False, 5672),
-    "amqps": (True, 5671),
-    "amqp+unix": (False, 0),
+SCHEMES: Final = {
+    "amqp": Scheme(5672),
+    "amqps": Scheme(5671, tls=True),
+    "amqp+unix": Scheme(unix=True),
 }
 
 #: Codes of connection.close after which the client does not connect again: another attempt would end alike.
@@ -84,6 +84,7 @@ class Client(connecting.Client[Link]):
 
     Args:
         url: `amqp://user:password@host:5672/virtual-host`, `amqps://` (TLS), `amqp+unix:///path`. No virtual host is "/".
+            Several: they are tried in turn.
         virtual_host: in place of the one in the URL.
         mechanisms: of SASL, the best first; None: PLAIN with the credentials of the URL, guest and guest without.
         properties: client-properties, for example connection_name.
@@ -97,6 +98,10 @@ class Client(connecting.Client[Link]):
         timeout: seconds that an attempt to connect may take.
         options: limits and times of each connection.
         random: for back-off and consumer tags; None: the system's.
+        shuffle: True: several servers are tried in an order made by chance.
+        on_event: called with each event of `wirefmt.connection.recovery`.
+
+    Raises ValueError for a URL that cannot be used.
 
     Attributes:
         session: messages that are not confirmed.
@@ -106,7 +111,7 @@ class Client(connecting.Client[Link]):
 
     def __init__(
         self,
-        url: str,
+        url: str | Iterable[str],
         *,
         virtual_host: str | None = None,
         mechanisms: Sequence[Mechanism] | None = None,
@@ -120,29 +125,26 @@ class Client(connecting.Client[Link]):
         timeout: float = 30.0,
         options: ConnectionOptions | None = None,
         random: Random | None = None,
+        shuffle: bool = False,
+        on_event: Callable[[RecoveryEvent], None] | None = None,
     ) -> None:
-        super().__init__(reconnect, random)
-        parts = urlsplit(url)
-        if parts.scheme not in SCHEMES:
-            raise ValueError(f"the scheme of {parts.scheme + ':'!r} is not one of {', '.join(SCHEMES)}")
-        secure, port = SCHEMES[parts.scheme]
-        self._path = unquote(parts.path) if parts.scheme == "amqp+unix" else None
-        self._host, self._port = parts.hostname or "localhost", parts.port or port
-        in_url = "" if self._path is not None else unquote(parts.path[1:])
-        self._virtual_host = virtual_host if virtual_host is not None else in_url or "/"
-        if mechanisms is None:
-            user = unquote(parts.username) if parts.username is not None else "guest"
-            password = unquote(parts.password) if parts.password is not None else "guest"
-            mechanisms = [Plain(user, password)]
+        super().__init__(
+            read_urls(url, SCHEMES),
+            reconnect,
+            random,
+            ssl=ssl,
+            timeout=timeout,
+            shuffle=shuffle,
+            on_event=on_event,
+        )
         if session is not None and journal is not None:
             raise ValueError("a session or a journal: a journal has its session")
+        self._virtual_host = virtual_host
         self._mechanisms = mechanisms
         self._properties = dict(properties or {})
-        self._ssl = ssl if ssl is not None or not secure else tls.create_default_context()
         self._journal_path = journal
         self._name = name
         self._inbox_limit = inbox
-        self._timeout = timeout
         self._options = options or ConnectionOptions()
 
         self.session = session if session is not None else Session()
@@ -164,7 +166,7 @@ class Client(connecting.Client[Link]):
         if self._journal_path is not None:
             self._store = Store(self._journal_path, f"amqp091 {self._name}")
             self.session = Session.replay(await self._store.open(), journaled=True)
-        return await self._connect()
+        return await self._try_servers()
 
     async def _close_journal(self) -> None:
         store, self._store = self._store, None
@@ -396,7 +398,7 @@ class Client(connecting.Client[Link]):
 
     # ---- connections
 
-    async def _connect(self) -> Link:
+    async def _connect(self, address: Address) -> Link:
         """One attempt: transport, handshake, and everything that has to be restored."""
         link = Link(self)
         loop = asyncio.get_running_loop()
@@ -405,8 +407,14 @@ class Client(connecting.Client[Link]):
         link.driver = aio.Driver(link.connection, link, store=store)
         try:
             async with link.attempt(self._timeout):
-                link.connection.open(self._virtual_host, self._mechanisms, self._properties)
-                await aio.open_transport(link.driver, self._host, self._port, path=self._path, ssl=self._ssl)
+                virtual_host = self._virtual_host if self._virtual_host is not None else address.place or "/"
+                mechanisms = self._mechanisms
+                if mechanisms is None:
+                    user = address.user if address.user is not None else "guest"
+                    password = address.password if address.password is not None else "guest"
+                    mechanisms = [Plain(user, password)]
+                link.connection.open(virtual_host, mechanisms, self._properties)
+                await self._dial(link, address)
                 link.driver.update()
                 await link.up
                 await self._restore(link)

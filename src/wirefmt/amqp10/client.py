@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import asyncio
 import ssl as tls
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING, Any, Final, Literal
-from urllib.parse import unquote, urlsplit
+from typing import Any, Final, Literal
 
 from wirefmt.amqp10._codec import (
     Coordinator,
@@ -38,22 +37,18 @@ from wirefmt.amqp10.links import Link
 from wirefmt.amqp10.sessions import Session
 from wirefmt.connection import aio
 from wirefmt.connection import client as connecting
+from wirefmt.connection.address import Address, Scheme, read_urls
 from wirefmt.connection.aio import Backoff
-from wirefmt.connection.carriers import WebSocket
 from wirefmt.connection.contract import Acknowledged, Connected, Disconnected, WindowOpened
+from wirefmt.connection.recovery import RecoveryEvent
 from wirefmt.connection.sasl import Anonymous, Mechanism, Plain
-from wirefmt.connection.websocket import ClientHandshake
 from wirefmt.errors import ConnectionLost, LocalProtocolError, Refused
 
-if TYPE_CHECKING:
-    pass
-
-#: URL scheme -> TLS, WebSocket, usual port.
-SCHEMES: Final[dict[str, tuple[bool, bool, int]]] = {
-    "amqp": (False, False, 5672),
-    "amqps": (True, False, 5671),
-    "ws": (False, True, 80),
-    "wss": (True, True, 443),
+SCHEMES: Final = {
+    "amqp": Scheme(5672),
+    "amqps": Scheme(5671, tls=True),
+    "ws": Scheme(80, websocket=True),
+    "wss": Scheme(443, tls=True, websocket=True),
 }
 
 #: Messages beyond the credit that are tolerated unless the options say otherwise: RabbitMQ 3.10 sends them.
@@ -102,6 +97,7 @@ class Client(connecting.Client[_Host]):
 
     Args:
         url: `amqp://host:5672`, `amqps://` (TLS), `ws://host/path`, `wss://` (WebSocket). User name and password may be in it.
+            Several: they are tried in turn.
         container_id: ours; "": a random one. With a journal: whose messages in it.
         hostname: what is asked for in SASL and open; None: the URL's host.
         sasl: mechanisms in the order in which they are preferred. None: PLAIN if there are credentials, else ANONYMOUS. An
@@ -116,8 +112,10 @@ class Client(connecting.Client[_Host]):
         options: limits and times of each connection.
         random: for names, back-off and WebSocket; None: the system's.
         properties: of open.
+        shuffle: True: several servers are tried in an order made by chance.
+        on_event: called with each event of `wirefmt.connection.recovery`.
 
-    Raises ValueError for a URL with another scheme.
+    Raises ValueError for a URL that cannot be used.
 
     Every coroutine can be cancelled; the client stays usable. A call that is cancelled after its message has been sent takes
     nothing back.
@@ -130,7 +128,7 @@ class Client(connecting.Client[_Host]):
 
     def __init__(
         self,
-        url: str,
+        url: str | Iterable[str],
         *,
         container_id: str = "",
         hostname: str | None = None,
@@ -142,24 +140,22 @@ class Client(connecting.Client[_Host]):
         options: ConnectionOptions | None = None,
         random: Random | None = None,
         properties: dict[str, Any] | None = None,
+        shuffle: bool = False,
+        on_event: Callable[[RecoveryEvent], None] | None = None,
     ) -> None:
-        super().__init__(reconnect, random)
-        parts = urlsplit(url)
-        if parts.scheme not in SCHEMES:
-            raise ValueError(f"the scheme of {parts.scheme + ':'!r} is not one of {', '.join(SCHEMES)}")
-        secure, self._websocket, port = SCHEMES[parts.scheme]
-        self._host, self._port = parts.hostname or "localhost", parts.port or port
-        self._authority = parts.netloc.rpartition("@")[2]
-        self._resource = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
-        if sasl is None:
-            user, password = unquote(parts.username or ""), unquote(parts.password or "")
-            sasl = Plain(user, password) if user else Anonymous()
+        super().__init__(
+            read_urls(url, SCHEMES),
+            reconnect,
+            random,
+            ssl=ssl,
+            timeout=timeout,
+            shuffle=shuffle,
+            on_event=on_event,
+        )
         self._sasl = sasl
-        self._ssl = ssl if ssl is not None or not secure else tls.create_default_context()
         self._owner = container_id
         self._container_id = container_id or f"wirefmt-{self._random.getrandbits(64):016x}"
-        self._hostname = hostname if hostname is not None else self._host
-        self._timeout = timeout
+        self._hostname = hostname
         self._options = options or ConnectionOptions(overrun=OVERRUN)
         self._properties = properties
         self._journal_path = journal
@@ -189,7 +185,7 @@ class Client(connecting.Client[_Host]):
                 self._journal = Journal(self._journal_path, self._owner)
                 for record in await self._journal.open():
                     self._resume(record)
-            return await self._connect()
+            return await self._try_servers()
         except BaseException:
             self._ends.clear()
             self._earlier.clear()
@@ -301,19 +297,19 @@ class Client(connecting.Client[_Host]):
 
     # ---- the connection
 
-    async def _connect(self) -> _Host:
+    async def _connect(self, address: Address) -> _Host:
         host = _Host(self)
-        opening = carrier = None
-        if self._websocket:
-            opening = ClientHandshake(self._authority, self._resource, "amqp", self._random.randbytes(16))
-            carrier = WebSocket(lambda: self._random.randbytes(4))
+        sasl = self._sasl
+        if sasl is None:
+            sasl = Plain(address.user, address.password or "") if address.user else Anonymous()
         now = asyncio.get_running_loop().time()
-        host.connection = ClientConnection(now, self._container_id, sasl=self._sasl, options=self._options)
-        host.connection.open(hostname=self._hostname, properties=self._properties)
+        host.connection = ClientConnection(now, self._container_id, sasl=sasl, options=self._options)
+        hostname = self._hostname if self._hostname is not None else address.host
+        host.connection.open(hostname=hostname, properties=self._properties)
         store = self._journal.put if self._journal is not None else None
-        host.driver = aio.Driver(host.connection, host, opening=opening, carrier=carrier, store=store)
+        host.driver = aio.Driver(host.connection, host, store=store, **self._websocket(address, "amqp", "/"))
         async with host.attempt(self._timeout):
-            await aio.open_transport(host.driver, self._host, self._port, ssl=self._ssl)
+            await self._dial(host, address)
             await host.up
         self.connections += 1
         self._link = host

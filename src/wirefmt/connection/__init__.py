@@ -14,14 +14,20 @@ from wirefmt.connection.contract import (
     StartTls,
     WindowOpened,
 )
+from wirefmt.connection.recovery import ConnectionDown, ConnectionUp, NotRestored, OnRefused, RecoveryEvent
 
 __all__ = [
     "Acknowledged",
     "Change",
     "Connected",
     "Connection",
+    "ConnectionDown",
+    "ConnectionUp",
     "Disconnected",
     "Handle",
+    "NotRestored",
+    "OnRefused",
+    "RecoveryEvent",
     "StartTls",
     "WindowOpened",
 ]

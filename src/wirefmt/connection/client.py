@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import ssl as tls
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable
 from contextlib import asynccontextmanager
+from itertools import count
 from random import Random, SystemRandom
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
 
 from wirefmt.connection import aio
+from wirefmt.connection.address import Address
+from wirefmt.connection.carriers import WebSocket
 from wirefmt.connection.contract import Disconnected
+from wirefmt.connection.recovery import ConnectionDown, ConnectionUp, NotRestored, OnRefused, RecoveryEvent
+from wirefmt.connection.websocket import ClientHandshake
 from wirefmt.errors import ConnectionLost, DecodeError, Refused
 
 if TYPE_CHECKING:
@@ -28,6 +34,8 @@ class Link:
         up: done once the connection can be used; the exception says why it never was.
         gone: done once the transport is gone.
         event: the end of the connection; None: it is not over.
+        since: when the client began to use it, in the loop's time.
+        tasks: those of `spawn` that have not ended.
     """
 
     driver: aio.Driver
@@ -38,6 +46,19 @@ class Link:
         self.up: asyncio.Future[None] = loop.create_future()
         self.gone: asyncio.Future[None] = loop.create_future()
         self.event: Disconnected | None = None
+        self.since = loop.time()
+        self.tasks: set[asyncio.Task[None]] = set()
+
+    def spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        """Do something beside: it is cancelled once the transport is gone. If it raises, the connection is dropped."""
+        task = asyncio.get_running_loop().create_task(work)
+        self.tasks.add(task)
+        task.add_done_callback(self._done)
+
+    def _done(self, task: asyncio.Task[None]) -> None:
+        self.tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self.driver.abort(error if isinstance(error, Exception) else None)
 
     @asynccontextmanager
     async def attempt(self, seconds: float) -> AsyncIterator[None]:
@@ -63,6 +84,8 @@ class Link:
             fail(self.up, self.lost())
 
     def closed(self, error: Exception | None) -> None:
+        for task in self.tasks:
+            task.cancel()
         if not self.gone.done():
             self.gone.set_result(None)
 
@@ -85,16 +108,38 @@ class Client(Generic[_Link]):
     """How clients of all protocols open, keep and close their connections.
 
     Args:
+        addresses: the servers, which are tried in turn.
         reconnect: connect again when the connection is lost; None: its end ends the client.
         random: for back-off; None: the system's.
+        ssl: TLS with this context; None: the default one, if the URL asks for TLS.
+        timeout: seconds that an attempt to connect may take.
+        shuffle: True: the servers are tried in an order made by chance.
+        on_event: called with each event of `wirefmt.connection.recovery`.
 
     Attributes:
         connections: how many connections there have been.
     """
 
-    def __init__(self, reconnect: aio.Backoff | None, random: Random | None) -> None:
-        self._reconnect = reconnect
+    def __init__(
+        self,
+        addresses: Iterable[Address],
+        reconnect: aio.Backoff | None,
+        random: Random | None,
+        *,
+        ssl: tls.SSLContext | None,
+        timeout: float,
+        shuffle: bool = False,
+        on_event: Callable[[RecoveryEvent], None] | None = None,
+    ) -> None:
         self._random = random or SystemRandom()
+        self._addresses = list(addresses)
+        if shuffle:
+            self._random.shuffle(self._addresses)
+        self._turn = 0  # the number of the server that is tried next
+        self._reconnect = reconnect
+        self._ssl = ssl
+        self._timeout = timeout
+        self._on_event = on_event
         self.connections = 0
         self._link: _Link | None = None  # the connection that is up
         self._keeper: asyncio.Task[None] | None = None
@@ -106,9 +151,9 @@ class Client(Generic[_Link]):
 
     async def _begin(self) -> _Link | None:
         """Open the journal, and make the first connection. None: the client needs none."""
-        return await self._connect()
+        return await self._try_servers()
 
-    async def _connect(self) -> _Link:
+    async def _connect(self, address: Address) -> _Link:
         """One attempt. Raises OSError, DecodeError, Refused."""
         raise NotImplementedError
 
@@ -201,6 +246,54 @@ class Client(Generic[_Link]):
 
     # ---- connections
 
+    async def _dial(self, link: _Link, address: Address) -> None:
+        """Open the transport. Raises OSError (ssl.SSLError)."""
+        await aio.open_transport(
+            link.driver, address.host, address.port, path=address.path, ssl=self._context(address.scheme.tls)
+        )
+
+    def _context(self, wanted: bool) -> tls.SSLContext | None:
+        """The context of TLS; None: there is no TLS."""
+        if self._ssl is None and wanted:
+            self._ssl = tls.create_default_context()
+        return self._ssl
+
+    def _websocket(self, address: Address, subprotocol: str, usual: str) -> dict[str, Any]:
+        """Arguments of a driver whose transport carries WebSocket, if the URL says so. `usual`: the resource that is asked for if
+        the URL has none."""
+        if not address.scheme.websocket:
+            return {}
+        key = self._random.randbytes(16)
+        return {
+            "opening": ClientHandshake(address.authority, address.resource or usual, subprotocol, key),
+            "carrier": WebSocket(lambda: self._random.randbytes(4)),
+        }
+
+    async def _try_servers(self) -> _Link:
+        """Try each server once, in turn. Raises the last error that another attempt may be spared, or else the last one."""
+        loop = asyncio.get_running_loop()
+        passing: Exception | None = None
+        final: Exception | None = None
+        for _ in self._addresses:
+            address = self._addresses[self._turn % len(self._addresses)]
+            try:
+                link = await self._connect(address)
+            except Refused as refused:
+                if self._is_final(refused):
+                    final = refused
+                else:
+                    passing = refused
+            except (OSError, DecodeError) as failed:
+                passing = failed
+            else:
+                link.since = loop.time()
+                self._tell(ConnectionUp(address, self.connections))
+                return link
+            self._turn += 1
+        error = passing or final
+        assert error is not None
+        raise error
+
     async def _keep(self, link: _Link) -> None:
         try:
             self._end(await self._keeping(link))
@@ -209,22 +302,30 @@ class Client(Generic[_Link]):
 
     async def _keeping(self, link: _Link) -> Exception | None:
         """Wait for the end of each connection, and make the next one. Returns why it cannot be made; None: the client closes."""
+        loop = asyncio.get_running_loop()
+        failures = 0  # since a connection has lasted
         while True:
             await link.gone
+            if link.tasks:
+                await asyncio.wait(link.tasks)
             if self._closing:
                 return None
             error = link.lost()
             backoff = self._reconnect
             if backoff is None or not self._comes_back(link):
                 return error
-            attempt = 0
+            if loop.time() - link.since >= backoff.stable:
+                failures = 0
+            self._turn += 1
             while True:
-                if backoff.attempts is not None and attempt >= backoff.attempts:
+                if backoff.attempts is not None and failures >= backoff.attempts:
                     return error
-                await asyncio.sleep(backoff.delay(attempt, self._random))
-                attempt += 1
+                wait = backoff.delay(failures, self._random)
+                self._tell(ConnectionDown(error, wait))
+                await asyncio.sleep(wait)
+                failures += 1
                 try:
-                    link = await self._connect()
+                    link = await self._try_servers()
                     break
                 except Refused as refused:
                     error = refused
@@ -233,11 +334,58 @@ class Client(Generic[_Link]):
                 except (OSError, DecodeError) as failed:
                     error = failed
 
+    async def _restore_one(
+        self,
+        link: _Link,
+        entity: Any,
+        ask: Callable[[], Awaitable[Any]],
+        policy: OnRefused | None,
+        passes: Callable[[Refused], bool],
+    ) -> bool:
+        """Ask the server for one thing until it grants it. While it is refused, each refusal is told, and acted on.
+
+        Args:
+            ask: asks, and raises Refused.
+            policy: what to do if it is refused; None: retry if `passes` says that the cause can pass, else fail.
+
+        Returns True: it is granted. False: it is left out. Raises Refused: it is over. What `ask` raises after the end of the
+        connection is raised as it is.
+        """
+        backoff = self._reconnect or aio.Backoff()
+        for attempt in count():
+            try:
+                await ask()
+                return True
+            except Refused as refused:
+                if link.event is not None:
+                    raise
+                action = policy or ("retry" if passes(refused) else "fail")
+                if action == "retry" and backoff.attempts is not None and attempt >= backoff.attempts:
+                    action = "fail"
+                wait = backoff.delay(attempt, self._random) if action == "retry" else None
+                self._tell(NotRestored(entity, refused, action, wait))
+                if wait is None:
+                    if action == "skip":
+                        return False
+                    raise
+                await asyncio.sleep(wait)
+        raise AssertionError
+
+    def _tell(self, event: RecoveryEvent) -> None:
+        """Let the program know."""
+        if self._on_event is not None:
+            try:
+                self._on_event(event)
+            except Exception as error:
+                asyncio.get_running_loop().call_exception_handler({"message": "on_event raised", "exception": error})
+
     def _end(self, error: Exception | None) -> None:
         """There is no further connection: calls that wait end."""
         if not self._ended:
             self._ended = True
             self._error = error
+            if error is not None:
+                self._tell(ConnectionDown(error, None))
             self._finish(error, error or ConnectionLost("the client was closed"))
 
 

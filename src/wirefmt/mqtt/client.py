@@ -8,19 +8,18 @@ from __future__ import annotations
 import asyncio
 import ssl as tls
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
-from urllib.parse import unquote, urlsplit
 
 from wirefmt import mqtt
 from wirefmt.connection import aio
 from wirefmt.connection import client as connecting
+from wirefmt.connection.address import Address, Scheme, read_urls
 from wirefmt.connection.aio import Backoff
-from wirefmt.connection.carriers import WebSocket
 from wirefmt.connection.contract import Acknowledged, Connected, Disconnected, WindowOpened
-from wirefmt.connection.websocket import ClientHandshake
+from wirefmt.connection.recovery import RecoveryEvent
 from wirefmt.errors import ConnectionLost, EncodeError, LocalProtocolError, Refused
 from wirefmt.mqtt.connection import ClientConnection
 from wirefmt.mqtt.events import (
@@ -43,13 +42,12 @@ if TYPE_CHECKING:
 
     from typing_extensions import Buffer
 
-#: URL scheme -> TLS, WebSocket, usual port.
-SCHEMES: Final[dict[str, tuple[bool, bool, int]]] = {
-    "mqtt": (False, False, 1883),
-    "mqtts": (True, False, 8883),
-    "ws": (False, True, 80),
-    "wss": (True, True, 443),
-    "mqtt+unix": (False, False, 0),
+SCHEMES: Final = {
+    "mqtt": Scheme(1883),
+    "mqtts": Scheme(8883, tls=True),
+    "ws": Scheme(80, websocket=True),
+    "wss": Scheme(443, tls=True, websocket=True),
+    "mqtt+unix": Scheme(unix=True),
 }
 
 #: Codes of CONNACK and DISCONNECT after which the client does not connect again: another attempt would end alike, or throw
@@ -137,18 +135,12 @@ class _Link(connecting.Link):
         super().__init__()
         self.client = client
         self.passing = passing  # only there to end a session of the server
-        self.tasks: set[asyncio.Task[None]] = set()
 
     def handle(self, event: Any) -> None:
         self.client._handle(self, event)
 
     def writable(self) -> None:
         self.client._pump()
-
-    def closed(self, error: Exception | None) -> None:
-        for task in self.tasks:
-            task.cancel()
-        super().closed(error)
 
     def _refused(self, event: Disconnected) -> Refused:
         code = event.code or 0
@@ -200,7 +192,7 @@ class Client(connecting.Client[_Link]):
 
     Args:
         url: `mqtt://host:1883`, `mqtts://` (TLS), `ws://host/mqtt`, `wss://` (WebSocket), `mqtt+unix:///path`. User name and
-            password may be in it.
+            password may be in it. Several: they are tried in turn.
         client_identifier: "": the server gives one (5.0).
         version: 5: MQTT 5.0; 4: 3.1.1; 3: 3.1.
         clean_start: None: the session goes on if there is one. True: the first connection begins a new one. False: the
@@ -224,8 +216,10 @@ class Client(connecting.Client[_Link]):
         timeout: seconds that an attempt to connect may take.
         options: limits and times of each connection.
         random: for back-off and WebSocket; None: the system's.
+        shuffle: True: several servers are tried in an order made by chance.
+        on_event: called with each event of `wirefmt.connection.recovery`.
 
-    Raises ValueError for a URL with another scheme, and for arguments that exclude each other.
+    Raises ValueError for a URL that cannot be used, and for arguments that exclude each other.
 
     Every coroutine can be cancelled; the client stays usable. A call that is cancelled after its packet has been sent takes
     nothing back.
@@ -240,7 +234,7 @@ class Client(connecting.Client[_Link]):
 
     def __init__(
         self,
-        url: str,
+        url: str | Iterable[str],
         *,
         client_identifier: str = "",
         version: int = 5,
@@ -263,21 +257,18 @@ class Client(connecting.Client[_Link]):
         timeout: float = 30.0,
         options: ConnectionOptions | None = None,
         random: Random | None = None,
+        shuffle: bool = False,
+        on_event: Callable[[RecoveryEvent], None] | None = None,
     ) -> None:
-        super().__init__(reconnect, random)
-        parts = urlsplit(url)
-        if parts.scheme not in SCHEMES:
-            raise ValueError(f"the scheme of {parts.scheme + ':'!r} is not one of {', '.join(SCHEMES)}")
-        secure, self._websocket, port = SCHEMES[parts.scheme]
-        self._path = unquote(parts.path) if parts.scheme == "mqtt+unix" else None
-        self._host, self._port = parts.hostname or "localhost", parts.port or port
-        self._authority = parts.netloc.rpartition("@")[2]
-        self._resource = (parts.path or "/mqtt") + (f"?{parts.query}" if parts.query else "")
-        if parts.username is not None and user_name is None:
-            user_name = unquote(parts.username)
-        if parts.password is not None and password is None:
-            password = unquote(parts.password)
-        self._ssl = ssl if ssl is not None or not secure else tls.create_default_context()
+        super().__init__(
+            read_urls(url, SCHEMES),
+            reconnect,
+            random,
+            ssl=ssl,
+            timeout=timeout,
+            shuffle=shuffle,
+            on_event=on_event,
+        )
         if session is not None and journal is not None:
             raise ValueError("a session or a journal: a journal has its session")
         if session_expiry_interval is None:
@@ -288,7 +279,7 @@ class Client(connecting.Client[_Link]):
         self._clean_start = clean_start
         self._keep_alive = keep_alive
         self._user_name = user_name
-        self._password = password.encode() if isinstance(password, str) else password
+        self._password = password
         self._will = will
         self._properties = tuple(properties)
         self._authenticator = authenticator
@@ -297,7 +288,6 @@ class Client(connecting.Client[_Link]):
         self._automatic = acknowledge == "automatic"
         self._inbox_limit = inbox
         self._inbox_bytes_limit = inbox_bytes
-        self._timeout = timeout
         self._options = options or ConnectionOptions()
         if self._options.automatic:
             raise ValueError("options.automatic: messages are acknowledged when the host is done with them")
@@ -318,6 +308,7 @@ class Client(connecting.Client[_Link]):
         self._again: dict[int, _Arrival] = {}  # owed on the connection before this one; by packet identifier
         self._held: list[_Arrival] = []  # not taken by the host when the connection ended
         self._reauthentication: asyncio.Future[None] | None = None
+        self._fresh_start = True  # no connection of this opening has come up
 
     # ---- opening and closing
 
@@ -333,17 +324,8 @@ class Client(connecting.Client[_Link]):
             self.session = restored or Session(self._identifier, journaled=True)
         if self._clean_start is False:
             self.session.established = True  # the host says that it wants what the server has
-        elif self._version < 5 and self._expiry and not self.session.established and not self._clean_start:
-            # Before 5.0 a session that begins empty and goes on takes two connections (3.1.1, 3.1.2.4).
-            passing = await self._attempt(clean=True, passing=True)
-            passing.driver.close()
-            try:
-                await passing.driver.wait_closed()
-            except BaseException:
-                passing.driver.abort()
-                raise
-            self.session.established = True
-        return await self._attempt(clean=bool(self._clean_start) or not self.session.established)
+        self._fresh_start = True
+        return await self._try_servers()
 
     async def close(self, reason_code: int = SUCCESS, properties: Pairs = ()) -> None:
         """Send DISCONNECT, and wait until transport, tasks and journal are closed. Calls that wait raise ConnectionLost.
@@ -778,16 +760,33 @@ class Client(connecting.Client[_Link]):
             except Exception as error:
                 link.driver.abort(error)
 
-        task = asyncio.get_running_loop().create_task(respond())
-        link.tasks.add(task)
-        task.add_done_callback(link.tasks.discard)
+        link.spawn(respond())
 
     # ---- connections
 
-    async def _connect(self) -> _Link:
-        return await self._attempt(clean=not self.session.established)
+    async def _connect(self, address: Address) -> _Link:
+        clean = self._fresh_start and bool(self._clean_start)
+        if (
+            self._fresh_start
+            and self._version < 5
+            and self._expiry
+            and not self.session.established
+            and not self._clean_start
+        ):
+            # Before 5.0 a session that begins empty and goes on takes two connections (3.1.1, 3.1.2.4).
+            passing = await self._attempt(address, clean=True, passing=True)
+            passing.driver.close()
+            try:
+                await passing.driver.wait_closed()
+            except BaseException:
+                passing.driver.abort()
+                raise
+            self.session.established = True
+        link = await self._attempt(address, clean=clean or not self.session.established)
+        self._fresh_start = False
+        return link
 
-    async def _attempt(self, *, clean: bool, passing: bool = False) -> _Link:
+    async def _attempt(self, address: Address, *, clean: bool, passing: bool = False) -> _Link:
         """One attempt: transport, CONNECT, CONNACK."""
         properties = self._properties
         if self._version == 5 and self._expiry:
@@ -797,28 +796,25 @@ class Client(connecting.Client[_Link]):
             properties = (*properties, ("authentication_method", self._authenticator.method))
             if data is not None:
                 properties = (*properties, ("authentication_data", data))
+        password = self._password if self._password is not None else address.password
         connect = self._build(
             mqtt.Connect,
             client_identifier=self._identifier or self.session.client_identifier,
             clean_start=clean,
             keep_alive=self._keep_alive,
             will=None if passing else self._will,
-            user_name=self._user_name,
-            password=self._password,
+            user_name=self._user_name if self._user_name is not None else address.user,
+            password=password.encode() if isinstance(password, str) else password,
             properties=properties,
         )
         link = _Link(self, passing=passing)
-        opening = carrier = None
-        if self._websocket:
-            opening = ClientHandshake(self._authority, self._resource, "mqtt", self._random.randbytes(16))
-            carrier = WebSocket(lambda: self._random.randbytes(4))
         loop = asyncio.get_running_loop()
         link.connection = ClientConnection(loop.time(), Session() if passing else self.session, self._options)
         store = self.journal.put if self.journal is not None and not passing else None
-        link.driver = aio.Driver(link.connection, link, opening=opening, carrier=carrier, store=store)
+        link.driver = aio.Driver(link.connection, link, store=store, **self._websocket(address, "mqtt", "/mqtt"))
         async with link.attempt(self._timeout):
             link.connection.send(connect)
-            await aio.open_transport(link.driver, self._host, self._port, path=self._path, ssl=self._ssl)
+            await self._dial(link, address)
             link.driver.update()
             await link.up
         return link

@@ -8,22 +8,24 @@ from __future__ import annotations
 import asyncio
 import ssl as tls
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any
 
 from wirefmt import nsq
 from wirefmt.connection import client as connecting
+from wirefmt.connection.address import Address, read_url
 from wirefmt.connection.aio import Backoff
 from wirefmt.connection.contract import Acknowledged, Disconnected, WindowOpened
 from wirefmt.connection.journal import Store
-from wirefmt.errors import ConnectionLost, DecodeError, EncodeError, LocalProtocolError, Refused
+from wirefmt.connection.recovery import RecoveryEvent
+from wirefmt.errors import ConnectionLost, EncodeError, LocalProtocolError, Refused
 from wirefmt.nsq._codec import Request
 from wirefmt.nsq.consumer import Consumer
 from wirefmt.nsq.endpoint import build
 from wirefmt.nsq.events import ConnectionOptions, Publication
-from wirefmt.nsq.link import Address, Link
+from wirefmt.nsq.link import SCHEMES, Link
 from wirefmt.nsq.session import Session
 
 if TYPE_CHECKING:
@@ -40,7 +42,8 @@ class Client(connecting.Client[Link]):
             async with client.consume("orders", "billing") as messages:
                 async for message in messages: ...
 
-    Messages are published to the first server that takes a connection. Consumers have connections of their own, to all servers.
+    Messages are published to the first server that takes a connection; when it is lost, the next ones are tried in turn.
+    Consumers have connections of their own, to all servers.
 
     Args:
         urls: `nsq://host:4150`, `nsqs://` (TLS asked for in IDENTIFY, and required), `nsq+unix:///path`. A secret may be in it:
@@ -60,8 +63,10 @@ class Client(connecting.Client[Link]):
         lookup_interval: seconds between two questions to each nsqlookupd.
         options: limits and times of each connection.
         random: for back-off; None: the system's.
+        shuffle: True: several servers are tried in an order made by chance.
+        on_event: called with each event of `wirefmt.connection.recovery`.
 
-    Raises ValueError for a URL with another scheme.
+    Raises ValueError for a URL that cannot be used.
 
     Every coroutine can be cancelled; the client stays usable. A call that is cancelled after its command has been sent takes
     nothing back.
@@ -86,23 +91,30 @@ class Client(connecting.Client[Link]):
         lookup_interval: float = 60.0,
         options: ConnectionOptions | None = None,
         random: Random | None = None,
+        shuffle: bool = False,
+        on_event: Callable[[RecoveryEvent], None] | None = None,
     ) -> None:
-        super().__init__(reconnect, random)
-        self._addresses = [Address(url) for url in urls]
+        super().__init__(
+            [read_url(url, SCHEMES) for url in urls],
+            reconnect,
+            random,
+            ssl=ssl,
+            timeout=timeout,
+            shuffle=shuffle,
+            on_event=on_event,
+        )
         self._lookups = tuple(lookup)
         if not self._addresses and not self._lookups:
             raise ValueError("a URL of a server, or lookup")
-        self._tls = any(address.tls for address in self._addresses)
+        self._tls = any(address.scheme.tls for address in self._addresses)
         self._secret = secret.encode() if isinstance(secret, str) else secret
         self._features: dict[str, Any] = {"snappy": True} if snappy else {}
         if deflate:
             self._features["deflate"] = True
             if deflate is not True:
                 self._features["deflate_level"] = deflate
-        self._ssl = ssl
         self._members = {"user_agent": "wirefmt", "feature_negotiation": True, **(identify or {})}
         self._journal_path = journal
-        self._timeout = timeout
         self._lookup_interval = lookup_interval
         self._options = options or ConnectionOptions()
         self._identify(self._tls)  # raises for an invalid value
@@ -121,10 +133,10 @@ class Client(connecting.Client[Link]):
         except EncodeError as error:
             raise ValueError(str(error)) from error
 
-    def _context(self) -> tls.SSLContext:
-        if self._ssl is None:
-            self._ssl = tls.create_default_context()
-        return self._ssl
+    def _secure_context(self) -> tls.SSLContext:
+        context = self._context(True)
+        assert context is not None
+        return context
 
     # ---- opening and closing
 
@@ -133,7 +145,7 @@ class Client(connecting.Client[Link]):
         if self._journal_path is not None:
             self._store = Store(self._journal_path, "nsq")
             self.session = Session.replay(await self._store.open(), journaled=True)
-        return await self._connect() if self._addresses else None
+        return await self._try_servers() if self._addresses else None
 
     async def close(self) -> None:
         """Wait until what was published is answered and sent, for at most the time of an attempt to connect, then close
@@ -301,19 +313,10 @@ class Client(connecting.Client[Link]):
 
     # ---- connections
 
-    async def _connect(self) -> Link:
-        """One attempt at each server. Raises what the last one has brought."""
-        error: Exception | None = None
-        for address in self._addresses:
-            link = Link(self, self, address, self.session)
-            try:
-                await link.open()
-            except (OSError, Refused, DecodeError) as failed:
-                error = failed
-                continue
-            return link
-        assert error is not None
-        raise error
+    async def _connect(self, address: Address) -> Link:
+        link = Link(self, self, address, self.session)
+        await link.open()
+        return link
 
     def _is_final(self, refused: Refused) -> bool:
         return False

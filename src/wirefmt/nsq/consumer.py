@@ -11,12 +11,13 @@ from urllib.request import Request as HttpRequest
 from urllib.request import urlopen
 
 from wirefmt import nsq
+from wirefmt.connection.address import Address, read_url
 from wirefmt.connection.aio import Backoff
 from wirefmt.connection.client import Receivers
 from wirefmt.connection.contract import Disconnected
 from wirefmt.errors import DecodeError, EncodeError, LocalProtocolError, Refused
 from wirefmt.nsq._codec import Inbox, Taken
-from wirefmt.nsq.link import Address, Link
+from wirefmt.nsq.link import SCHEMES, Link
 
 if TYPE_CHECKING:
     from typing import Self
@@ -420,7 +421,9 @@ class Consumer(Inbox):
                 continue
             for host, port in found:
                 scheme = "nsqs" if self._client._tls else "nsq"
-                address = Address(f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}")
+                address = read_url(
+                    f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}", SCHEMES
+                )
                 self._keep_new(address)
 
     def _keep_new(self, address: Address) -> None:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import unquote, urlsplit
 
 from wirefmt import nsq
 from wirefmt.connection import aio
 from wirefmt.connection import client as connecting
+from wirefmt.connection.address import Address, Scheme
 from wirefmt.connection.contract import Acknowledged, Connected, Disconnected, StartTls, WindowOpened
 from wirefmt.errors import Refused
 from wirefmt.nsq._codec import Request
@@ -20,22 +20,8 @@ if TYPE_CHECKING:
     from wirefmt.nsq.client import Client
     from wirefmt.nsq.consumer import Consumer
 
-#: URL scheme -> TLS asked for in IDENTIFY, usual port.
-SCHEMES: Final[dict[str, tuple[bool, int]]] = {"nsq": (False, 4150), "nsqs": (True, 4150), "nsq+unix": (False, 0)}
-
-
-class Address:
-    """Where an nsqd is."""
-
-    def __init__(self, url: str) -> None:
-        parts = urlsplit(url)
-        if parts.scheme not in SCHEMES:
-            raise ValueError(f"the scheme of {parts.scheme + ':'!r} is not one of {', '.join(SCHEMES)}")
-        self.tls, port = SCHEMES[parts.scheme]
-        self.path = unquote(parts.path) if parts.scheme == "nsq+unix" else None
-        self.host, self.port = parts.hostname or "localhost", parts.port or port
-        self.secret = unquote(parts.password).encode() if parts.password is not None else None
-        self.key = (self.host, self.port, self.path)
+#: With nsqs, TLS is asked for in IDENTIFY.
+SCHEMES: Final = {"nsq": Scheme(4150), "nsqs": Scheme(4150, tls=True), "nsq+unix": Scheme(unix=True)}
 
 
 class Link(connecting.Link):
@@ -60,7 +46,7 @@ class Link(connecting.Link):
         """Connect, IDENTIFY, TLS, compression, AUTH, SUB. Raises OSError, Refused, ConnectionLost."""
         address = self.address
         async with self.attempt(self.settings._timeout):
-            self.connection.send(self.settings._identify(address.tls))
+            self.connection.send(self.settings._identify(address.scheme.tls))
             await aio.open_transport(self.driver, address.host, address.port, path=address.path)
             self.driver.update()
             await self.up
@@ -80,7 +66,7 @@ class Link(connecting.Link):
             case Acknowledged():
                 self.owner._handle(self, event)
             case StartTls():
-                self.driver.start_tls(self.settings._context(), self.address.host)
+                self.driver.start_tls(self.settings._secure_context(), self.address.host)
             case Connected():
                 self._connected(event)
             case Disconnected():
@@ -92,10 +78,11 @@ class Link(connecting.Link):
 
     def _connected(self, event: Connected) -> None:
         negotiated = event.negotiated
-        if self.address.tls and not negotiated.tls:
+        if self.address.scheme.tls and not negotiated.tls:
             self.driver.abort(ConnectionError("the server does not offer TLS"))
         elif negotiated.auth_required:
-            secret = self.address.secret if self.address.secret is not None else self.settings._secret
+            password = self.address.password
+            secret = password.encode() if password is not None else self.settings._secret
             if secret is None:
                 self.driver.abort(PermissionError("the server requires AUTH, and there is no secret"))
                 return

@@ -5,15 +5,17 @@ from __future__ import annotations
 import asyncio
 import ssl as tls
 from collections import deque
+from collections.abc import Callable, Iterable
 from random import Random
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import unquote, urlsplit
 
 from wirefmt import phpmq
 from wirefmt.connection import aio
 from wirefmt.connection import client as connecting
+from wirefmt.connection.address import Address, Scheme, read_urls
 from wirefmt.connection.aio import Backoff
 from wirefmt.connection.contract import Disconnected
+from wirefmt.connection.recovery import RecoveryEvent
 from wirefmt.errors import ConnectionLost, EncodeError, LocalProtocolError
 from wirefmt.phpmq.connection import ClientConnection
 from wirefmt.phpmq.events import ConnectionOptions, Profile
@@ -21,11 +23,10 @@ from wirefmt.phpmq.events import ConnectionOptions, Profile
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
-#: URL scheme -> TLS, usual port.
-SCHEMES: Final[dict[str, tuple[bool, int]]] = {
-    "phpmq": (False, 9100),
-    "phpmqs": (True, 9100),
-    "phpmq+unix": (False, 0),
+SCHEMES: Final = {
+    "phpmq": Scheme(9100),
+    "phpmqs": Scheme(9100, tls=True),
+    "phpmq+unix": Scheme(unix=True),
 }
 
 
@@ -59,15 +60,17 @@ class Client(connecting.Client[_Link]):
     server has not read when the connection ends is lost without a word.
 
     Args:
-        url: `phpmq://host:9100`, `phpmqs://` (TLS from the first byte), `phpmq+unix:///path`.
+        url: `phpmq://host:9100`, `phpmqs://` (TLS from the first byte), `phpmq+unix:///path`. Several: they are tried in turn.
         profile: "early" is what the existing PHP server speaks, "present" what the protocol's README describes.
         ssl: TLS with this context; None: the default one with `phpmqs`.
         reconnect: connect again when the connection is lost, and consume again. None: the end of the connection ends the client.
         timeout: seconds that an attempt to connect may take.
         options: limits of each connection; its `profile` is replaced by the argument's.
         random: for back-off; None: the system's.
+        shuffle: True: several servers are tried in an order made by chance.
+        on_event: called with each event of `wirefmt.connection.recovery`.
 
-    Raises ValueError for a URL with another scheme.
+    Raises ValueError for a URL that cannot be used.
 
     Attributes:
         connections: how many connections there have been.
@@ -75,7 +78,7 @@ class Client(connecting.Client[_Link]):
 
     def __init__(
         self,
-        url: str,
+        url: str | Iterable[str],
         *,
         profile: Profile = "early",
         ssl: tls.SSLContext | None = None,
@@ -83,15 +86,18 @@ class Client(connecting.Client[_Link]):
         timeout: float = 30.0,
         options: ConnectionOptions | None = None,
         random: Random | None = None,
+        shuffle: bool = False,
+        on_event: Callable[[RecoveryEvent], None] | None = None,
     ) -> None:
-        super().__init__(reconnect, random)
-        parts = urlsplit(url)
-        if parts.scheme not in SCHEMES:
-            raise ValueError(f"the scheme of {parts.scheme + ':'!r} is not one of {', '.join(SCHEMES)}")
-        secure, port = SCHEMES[parts.scheme]
-        self._path = unquote(parts.path) if parts.scheme == "phpmq+unix" else None
-        self._host, self._port = parts.hostname or "localhost", parts.port or port
-        self._ssl = ssl if ssl is not None or not secure else tls.create_default_context()
+        super().__init__(
+            read_urls(url, SCHEMES),
+            reconnect,
+            random,
+            ssl=ssl,
+            timeout=timeout,
+            shuffle=shuffle,
+            on_event=on_event,
+        )
         base = options or ConnectionOptions()
         self._options = ConnectionOptions(
             profile=profile,
@@ -100,7 +106,6 @@ class Client(connecting.Client[_Link]):
             unread_bytes=base.unread_bytes,
             pending_bytes=base.pending_bytes,
         )
-        self._timeout = timeout
         self._consuming: tuple[str, int] | None = None
         self._inbox: deque[phpmq.MessageServerToClient] = deque()
         self._changed: list[asyncio.Future[None]] = []
@@ -199,12 +204,12 @@ class Client(connecting.Client[_Link]):
         waiters, self._changed = self._changed, []
         connecting.release(waiters)
 
-    async def _connect(self) -> _Link:
+    async def _connect(self, address: Address) -> _Link:
         link = _Link(self)
         link.connection = ClientConnection(asyncio.get_running_loop().time(), self._options)
         link.driver = aio.Driver(link.connection, link)
         async with link.attempt(self._timeout):
-            await aio.open_transport(link.driver, self._host, self._port, path=self._path, ssl=self._ssl)
+            await self._dial(link, address)
         self._link = link
         self.connections += 1
         if self._consuming is not None:

@@ -97,7 +97,9 @@ class Backoff:
         factor: how much longer each further wait is.
         most: seconds; no wait is longer.
         jitter: 0 to 1: the part of each wait that is random, so that clients do not come back all at once.
-        attempts: how many attempts there are before the client gives up; None: any number.
+        attempts: how many attempts there are before the client gives up, all servers together being one; None: any number.
+            A connection that has not lasted counts.
+        stable: seconds that a connection has to last until waits and attempts begin anew.
     """
 
     first: float = 1.0
@@ -105,6 +107,7 @@ class Backoff:
     most: float = 60.0
     jitter: float = 0.5
     attempts: int | None = None
+    stable: float = 10.0
 
     def delay(self, attempt: int, random: Random) -> float:
         """Seconds before this attempt, counted from 0."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from random import Random
@@ -30,8 +30,10 @@ ACTIONS: Final = 60
 BOUND: Final = 90.0
 #: What a call may raise beside a server and a network that fail.
 FAILURES: Final = (Refused, ConnectionLost, OSError, asyncio.CancelledError)
-#: How long a connection lasts after which the back-off begins anew.
-STABLE: Final = 5.0
+#: Waits of the clients. They are short, so that a script sees several.
+BACKOFF: Final = Backoff(first=0.1, most=2.0, stable=5.0)
+#: Seconds without an attempt to connect, when all is well.
+QUIET: Final = 20.0
 
 
 class Violation(AssertionError):
@@ -105,6 +107,11 @@ class World:
         self.tasks: set[asyncio.Task[Any]] = set()  # of the program, which are no calls
         self._fresh: list[float] = []  # when the program has opened a client
         self._numbers = 0
+        self._passing: set[Wire] = set()  # frozen for a time
+        self.reconnect = BACKOFF if self.random.random() < 0.8 else None
+        self.may_end = False  # the server has refused the client for good
+        self.client: Any = None
+        self.models: list[ModelServer] = []  # by port
 
     def _make_script(self) -> list[Action]:
         table = {**self.HOST, **self.SERVER, **self.NETWORK}
@@ -114,19 +121,28 @@ class World:
 
     # ---- what a protocol adds
 
-    async def start(self) -> None:
-        """Start the servers, and open the first client."""
+    def make_client(self) -> Any:
+        """A client that is not open."""
         raise NotImplementedError
 
-    def heal(self) -> None:
-        """From now on the servers are well."""
+    async def serve(self) -> None:
+        """Start the servers."""
+        raise NotImplementedError
+
+    def begin(self) -> None:
+        """The first client is open: the program begins."""
+
+    def forget(self) -> None:
+        """The program gives up what it has at a client that it closes."""
 
     async def prove(self) -> None:
         """Everything that the program has is usable: probe it."""
 
-    async def stop(self) -> None:
-        """Close clients, then servers."""
-        raise NotImplementedError
+    async def prove_new(self) -> None:
+        """New things can be made."""
+
+    async def closed(self) -> None:
+        """The client is closed: what waited at it has ended."""
 
     def check(self) -> None:
         """Further invariants, when all is closed."""
@@ -155,7 +171,11 @@ class World:
         return self.steps
 
     async def _main(self) -> None:
-        await self.start()
+        await self.serve()
+        self.client = self.make_client()
+        self.opening()
+        await self.within(self.client.open(), "to open the first client")
+        self.begin()
         for action in self.script:
             wait = action.at - self.loop.now
             if wait > 0:
@@ -167,16 +187,18 @@ class World:
         self.note("heal")
         self.healed = True
         self.network.heal()
-        self.heal()
-        for wire in self.network.wires:
-            if wire in self._passing:
-                wire.thaw()
+        for wire in self._passing:
+            wire.thaw()
+        for model in self.models:
+            model.heal()
         await self.settle()
-        await self.prove()
-        self._raise()
+        await self._prove()
         self._check_dials()
         self.note("stop")
-        await self.within(self.stop(), "to close")
+        await self.within(self.client.close(), "to close the client")
+        await self.closed()
+        for model in self.models:
+            await self.within(model.server.close(), "to close the server")
         for task in self.tasks:
             task.cancel()
         await asyncio.sleep(5.0)  # what was under way arrives
@@ -184,6 +206,36 @@ class World:
         self.check()
         self._check_left()
         self._raise()
+
+    async def _prove(self) -> None:
+        if not self.client.is_open if hasattr(self.client, "is_open") else self.client._ended:
+            if self.reconnect is not None and not self.may_end and self.client._error is not None:
+                raise Violation(f"the client has ended: {self.client._error!r}") from self.client._error
+            await self.within(self.open_again(), "to open again")
+        self.note("prove")
+        await self.prove()
+        self._raise()
+        await self.prove_new()
+        await self.settle()
+        dials = len(self.network.dials)
+        await asyncio.sleep(QUIET)
+        self._raise()
+        if len(self.network.dials) != dials:
+            raise Violation(f"{len(self.network.dials) - dials} connections in {QUIET:g} s when all is well")
+
+    async def open_again(self) -> None:
+        """Close the client, and open a new one."""
+        client = self.client
+        self.forget()
+        await client.close()
+        if client is self.client:  # no other call has been faster
+            self.client = self.make_client()
+            self.opening()
+            await self.client.open()
+
+    def do_reopen(self, random: Random) -> None:
+        """Close the client at any moment, and open a new one."""
+        self.call("reopen", self.open_again())
 
     def _raise(self) -> None:
         if self.violations:
@@ -326,11 +378,13 @@ class World:
         """The program opens a client: it may connect at once."""
         self._fresh.append(self.loop.now)
 
-    #: (port, back-off) of clients that connect again; a port with several clients is not checked.
-    backoffs: dict[int, Backoff]
+    #: Ports at which one client has one connection.
+    ONE_CLIENT: ClassVar[tuple[int, ...]] = (7000,)
 
     def _check_dials(self) -> None:
-        for port, backoff in getattr(self, "backoffs", {}).items():
+        backoff = self.reconnect
+        for port in self.ONE_CLIENT if backoff is not None else ():
+            assert backoff is not None
             fresh = list(self._fresh)
             attempt = -1
             last = None
@@ -342,7 +396,7 @@ class World:
                         fresh.pop(0)
                     attempt = -1
                 else:
-                    attempt = 0 if last.ended - last.time >= STABLE else attempt + 1
+                    attempt = 0 if last.ended - last.time >= backoff.stable else attempt + 1
                     least = min(backoff.most, backoff.first * backoff.factor**attempt) * (1 - backoff.jitter)
                     if dial.time - last.ended < least - 1e-6:
                         raise Violation(
@@ -369,10 +423,6 @@ class World:
             raise Violation(f"timers are left: {timers[:3]}")
 
     # ---- the network's actions
-
-    @property
-    def _passing(self) -> set[Wire]:
-        return self.__dict__.setdefault("_frozen", set())
 
     def wire(self, random: Random) -> Wire | None:
         wires = [wire for wire in self.network.wires if wire.alive]
@@ -424,21 +474,70 @@ class World:
         self.network.slowness = random.choice((0.0, 0.002, 0.05, 0.5))
 
 
+    # ---- the server's actions, as far as they are the same for all
+
+    def model(self, random: Random) -> Any:
+        return random.choice(self.models)
+
+    def _until_later(self, random: Random, model: Any, **moods: Any) -> None:
+        """The model is in this mood for a time."""
+        for name, value in moods.items():
+            before = getattr(type(model), name)
+            setattr(model, name, value)
+            self.loop.call_later(random.choice((0.5, 3.0)), setattr, model, name, before)
+
+    def do_hold(self, random: Random) -> None:
+        """Nothing is answered, for a time."""
+        model = self.model(random)
+        model.holding = True
+        self.loop.call_later(random.choice((0.2, 2.0, 6.0)), model.release)
+
+    def do_release(self, random: Random) -> None:
+        self.model(random).release()
+
+    def do_accept_and_drop(self, random: Random) -> None:
+        """Connections are accepted, and dropped soon after."""
+        self._until_later(random, self.model(random), drop_after=random.choice((0.0, 0.01, 0.1)))
+
+    def do_swallow(self, random: Random) -> None:
+        """Messages get no answer. Their connection does not live long."""
+        self.model(random).swallow = random.randint(1, 3)
+
+    def do_restart(self, random: Random) -> None:
+        """The server dies, and comes back with what it has kept, or with nothing."""
+        model = self.model(random)
+        for peer in model.peers():
+            peer.driver.abort()
+        port = self.PORTS[self.models.index(model)]
+        self.network.refusing[port] = "refuse"
+        self.loop.call_later(random.choice((0.1, 1.0, 3.0)), self.network.refusing.pop, port, None)
+        if random.random() < 0.3:
+            self.loop.call_later(0.05, model.lose_all)
+
+
 class ModelServer:
     """The handler of a model server: a broker of `wirefmt.broker`, and what a script makes of it.
 
     Attributes:
         broker: the handler that serves.
-        holding: True: events wait, so nothing is answered.
         server: the running server.
+        holding: True: events wait, so nothing is answered.
+        drop_after: seconds until a connection that was accepted is dropped; None: it stays.
+        swallow: messages that get no answer.
+        tainted: peers that wait for an answer that never comes.
     """
 
-    def __init__(self, world: World, broker: Any) -> None:
+    drop_after: float | None = None
+    swallow = 0
+
+    def __init__(self, world: Any, make: Callable[[], Any]) -> None:
         self.world = world
-        self.broker = broker
-        self.holding = False
+        self._make = make
+        self.broker = make()
         self.server: Any = None
-        self._held: list[tuple[Any, Any]] = []
+        self.holding = False
+        self.tainted: set[Any] = set()
+        self._held: deque[tuple[Any, Any]] = deque()
 
     def handle(self, peer: Any, event: Any) -> None:
         if self.holding or self._held:
@@ -451,25 +550,69 @@ class ModelServer:
         self.broker.handle(peer, event)
 
     def writable(self, peer: Any) -> None:
-        self.broker.writable(peer)
+        if not self.holding:
+            self.broker.writable(peer)
 
     def closed(self, peer: Any) -> None:
-        self.broker.closed(peer)
+        if self.holding or self._held:
+            self._held.append((peer, None))
+        else:
+            self.broker.closed(peer)
 
-    def hold(self) -> None:
-        self.holding = True
+    def accepted(self, peer: Any) -> None:
+        """A connection is about to be accepted."""
+        if self.drop_after is not None:
+            self.world.loop.call_later(self.drop_after, peer.driver.abort)
+
+    def swallows(self, peer: Any) -> bool:
+        """True: this message gets no answer."""
+        if not self.swallow:
+            return False
+        self.swallow -= 1
+        self.tainted.add(peer)
+        self.world.loop.call_later(3.0, peer.driver.abort)
+        return True
 
     def release(self) -> None:
         self.holding = False
         while self._held and not self.holding:
-            peer, event = self._held.pop(0)
+            peer, event = self._held.popleft()
+            if event is None:
+                self.broker.closed(peer)
+                continue
             try:
                 self.take(peer, event)
             except LocalProtocolError:
                 # the peer is gone meanwhile, or it is the broker's fault
                 if not any(other is peer for other, _ in self._held):
                     raise
+        for peer in self.peers():
+            self.broker.writable(peer)
+
+    def lose_all(self) -> None:
+        """Start again with nothing. There are no connections."""
+        for peer in self.peers():
+            peer.driver.abort()
+        self.world.loop.call_later(0.01, self._begin_again)
+
+    def _begin_again(self) -> None:
+        self.release()
+        if not self.peers():
+            self.broker.close()
+            self.broker = self._make()
+
+    def heal(self) -> None:
+        self.release()
+        for name in vars(type(self)):
+            if name in self.__dict__:
+                delattr(self, name)
+        for name in ("drop_after", "swallow"):
+            self.__dict__.pop(name, None)
+        for peer in self.peers():
+            if peer in self.tainted:
+                peer.driver.abort()
 
     def peers(self) -> list[Any]:
-        """Those that are connected."""
-        return [driver.host for driver in self.server.drivers]
+        """Those that are connected, in order."""
+        found = [driver.host for driver in self.server.drivers if driver.transport is not None]
+        return sorted(found, key=lambda peer: peer.address)

@@ -8,10 +8,12 @@ from random import Random
 from typing import Any, ClassVar
 
 from wirefmt import amqp10
-from wirefmt.amqp10 import Attaching, Backoff, ConnectionOptions, Incoming, Login
+from wirefmt.amqp10 import Attaching, ConnectionOptions, Incoming, Login
 from wirefmt.amqp10.ends import Receiver, Sender
 from wirefmt.broker.amqp10 import Broker, BrokerOptions
+from wirefmt.broker.messages import Published
 from wirefmt.connection import Acknowledged
+from wirefmt.convert import Container
 from wirefmt.errors import ConnectionLost, LocalProtocolError, Refused
 
 from .liveness import FAILURES, ModelServer, World
@@ -28,8 +30,6 @@ class Model(ModelServer):
         refuse_links, end_sessions: how many attaches are answered so, and the condition.
         refuse_opens: the condition with which opens are refused; None: they are not.
         refuse_logins: the code of sasl-outcome; None: logins are good.
-        drop_after: seconds until a connection that was accepted is dropped; None: it stays.
-        swallow: deliveries that get no answer.
     """
 
     world: Amqp10World
@@ -38,8 +38,6 @@ class Model(ModelServer):
     condition = ""
     refuse_opens: str | None = None
     refuse_logins: int | None = None
-    drop_after: float | None = None
-    swallow = 0
 
     def take(self, peer: Any, event: Any) -> None:
         world = self.world
@@ -50,8 +48,8 @@ class Model(ModelServer):
             case amqp10.Open() if self.refuse_opens is not None:
                 peer.refuse(event, amqp10.Error(condition=self.refuse_opens, description="not now"))
                 return
-            case amqp10.Open() if self.drop_after is not None:
-                world.loop.call_later(self.drop_after, peer.driver.abort)
+            case amqp10.Open():
+                self.accepted(peer)
             case Attaching():
                 link = event.link
                 if not link.session.mapped:  # ended by the answer to another one
@@ -75,9 +73,7 @@ class Model(ModelServer):
                         peer.refuse(event, error)
                     return
             case Incoming():
-                if self.swallow:
-                    self.swallow -= 1
-                    world.tainted.add(peer)
+                if self.swallows(peer):
                     return
                 world.arrivals[world.name(_body(event.payload))] += 1
             case Acknowledged():
@@ -107,9 +103,6 @@ class Amqp10World(World):
         super().__init__(seed, script)
         random = self.random
         self.like_rabbitmq = random.random() < 0.5
-        self.reconnect = Backoff(first=0.1, most=2.0) if random.random() < 0.8 else None
-        if self.reconnect is not None:
-            self.backoffs = {7000: self.reconnect}
         self.options = ConnectionOptions(
             overrun=1000,
             incoming_window=random.choice((1, 2, 7, 2048)),
@@ -121,27 +114,25 @@ class Amqp10World(World):
             unsettled=random.choice((2, 10, 65536)),
             idle_timeout=10.0,
         )
-        self.model = Model(self, Broker(BrokerOptions(credit=random.choice((1, 2, 10, 200)))))
-        self.client = self._make_client()
+        self.credit = random.choice((1, 2, 10, 200))
+        self.models = [Model(self, lambda: Broker(BrokerOptions(credit=self.credit)))]
         self.ends: list[Any] = []  # senders and receivers that the program has
         self.queues: dict[Any, str] = {}  # the queue of each
         self.workers: dict[Any, list[asyncio.Task[Any]]] = {}  # of each receiver
         self.refused: set[str] = set()  # links that the server has refused or detached
-        self.may_end = False  # the server has refused for good
-        self.tainted: set[Any] = set()  # peers that wait for an answer that never comes
         self.working: Counter[bytes] = Counter()  # messages that tasks work on, of receivers that accept by themselves
         self.queue_number = 0
 
-    def _make_client(self) -> amqp10.Client:
+    def make_client(self) -> amqp10.Client:
         return amqp10.connect(
             "amqp://127.0.0.1:7000", reconnect=self.reconnect, options=self.options, timeout=3.0,
             container_id="sim", random=Random(self.seed),
         )  # fmt: skip
 
-    async def start(self) -> None:
-        self.model.server = await amqp10.serve(self.model, port=7000, options=self.server_options)
-        self.opening()
-        await self.client.open()
+    async def serve(self) -> None:
+        self.models[0].server = await amqp10.serve(self.models[0], port=7000, options=self.server_options)
+
+    def begin(self) -> None:
         for _ in range(self.random.randint(1, 3)):
             self.do_new_sender(self.random)
         self.do_new_receiver(self.random)
@@ -269,19 +260,8 @@ class Amqp10World(World):
             for task in self.workers[receiver][:1]:
                 task.cancel()
 
-    def do_reopen(self, random: Random) -> None:
-        """Close the client at any moment, and open it or a new one."""
-        self.call("reopen", self._reopen(), allowed=FAILURES)
-
-    async def _reopen(self) -> None:
-        client = self.client
+    def forget(self) -> None:
         self.ends.clear()
-        await client.close()
-        if client is not self.client:
-            return
-        self.client = self._make_client()
-        self.opening()
-        await self.client.open()
 
     # ---- the server
 
@@ -291,49 +271,31 @@ class Amqp10World(World):
                 self._produce(receiver, self.message(random, "p"))
 
     def _produce(self, receiver: Any, payload: bytes) -> None:
-        router = self.model.broker.router
-        queue = self.model.broker.queue(self.queues[receiver])
-        from wirefmt.broker.messages import Published
-        from wirefmt.convert import Container
-
+        broker = self.models[0].broker
+        router, queue = broker.router, broker.queue(self.queues[receiver])
         router.put([queue], Published.of(Container(amqp10.Message(body=payload).encode(), source="amqp10")))
 
-    def do_hold(self, random: Random) -> None:
-        self.model.hold()
-        self.loop.call_later(random.choice((0.2, 2.0, 6.0)), self.model.release)
-
-    def do_release(self, random: Random) -> None:
-        self.model.release()
+    def _condition(self, random: Random) -> str:
+        return random.choice(PASSING if random.random() < 0.8 else LASTING)
 
     def do_refuse_links(self, random: Random) -> None:
-        self.model.refuse_links = random.randint(1, 3)
-        self.model.condition = random.choice(PASSING if random.random() < 0.8 else LASTING)
+        self.models[0].refuse_links = random.randint(1, 3)
+        self.models[0].condition = self._condition(random)
 
     def do_end_sessions(self, random: Random) -> None:
-        self.model.end_sessions = random.randint(1, 2)
-        self.model.condition = random.choice(PASSING if random.random() < 0.8 else LASTING)
+        self.models[0].end_sessions = random.randint(1, 2)
+        self.models[0].condition = self._condition(random)
 
     def do_refuse_opens(self, random: Random) -> None:
-        self.model.refuse_opens = "amqp:connection:forced"
-        self._stop_after(random, "refuse_opens")
+        self._until_later(random, self.models[0], refuse_opens="amqp:connection:forced")
 
     def do_refuse_logins(self, random: Random) -> None:
-        self.model.refuse_logins = random.choice((2, 4, 1))
-        self.may_end |= self.model.refuse_logins != 4
-        self._stop_after(random, "refuse_logins")
-
-    def do_accept_and_drop(self, random: Random) -> None:
-        self.model.drop_after = random.choice((0.0, 0.01, 0.1))
-        self._stop_after(random, "drop_after")
-
-    def _stop_after(self, random: Random, what: str) -> None:
-        self.loop.call_later(random.choice((0.5, 3.0)), setattr, self.model, what, None)
-
-    def do_swallow(self, random: Random) -> None:
-        self.model.swallow = random.randint(1, 3)
+        code = random.choice((2, 4, 1))
+        self.may_end |= code != 4
+        self._until_later(random, self.models[0], refuse_logins=code)
 
     def _peer(self, random: Random) -> Any:
-        peers = [peer for peer in self.model.peers() if peer.connection.state is amqp10.State.OPENED]
+        peers = [peer for peer in self.models[0].peers() if peer.connection.state is amqp10.State.OPENED]
         return random.choice(sorted(peers, key=lambda peer: peer.address)) if peers else None
 
     def _sessions(self, random: Random) -> Any:
@@ -360,7 +322,7 @@ class Amqp10World(World):
 
     def do_close_peers(self, random: Random) -> None:
         """An operator closes the connections."""
-        for peer in self.model.peers():
+        for peer in self.models[0].peers():
             if peer.connection.state is amqp10.State.OPENED:
                 peer.close(amqp10.Error(condition="amqp:connection:forced", description="by the operator"))
 
@@ -378,46 +340,20 @@ class Amqp10World(World):
 
     def _credit_again(self, peer: Any, link: Any) -> None:
         if link.attached and peer.connection.state is amqp10.State.OPENED:
-            link.keep(self.model.broker.options.credit)
+            link.keep(self.credit)
             peer.update()
-
-    def do_restart(self, random: Random) -> None:
-        """The server dies, and comes back with or without its queues."""
-        model = self.model
-        keep = random.random() < 0.7
-        broker = model.broker
-        for peer in model.peers():
-            peer.abort()
-        self.network.refusing[7000] = "refuse"
-        self.loop.call_later(random.choice((0.1, 1.0, 3.0)), self.network.refusing.pop, 7000, None)
-        if not keep:
-            model.release()
-            self.loop.call_later(0.05, setattr, model, "broker", Broker(broker.options))
 
     # ---- well again
 
-    def heal(self) -> None:
-        model = self.model
-        model.release()
-        model.refuse_links = model.end_sessions = model.swallow = 0
-        model.refuse_opens = model.refuse_logins = model.drop_after = None
-        for peer in model.peers():
-            if peer in self.tainted:
-                peer.abort()
-
     async def prove(self) -> None:
-        if not self.client.is_open:
-            if self.reconnect is not None and not self.may_end and self.client._error is not None:
-                self.violate(f"the client has ended: {self.client._error!r}")
-                return
-            await self.within(self._open_again(), "to open again")
         for end in list(self.ends):
             if end.error is not None:
                 if end.name not in self.refused and self.reconnect is not None and not self.may_end:
                     self.violate(f"{end.name} has ended, which was never refused: {end.error!r}")
                 self.ends.remove(end)
-        self.note("prove")
-        await asyncio.gather(*(self._prove(end) for end in list(self.ends)))
+        await asyncio.gather(*(self._prove_end(end) for end in list(self.ends)))
+
+    async def prove_new(self) -> None:
         random = Random(0)
         self.do_new_sender(random)
         self.do_new_receiver(random)
@@ -426,14 +362,7 @@ class Amqp10World(World):
         if not any(isinstance(end, Sender) for end in self.ends):
             self.violate("no new sender can be made")
 
-    async def _open_again(self) -> None:
-        await self.client.close()
-        self.ends.clear()
-        self.client = self._make_client()
-        self.opening()
-        await self.client.open()
-
-    async def _prove(self, end: Any) -> None:
+    async def _prove_end(self, end: Any) -> None:
         payload = self.message(Random(1), "probe")
         name = self.name(payload)
         if isinstance(end, Sender):
@@ -445,17 +374,12 @@ class Amqp10World(World):
             self._produce(end, payload)
             await self.until(lambda: bool(self.got[name]), f"a probe arrives at {end.name}")
 
-    async def stop(self) -> None:
+    async def closed(self) -> None:
         waiting = [task for tasks in self.workers.values() for task in tasks]
-        await self.client.close()
         if waiting:
-            done, late = await asyncio.wait(waiting, timeout=5.0)
+            _, late = await asyncio.wait(waiting, timeout=5.0)
             if late:
                 self.violate(f"{len(late)} tasks still wait in receive() of a client that is closed")
-        await self.model.server.close()
-
-    def lost(self, name: bytes, text: str, error: Exception) -> None:
-        """With a reconnection a message is sent again, unless its link is over, or it was streamed."""
 
 
 WORLD = Amqp10World

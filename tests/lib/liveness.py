@@ -63,6 +63,17 @@ class Call:
         self.since = since
         self.task = task
 
+    @property
+    def place(self) -> str:
+        """Where it waits, in wirefmt."""
+        where, found = self.task.get_coro(), "?"
+        while where is not None:
+            frame = getattr(where, "cr_frame", None) or getattr(where, "gi_frame", None)
+            if frame is not None and "wirefmt" in frame.f_code.co_filename:
+                found = f"{frame.f_code.co_filename.rpartition('wirefmt/')[2]}:{frame.f_lineno}"
+            where = getattr(where, "cr_await", None) or getattr(where, "gi_yieldfrom", None)
+        return found
+
 
 class World:
     """One run.
@@ -258,7 +269,7 @@ class World:
             await asyncio.sleep(0)
             self._raise()
         if self.calls:
-            late = ", ".join(f"{call.text} of second {call.since:.3f}" for call in self.calls[:5])
+            late = ", ".join(f"{call.text} of second {call.since:.3f} at {call.place}" for call in self.calls[:5])
             raise Violation(f"{len(self.calls)} calls have not ended in {BOUND:g} s: {late}")
 
     async def within(self, work: Coroutine[Any, Any, Any], what: str, seconds: float = BOUND) -> Any:

@@ -18,6 +18,7 @@ from random import Random
 from typing import Any, ClassVar, Final
 
 from wirefmt.connection.aio import Backoff
+from wirefmt.connection.recovery import ConnectionDown, ConnectionUp, NotRestored, RecoveryEvent
 from wirefmt.errors import ConnectionLost, LocalProtocolError, Refused
 
 from .virtual_loop import Stuck, VirtualLoop, run_virtually
@@ -203,6 +204,7 @@ class World:
         for model in self.models:
             model.heal()
         await self.settle()
+        await asyncio.sleep(QUIET)  # a connection that is dead is noticed, what was refused is asked for again
         await self._prove()
         self._check_dials()
         self.note("stop")
@@ -257,6 +259,16 @@ class World:
     def violate(self, text: str) -> None:
         self.note(f"VIOLATION {text}")
         self.violations.append(text)
+
+    def told(self, event: RecoveryEvent) -> None:
+        """What the client says of its connections."""
+        match event:
+            case ConnectionDown():
+                self.note(f"down, {event.wait if event.wait is None else round(event.wait, 3)} s: {event.error!r}")
+            case NotRestored():
+                self.note(f"not restored, {event.action}: {event.error!r}")
+            case ConnectionUp():
+                self.note(f"up, number {event.connections}")
 
     def note(self, text: str) -> None:
         self.log.append(f"{self.loop.now:9.4f} {text}")

@@ -129,7 +129,7 @@ class Amqp091World(World):
     def make_client(self) -> amqp091.Client:
         return amqp091.connect(
             "amqp://127.0.0.1:7000", reconnect=self.reconnect, options=self.options, timeout=3.0, inbox=self.inbox,
-            random=Random(self.seed),
+            random=Random(self.seed), on_event=self.told,
         )  # fmt: skip
 
     async def serve(self) -> None:

@@ -126,7 +126,7 @@ class Amqp10World(World):
     def make_client(self) -> amqp10.Client:
         return amqp10.connect(
             "amqp://127.0.0.1:7000", reconnect=self.reconnect, options=self.options, timeout=3.0,
-            container_id="sim", random=Random(self.seed),
+            container_id="sim", random=Random(self.seed), on_event=self.told,
         )  # fmt: skip
 
     async def serve(self) -> None:

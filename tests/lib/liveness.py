@@ -11,16 +11,20 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import sqlite3
 from collections import Counter, deque
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from random import Random
+from tempfile import TemporaryDirectory
 from typing import Any, ClassVar, Final
 
 from wirefmt.connection.aio import Backoff
 from wirefmt.connection.recovery import ConnectionDown, ConnectionUp, NotRestored, RecoveryEvent
 from wirefmt.errors import ConnectionLost, LocalProtocolError, Refused
 
+from .virtual_disk import Disk
 from .virtual_loop import Stuck, VirtualLoop, run_virtually
 from .virtual_network import Wire
 
@@ -30,7 +34,7 @@ ACTIONS: Final = 60
 #: Seconds in which everything must go on once the server is well: a dead connection is noticed, back-off ends, calls return.
 BOUND: Final = 90.0
 #: What a call may raise beside a server and a network that fail.
-FAILURES: Final = (Refused, ConnectionLost, OSError, asyncio.CancelledError)
+FAILURES: Final = (Refused, ConnectionLost, OSError, sqlite3.Error, asyncio.CancelledError)
 #: Waits of the clients. They are short, so that a script sees several.
 BACKOFF: Final = Backoff(first=0.1, most=2.0, stable=5.0)
 #: Seconds without an attempt to connect, when all is well.
@@ -117,11 +121,13 @@ class World:
         self.healed = False
         self.done: Counter[str] = Counter()
         self.tasks: set[asyncio.Task[Any]] = set()  # of the program, which are no calls
-        self._fresh: list[float] = []  # when the program has opened a client
+        self._openings: list[list[float]] = []  # when the program has opened a client: from, to
         self._numbers = 0
         self._passing: set[Wire] = set()  # frozen for a time
         self.reconnect = BACKOFF if self.random.random() < 0.8 else None
         self.may_end = False  # the server has refused the client for good
+        self.disk = Disk()
+        self.folder = Path()
         self.client: Any = None
         self.models: list[ModelServer] = []  # by port
 
@@ -169,7 +175,9 @@ class World:
         """Run it. Returns the number of steps. Raises Violation."""
         try:
             try:
-                run_virtually(self.loop, self._main())
+                with self.disk.used(), TemporaryDirectory(prefix="wirefmt-") as folder:
+                    self.folder = Path(folder)
+                    run_virtually(self.loop, self._main())
             except Stuck as error:
                 raise Violation(f"{error}; calls: {[call.text for call in self.calls]}") from error
             gc.collect(1)
@@ -185,8 +193,7 @@ class World:
     async def _main(self) -> None:
         await self.serve()
         self.client = self.make_client()
-        self.opening()
-        await self.within(self.client.open(), "to open the first client")
+        await self.within(self._open(), "to open the first client")
         self.begin()
         for action in self.script:
             wait = action.at - self.loop.now
@@ -201,6 +208,7 @@ class World:
         self.network.heal()
         for wire in self._passing:
             wire.thaw()
+        self.disk.full = False
         for model in self.models:
             model.heal()
         await self.settle()
@@ -212,6 +220,7 @@ class World:
         await self.closed()
         for model in self.models:
             await self.within(model.server.close(), "to close the server")
+            model.stop()
         for task in self.tasks:
             task.cancel()
         await asyncio.sleep(5.0)  # what was under way arrives
@@ -243,8 +252,15 @@ class World:
         await client.close()
         if client is self.client:  # no other call has been faster
             self.client = self.make_client()
-            self.opening()
+            await self._open()
+
+    async def _open(self) -> None:
+        opening = [self.loop.now, float("inf")]
+        self._openings.append(opening)
+        try:
             await self.client.open()
+        finally:
+            opening[1] = self.loop.now
 
     def do_reopen(self, random: Random) -> None:
         """Close the client at any moment, and open a new one."""
@@ -367,8 +383,11 @@ class World:
         """Which message it is."""
         return bytes(payload).partition(b" ")[0]
 
-    def publish(self, payload: bytes, text: str, work: Coroutine[Any, Any, Any]) -> None:
-        """Let the program publish a message and wait for its outcome."""
+    def publish(
+        self, payload: bytes, text: str, work: Coroutine[Any, Any, Any], over: Callable[[], bool] = lambda: True
+    ) -> None:
+        """Let the program publish a message and wait for its outcome. `over`: may the outcome be unknown, though the client
+        connects again?"""
         name = self.name(payload)
         self.outcomes[name] = "waiting"
 
@@ -379,16 +398,14 @@ class World:
                 self.outcomes[name] = "refused"
             elif isinstance(result, Exception):
                 self.outcomes[name] = "lost"
-                self.lost(name, text, result)
+                if self.reconnect is not None and isinstance(result, ConnectionLost) and not over():
+                    self.violate(f"{text} {name!r} raises {result!r}, and the client connects again")
             else:
                 self.outcomes[name] = "confirmed"
                 if not self.arrivals[name]:
                     self.violate(f"{name!r} is confirmed, and the server has not taken it")
 
         self.call(f"{text} {name.decode()}", work, ended)
-
-    def lost(self, name: bytes, text: str, error: Exception) -> None:
-        """A message whose fate the client does not know."""
 
     def _check_messages(self) -> None:
         waiting = [name for name, outcome in self.outcomes.items() if outcome == "waiting"]
@@ -397,10 +414,6 @@ class World:
 
     # ---- connections
 
-    def opening(self) -> None:
-        """The program opens a client: it may connect at once."""
-        self._fresh.append(self.loop.now)
-
     #: Ports at which one client has one connection.
     ONE_CLIENT: ClassVar[tuple[int, ...]] = (7000,)
 
@@ -408,15 +421,12 @@ class World:
         backoff = self.reconnect
         for port in self.ONE_CLIENT if backoff is not None else ():
             assert backoff is not None
-            fresh = list(self._fresh)
             attempt = -1
             last = None
             for dial in self.network.dials:
                 if dial.port != port:
                     continue
-                if last is None or last.ended is None or (fresh and fresh[0] <= dial.time):
-                    while fresh and fresh[0] <= dial.time:
-                        fresh.pop(0)
+                if last is None or last.ended is None or any(a <= dial.time <= b for a, b in self._openings):
                     attempt = -1
                 else:
                     attempt = 0 if last.ended - last.time >= backoff.stable else attempt + 1
@@ -621,7 +631,7 @@ class ModelServer:
     def _begin_again(self) -> None:
         self.release()
         if not self.peers():
-            self.broker.close()
+            self.stop()
             self.broker = self._make()
 
     def heal(self) -> None:
@@ -634,6 +644,12 @@ class ModelServer:
         for peer in self.peers():
             if peer in self.tainted:
                 peer.driver.abort()
+
+    def stop(self) -> None:
+        """The server is closed for good."""
+        close = getattr(self.broker, "close", None)
+        if close is not None:
+            close()
 
     def peers(self) -> list[Any]:
         """Those that are connected, in order."""

@@ -171,7 +171,7 @@ class Amqp091World(World):
 
     def _publish(self, random: Random, channel: Any) -> None:
         payload = self.message(random)
-        self.publish(payload, "publish", self._published(channel, payload, "in"))
+        self.publish(payload, "publish", self._published(channel, payload, "in"), lambda: self._is_over(channel))
 
     async def _published(self, channel: Any, payload: bytes, queue: str) -> None:
         """A channel that is closed meanwhile says so in its own words."""

@@ -189,7 +189,10 @@ class Amqp10World(World):
         return random.choice(found) if found else None
 
     def _send(self, sender: Any, payload: bytes) -> None:
-        self.publish(payload, f"send on {sender.name}", sender.send(amqp10.Message(body=payload)))
+        self.publish(payload, f"send on {sender.name}", sender.send(amqp10.Message(body=payload)), self._over(sender))
+
+    def _over(self, sender: Any) -> Any:
+        return lambda: sender.error is not None or sender.closing is not None
 
     def do_send(self, random: Random) -> None:
         if sender := self._pick(random, Sender):

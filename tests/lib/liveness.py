@@ -616,8 +616,7 @@ class ModelServer:
             try:
                 self.take(peer, event)
             except LocalProtocolError:
-                # the peer is gone meanwhile, or it is the broker's fault
-                if not any(other is peer for other, _ in self._held):
+                if not peer.driver._over:  # else nobody is there to answer
                     raise
         for peer in self.peers():
             self.broker.writable(peer)

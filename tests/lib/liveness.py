@@ -26,7 +26,7 @@ from wirefmt.errors import ConnectionLost, LocalProtocolError, Refused
 
 from .virtual_disk import Disk
 from .virtual_loop import Stuck, VirtualLoop, run_virtually
-from .virtual_network import Wire
+from .virtual_network import WHO, Dial, Wire
 
 #: Seconds of the script, and how many actions it has.
 SECONDS: Final = 20.0
@@ -239,11 +239,12 @@ class World:
         self._raise()
         await self.prove_new()
         await self.settle()
-        dials = len(self.network.dials)
+        before = len(self.network.dials)
         await asyncio.sleep(QUIET)
         self._raise()
-        if len(self.network.dials) != dials:
-            raise Violation(f"{len(self.network.dials) - dials} connections in {QUIET:g} s when all is well")
+        dials = [dial for dial in self.network.dials[before:] if dial.port in self.PORTS]
+        if dials:
+            raise Violation(f"{len(dials)} connections in {QUIET:g} s when all is well")
 
     async def open_again(self) -> None:
         """Close the client, and open a new one."""
@@ -257,6 +258,7 @@ class World:
     async def _open(self) -> None:
         opening = [self.loop.now, float("inf")]
         self._openings.append(opening)
+        WHO.set(f"client {len(self._openings)}")
         try:
             await self.client.open()
         finally:
@@ -414,29 +416,32 @@ class World:
 
     # ---- connections
 
-    #: Ports at which one client has one connection.
-    ONE_CLIENT: ClassVar[tuple[int, ...]] = (7000,)
-
     def _check_dials(self) -> None:
+        """Nobody connects again before its back-off allows it."""
         backoff = self.reconnect
-        for port in self.ONE_CLIENT if backoff is not None else ():
-            assert backoff is not None
-            attempt = -1
-            last = None
-            for dial in self.network.dials:
-                if dial.port != port:
-                    continue
-                if last is None or last.ended is None or any(a <= dial.time <= b for a, b in self._openings):
-                    attempt = -1
-                else:
-                    attempt = 0 if last.ended - last.time >= backoff.stable else attempt + 1
-                    least = min(backoff.most, backoff.first * backoff.factor**attempt) * (1 - backoff.jitter)
-                    if dial.time - last.ended < least - 1e-6:
-                        raise Violation(
-                            f"connects again at second {dial.time:.3f}, {dial.time - last.ended:.3f} s after the end of the "
-                            f"connection of {last.ended - last.time:.3f} s: back-off is at {least:g} s (attempt {attempt})"
-                        )
-                last = dial
+        if backoff is None:
+            return
+        last: dict[tuple[str, int], Dial] = {}
+        attempts: Counter[tuple[str, int]] = Counter()
+        useful: dict[str, list[float]] = {}  # when connections that have lasted had ended
+        for dial in self.network.dials:
+            if not dial.who:
+                continue
+            key = dial.who, dial.port
+            before, last[key] = last.get(key), dial
+            if dial.ended is not None and dial.ended - dial.time >= backoff.stable:
+                useful.setdefault(dial.who, []).append(dial.ended)
+            if before is None or before.ended is None or any(a <= dial.time <= b for a, b in self._openings):
+                attempts[key] = -1
+                continue
+            lasted = any(before.time <= ended <= dial.time for ended in useful.get(dial.who, ()))
+            attempts[key] = 0 if lasted else attempts[key] + 1
+            least = min(backoff.most, backoff.first * backoff.factor ** attempts[key]) * (1 - backoff.jitter)
+            if dial.time - before.ended < least - 1e-6:
+                raise Violation(
+                    f"connects again at second {dial.time:.3f}, {dial.time - before.ended:.3f} s after the end of the "
+                    f"connection of {before.ended - before.time:.3f} s: back-off is at {least:g} s (attempt {attempts[key]})"
+                )
 
     def _check_left(self) -> None:
         """Nothing is left of clients and servers."""

@@ -115,7 +115,16 @@ class VirtualLoop(asyncio.BaseEventLoop):
     async def sock_connect(self, sock: socket.socket, address: Any) -> None:  # type: ignore[override]
         await self.network.dial(sock, address[1])
 
-    async def create_connection(self, factory: Callable[[], Any], *, sock: socket.socket, **more: Any) -> Any:  # type: ignore[override]
+    async def create_connection(  # type: ignore[override]
+        self, factory: Callable[[], Any], host: Any = None, port: int = 0, *, sock: socket.socket | None = None, **more: Any
+    ) -> Any:
+        if sock is None:
+            sock = socket.socket()
+            try:
+                await self.network.dial(sock, port)
+            except BaseException:
+                sock.close()
+                raise
         return await self.network.connect(factory, sock)
 
     async def create_server(self, factory: Callable[[], Any], host: Any, port: int, **more: Any) -> Any:  # type: ignore[override]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Callable
+from contextvars import ContextVar
 from dataclasses import dataclass
 from random import Random
 from typing import TYPE_CHECKING, Any, Literal
@@ -207,17 +208,22 @@ class Transport(asyncio.Transport):
         self.protocol = protocol
 
 
+#: Who dials: set by a program before it opens a client, and inherited by the client's tasks.
+WHO: ContextVar[str] = ContextVar("who", default="")
+
+
 @dataclass(slots=True, eq=False)
 class Dial:
     """An attempt to connect.
 
     Attributes:
-        time, port: when, and where to.
+        time, port, who: when, where to, and who dials.
         ended: when it had failed, or the client's end of its connection was gone; None: it is not over.
     """
 
     time: float
     port: int
+    who: str
     ended: float | None = None
 
 
@@ -320,7 +326,7 @@ class Network:
         return _Listener(self, port)
 
     async def dial(self, sock: socket.socket, port: int) -> None:
-        dial = self._sockets[sock] = Dial(self.loop.now, port)
+        dial = self._sockets[sock] = Dial(self.loop.now, port, WHO.get())
         self.dials.append(dial)
         try:
             await asyncio.sleep(self.delay())

@@ -39,6 +39,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self.random = random
         self.network = Network(self, random)
         self.complaints: list[dict[str, Any]] = []
+        self.watch: Callable[[], None] | None = None  # called once a round
         self._idle_since = 0
         self._threads: dict[Any, float] = {}  # when the last job of an executor ends
         self.set_exception_handler(lambda loop, context: self.complaints.append(context))
@@ -68,6 +69,8 @@ class VirtualLoop(asyncio.BaseEventLoop):
             if not handle._cancelled:
                 self.steps += 1
                 handle._run()
+        if self.watch is not None:
+            self.watch()
         if self.steps - self._idle_since > BUSY:
             raise Stuck(f"{BUSY} callbacks at second {self.now:.3f}")
 

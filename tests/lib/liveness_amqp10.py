@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from wirefmt import amqp10
 from wirefmt.amqp10 import Attaching, ConnectionOptions, Incoming, Login
-from wirefmt.amqp10.ends import Receiver, Sender
+from wirefmt.amqp10.client import Receiver, Sender
 from wirefmt.broker.amqp10 import Broker, BrokerOptions
 from wirefmt.broker.messages import Published
 from wirefmt.connection import Acknowledged
@@ -168,7 +168,8 @@ class Amqp10World(World):
         self.call(f"attach {kind} {queue}", made(f"/queues/{queue}", **more), ended, allowed=(*FAILURES, LocalProtocolError))
 
     def _was_refused(self, error: Refused) -> bool:
-        return "by the script" in str(error) or not self.client.is_open
+        ended = str(error).rstrip() == "the server has ended the session"  # without an error
+        return ended or "by the script" in str(error) or not self.client.is_open
 
     def do_new_sender(self, random: Random) -> None:
         self._attach("sender", f"in{random.randrange(3)}")

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 from wirefmt import mqtt
 from wirefmt.broker.mqtt import Broker, Message
 from wirefmt.errors import ConnectionLost
+from wirefmt.errors import Refused
 from wirefmt.mqtt import ConnectionOptions
 
 from .liveness import FAILURES, ModelServer, World
@@ -176,15 +177,21 @@ class MqttWorld(World):
         task.add_done_callback(self.workers.remove)
 
     async def _worker(self, client: Any, random: Random) -> None:
-        try:
-            async for message in client.messages():
-                self.got[self.name(message.payload_bytes())] += 1
-                await asyncio.sleep(random.choice((0, 0, 0.05, 1.0)))
-        except FAILURES as error:
-            if isinstance(error, asyncio.CancelledError):
-                raise
-            if self._serves(client):
-                self.violate(f"messages() raises {error!r}, and the client is not over")
+        while True:
+            try:
+                async for message in client.messages():
+                    self.got[self.name(message.payload_bytes())] += 1
+                    await asyncio.sleep(random.choice((0, 0, 0.05, 1.0)))
+                return
+            except FAILURES as error:
+                if isinstance(error, asyncio.CancelledError):
+                    raise
+                if not self._serves(client):
+                    return
+                self.note(f"messages() raises {error!r}")
+                if not isinstance(error, Refused) or not self.refused:  # a subscription was not granted again
+                    self.violate(f"messages() raises {error!r}, and the client is not over")
+                    return
 
     def do_stop_work(self, random: Random) -> None:
         if self.workers:

@@ -143,6 +143,14 @@ class World:
         """A client that is not open."""
         raise NotImplementedError
 
+    def serves(self, client: Any) -> bool:
+        """True: the client is open."""
+        return not (client._ended or client._closing)
+
+    async def open(self, client: Any) -> None:
+        """Open the client."""
+        await client.open()
+
     async def serve(self) -> None:
         """Start the servers."""
         raise NotImplementedError
@@ -175,7 +183,7 @@ class World:
         """Run it. Returns the number of steps. Raises Violation."""
         try:
             try:
-                with self.disk.used(), TemporaryDirectory(prefix="wirefmt-") as folder:
+                with self.disk.used(), self.loop.wall_clock(), TemporaryDirectory(prefix="wirefmt-") as folder:
                     self.folder = Path(folder)
                     run_virtually(self.loop, self._main())
             except Stuck as error:
@@ -230,7 +238,7 @@ class World:
         self._raise()
 
     async def _prove(self) -> None:
-        if not self.client.is_open if hasattr(self.client, "is_open") else self.client._ended:
+        if not self.serves(self.client):
             if self.reconnect is not None and not self.may_end and self.client._error is not None:
                 raise Violation(f"the client has ended: {self.client._error!r}") from self.client._error
             await self.within(self.open_again(), "to open again")
@@ -260,7 +268,7 @@ class World:
         self._openings.append(opening)
         WHO.set(f"client {len(self._openings)}")
         try:
-            await self.client.open()
+            await self.open(self.client)
         finally:
             opening[1] = self.loop.now
 
@@ -310,7 +318,22 @@ class World:
         if not done:
             task.cancel()
             raise Violation(f"it takes more than {seconds:g} s {what}")
+        if (error := task.exception()) is not None:
+            raise Violation(f"{error!r} {what}") from error
         return task.result()
+
+    async def sooner_or_later(self, make: Callable[[], Coroutine[Any, Any, Any]], what: str, seconds: float = BOUND) -> Any:
+        """The result of one of several calls, where a call may fail as the client's documentation says."""
+        end = self.loop.now + seconds
+        while True:
+            try:
+                async with asyncio.timeout(seconds):
+                    return await make()
+            except FAILURES as error:
+                self.note(f"{error!r} {what}")
+                if isinstance(error, asyncio.CancelledError) or self.loop.now > end:
+                    raise Violation(f"{error!r} for {seconds:g} s {what}") from error
+                await asyncio.sleep(1.0)
 
     async def until(self, condition: Callable[[], bool], what: str, seconds: float = BOUND) -> None:
         """Wait until it is so."""

@@ -139,12 +139,9 @@ class MqttWorld(World):
         client = self.client
         work = client.publish("in", payload, qos=qos)
         if qos:
-            self.publish(payload, f"publish qos {qos}", work, lambda: not self._serves(client) or (qos == 2 and self.forgotten))
+            self.publish(payload, f"publish qos {qos}", work, lambda: not self.serves(client) or (qos == 2 and self.forgotten))
         else:
             self.call("publish qos 0", work)
-
-    def _serves(self, client: Any) -> bool:
-        return not (client._ended or client._closing)
 
     def do_publish(self, random: Random) -> None:
         for _ in range(random.randint(1, 5)):
@@ -186,7 +183,7 @@ class MqttWorld(World):
             except FAILURES as error:
                 if isinstance(error, asyncio.CancelledError):
                     raise
-                if not self._serves(client):
+                if not self.serves(client):
                     return
                 self.note(f"messages() raises {error!r}")
                 if not isinstance(error, Refused) or not self.refused:  # a subscription was not granted again

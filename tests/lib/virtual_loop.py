@@ -6,16 +6,24 @@ from __future__ import annotations
 import asyncio
 import heapq
 import socket
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
 from random import Random
 from typing import Any, Final, TypeVar
+from unittest.mock import patch
 
 from .virtual_network import Network
 
 _T = TypeVar("_T")
 
 #: Callbacks without any time passing, after which the loop goes round for ever.
-BUSY: Final = 200_000
+BUSY: Final = 50_000
+#: Callbacks of a whole run. A usual one has some thousands.
+MOST: Final = 500_000
+
+
+#: Seconds since 1970 when a loop begins.
+EPOCH: Final = 1_700_000_000.0
 
 
 class Stuck(AssertionError):
@@ -49,6 +57,12 @@ class VirtualLoop(asyncio.BaseEventLoop):
     def time(self) -> float:
         return self.now
 
+    @contextmanager
+    def wall_clock(self) -> Iterator[None]:
+        """`time.time()` goes with the loop's time."""
+        with patch("time.time", lambda: EPOCH + self.now), patch("time.time_ns", lambda: int((EPOCH + self.now) * 1e9)):
+            yield
+
     def _run_once(self) -> None:
         ready, scheduled = self._ready, self._scheduled  # type: ignore[attr-defined]
         while scheduled and scheduled[0]._cancelled:
@@ -73,6 +87,8 @@ class VirtualLoop(asyncio.BaseEventLoop):
             self.watch()
         if self.steps - self._idle_since > BUSY:
             raise Stuck(f"{BUSY} callbacks at second {self.now:.3f}")
+        if self.steps > MOST:
+            raise Stuck(f"{MOST} callbacks, and it is second {self.now:.3f} only")
 
     def timers(self) -> list[asyncio.TimerHandle]:
         """Those that are to run."""

@@ -8,6 +8,7 @@ import heapq
 import socket
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
+from itertools import count
 from random import Random
 from typing import Any, Final, TypeVar
 from unittest.mock import patch
@@ -30,6 +31,17 @@ class Stuck(AssertionError):
     """Nothing can ever happen again, or something happens for ever while no time passes."""
 
 
+class _Task(asyncio.Task[Any]):
+    """Its place in a set does not depend on where it lies in memory."""
+
+    def __init__(self, number: int, coro: Any, **more: Any) -> None:
+        self._number = number
+        super().__init__(coro, **more)
+
+    def __hash__(self) -> int:
+        return self._number
+
+
 class VirtualLoop(asyncio.BaseEventLoop):
     """Runs callbacks as asyncio does, in the same order; only waiting takes no time.
 
@@ -49,8 +61,12 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self.complaints: list[dict[str, Any]] = []
         self.watch: Callable[[], None] | None = None  # called once a round
         self._idle_since = 0
+        self._numbers = count()
         self._threads: dict[Any, float] = {}  # when the last job of an executor ends
         self.set_exception_handler(lambda loop, context: self.complaints.append(context))
+
+    def create_task(self, coro: Any, *, name: Any = None, context: Any = None) -> asyncio.Task[Any]:  # type: ignore[override]
+        return _Task(next(self._numbers), coro, loop=self, name=name, context=context)
 
     # ---- time
 

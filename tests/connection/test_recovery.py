@@ -212,6 +212,41 @@ def test_what_becomes_of_a_thing_that_is_refused() -> None:
 
 # ---- each protocol
 
+
+CALLS: dict[str, Callable[[Any], Coroutine[Any, Any, Any]]] = {
+    "mqtt": lambda client: client.publish("t", b"x", qos=1),
+    "amqp": lambda client: client.channel(),
+    "amqp10": lambda client: client.sender("/queues/q"),
+    "nsq": lambda client: client.publish("t", b"x"),
+    "phpmq": lambda client: client.publish("q", b"x"),
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_calls_made_while_open_fails_end(name: str) -> None:
+    """A task calls while another one opens the client, and the server ends the connection."""
+
+    async def check() -> None:
+        async def ends(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            if name == "phpmq":  # its client is open once TCP is
+                await asyncio.sleep(0.05)
+            await reader.read(1)
+            writer.close()
+
+        async with await asyncio.start_server(ends, HOST, 0) as server:
+            scheme, make = CLIENTS[name]
+            client = make([f"{scheme}://{HOST}:{server.sockets[0].getsockname()[1]}"], {})
+            opening = asyncio.create_task(client.open())
+            await asyncio.sleep(0)
+            calling = asyncio.create_task(CALLS[name](client))
+            await asyncio.gather(opening, calling, return_exceptions=True)
+            assert isinstance(opening.exception(), ConnectionLost) or name == "phpmq"
+            assert calling.exception() is not None or name == "phpmq"
+            await client.close()
+
+    run(check(), patience=10.0)
+
+
 Connect = Callable[[list[str], Any], Any]
 
 CLIENTS: dict[str, tuple[str, Connect]] = {

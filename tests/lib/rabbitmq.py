@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import tempfile
@@ -151,6 +152,24 @@ class Broker:
             check=True,
         )
         return done.stdout
+
+    def restart(self, *, kill: bool = False) -> None:
+        """End the node, at once with `kill`, and start it again with its data and at its ports."""
+        assert self.process is not None
+        (self.process.kill if kill else self.process.terminate)()
+        self.process.wait(END)
+        self.process = self.run(self.programs()[1])
+        if not self.answers():
+            raise RuntimeError("rabbitmq-server does not come back")
+
+    def frozen(self, seconds: float) -> None:
+        """Stop the node's process, and let it go on after some time: a machine that stands still."""
+        assert self.process is not None
+        self.process.send_signal(signal.SIGSTOP)
+        try:
+            time.sleep(seconds)
+        finally:
+            self.process.send_signal(signal.SIGCONT)
 
     def stop(self) -> None:
         for process in (self.process, self.epmd):

@@ -180,16 +180,11 @@ class Client(connecting.Client[_Host]):
         return not self._ended and not self._closing
 
     async def _begin(self) -> _Host:
-        try:
-            if self._journal_path is not None:
-                self._journal = Journal(self._journal_path, self._owner)
-                for record in await self._journal.open():
-                    self._resume(record)
-            return await self._try_servers()
-        except BaseException:
-            self._ends.clear()
-            self._earlier.clear()
-            raise
+        if self._journal_path is not None:
+            self._journal = Journal(self._journal_path, self._owner)
+            for record in await self._journal.open():
+                self._resume(record)
+        return await self._try_servers()
 
     async def _close_journal(self) -> None:
         journal, self._journal = self._journal, None

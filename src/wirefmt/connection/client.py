@@ -201,8 +201,8 @@ class Client(Generic[_Link]):
                     link.driver.abort()
                     await link.driver.wait_closed()
                 raise ConnectionLost("the client was closed")
-        except BaseException:
-            self._ended = True
+        except BaseException as error:
+            self._end(error if isinstance(error, Exception) else None)  # other tasks may wait already
             await self._close_journal()
             raise
         if link is not None:
@@ -342,7 +342,7 @@ class Client(Generic[_Link]):
         policy: OnRefused | None,
         passes: Callable[[Refused], bool],
     ) -> bool:
-        """Ask the server for one thing until it grants it. While it is refused, each refusal is told, and acted on.
+        """Ask the server for one thing until it grants it. While it is refused, it reports each refusal, and acts on it.
 
         Args:
             ask: asks, and raises Refused.

@@ -1,0 +1,339 @@
+"""Our clients beside brokers that fail, under load and with journals: nothing that was confirmed is lost, each call has its end.
+
+Each test prints what it counted (`pytest -rP`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from live.test_nsqd import free_port, needs_nsqd
+
+from lib import mosquitto
+from lib.forwarder import Forwarder
+from lib.loopback import HOST, run, until
+from lib.rabbitmq import PASSWORD, USER, rabbitmq4
+from lib.rabbitmq import SERVER as RABBITMQ
+from lib.rabbitmq import Broker as RabbitMQ
+from lib.under_load import AGAIN, TASKS, Amqp091, Amqp10, Load, Mqtt, Nsq
+from wirefmt import amqp091
+from wirefmt.connection import NotRestored
+from wirefmt.errors import Refused
+
+pytestmark = pytest.mark.live
+
+NSQD = shutil.which("nsqd")
+NSQLOOKUPD = shutil.which("nsqlookupd")
+
+
+def told(load: Load) -> None:
+    print(load.report())
+
+
+# ---- RabbitMQ
+
+
+@pytest.fixture(scope="module")
+def rabbit(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RabbitMQ]:
+    """Debian's, a node of this module: it is stopped and killed."""
+    if RABBITMQ is None:
+        pytest.skip("needs rabbitmq-server (apt install rabbitmq-server)")
+    node = RabbitMQ(tmp_path_factory.mktemp("rabbitmq"))
+    try:
+        node.start()
+        yield node
+    finally:
+        node.stop()
+
+
+@pytest.fixture(scope="module")
+def rabbit4() -> Iterator[RabbitMQ]:
+    with rabbitmq4() as node:
+        yield node
+
+
+def stops_and_starts(node: RabbitMQ) -> None:
+    node.control("stop_app")
+    time.sleep(0.5)
+    node.control("start_app")
+
+
+def alarm(node: RabbitMQ) -> None:
+    """No memory is left for publishers: the connections are blocked, and go on."""
+    node.control("set_vm_memory_high_watermark", "absolute", "1MB")
+    time.sleep(2.0)
+    node.control("set_vm_memory_high_watermark", "0.6")
+
+
+TROUBLES: dict[str, Callable[[RabbitMQ], None]] = {
+    "restart": lambda node: node.restart(),
+    "kill -9": lambda node: node.restart(kill=True),
+    "stop_app": stops_and_starts,
+    "SIGSTOP": lambda node: node.frozen(5.0),
+    "alarm": alarm,
+}
+LOADS: dict[str, Callable[[Path, RabbitMQ], Load]] = {
+    "amqp091": lambda folder, node: Amqp091(folder, f"amqp://{USER}:{PASSWORD}@{HOST}:{node.port}", heartbeat=2),
+    "amqp10": lambda folder, node: Amqp10(
+        folder, f"amqp://{USER}:{PASSWORD}@{HOST}:{node.port}", "/amq/queue/load10", idle_timeout=2.0
+    ),
+    "mqtt": lambda folder, node: Mqtt(folder, f"mqtt://{USER}:{PASSWORD}@{HOST}:{node.mqtt_port}", qos=1, version=4),
+}
+
+
+async def prepared(node: RabbitMQ, queue: str) -> None:
+    """A durable, empty queue."""
+    async with amqp091.connect(f"amqp://{USER}:{PASSWORD}@{HOST}:{node.port}") as client:
+        channel = await client.channel()
+        await channel.declare_queue(queue, durable=True)
+        await channel.purge_queue(queue)
+
+
+@pytest.mark.parametrize("trouble", TROUBLES)
+@pytest.mark.parametrize("protocol", LOADS)
+def test_rabbitmq(protocol: str, trouble: str, rabbit: RabbitMQ, tmp_path: Path) -> None:
+    load = LOADS[protocol](tmp_path, rabbit)
+
+    async def main() -> None:
+        if protocol == "amqp10":
+            await prepared(rabbit, "load10")
+        await load.run(lambda: asyncio.to_thread(TROUBLES[trouble], rabbit))
+
+    run(main(), patience=240.0)
+    told(load)
+    load.check()
+    assert load.told  # it was troubled
+
+
+@pytest.mark.parametrize("trouble", ["restart", "kill -9", "SIGSTOP", "alarm"])
+@pytest.mark.parametrize("protocol", ["amqp091", "amqp10", "mqtt"])
+def test_rabbitmq_4(protocol: str, trouble: str, rabbit4: RabbitMQ, tmp_path: Path) -> None:
+    loads = LOADS | {
+        "amqp10": lambda folder, node: Amqp10(
+            folder, f"amqp://{USER}:{PASSWORD}@{HOST}:{node.port}", "/queues/load10", idle_timeout=2.0
+        ),
+        "mqtt": lambda folder, node: Mqtt(
+            folder, f"mqtt://{USER}:{PASSWORD}@{HOST}:{node.mqtt_port}", qos=1, version=5
+        ),
+    }
+    load = loads[protocol](tmp_path, rabbit4)
+
+    async def main() -> None:
+        if protocol == "amqp10":
+            await prepared(rabbit4, "load10")
+        await load.run(lambda: asyncio.to_thread(TROUBLES[trouble], rabbit4))
+
+    run(main(), patience=240.0)
+    told(load)
+    load.check()
+
+
+def test_a_bad_link_ends_a_session_of_rabbitmq_4(rabbit4: RabbitMQ, tmp_path: Path) -> None:
+    """The links beside it go on; the call is refused; there is one connection."""
+    url = f"amqp://{USER}:{PASSWORD}@{HOST}:{rabbit4.port}"
+    load = Amqp10(tmp_path, url, "/queues/load10")
+
+    async def bad() -> None:
+        for _ in range(3):
+            with pytest.raises(Refused) as refused:
+                await load.client.receiver("/queues/nowhere")
+            assert refused.value.code == "amqp:not-found"
+            await asyncio.sleep(0.2)
+
+    async def main() -> None:
+        await prepared(rabbit4, "load10")
+        await load.run(bad)
+
+    run(main(), patience=240.0)
+    told(load)
+    load.check()
+    assert load.client.connections == 1
+
+
+def test_a_deleted_queue_ends_its_consumer_alone(rabbit: RabbitMQ, tmp_path: Path) -> None:
+    load = LOADS["amqp091"](tmp_path, rabbit)
+    assert isinstance(load, Amqp091)
+
+    async def deleted() -> None:
+        channel = await load.client.channel()
+        await channel.declare_queue("doomed", durable=True)
+        consumer = await channel.consume("doomed")
+        await asyncio.to_thread(rabbit.control, "delete_queue", "doomed")
+        with pytest.raises(Refused):
+            await anext(aiter(consumer))
+        await asyncio.to_thread(TROUBLES["restart"], rabbit)
+        await until(lambda: load.client.connected)
+        control = await asyncio.to_thread(rabbit.control, "list_queues", "name")
+        assert "doomed" not in control  # it is not brought back
+
+    run(load.run(deleted), patience=240.0)
+    told(load)
+    load.check()
+
+
+def test_an_exclusive_queue_whose_owner_is_dead_and_not_missed_yet(rabbit: RabbitMQ, tmp_path: Path) -> None:
+    """The connection dies in silence. The client notices first, comes back, and its queue is locked until the server notices."""
+
+    async def main() -> None:
+        async with Forwarder(rabbit.port) as forwarder:
+            events: list[Any] = []
+            async with amqp091.connect(
+                f"amqp://{USER}:{PASSWORD}@{HOST}:{forwarder.port}", reconnect=AGAIN, on_event=events.append,
+                options=amqp091.ConnectionOptions(heartbeat=4),
+            ) as client:  # fmt: skip
+                channel = await client.channel()
+                await channel.declare_queue("mine", exclusive=True)
+                consumer = await channel.consume("mine")
+                other = await client.channel()
+                await other.publish(b"one", routing_key="mine")
+                message = await anext(aiter(consumer))
+                assert message.body == b"one"
+                message.ack()
+                forwarder.silence()
+                for half in list(forwarder.halves):  # only the client's side sees an end
+                    if half.other is not None and half in clients(forwarder):
+                        half.transport.abort()  # type: ignore[union-attr]
+                await until(lambda: client.connections >= 2 and client.connected)
+                async with asyncio.timeout(40):
+                    while True:  # unroutable until the queue is there again
+                        try:
+                            await other.publish(b"two", routing_key="mine", mandatory=True)
+                            break
+                        except Refused:
+                            await asyncio.sleep(0.2)
+                    message = await anext(aiter(consumer))
+                    assert message.body == b"two"
+                refused = [event for event in events if isinstance(event, NotRestored)]
+                assert refused
+                assert {event.error.code for event in refused} == {405}
+                assert {event.action for event in refused} == {"retry"}
+                print(f"{len(refused)} refusals, {client.connections} connections")
+
+    run(main(), patience=120.0)
+
+
+def clients(forwarder: Forwarder) -> set[Any]:
+    """The sides of clients: those that were there before their other half."""
+    return {half for half in forwarder.halves if half.transport.get_extra_info("sockname")[1] == forwarder.port}  # type: ignore[union-attr]
+
+
+def test_a_virtual_host_that_is_full_until_the_old_connection_is_missed(rabbit: RabbitMQ) -> None:
+    async def main() -> None:
+        await asyncio.to_thread(rabbit.control, "add_vhost", "small")
+        await asyncio.to_thread(rabbit.control, "set_permissions", "-p", "small", USER, ".*", ".*", ".*")
+        await asyncio.to_thread(rabbit.control, "set_vhost_limits", "-p", "small", '{"max-connections": 1}')
+        async with Forwarder(rabbit.port) as forwarder:
+            events: list[Any] = []
+            async with amqp091.connect(
+                f"amqp://{USER}:{PASSWORD}@{HOST}:{forwarder.port}/small", reconnect=AGAIN, on_event=events.append,
+                options=amqp091.ConnectionOptions(heartbeat=4),
+            ) as client:  # fmt: skip
+                channel = await client.channel()
+                await channel.declare_queue("q")
+                forwarder.silence()
+                for half in clients(forwarder):
+                    half.transport.abort()
+                async with asyncio.timeout(60):
+                    await channel.publish(b"after", routing_key="q")
+                    message = await channel.get("q")
+                    assert message is not None
+                    message.ack()
+                print(f"{len(events)} events")
+        await asyncio.to_thread(rabbit.control, "delete_vhost", "small")
+
+    run(main(), patience=120.0)
+
+
+# ---- mosquitto
+
+
+@pytest.mark.parametrize("version", [4, 5])
+@pytest.mark.parametrize("qos", [1, 2])
+@pytest.mark.parametrize("trouble", ["restart", "SIGSTOP"])
+def test_mosquitto(trouble: str, qos: int, version: int, tmp_path: Path) -> None:
+    """QoS 2 arrives once, whatever happens. (mosquitto writes its data when it ends: after kill -9 it has forgotten them.)"""
+    if mosquitto.MOSQUITTO is None:
+        pytest.skip("needs mosquitto (apt install mosquitto)")
+    process, port = mosquitto.start_broker(tmp_path, "max_queued_messages 100000\n", persistent=True)
+    running = [process]
+
+    def trouble_() -> None:
+        if trouble == "SIGSTOP":
+            running[0].send_signal(signal.SIGSTOP)
+            time.sleep(4.0)
+            running[0].send_signal(signal.SIGCONT)
+            return
+        mosquitto.stop(running[0])
+        running[0] = mosquitto.start_again(tmp_path, port)
+
+    load = Mqtt(tmp_path, f"mqtt://{HOST}:{port}", qos=qos, version=version)
+    try:
+        run(load.run(lambda: asyncio.to_thread(trouble_)), patience=240.0)
+    finally:
+        mosquitto.stop(running[0])
+    told(load)
+    # a QoS 2 message that may have arrived is not sent again if the server has lost the session, as this one does at a restart
+    load.check(twice=qos == 1, failures=TASKS if qos == 2 and trouble == "restart" else 0)
+
+
+# ---- NSQ
+
+
+@needs_nsqd
+@pytest.mark.parametrize("trouble", ["restart", "kill -9", "SIGSTOP"])
+def test_three_nsqd_and_a_lookup(trouble: str, tmp_path: Path) -> None:
+    """One of three nsqd fails after the other. Each writes every message to its disk."""
+    if NSQLOOKUPD is None:
+        pytest.skip("needs nsqlookupd (go build github.com/nsqio/nsq/apps/nsqlookupd)")
+    tcp, http = free_port(), free_port()
+    lookup = subprocess.Popen(
+        [NSQLOOKUPD, f"-tcp-address={HOST}:{tcp}", f"-http-address={HOST}:{http}", "-log-level=error"],
+        stderr=subprocess.DEVNULL,
+    )
+    ports = [free_port() for _ in range(3)]
+
+    def start(number: int) -> subprocess.Popen[bytes]:
+        folder = tmp_path / str(number)
+        folder.mkdir(exist_ok=True)
+        assert NSQD is not None
+        command = [
+            NSQD, f"-tcp-address={HOST}:{ports[number]}", f"-http-address={HOST}:0", f"-broadcast-address={HOST}",
+            f"-lookupd-tcp-address={HOST}:{tcp}", f"-data-path={folder}", "-mem-queue-size=0", "-sync-every=1",
+            "-log-level=error",
+        ]  # fmt: skip
+        return subprocess.Popen(command, stderr=subprocess.DEVNULL)
+
+    nodes = [start(number) for number in range(3)]
+
+    def trouble_() -> None:
+        for number in range(3):
+            node = nodes[number]
+            if trouble == "SIGSTOP":
+                node.send_signal(signal.SIGSTOP)
+                time.sleep(3.0)
+                node.send_signal(signal.SIGCONT)
+            else:
+                (node.kill if trouble == "kill -9" else node.terminate)()
+                node.wait(10)
+                time.sleep(0.3)
+                nodes[number] = start(number)
+            time.sleep(0.7)
+
+    load = Nsq(tmp_path, [f"nsq://{HOST}:{port}" for port in ports], f"http://{HOST}:{http}")
+    try:
+        time.sleep(0.5)
+        run(load.run(lambda: asyncio.to_thread(trouble_), after=2.0), patience=240.0)
+    finally:
+        for process in (*nodes, lookup):
+            process.kill()
+            process.wait()
+    told(load)
+    load.check()

@@ -121,6 +121,7 @@ class World:
         self.healed = False
         self.done: Counter[str] = Counter()
         self.tasks: set[asyncio.Task[Any]] = set()  # of the program, which are no calls
+        self._opened = False  # the last one has succeeded
         self._openings: list[list[float]] = []  # when the program has opened a client: from, to
         self._numbers = 0
         self._passing: set[Wire] = set()  # frozen for a time
@@ -239,7 +240,7 @@ class World:
 
     async def _prove(self) -> None:
         if not self.serves(self.client):
-            if self.reconnect is not None and not self.may_end and self.client._error is not None:
+            if self.reconnect is not None and self._opened and not self.may_end and self.client._error is not None:
                 raise Violation(f"the client has ended: {self.client._error!r}") from self.client._error
             await self.within(self.open_again(), "to open again")
         self.note("prove")
@@ -267,8 +268,10 @@ class World:
         opening = [self.loop.now, float("inf")]
         self._openings.append(opening)
         WHO.set(f"client {len(self._openings)}")
+        self._opened = False
         try:
             await self.open(self.client)
+            self._opened = True
         finally:
             opening[1] = self.loop.now
 

@@ -129,6 +129,7 @@ class World:
         self.may_end = False  # the server has refused the client for good
         self.disk = Disk()
         self.folder = Path()
+        self.journal = self.random.random() < 0.3
         self.client: Any = None
         self.models: list[ModelServer] = []  # by port
 
@@ -325,7 +326,9 @@ class World:
             raise Violation(f"{error!r} {what}") from error
         return task.result()
 
-    async def sooner_or_later(self, make: Callable[[], Coroutine[Any, Any, Any]], what: str, seconds: float = BOUND) -> Any:
+    async def sooner_or_later(
+        self, make: Callable[[], Coroutine[Any, Any, Any]], what: str, seconds: float = BOUND
+    ) -> Any:
         """The result of one of several calls, where a call may fail as the client's documentation says."""
         end = self.loop.now + seconds
         while True:
@@ -379,6 +382,10 @@ class World:
 
         task.add_done_callback(done)
         return call
+
+    @property
+    def journal_path(self) -> Path | None:
+        return self.folder / "journal.db" if self.journal else None
 
     def program(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
         """A task of the program that runs until it is cancelled."""
@@ -537,7 +544,6 @@ class World:
     def do_slow(self, random: Random) -> None:
         self.network.slowness = random.choice((0.0, 0.002, 0.05, 0.5))
 
-
     # ---- the server's actions, as far as they are the same for all
 
     def model(self, random: Random) -> Any:
@@ -566,6 +572,11 @@ class World:
     def do_swallow(self, random: Random) -> None:
         """Messages get no answer. Their connection does not live long."""
         self.model(random).swallow = random.randint(1, 3)
+
+    def do_full_disk(self, random: Random) -> None:
+        """Nothing can be written to the journal, for a time."""
+        self.disk.full = True
+        self.loop.call_later(random.choice((0.5, 3.0)), setattr, self.disk, "full", False)
 
     def do_restart(self, random: Random) -> None:
         """The server dies, and comes back with what it has kept, or with nothing."""

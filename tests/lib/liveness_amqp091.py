@@ -57,7 +57,9 @@ class Model(ModelServer):
                 return
             case amqp091.ConnectionOpen():
                 self.accepted(peer)
-            case amqp091.QueueDeclare() | amqp091.BasicConsume() if self.refuse_calls and not getattr(event, "passive", False):
+            case amqp091.QueueDeclare() | amqp091.BasicConsume() if self.refuse_calls and not getattr(
+                event, "passive", False
+            ):
                 self.refuse_calls -= 1
                 world.refused.add(str(event.queue))
                 world.note(f"refuse {type(event).__name__} {event.queue} {self.code}")
@@ -99,7 +101,7 @@ class Amqp091World(World):
     PROTOCOL = "amqp091"
     HOST: ClassVar[dict[str, float]] = {
         "publish": 10, "burst": 3, "new_channel": 2, "close_channel": 0.7, "consume": 3, "cancel_consumer": 1.5, "work": 2,
-        "stop_work": 1.5, "bad_call": 1.5, "get": 1, "big_method": 0.5, "poison": 0.3, "cancel_call": 3, "reopen": 1,
+        "stop_work": 1.5, "bad_call": 1.5, "get": 1, "big_method": 0.5, "poison": 0.3, "cancel_call": 3, "reopen": 1, "full_disk": 0.7,
     }  # fmt: skip
     SERVER: ClassVar[dict[str, float]] = {
         "produce": 8, "hold": 3, "release": 2, "refuse_calls": 2, "refuse_opens": 1, "refuse_logins": 0.2,
@@ -129,7 +131,7 @@ class Amqp091World(World):
     def make_client(self) -> amqp091.Client:
         return amqp091.connect(
             "amqp://127.0.0.1:7000", reconnect=self.reconnect, options=self.options, timeout=3.0, inbox=self.inbox,
-            random=Random(self.seed), on_event=self.told,
+            random=Random(self.seed), on_event=self.told, journal=self.journal_path,
         )  # fmt: skip
 
     async def serve(self) -> None:
@@ -421,13 +423,17 @@ class Amqp091World(World):
     async def _prove_consumer(self, consuming: Consuming) -> None:
         if consuming.poisoned:
             self._produce(consuming.queue, b"poison " + bytes(2 * BODY))
-            await self.until(lambda: consuming.consumer._ended, f"the consumer of {consuming.queue} is told of its poison")
+            await self.until(
+                lambda: consuming.consumer._ended, f"the consumer of {consuming.queue} is told of its poison"
+            )
             return
         self._work(consuming)
         payload = self.message(Random(1), "probe")
         name = self.name(payload)
         # it is restored when the refusals that pass have passed
-        await self.until(lambda: self._over(consuming) or self._consumed(consuming), f"{consuming.queue} is consumed from")
+        await self.until(
+            lambda: self._over(consuming) or self._consumed(consuming), f"{consuming.queue} is consumed from"
+        )
         if not self._over(consuming):
             self._produce(consuming.queue, payload)
             await self.until(

@@ -91,7 +91,7 @@ class Amqp10World(World):
     PROTOCOL = "amqp10"
     HOST: ClassVar[dict[str, float]] = {
         "send": 12, "burst": 4, "new_sender": 2, "new_receiver": 2, "bad_link": 1.5, "close_link": 1, "work": 3,
-        "stop_work": 1.5, "cancel_call": 3, "reopen": 1.5, "stream": 1,
+        "stop_work": 1.5, "cancel_call": 3, "reopen": 1.5, "full_disk": 0.7, "stream": 1,
     }  # fmt: skip
     SERVER: ClassVar[dict[str, float]] = {
         "produce": 8, "hold": 3, "release": 2, "refuse_links": 1.5, "end_sessions": 1.5, "refuse_opens": 0.7,
@@ -126,7 +126,7 @@ class Amqp10World(World):
     def make_client(self) -> amqp10.Client:
         return amqp10.connect(
             "amqp://127.0.0.1:7000", reconnect=self.reconnect, options=self.options, timeout=3.0,
-            container_id="sim", random=Random(self.seed), on_event=self.told,
+            container_id="sim", random=Random(self.seed), on_event=self.told, journal=self.journal_path,
         )  # fmt: skip
 
     async def serve(self) -> None:
@@ -165,7 +165,9 @@ class Amqp10World(World):
             elif isinstance(result, Refused) and not bad and not self._was_refused(result):
                 self.violate(f"a good {kind} gets the error of another one: {result!r}")
 
-        self.call(f"attach {kind} {queue}", made(f"/queues/{queue}", **more), ended, allowed=(*FAILURES, LocalProtocolError))
+        self.call(
+            f"attach {kind} {queue}", made(f"/queues/{queue}", **more), ended, allowed=(*FAILURES, LocalProtocolError)
+        )
 
     def _was_refused(self, error: Refused) -> bool:
         ended = str(error).rstrip() == "the server has ended the session"  # without an error
@@ -310,7 +312,9 @@ class Amqp10World(World):
     def do_end_session(self, random: Random) -> None:
         peer, session = self._sessions(random)
         if session is not None:
-            session.end(random.choice((None, amqp10.Error(condition="amqp:internal-error", description="by the script"))))
+            session.end(
+                random.choice((None, amqp10.Error(condition="amqp:internal-error", description="by the script")))
+            )
             peer.update()
 
     def do_detach(self, random: Random) -> None:

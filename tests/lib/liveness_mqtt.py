@@ -8,7 +8,6 @@ from typing import Any, ClassVar
 
 from wirefmt import mqtt
 from wirefmt.broker.mqtt import Broker, Message
-from wirefmt.errors import ConnectionLost
 from wirefmt.errors import Refused
 from wirefmt.mqtt import ConnectionOptions
 
@@ -96,7 +95,6 @@ class MqttWorld(World):
         super().__init__(seed, script)
         random = self.random
         self.version = random.choice((4, 5))
-        self.journal = random.random() < 0.3
         self.in_flight = random.choice((None, 1, 2, 20))
         self.inbox = random.choice((1, 5, 1000))
         self.options = ConnectionOptions(
@@ -116,7 +114,7 @@ class MqttWorld(World):
         return mqtt.connect(
             "mqtt://127.0.0.1:7000", client_identifier="sim", version=self.version, keep_alive=3,
             reconnect=self.reconnect, options=self.options, timeout=3.0, in_flight=self.in_flight, inbox=self.inbox,
-            journal=self.folder / "mqtt.db" if self.journal else None, random=Random(self.seed), on_event=self.told,
+            journal=self.journal_path, random=Random(self.seed), on_event=self.told,
         )  # fmt: skip
 
     async def serve(self) -> None:
@@ -139,7 +137,9 @@ class MqttWorld(World):
         client = self.client
         work = client.publish("in", payload, qos=qos)
         if qos:
-            self.publish(payload, f"publish qos {qos}", work, lambda: not self.serves(client) or (qos == 2 and self.forgotten))
+            self.publish(
+                payload, f"publish qos {qos}", work, lambda: not self.serves(client) or (qos == 2 and self.forgotten)
+            )
         else:
             self.call("publish qos 0", work)
 
@@ -193,10 +193,6 @@ class MqttWorld(World):
     def do_stop_work(self, random: Random) -> None:
         if self.workers:
             random.choice(self.workers).cancel()
-
-    def do_full_disk(self, random: Random) -> None:
-        self.disk.full = True
-        self.loop.call_later(random.choice((0.5, 3.0)), setattr, self.disk, "full", False)
 
     # ---- the server
 

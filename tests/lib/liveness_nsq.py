@@ -96,7 +96,6 @@ class NsqWorld(World):
     def __init__(self, seed: int, script: Any = None) -> None:
         super().__init__(seed, script)
         random = self.random
-        self.journal = random.random() < 0.3
         self.looked_up = random.random() < 0.4
         self.deflate = random.random() < 0.3
         self.options = ConnectionOptions(unanswered=random.choice((1, 2, 10, 10_000)), answer_timeout=3.0)
@@ -114,7 +113,7 @@ class NsqWorld(World):
             *urls, lookup=[f"http://127.0.0.1:{LOOKUP_PORT}"] if self.looked_up else (), lookup_interval=2.0,
             identify={"msg_timeout": MSG_TIMEOUT, "heartbeat_interval": 2000}, deflate=self.deflate,
             reconnect=self.reconnect, options=self.options, timeout=3.0, random=Random(self.seed),
-            journal=self.folder / "nsq.db" if self.journal else None, on_event=self.told,
+            journal=self.journal_path, on_event=self.told,
         )  # fmt: skip
 
     async def serve(self) -> None:
@@ -218,7 +217,9 @@ class NsqWorld(World):
             working.add(message)
             flying = sum(one.in_flight for one in working)
             if flying > consuming.most:
-                self.violate(f"{flying} messages of {consuming.topic} in flight at once, max_in_flight is {consuming.most}")
+                self.violate(
+                    f"{flying} messages of {consuming.topic} in flight at once, max_in_flight is {consuming.most}"
+                )
             try:
                 await asyncio.sleep(SLOW if name.startswith(b"slow") else random.choice((0, 0, 0.05, 0.7)))
                 if random.random() < 0.05 and not self.healed:
@@ -239,10 +240,6 @@ class NsqWorld(World):
         consuming = self._pick(random)
         if consuming and consuming.workers:
             consuming.workers[0].cancel()
-
-    def do_full_disk(self, random: Random) -> None:
-        self.disk.full = True
-        self.loop.call_later(random.choice((0.5, 3.0)), setattr, self.disk, "full", False)
 
     # ---- the servers
 
@@ -341,7 +338,9 @@ class NsqWorld(World):
         for _ in range(FLOOD):
             peers[0].connection._outbox.put(nsq.Response(b"_heartbeat_").encode())
         peers[0].driver.update()
-        await self.until(lambda: wire.client.lost or outbox.position >= begin + FLOOD * answer, "a flood of heartbeats is over")
+        await self.until(
+            lambda: wire.client.lost or outbox.position >= begin + FLOOD * answer, "a flood of heartbeats is over"
+        )
         self.loop.watch = None
         if most > TURN * answer:
             self.violate(f"{most // answer} heartbeats are answered before the loop does anything else")

@@ -1,4 +1,4 @@
-"""The RocketMQ client beside a model of a name server and broker: producers, push, pull and pop consumers, requests and replies."""
+"""The RocketMQ client beside a model of a name server and broker: producers, consumers of all kinds, requests and replies."""
 
 from __future__ import annotations
 
@@ -210,7 +210,9 @@ class RocketmqWorld(World):
         self.models[0].broker.topic(topic)
         await self.sooner_or_later(lambda: self.producer.send(topic, payload), f"to send a probe to {topic}")
         await self.until(lambda: bool(self.got[name]) or topic not in self.consumers, f"a probe arrives from {topic}")
-        answer = await self.sooner_or_later(lambda: self.producer.request(topic, b"ask ", timeout=10.0), f"to ask {topic}")
+        answer = await self.sooner_or_later(
+            lambda: self.producer.request(topic, b"ask ", timeout=10.0), f"to ask {topic}"
+        )
         if answer.body != b"answer ":
             self.violate(f"the reply is {answer.body!r}")
 

@@ -151,7 +151,13 @@ class VirtualLoop(asyncio.BaseEventLoop):
         await self.network.dial(sock, address[1])
 
     async def create_connection(  # type: ignore[override]
-        self, factory: Callable[[], Any], host: Any = None, port: int = 0, *, sock: socket.socket | None = None, **more: Any
+        self,
+        factory: Callable[[], Any],
+        host: Any = None,
+        port: int = 0,
+        *,
+        sock: socket.socket | None = None,
+        **more: Any,
     ) -> Any:
         if sock is None:
             sock = socket.socket()

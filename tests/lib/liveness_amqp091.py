@@ -53,7 +53,7 @@ class Model(ModelServer):
                 peer.refuse(event, 403, "by the script")
                 return
             case amqp091.ConnectionOpen() if self.refuse_opens is not None:
-                peer.refuse(event, self.refuse_opens, "by the script")
+                peer.refuse(event, self.refuse_opens, "the limit of connections is reached, by the script")
                 return
             case amqp091.ConnectionOpen():
                 self.accepted(peer)
@@ -101,7 +101,8 @@ class Amqp091World(World):
     PROTOCOL = "amqp091"
     HOST: ClassVar[dict[str, float]] = {
         "publish": 10, "burst": 3, "new_channel": 2, "close_channel": 0.7, "consume": 3, "cancel_consumer": 1.5, "work": 2,
-        "stop_work": 1.5, "bad_call": 1.5, "get": 1, "big_method": 0.5, "poison": 0.3, "cancel_call": 3, "reopen": 1, "full_disk": 0.7,
+        "stop_work": 1.5, "bad_call": 1.5, "get": 1, "big_method": 0.5, "poison": 0.3, "cancel_call": 3, "reopen": 1,
+        "full_disk": 0.7,
     }  # fmt: skip
     SERVER: ClassVar[dict[str, float]] = {
         "produce": 8, "hold": 3, "release": 2, "refuse_calls": 2, "refuse_opens": 1, "refuse_logins": 0.2,
@@ -144,6 +145,7 @@ class Amqp091World(World):
             self.do_consume(self.random)
 
     def forget(self) -> None:
+        self.auto_delete.clear()  # a client that is closed while it restores may leave a queue that has had no consumer
         self.channels.clear()
         self.consumers.clear()
 
@@ -216,10 +218,10 @@ class Amqp091World(World):
 
         def ended(result: Any) -> None:
             if isinstance(result, Consuming):
+                if result.channel._client is not self.client or not self.serves(client):
+                    return
                 if kind == "auto-delete":
                     self.auto_delete.add(queue)
-                if result.channel._client is not client:
-                    return
                 result.poisoned = poisoned
                 self.consumers.append(result)
                 for _ in range(self.random.randint(1, 3)):

@@ -157,7 +157,7 @@ class MqttWorld(World):
         client = self.client
 
         def ended(result: Any) -> None:
-            if isinstance(result, tuple) and result[0] < 0x80 and client is self.client:
+            if isinstance(result, tuple) and result[0] < 0x80 and client is self.client and self.serves(client):
                 self.filters[topic] = qos
 
         self.call(f"subscribe {topic}", client.subscribe(topic, qos=qos), ended)

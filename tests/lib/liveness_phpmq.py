@@ -82,7 +82,7 @@ class PhpmqWorld(World):
         queue, client = f"out{self.numbers}", self.client
 
         def ended(result: Any) -> None:
-            if result is None and client is self.client:
+            if result is None and client is self.client and self.serves(client):
                 self.queue = queue
 
         self.queue = ""

@@ -612,13 +612,18 @@ class ModelServer:
         self.server: Any = None
         self.holding = False
         self.tainted: set[Any] = set()
-        self._held: deque[tuple[Any, Any]] = deque()
+        self._held: deque[tuple[Any, Any]] = deque()  # the event None: the transport is gone
+        self._behind: Counter[Any] = Counter()  # how many of them each peer has
 
     def handle(self, peer: Any, event: Any) -> None:
-        if self.holding or self._held:
-            self._held.append((peer, event))
+        if self.holding or self._behind[peer]:
+            self._hold(peer, event)
         else:
             self.take(peer, event)
+
+    def _hold(self, peer: Any, event: Any) -> None:
+        self._held.append((peer, event))
+        self._behind[peer] += 1
 
     def take(self, peer: Any, event: Any) -> None:
         """Do what the script wants, or let the broker serve."""
@@ -629,8 +634,8 @@ class ModelServer:
             self.broker.writable(peer)
 
     def closed(self, peer: Any) -> None:
-        if self.holding or self._held:
-            self._held.append((peer, None))
+        if self.holding or self._behind[peer]:
+            self._hold(peer, None)
         else:
             self.broker.closed(peer)
 
@@ -652,13 +657,17 @@ class ModelServer:
         self.holding = False
         while self._held and not self.holding:
             peer, event = self._held.popleft()
+            self._behind[peer] -= 1
             if event is None:
+                del self._behind[peer]
                 self.broker.closed(peer)
                 continue
             try:
                 self.take(peer, event)
-            except LocalProtocolError:
-                if not peer.driver._over:  # else nobody is there to answer
+            except LocalProtocolError as error:
+                if not any(
+                    words in str(error) for words in ("is over", "has been sent")
+                ):  # else nobody is there to answer
                     raise
         for peer in self.peers():
             self.broker.writable(peer)

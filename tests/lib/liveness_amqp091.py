@@ -65,6 +65,8 @@ class Model(ModelServer):
                 world.note(f"refuse {type(event).__name__} {event.queue} {self.code}")
                 peer.refuse(event, self.code, "by the script")
                 return
+            case amqp091.QueueDeclare():
+                world.declared[str(event.queue)] = peer
             case amqp091.BasicMessage():
                 view = peer.channels.get(event.channel)
                 if view is None or view.state is not ChannelState.OPEN:
@@ -126,6 +128,7 @@ class Amqp091World(World):
         self.channels: list[Any] = []
         self.consumers: list[Consuming] = []
         self.refused: set[str] = set()  # queues of which something was refused, or that were deleted
+        self.declared: dict[str, Any] = {}  # queue -> the peer that has declared it last
         self.auto_delete: set[str] = set()  # queues of this kind that have had a consumer
         self.numbers = 0
 
@@ -145,7 +148,7 @@ class Amqp091World(World):
             self.do_consume(self.random)
 
     def forget(self) -> None:
-        self.auto_delete.clear()  # a client that is closed while it restores may leave a queue that has had no consumer
+        self.auto_delete.clear()
         self.channels.clear()
         self.consumers.clear()
 
@@ -241,6 +244,7 @@ class Amqp091World(World):
     def do_cancel_consumer(self, random: Random) -> None:
         if consuming := self._pick(random):
             self.consumers.remove(consuming)
+            self.note(f"end the consumer of {consuming.queue}")
             how = consuming.consumer.cancel if random.random() < 0.5 else consuming.channel.close
             self.call(f"end consumer of {consuming.queue}", self._ending(consuming.channel, how()))
 
@@ -436,11 +440,12 @@ class Amqp091World(World):
         await self.until(
             lambda: self._over(consuming) or self._consumed(consuming), f"{consuming.queue} is consumed from"
         )
-        if not self._over(consuming):
-            self._produce(consuming.queue, payload)
-            await self.until(
-                lambda: bool(self.got[name]) or self._over(consuming), f"a probe arrives from {consuming.queue}"
-            )
+        for _ in range(20):
+            if self._over(consuming) or self.got[name]:
+                return
+            self._produce(consuming.queue, payload)  # a queue that is exclusive may die with it
+            await asyncio.sleep(5.0)
+        self.violate(f"no probe arrives from {consuming.queue}")
 
     def _consumed(self, consuming: Consuming) -> bool:
         queue = self.router.queues.get(consuming.queue)
@@ -455,7 +460,9 @@ class Amqp091World(World):
         if not self.channels:
             self.violate("no new channel can be opened")
         for name, queue in self.router.queues.items():
-            if queue.auto_delete and not queue.consumers and name in self.auto_delete - self.refused:
+            # a connection that ends between declare and consume leaves a queue that has had no consumer
+            lives = name in self.declared and not self.declared[name].driver._over
+            if queue.auto_delete and not queue.consumers and name in self.auto_delete - self.refused and lives:
                 self.violate(f"the auto-delete queue {name} is there without a consumer")
 
     async def closed(self) -> None:

@@ -311,7 +311,7 @@ class Network:
         self._number = 0
 
     def delay(self) -> float:
-        return self.slowness * self.random.random()
+        return 1e-6 + self.slowness * self.random.random()
 
     def piece(self, size: int) -> int:
         if self.chop is not None:

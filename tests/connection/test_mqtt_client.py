@@ -768,6 +768,33 @@ def test_enhanced_authentication() -> None:
     run(test())
 
 
+def test_a_full_inbox_does_not_hold_up_an_authentication() -> None:
+    """AUTH is on the same stream as the messages."""
+    peers: list[mqtt.Peer] = []
+
+    async def handler(peer: mqtt.Peer) -> None:
+        peers.append(peer)
+        await with_countdown(peer)
+
+    async def test() -> None:
+        async with await mqtt.serve(handler, port=0) as server:
+            method = Countdown()
+            options = mqtt.ConnectionOptions(authentication_timeout=2.0)
+            async with mqtt.connect(
+                f"mqtt://{HOST}:{server.port}", client_identifier="x", authenticator=method, inbox=2, options=options
+            ) as client:
+                for _ in range(5):
+                    peers[0].publish("t", b"x")
+                await until(lambda: client._link is not None and client._link.driver.paused)
+                await client.reauthenticate()
+                assert method.completed == [b"bye", b"bye"]
+                assert client._link is not None
+                assert client._link.driver.paused
+                assert len(await take(client, 5)) == 5
+
+    run(test())
+
+
 def test_an_authenticator_that_fails() -> None:
     class Failing(Countdown):
         async def respond(self, data: bytes | None) -> bytes | None:

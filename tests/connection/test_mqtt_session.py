@@ -4,17 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import random
+import struct
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from lib.mqtt_driven import drive, flow_packets, resumed
+from lib.mqtt_strategies import PAYLOAD
 from wirefmt import mqtt
 from wirefmt.connection import Change
 from wirefmt.errors import DecodeError, LocalProtocolError
+from wirefmt.mqtt.events import Released
 from wirefmt.mqtt.journal import Journal
-from wirefmt.mqtt.session import NEVER
+from wirefmt.mqtt.session import NEVER, Held
 
 
 def packet(identifier: int = 1, qos: int = 1, payload: bytes = b"x", version: int = 5) -> bytes:
@@ -31,7 +38,8 @@ def filled(journaled: bool = False) -> mqtt.Session:
     session.add(packet(9, 2, bytes(5000), version=4), 4)
     session.discard(session.add(packet(9), 5))
     session.hold(7)
-    session.hold(8, packet(8, 2))
+    session.hold(8, Held(5, packet(8, 2)))
+    session.hold(10, Held(4, packet(10, 2, b"\x00\x01\x02", version=4)))
     session.hold(9)
     session.release(9)
     return session
@@ -144,25 +152,108 @@ def test_a_session_has_one_connection_at_a_time() -> None:
     mqtt.ClientConnection(0.0, session)
 
 
+def damaged(random_: random.Random) -> bytes:
+    data = bytearray(filled().snapshot())
+    big = data.find(bytes(100))  # most of it is one payload
+    for _ in range(random_.randrange(1, 4)):
+        match random_.randrange(12):
+            case 0:
+                del data[random_.randrange(len(data)) :]
+            case 1:
+                data += random_.randbytes(random_.randrange(5))
+            case _ if data:
+                at = random_.randrange(len(data))
+                at = at if at < big else len(data) - 1 - random_.randrange(80)
+                data[at] = random_.choice((0, 1, 2, 3, 4, 5, 7, 8, 10, random_.randrange(256)))
+    return bytes(data)
+
+
 @pytest.mark.parametrize("seed", range(300))
 def test_bytes_that_are_no_snapshot_raise_decode_error(seed: int) -> None:
     """Cut, changed and lengthened snapshots: a session or DecodeError, and never anything else."""
-    random_ = random.Random(seed)
-    data = bytearray(filled().snapshot())
-    for _ in range(random_.randrange(1, 4)):
-        match random_.randrange(3):
-            case 0:
-                del data[random_.randrange(len(data)) :]
-            case 1 if data:
-                data[random_.randrange(len(data))] = random_.randrange(256)
-            case _:
-                data += random_.randbytes(random_.randrange(5))
+    data = damaged(random.Random(seed))
     try:
         session = mqtt.Session.restore(bytes(data))
     except DecodeError as error:
         assert error.protocol == "mqtt session"
     else:
         assert mqtt.Session.restore(session.snapshot()).snapshot() == session.snapshot()
+
+
+OPTIONS = mqtt.ConnectionOptions(
+    receive_maximum=5, undecided=4, pending_bytes=100_000, unread_bytes=5000, packet_size=6000, qos2_event="release"
+)
+
+
+@pytest.mark.parametrize("seed", range(300))
+def test_a_session_that_was_restored_works_for_any_conversation(seed: int) -> None:
+    """Whatever the damage that is not noticed: connections of each role and version that resume the session raise nothing."""
+    random_ = random.Random(f"restored {seed}")
+    data = filled().snapshot() if seed % 3 == 0 else damaged(random_)
+    try:
+        session = mqtt.Session.restore(data)
+    except DecodeError:
+        return
+    role, version = random_.choice(("client", "server")), random_.choice((3, 4, 5))
+    packets = flow_packets(random_, version, 20)
+    packets += [mqtt.Pubrel(packet_identifier=n, version=version).encode() for n in (7, 8, 10)]
+    random_.shuffle(packets)
+    drive(role, resumed(role, version, session, OPTIONS), bytearray(b"".join(packets)), random_)
+
+
+@given(
+    st.sampled_from([3, 4, 5]), st.sampled_from([3, 4, 5]), PAYLOAD, st.sampled_from(["memory", "snapshot", "journal"])
+)
+def test_a_message_is_released_as_it_was_sent(version: int, later: int, payload: bytes, kept: str) -> None:
+    """On this connection or, if its session was kept in between, on one of another version."""
+    options = mqtt.ConnectionOptions(qos2_event="release", journaled=True)
+    session = mqtt.Session("c", journaled=True)
+    first = resumed("server", version, session, options)
+    (event,) = first.receive(packet(7, 2, payload, version), 0.0)
+    first.acknowledge(event)
+    last, changes = first, session.changes()
+    if kept != "memory":
+        first.close(immediate=True)
+        again = mqtt.Session.restore(session.snapshot()) if kept == "snapshot" else mqtt.Session.replay(changes)
+        last = resumed("server", later, again, options)
+    (released,) = last.receive(mqtt.Pubrel(packet_identifier=7, version=last.version).encode(), 0.0)
+    assert isinstance(released, Released)
+    assert (released.message.version, released.message.payload_bytes()) == (version, payload)
+    assert (released.message.topic_name, released.message.properties) == ("a/b", ())
+
+
+@given(st.sampled_from([3, 4, 5]), st.sampled_from([3, 4, 5]), PAYLOAD)
+def test_a_message_is_sent_again_as_it_was_published(version: int, later: int, payload: bytes) -> None:
+    session = mqtt.Session("c", expiry_interval=NEVER, established=True)
+    first = resumed("client", version, session, mqtt.ConnectionOptions())
+    first.publish("a/b", payload, qos=2)
+    first.data_to_send()
+    first.close()
+    client = resumed("client", later, mqtt.Session.restore(session.snapshot()), mqtt.ConnectionOptions())
+    _, again = mqtt.Decoder(version=later, side="client").feed(client.data_to_send())
+    assert (again.topic_name, again.payload_bytes(), again.qos, again.dup) == ("a/b", payload, 2, True)
+
+
+def test_what_a_connection_tolerates_is_kept_and_released() -> None:
+    options = mqtt.ConnectionOptions(qos2_event="release", tolerate=frozenset(("PUBLISH TOPIC_NAME_WILDCARD",)))
+    session = mqtt.Session("c")
+    server = resumed("server", 4, session, options)
+    (event,) = server.receive(packet(7, 2, b"x", 4).replace(b"a/b", b"a/#"), 0.0)
+    server.acknowledge(event)
+    server.close(immediate=True)
+    again = resumed("server", 4, mqtt.Session.restore(session.snapshot()), options)
+    (released,) = again.receive(mqtt.Pubrel(packet_identifier=7, version=4).encode(), 0.0)
+    assert released.message.topic_name == "a/#"
+
+
+def test_what_is_held_counts_on_the_next_connection_of_both_roles() -> None:
+    for role in ("client", "server"):
+        session = mqtt.Session("c")
+        session.hold(8, Held(5, packet(8, 2, bytes(100))))
+        options = mqtt.ConnectionOptions(qos2_event="release", released_bytes=150)
+        connection = resumed(role, 5, session, options)
+        *_, last = connection.receive(packet(9, 2, bytes(60)), 0.0)
+        assert last.code == 0x97, role
 
 
 def test_every_cut_is_noticed() -> None:
@@ -198,6 +289,13 @@ def test_changes_that_are_no_journal_raise_decode_error(changes: list[Change]) -
         bytes((0, 9, 1, 0, 9)) + packet(9),
         bytes((1, 5, 1, 0, 9)),
         bytes((1, 5, 2, 0, 9)) + b"x",
+        bytes((1, 5, 2, 0, 0)),  # a packet identifier of 0
+        bytes((1, 6, 2, 0, 9)),  # no such version
+        bytes((2, 5, 2, 0, 9)),
+        bytes((0, 5, 2, 0, 9)) + packet(9),  # another QoS
+        bytes((0, 4, 1, 0, 9)) + packet(9)[:-2],  # of 5.0, cut; of 3.1.1 it would be well-formed with another length
+        bytes((0, 5, 1, 0, 9))
+        + mqtt.Publish(topic_name="a", qos=1, packet_identifier=9, properties=[("topic_alias", 1)]).encode(),
     ],
 )
 def test_records_that_are_no_deliveries_raise_decode_error(value: bytes) -> None:
@@ -209,6 +307,64 @@ def test_records_that_are_no_deliveries_raise_decode_error(value: bytes) -> None
     good = bytes((0, 5, 1, 0, 9)) + packet(9)
     with pytest.raises(DecodeError):
         mqtt.Session.replay([*journal, Change("put", "outgoing", 1, good), Change("put", "outgoing", 2, good)])
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        (7, b"\x01garbage"),
+        (7, b"\5"),
+        (7, b"\6" + packet(7, 2)),  # no such version
+        (7, b"\5" + packet(8, 2)),  # another packet identifier
+        (7, b"\5" + packet(7, 1)),  # another QoS
+        (7, b"\5" + packet(7, 2) + b"x"),
+        (7, b"\5" + packet(7, 2)[:-1]),
+        (7, b"\5\xc0\0"),  # PINGREQ
+        (65536, b""),
+        (0, b""),
+        (-1, b""),
+        ("7", b""),
+        (7, "text"),
+        (7, None),
+    ],
+)
+def test_records_that_are_no_held_messages_raise_decode_error(key: Any, value: Any) -> None:
+    journal = mqtt.Session(journaled=True).changes()
+    with pytest.raises(DecodeError):
+        mqtt.Session.replay([*journal, Change("put", "incoming", key, value)])
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        (0, struct.pack(">BIHQ", 1, 0, 0, 1)),  # the next packet identifier
+        (0, struct.pack(">BIHQ", 1, 0, 1, 0)),  # the next number
+        (0, struct.pack(">BIHQ", 1, 0, 1, 1 << 63)),
+        (0, struct.pack(">BIHQ", 1, 0, 1, 1) + b"a\0b"),  # no Client Identifier
+        (0, struct.pack(">BIHQ", 1, 0, 1, 1) + bytes(70_000)),
+        (1, struct.pack(">BIHQ", 1, 0, 1, 1)),
+    ],
+)
+def test_a_sessions_own_record_that_is_none_raises_decode_error(key: int, value: bytes) -> None:
+    with pytest.raises(DecodeError):
+        mqtt.Session.replay([Change("put", "session", key, value)])
+
+
+@pytest.mark.parametrize("number", [0, -1, 1 << 62, 1 << 64])
+def test_numbers_of_deliveries_are_checked(number: int) -> None:
+    journal = mqtt.Session(journaled=True).changes()
+    with pytest.raises(DecodeError):
+        mqtt.Session.replay([*journal, Change("put", "outgoing", number, bytes((0, 5, 1, 0, 9)) + packet(9))])
+
+
+def test_a_snapshot_with_one_record_twice_is_refused() -> None:
+    session = mqtt.Session("c")
+    session.hold(7)
+    one = session.snapshot()
+    entry = struct.pack(">QI", 7, 0)
+    assert one.endswith(struct.pack(">I", 1) + entry)
+    with pytest.raises(DecodeError, match="two records"):
+        mqtt.Session.restore(one[: -len(entry) - 4] + struct.pack(">I", 2) + entry * 2)
 
 
 def test_importing_the_codec_loads_no_connection() -> None:

@@ -165,6 +165,9 @@ def shortened(journal: list[Change]) -> list[Change]:
     return [change for change in last.values() if change.op == "put"]
 
 
+BEGINNINGS = (b"", b"\0", b"\1", b"\2", b"\3", b"\2\1\1")
+
+
 class World:
     def __init__(self, seed: int) -> None:
         self.seed = seed
@@ -180,7 +183,8 @@ class World:
         self.counts: dict[str, int] = {}
         for node in self.nodes.values():
             for number in range(self.random.randrange(10, 60)):
-                payload = f"{node.side} {number} ".encode()
+                # many begin like the properties of 5.0
+                payload = self.random.choice(BEGINNINGS) + f"{node.side} {number} ".encode()
                 if self.random.random() < 0.1:
                     payload = payload.ljust(self.random.randrange(100, 6000), b".")
                 node.messages.append((self.random.randrange(3), f"topic/{self.random.randrange(5)}", payload))

@@ -632,6 +632,46 @@ def test_aliases_stay_within_the_receivers_maximum() -> None:
         pair.server.publish("topic/a", properties=[("topic_alias", 3)])
 
 
+def test_a_client_uses_no_aliases_unless_it_is_asked_to() -> None:
+    """Nor does it offer any. An alias that the host chooses needs no option."""
+    offered = ConnectionOptions(topic_alias_maximum=5)
+    for asked, topics in ((None, 0), (0, 0), (1, 1), (9, 5)):
+        options = ConnectionOptions(topic_aliases=asked)
+        pair = Pair(client_options=options, server_options=offered)
+        assert "topic_alias_maximum" not in dict(pair.connect.properties)
+        for number in range(12):
+            pair.client.publish(f"topic/{number % 6}", b"x", qos=number % 3)
+        packets = wire(pair.client)
+        assert len({dict(p.properties).get("topic_alias") for p in packets} - {None}) == topics, asked
+    pair = Pair(server_options=offered)
+    pair.client.publish("topic/a", properties=[("topic_alias", 4)])
+    pair.client.publish("", properties=[("topic_alias", 4)])
+    assert [e.topic_name for e in pair.pump()[1]] == ["topic/a", "topic/a"]
+
+
+def test_a_server_uses_the_aliases_that_its_client_has_asked_for_or_fewer() -> None:
+    for asked, topics in ((None, 2), (0, 0), (1, 1)):
+        pair = Pair(
+            client_options=ConnectionOptions(topic_alias_maximum=2),
+            server_options=ConnectionOptions(topic_aliases=asked),
+        )
+        for number in range(6):
+            pair.server.publish(f"topic/{number % 3}")
+        aliases = {dict(p.properties).get("topic_alias") for p in wire(pair.server)}
+        assert len(aliases - {None}) == topics, asked
+
+
+def test_qos_3_is_never_tolerated_and_a_wildcard_with_an_alias_is_a_fault() -> None:
+    """Packets that a connection may tolerate otherwise: there is no flow of QoS 3, and a resolved alias is a new packet."""
+    with pytest.raises(ValueError, match="PUBLISH_QOS"):
+        ConnectionOptions(tolerate=frozenset(("PUBLISH PUBLISH_QOS",)))
+    options = ConnectionOptions(
+        topic_alias_maximum=3, tolerate=frozenset(("PUBLISH TOPIC_NAME_WILDCARD", "PUBLISH PUBLISH_DUP"))
+    )
+    packet = publish(properties=[("topic_alias", 1)]).replace(b"a/b", b"a/#")
+    assert gone(Pair(server_options=options).server.receive(packet, 0.0)).code == 0x81
+
+
 @statement("5 3.3.2-10", "5 3.3.2-12")
 def test_every_alias_up_to_our_maximum_is_accepted_and_none_above() -> None:
     limit = ConnectionOptions(topic_alias_maximum=3)
@@ -659,7 +699,14 @@ def test_aliases_end_with_the_connection_and_are_not_in_what_is_kept() -> None:
     limit = ConnectionOptions(topic_alias_maximum=3)
     keep = [("session_expiry_interval", 100)]
     mine, theirs = Session("c", established=True), Session("c")
-    first = Pair(clean=False, connect=keep, client_session=mine, server_session=theirs, server_options=limit)
+    first = Pair(
+        clean=False,
+        connect=keep,
+        client_session=mine,
+        server_session=theirs,
+        client_options=ConnectionOptions(topic_aliases=3),
+        server_options=limit,
+    )
     for _ in range(2):
         first.client.publish("topic/a", qos=1)
     assert [p.topic_name for p in wire(first.client)] == ["topic/a", ""]

@@ -31,7 +31,7 @@ def connection(role: str, random_: random.Random) -> tuple[Any, list[bytes]]:
         client.send(connect)
         opening = [mqtt.Connack(version=version, properties=connect.properties).encode()]
         return client, opening if random_.random() < 0.9 else []
-    return mqtt.ServerConnection(0.0, OPTIONS), [connect.encode()] if random_.random() < 0.9 else []
+    return mqtt.ServerConnection(0.0, OPTIONS, random_), [connect.encode()] if random_.random() < 0.9 else []
 
 
 def host(connection: Any, random_: random.Random, waiting: list[Any]) -> list[Any]:
@@ -162,6 +162,21 @@ def opened(role: str, version: int, options: mqtt.ConnectionOptions, limit: int,
     server = (ReadableServer if readable else mqtt.ServerConnection)(0.0, options)
     connect = mqtt.Connect(client_identifier="c", clean_start=False, version=version, properties=maximum)
     server.accept(server.receive(connect.encode(), 0.0)[0])
+    return server
+
+
+def resumed(role: str, version: int, session: mqtt.Session, options: mqtt.ConnectionOptions) -> Any:
+    """A connection past its handshake, to which a session belongs."""
+    lives = [("session_expiry_interval", 100)] if version == 5 else []
+    connect = mqtt.Connect(client_identifier="c", clean_start=False, version=version, properties=lives)
+    if role == "client":
+        session.established = True
+        client = mqtt.ClientConnection(0.0, session, options)
+        client.send(connect)
+        client.receive(mqtt.Connack(session_present=version != 3, version=version).encode(), 0.0)
+        return client
+    server = mqtt.ServerConnection(0.0, options)
+    server.accept(server.receive(connect.encode(), 0.0)[0], session)
     return server
 
 

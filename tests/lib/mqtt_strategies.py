@@ -30,6 +30,10 @@ TEXT = st.text(CHARACTER, max_size=20)
 LEVEL = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0+#/"), max_size=8)
 TOPIC = st.lists(LEVEL, min_size=1, max_size=5).map("/".join).filter(bool)
 OCTETS = st.binary(max_size=40)
+#: Payloads, of which many begin like the properties of 5.0 (Property Length 0 to 3, Payload Format Indicator).
+PAYLOAD = st.builds(
+    bytes.__add__, st.sampled_from([b"", b"\0", b"\1", b"\2", b"\3", b"\2\1\1"]), st.binary(max_size=300)
+)
 U8, U16, U32 = st.integers(0, 0xFF), st.integers(0, 0xFFFF), st.integers(0, 0xFFFFFFFF)
 IDENTIFIER = st.integers(1, 0xFFFF)
 QOS = st.integers(0, 2)
@@ -142,7 +146,7 @@ CODES: dict[str, list[int]] = {
 @st.composite
 def wills(draw: st.DrawFn, version: int) -> Any:
     more = {"properties": draw(properties("Will"))} if version == 5 else {}
-    return mqtt.Will(draw(TOPIC), payload=draw(OCTETS), qos=draw(QOS), retain=draw(st.booleans()), **more)
+    return mqtt.Will(draw(TOPIC), payload=draw(PAYLOAD), qos=draw(QOS), retain=draw(st.booleans()), **more)
 
 
 @st.composite
@@ -172,7 +176,7 @@ def publishes(draw: st.DrawFn, version: int) -> Arguments:
     qos = draw(QOS)
     values = {
         "topic_name": draw(TOPIC),
-        "payload": draw(st.binary(max_size=300)),
+        "payload": draw(PAYLOAD),
         "qos": qos,
         "retain": draw(st.booleans()),
         "dup": draw(st.booleans()) if qos else False,

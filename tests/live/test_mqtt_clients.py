@@ -98,6 +98,53 @@ def test_retained_and_wills(url: str, version: int) -> None:
     run(test())
 
 
+def test_requests_with_replies(mosquitto: str) -> None:
+    async def test() -> None:
+        async with (
+            mqtt.connect(mosquitto, client_identifier="meter") as meter,
+            mqtt.connect(mosquitto, client_identifier="asker") as client,
+        ):
+            await meter.subscribe("ask/+", qos=2)
+
+            async def answer() -> None:
+                async for request in meter.messages():
+                    asked = dict(request.properties)
+                    repeated = [("correlation_data", asked["correlation_data"])]
+                    payload = request.payload_bytes()[::-1]
+                    await meter.publish(asked["response_topic"], payload, qos=request.qos, properties=repeated)
+
+            answering = asyncio.create_task(answer())
+            for qos in (0, 1, 2):
+                asked = [client.request("ask/it", b"%03d" % n, qos=qos, timeout=30) for n in range(40)]
+                got = await asyncio.gather(*asked)
+                assert [reply.payload_bytes() for reply in got] == [(b"%03d" % n)[::-1] for n in range(40)]
+            with pytest.raises(TimeoutError):
+                await client.request("nobody", timeout=0.05)
+            answering.cancel()
+            await asyncio.wait([answering])
+
+    run(test())
+
+
+def test_topic_aliases_if_they_are_asked_for(mosquitto: str) -> None:
+    """mosquitto allows 10."""
+
+    async def test() -> None:
+        for most in (None, 20):
+            options = mqtt.ConnectionOptions(topic_aliases=most, topic_alias_maximum=most or 0)
+            async with mqtt.connect(mosquitto, options=options) as client:
+                assert client.negotiated is not None
+                assert client.negotiated.topic_alias_maximum == 10
+                await client.subscribe("alias/#", qos=1)
+                for n in range(60):
+                    await client.publish(f"alias/{n % 15}", b"%d" % n, qos=n % 2)
+                got = {(m.topic_name, m.payload_bytes()) for m in await take(client, 60)}
+                assert got == {(f"alias/{n % 15}", b"%d" % n) for n in range(60)}
+                await client.unsubscribe("alias/#")
+
+    run(test())
+
+
 @each_server
 def test_a_session_goes_on(url: str, version: int) -> None:
     async def test() -> None:

@@ -85,6 +85,45 @@ def test_mosquitto_pub_and_sub(version: int, qos: int) -> None:
 
 
 @needs_mosquitto_clients
+@pytest.mark.parametrize("version", [4, 5])
+def test_mosquitto_pub_without_an_identifier(version: int) -> None:
+    """Its default in 5.0. In 3.1.1 it makes one up itself, unless an option says otherwise."""
+    seen: list[tuple[str, bytes]] = []
+
+    async def handler(peer: mqtt.Peer) -> None:
+        async for event in peer:
+            match event:
+                case mqtt.Connect():
+                    peer.accept(event)
+                case mqtt.Publish():
+                    seen.append((event.topic_name, event.payload_bytes()))
+                    peer.acknowledge(event)
+
+    async def test() -> None:
+        async with await mqtt.serve(handler, HOST, 0) as server:
+            await call(*publisher(server.port, version, "-t", "a", "-m", "x", "-q", "2"))
+        assert seen == [("a", b"x")]
+
+    run(test())
+
+
+@needs_mosquitto_clients
+def test_mosquitto_rr_asks_and_our_client_answers() -> None:
+    async def test() -> None:
+        async with brokered() as (_, port), mqtt.connect(f"mqtt://{HOST}:{port}") as client:
+            await client.subscribe("ask", qos=1)
+            command = ["-h", HOST, "-p", str(port), "-V", "mqttv5", "-t", "ask", "-e", "answer", "-m", "q", "-W", "30"]
+            asking = asyncio.create_task(call(shutil.which("mosquitto_rr"), *command))
+            request = await anext(client.messages())
+            asked = dict(request.properties)
+            repeated = [(name, value) for name, value in asked.items() if name == "correlation_data"]
+            await client.publish(asked["response_topic"], b"a", qos=1, properties=repeated)
+            assert (await asking).strip() == b"a"
+
+    run(test())
+
+
+@needs_mosquitto_clients
 @pytest.mark.parametrize("version", VERSIONS)
 def test_mosquitto_retained_wills_and_sessions(version: int) -> None:
     async def test() -> None:

@@ -339,7 +339,7 @@ def test_wrong_options_are_value_errors(options: dict[str, Any]) -> None:
             "82080001000002612300",
             {"version": 5},
             Malformed,
-            {"offset": 8, "path": "subscriptions[0].topic_filter", "spec": "MQTT-4.7.1-1", "reply": 0x8F},
+            {"offset": 8, "path": "subscriptions[0].topic_filter", "spec": "MQTT-4.7.1-1", "reply": 0x81},
         ),
         (
             "e0028200",

@@ -13,12 +13,18 @@ class Alias(NamedTuple):
 
 
 class OutgoingAliases:
-    """Aliases that we set, at most as many as the receiver allows. The topic used least recently gives way."""
+    """Aliases that we set. The topic used least recently gives way.
 
-    __slots__ = ("_numbers", "_topics", "maximum")
+    Args:
+        maximum: aliases that the receiver allows. The host may choose each of them itself.
+        most: aliases up to which one is chosen for it.
+    """
 
-    def __init__(self, maximum: int) -> None:
+    __slots__ = ("_numbers", "_topics", "maximum", "most")
+
+    def __init__(self, maximum: int, most: int = 65535) -> None:
         self.maximum = maximum
+        self.most = min(most, maximum)
         self._numbers: dict[str, int] = {}  # by topic; the one used last is at the end
         self._topics: dict[int, str] = {}
 
@@ -26,13 +32,13 @@ class OutgoingAliases:
         return self._topics.get(number)
 
     def choose(self, topic: str) -> Alias | None:
-        """The alias to send this topic with; None: there are no aliases. Changes nothing."""
-        if not self.maximum:
+        """The alias to send this topic with; None: none is chosen. Changes nothing."""
+        if not self.most:
             return None
         number = self._numbers.get(topic)
         if number is not None:
             return Alias(number, True)
-        if len(self._numbers) < self.maximum:
+        if len(self._numbers) < self.most:
             number = len(self._topics) + 1
             while number in self._topics:  # the host has chosen some numbers itself
                 number = number % self.maximum + 1

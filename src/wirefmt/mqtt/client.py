@@ -19,12 +19,14 @@ from wirefmt.connection import client as connecting
 from wirefmt.connection.address import Address, Scheme, read_urls
 from wirefmt.connection.aio import Backoff
 from wirefmt.connection.contract import Acknowledged, Connected, Disconnected, WindowOpened
-from wirefmt.connection.recovery import RecoveryEvent
+from wirefmt.connection.recovery import OnRefused, RecoveryEvent
 from wirefmt.errors import ConnectionLost, EncodeError, LocalProtocolError, Refused
 from wirefmt.mqtt.connection import ClientConnection
 from wirefmt.mqtt.events import (
+    QUOTA_EXCEEDED,
     REAUTHENTICATE,
     SUCCESS,
+    UNSPECIFIED_ERROR,
     ConnectionOptions,
     Dropped,
     Negotiated,
@@ -50,13 +52,15 @@ SCHEMES: Final = {
     "mqtt+unix": Scheme(unix=True),
 }
 
-#: Codes of CONNACK and DISCONNECT after which the client does not connect again: another attempt would end alike, or throw
-#: out the client that has taken the session over.
-FINAL_CODES: Final[dict[int, frozenset[int]]] = {
-    5: frozenset((0x81, 0x82, 0x84, 0x85, 0x86, 0x87, 0x8A, 0x8C, 0x8E, 0x90, 0x95, 0x99, 0x9A, 0x9B, 0x9C, 0x9D)),
-    4: frozenset((1, 2, 4, 5)),
-    3: frozenset((1, 2, 4, 5)),
-}
+#: Codes of CONNACK (those before 5.0 are the first four) and DISCONNECT after which the client does not connect again: another
+#: attempt would end alike, or throw out the client that has taken the session over.
+FINAL_CODES: Final = frozenset(
+    (1, 2, 4, 5, 0x81, 0x82, 0x84, 0x85, 0x86, 0x87, 0x8A, 0x8C, 0x8E, 0x90, 0x95, 0x99, 0x9A, 0x9B, 0x9C, 0x9D)
+)
+
+#: Codes of SUBACK whose cause can pass: Unspecified error (before 5.0 each failure), Implementation specific error, Packet
+#: Identifier in use, Quota exceeded. A subscription that is to be restored is asked for again after them.
+PASSING_CODES: Final = frozenset((0x80, 0x83, 0x91, 0x97))
 
 #: Reading goes on while calls wait for answers, up to so many times the limit of the inbox; QoS 0 is dropped above it.
 STRETCH: Final = 10
@@ -87,15 +91,20 @@ class Authenticator(Protocol):
 
 
 class _Entry:
-    """A packet of the host: it waits to be sent, or for its acknowledgement. `future`: the call that waits, if one does."""
+    """A packet of the host: it waits to be sent, or for its acknowledgement. `future`: the call that waits, if one does.
+    `on_refused`: of the subscriptions."""
 
-    __slots__ = ("future", "message")
+    __slots__ = ("future", "message", "on_refused")
 
     def __init__(
-        self, message: mqtt.Publish | mqtt.Subscribe | mqtt.Unsubscribe, future: asyncio.Future[Any] | None
+        self,
+        message: mqtt.Publish | mqtt.Subscribe | mqtt.Unsubscribe,
+        future: asyncio.Future[Any] | None,
+        on_refused: OnRefused | None = None,
     ) -> None:
         self.message = message
         self.future = future
+        self.on_refused = on_refused
 
     @property
     def given_up(self) -> bool:
@@ -111,6 +120,18 @@ class _Entry:
             return self.future is not None
         connecting.fail(self.future, error)
         return True
+
+
+class _Subscribed:
+    """A subscription that the server has granted, as it was asked for with `message`. `missing`: the server has it no more."""
+
+    __slots__ = ("message", "missing", "on_refused", "subscription")
+
+    def __init__(self, subscription: mqtt.Subscription, message: mqtt.Subscribe, on_refused: OnRefused | None) -> None:
+        self.subscription = subscription
+        self.message = message
+        self.on_refused = on_refused
+        self.missing = False
 
 
 class _Arrival:
@@ -228,6 +249,7 @@ class Client(connecting.Client[_Link]):
         session: what outlives the connection; with a journal it also outlives the process.
         journal: the journal, while the client is open; None without one.
         dropped: QoS 0 messages that came while the inbox was full and a call waited for its answer.
+        late: replies that came after their `request` had ended.
         lost: QoS 1 and 2 messages of which it is not known whether they have arrived and for which no call waits.
         connections: how many connections there have been.
     """
@@ -295,10 +317,16 @@ class Client(connecting.Client[_Link]):
         self.session = session if session is not None else Session(client_identifier)
         self.journal: Journal | None = None
         self.dropped = 0
+        self.late = 0
         self.lost = 0
         self._queue: deque[_Entry] = deque()  # not sent
         self._waiting: dict[Delivery | Request, _Entry] = {}  # sent, in that order
-        self._subscriptions: dict[str, tuple[mqtt.Subscription, Pairs]] = {}
+        self._subscriptions: dict[str, _Subscribed] = {}
+        self._refusals: deque[Refused] = deque()  # of subscriptions that are over, for `messages`
+        self._response_information = ""
+        self._response_topic = ""
+        self._responses = asyncio.Lock()  # while a request subscribes to it
+        self._replies: dict[bytes, asyncio.Future[mqtt.Publish]] = {}  # awaited, by Correlation Data
         self._inbox: deque[_Arrival] = deque()
         self._inbox_bytes = 0
         self._receivers = connecting.Receivers()
@@ -309,6 +337,7 @@ class Client(connecting.Client[_Link]):
         self._held: list[_Arrival] = []  # not taken by the host when the connection ended
         self._reauthentication: asyncio.Future[None] | None = None
         self._fresh_start = True  # no connection of this opening has come up
+        self._doubtful = False  # CONNECT was sent and CONNACK was not seen: the server may have begun a new session
 
     # ---- opening and closing
 
@@ -384,11 +413,86 @@ class Client(connecting.Client[_Link]):
         code: int = await self._request(message)
         return code
 
+    async def request(
+        self,
+        topic_name: str,
+        payload: Buffer | str = b"",
+        *,
+        timeout: float | None = 30.0,
+        qos: int = 1,
+        properties: Pairs = (),
+    ) -> mqtt.Publish:
+        """Publish a request, and wait for the reply (4.10). Any number of requests may wait at a time.
+
+        The request has a Response Topic, the same for all requests of this client, and Correlation Data of its own, which the
+        reply must repeat. The client subscribes to the topic with the first request. Its name is random behind the Response
+        Information of the server, which is asked for with `properties=[("request_response_information", 1)]` of the client, or
+        else behind "reply". Replies do not come to `messages`; one that comes too late is dropped and counted (`late`).
+
+        Args:
+            timeout: seconds that the whole call may take; None: no limit.
+            qos: of the request, and the largest of the reply.
+            properties: further properties of the request.
+
+        Returns the reply.
+
+        Raises:
+            TimeoutError: no reply has come in time. Whether somebody has the request is not known.
+            Refused: the server refuses the request, or the subscription to the Response Topic.
+            LocalProtocolError, ConnectionLost: as `publish`; before 5.0 there are no Response Topics. With `reconnect` the call
+                goes on waiting over the end of a connection; a request that was acknowledged is not sent again.
+        """
+        if self._version != 5:
+            raise LocalProtocolError("a Response Topic needs MQTT 5.0 (4.10)")
+        correlation = self._random.randbytes(16)
+        reply: asyncio.Future[mqtt.Publish] = asyncio.get_running_loop().create_future()
+        sent: asyncio.Future[Any] | None = None
+        try:
+            async with asyncio.timeout(timeout):
+                topic = await self._ready_for_replies(qos)
+                message = self._build(
+                    mqtt.Publish,
+                    topic_name=topic_name,
+                    payload=payload.encode() if isinstance(payload, str) else payload,
+                    qos=qos,
+                    packet_identifier=1 if qos else None,
+                    properties=(*properties, ("response_topic", topic), ("correlation_data", correlation)),
+                )
+                self._replies[correlation] = reply
+                sent = self._ask(message)
+                sent.add_done_callback(lambda sent: self._request_sent(sent, reply))
+                return await reply
+        finally:
+            self._replies.pop(correlation, None)
+            if sent is not None and (reply.cancelled() or not reply.done()):
+                self._give_up(sent)
+            self._check_reading()
+
+    async def _ready_for_replies(self, qos: int) -> str:
+        """The Response Topic, once the client is subscribed to it."""
+        async with self._responses:
+            if not self._response_topic:
+                base = self._response_information or "reply"
+                self._response_topic = f"{base.rstrip('/')}/{self._random.randbytes(16).hex()}"
+            known = self._subscriptions.get(self._response_topic)
+            if known is None or known.subscription.qos < qos:
+                (code,) = await self.subscribe(mqtt.Subscription(self._response_topic, qos=qos, retain_handling=2))
+                if code >= 0x80:
+                    raise Refused(f"the server does not grant the Response Topic: {_code(code)}", code)
+            return self._response_topic
+
+    @staticmethod
+    def _request_sent(sent: asyncio.Future[Any], reply: asyncio.Future[mqtt.Publish]) -> None:
+        if not sent.cancelled() and (error := sent.exception()) is not None:
+            assert isinstance(error, Exception)
+            connecting.fail(reply, error)
+
     async def subscribe(
         self,
         *filters: str | mqtt.Subscription,
         qos: int = 0,
         properties: Pairs = (),
+        on_refused: OnRefused | None = None,
     ) -> tuple[int, ...]:
         """Subscribe to topic filters.
 
@@ -396,6 +500,9 @@ class Client(connecting.Client[_Link]):
             filters: topic filters, which get `qos`, or Subscriptions with options of their own.
             qos: the largest QoS wanted.
             properties: as `subscription_identifier`.
+            on_refused: what becomes of a filter that the server refuses when it is restored: "retry", with the waits of the
+                back-off; "skip" until the next connection; "fail": the subscription is over, and `messages` raises the refusal
+                once. None: "retry" after PASSING_CODES, "fail" after others. `on_event` gets a NotRestored in any case.
 
         Returns the code for each filter: the granted QoS, or 0x80 and above: not subscribed. What is granted is restored
         with `reconnect` if the server has lost the session.
@@ -404,7 +511,7 @@ class Client(connecting.Client[_Link]):
         """
         asked = [mqtt.Subscription(f, qos=qos) if isinstance(f, str) else f for f in filters]
         message = self._build(mqtt.Subscribe, packet_identifier=1, subscriptions=asked, properties=properties)
-        codes: tuple[int, ...] = await self._request(message)
+        codes: tuple[int, ...] = await self._request(message, on_refused)
         return codes
 
     async def unsubscribe(self, *filters: str, properties: Pairs = ()) -> tuple[int, ...]:
@@ -436,6 +543,7 @@ class Client(connecting.Client[_Link]):
             own.append(("authentication_data", data))
         link.connection.send(mqtt.Auth(reason_code=REAUTHENTICATE, properties=own, version=5))
         future = self._reauthentication = asyncio.get_running_loop().create_future()
+        self._check_reading()
         link.driver.update()
         await future
 
@@ -509,6 +617,8 @@ class Client(connecting.Client[_Link]):
 
     async def _next(self) -> _Arrival | None:
         while not self._inbox:
+            if self._refusals:
+                raise self._refusals.popleft()
             if self._ended:
                 if self._error is not None:
                     raise self._error
@@ -528,6 +638,15 @@ class Client(connecting.Client[_Link]):
 
     def _arrive(self, link: _Link, message: mqtt.Publish) -> None:
         qos = message.qos
+        if self._response_topic and message.topic_name == self._response_topic:
+            waiting = self._replies.get(find(message.properties, "correlation_data", b""))
+            if waiting is not None and not waiting.done():
+                waiting.set_result(message)
+            else:
+                self.late += 1
+            if qos:
+                self._answer(_Arrival(message, link.driver), SUCCESS, ())
+            return
         if qos:
             known = self._again.pop(message.packet_identifier or 0, None)
             if known is not None and _same(known.message, message):
@@ -544,11 +663,13 @@ class Client(connecting.Client[_Link]):
         self._check_reading()
 
     def _check_reading(self) -> None:
-        """Stop reading while the inbox is full, but never while a call waits for an answer: that would wait for ever."""
+        """Stop reading while the inbox is full, but never while a call waits for an answer, or for the place of one: that would
+        wait for ever."""
         link = self._link
         if link is None:
             return
-        stop = self._inbox_full() and not self._waiting and self._reauthentication is None
+        awaited = self._waiting or self._queue or self._replies or self._reauthentication is not None
+        stop = self._inbox_full() and not awaited
         if stop and not link.driver.paused:
             link.driver.pause()
         elif not stop and link.driver.paused:
@@ -562,13 +683,34 @@ class Client(connecting.Client[_Link]):
         except (EncodeError, TypeError, ValueError) as error:
             raise LocalProtocolError(str(error)) from error
 
-    async def _request(self, message: mqtt.Publish | mqtt.Subscribe | mqtt.Unsubscribe) -> Any:
+    async def _request(
+        self, message: mqtt.Publish | mqtt.Subscribe | mqtt.Unsubscribe, on_refused: OnRefused | None = None
+    ) -> Any:
+        future = self._ask(message, on_refused)
+        try:
+            return await future
+        except asyncio.CancelledError:
+            self._give_up(future)
+            raise
+
+    def _ask(
+        self, message: mqtt.Publish | mqtt.Subscribe | mqtt.Unsubscribe, on_refused: OnRefused | None = None
+    ) -> asyncio.Future[Any]:
+        """Send a packet in its turn. Returns a future for the answer."""
         if self._ended or self._closing:
             raise self._error or ConnectionLost("the client is not open")
-        future = asyncio.get_running_loop().create_future()
-        self._queue.append(_Entry(message, future))
+        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self._queue.append(_Entry(message, future, on_refused))
         self._pump()
-        return await future
+        return future
+
+    def _give_up(self, future: asyncio.Future[Any]) -> None:
+        """Nobody waits for the answer: do not send the packet, if it has not been sent."""
+        future.cancel()
+        for entry in self._queue:
+            if entry.future is future:
+                self._queue.remove(entry)
+                break
 
     def _pump(self) -> None:
         """Send what waits, as far as the window and the transport allow."""
@@ -576,19 +718,29 @@ class Client(connecting.Client[_Link]):
         if link is None:
             return
         driver, connection, queue = link.driver, link.connection, self._queue
+        if connection.state is mqtt.State.CLOSED:  # the event is among those that wait
+            return
         while queue and driver.ready:
             entry = queue[0]
             if entry.given_up:
                 queue.popleft()
                 continue
             message = entry.message
-            qos = message.qos if isinstance(message, mqtt.Publish) else 0
-            if qos and (not connection.send_quota or len(self.session.outgoing) >= self._in_flight):
+            if isinstance(message, mqtt.Publish):
+                if message.qos and (not connection.send_quota or len(self.session.outgoing) >= self._in_flight):
+                    break
+            elif not self.session.identifiers.free:
                 break
             queue.popleft()
             try:
                 handle = connection.send(message)
             except LocalProtocolError as error:
+                if (
+                    connection.pending_bytes and error.reply == QUOTA_EXCEEDED
+                ):  # it fits once the transport has taken some
+                    queue.appendleft(entry)
+                    driver.want()
+                    break
                 if not entry.fail(error):
                     self.lost += 1
                 continue
@@ -604,13 +756,12 @@ class Client(connecting.Client[_Link]):
         message = entry.message if entry is not None else None
         if isinstance(message, mqtt.Subscribe):
             codes = event.message.reason_codes
+            assert entry is not None
             for subscription, code in zip(message.subscriptions, codes, strict=True):
                 if code < 0x80:
-                    self._subscriptions[subscription.topic_filter] = (subscription, message.properties)
-            assert entry is not None
+                    granted = _Subscribed(subscription, message, entry.on_refused)
+                    self._subscriptions[subscription.topic_filter] = granted
             entry.succeed(codes)
-            if entry.future is None and any(code >= 0x80 for code in codes):
-                self._give_up(Refused("the server does not grant a subscription again", max(codes), event.message))
         elif isinstance(message, mqtt.Unsubscribe):
             codes = event.message.reason_codes
             for topic_filter, code in zip(
@@ -687,6 +838,7 @@ class Client(connecting.Client[_Link]):
         if link.passing:
             return
         self._link = link
+        self._response_information = event.negotiated.response_information
         held, self._held = self._held, []
         if not event.resumed:
             # what was received and not taken does not come again
@@ -700,14 +852,68 @@ class Client(connecting.Client[_Link]):
                     self._note(arrival)
             self._again.clear()
         self._forget(event.lost, ConnectionLost("the server has lost the session: a QoS 2 message may have arrived"))
-        if not event.resumed and self._subscriptions:
-            wanted: dict[tuple[tuple[str, Any], ...], list[mqtt.Subscription]] = {}
-            for subscription, properties in self._subscriptions.values():
-                wanted.setdefault(tuple(properties), []).append(subscription)
-            for key, asked in wanted.items():
-                message = self._build(mqtt.Subscribe, packet_identifier=1, subscriptions=asked, properties=key)
-                self._queue.appendleft(_Entry(message, None))
+        if not event.resumed or self._doubtful or self._version == 3:  # 3.1 does not say whether there is a session
+            for subscribed in self._subscriptions.values():
+                subscribed.missing = True
+        self._doubtful = False
+        self._restore(link)
         self._pump()
+
+    def _restore(self, link: _Link) -> None:
+        """Subscribe again to what the server has no more: before all else, in packets like those of the program."""
+        groups: dict[int, list[_Subscribed]] = {}
+        for subscribed in self._subscriptions.values():
+            if subscribed.missing:
+                groups.setdefault(id(subscribed.message), []).append(subscribed)
+        for group in reversed(groups.values()):
+            answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+            self._queue.appendleft(_Entry(_subscribe(group), answer, group[0].on_refused))
+            link.spawn(self._restored(link, group, answer))
+
+    async def _restored(self, link: _Link, group: list[_Subscribed], answer: asyncio.Future[Any]) -> None:
+        refusals: list[Refused | None]
+        try:
+            refusals = [_refusal(each, code) for each, code in zip(group, await answer, strict=True)]
+        except LocalProtocolError as error:  # this server takes smaller packets, or does not offer something
+            if len(group) == 1:
+                refusals = [_refusal(group[0], error)]
+            else:
+                for each in group:
+                    link.spawn(self._insist(link, each, None))
+                return
+        for each, refused in zip(group, refusals, strict=True):
+            if refused is not None:
+                link.spawn(self._insist(link, each, refused))
+
+    async def _insist(self, link: _Link, subscribed: _Subscribed, refused: Refused | None) -> None:
+        """Subscribe to one filter again, until it is granted or its policy ends that. `refused`: what the server has said."""
+        topic_filter = subscribed.subscription.topic_filter
+
+        async def ask() -> None:
+            nonlocal refused
+            if (
+                refused is None and self._subscriptions.get(topic_filter) is subscribed
+            ):  # the program may have unsubscribed
+                try:
+                    (code,) = await self._request(_subscribe([subscribed]), subscribed.on_refused)
+                    refused = _refusal(subscribed, code)
+                except LocalProtocolError as error:
+                    refused = _refusal(subscribed, error)
+            if refused is not None:
+                said, refused = refused, None
+                raise said
+
+        try:
+            await self._restore_one(link, topic_filter, ask, subscribed.on_refused, _passes)
+        except Refused as error:
+            if link.event is None and self._subscriptions.get(topic_filter) is subscribed:
+                del self._subscriptions[topic_filter]
+                if topic_filter == self._response_topic:
+                    for reply in self._replies.values():
+                        connecting.fail(reply, error)
+                else:
+                    self._refusals.append(error)
+                    self._receivers.wake()
 
     def _disconnected(self, link: _Link, event: Disconnected) -> None:
         link.ended(event)
@@ -734,11 +940,11 @@ class Client(connecting.Client[_Link]):
     def _comes_back(self, link: _Link) -> bool:
         event = link.event
         assert event is not None
-        final = event.by == "peer" and event.code in FINAL_CODES[self._version]
+        final = event.by == "peer" and event.code in FINAL_CODES
         return super()._comes_back(link) and not final
 
     def _is_final(self, refused: Refused) -> bool:
-        return refused.code in FINAL_CODES[self._version]
+        return refused.code in FINAL_CODES
 
     def _authenticate(self, link: _Link, event: mqtt.Auth) -> None:
         authenticator = self._authenticator
@@ -750,6 +956,7 @@ class Client(connecting.Client[_Link]):
             if self._reauthentication is not None and not self._reauthentication.done():
                 self._reauthentication.set_result(None)
             self._reauthentication = None
+            self._check_reading()
             return
 
         async def respond() -> None:
@@ -816,16 +1023,14 @@ class Client(connecting.Client[_Link]):
             link.connection.send(connect)
             await self._dial(link, address)
             link.driver.update()
-            await link.up
+            try:
+                await link.up
+            except Refused:
+                raise
+            except BaseException:
+                self._doubtful |= not passing
+                raise
         return link
-
-    def _give_up(self, error: Exception) -> None:
-        """End the client for an error that nobody waits for."""
-        link = self._link
-        self._reconnect = None
-        if link is not None:
-            link.driver.error = error
-            link.driver.close()
 
     def _finish(self, error: Exception | None, reason: Exception) -> None:
         for entry in [*self._waiting.values(), *self._queue]:
@@ -833,9 +1038,42 @@ class Client(connecting.Client[_Link]):
                 self.lost += 1
         self._waiting.clear()
         self._queue.clear()
+        for reply in self._replies.values():
+            connecting.fail(reply, reason)
+        self._inbox_bytes += sum(len(arrival.message.payload) for arrival in self._held)
         self._inbox.extendleft(reversed(self._held))
         self._held.clear()
         self._receivers.wake_all()
+
+
+def _subscribe(group: list[_Subscribed]) -> mqtt.Subscribe:
+    """The SUBSCRIBE for these, which were asked for with one packet."""
+    message = group[0].message
+    return mqtt.Subscribe(
+        packet_identifier=1,
+        subscriptions=[each.subscription for each in group],
+        properties=message.properties,
+        version=message.version,
+    )
+
+
+def _refusal(subscribed: _Subscribed, answer: int | LocalProtocolError) -> Refused | None:
+    """The refusal of a subscription that was to be restored: by the server's code, or since it cannot be asked for. None: it is
+    granted."""
+    if isinstance(answer, int) and answer < 0x80:
+        return None
+    code = answer if isinstance(answer, int) else answer.reply
+    text = f"the server does not grant {subscribed.subscription.topic_filter!r} again"
+    refused = Refused(
+        f"{text}: {answer if code is None else _code(code)}", code if code is not None else UNSPECIFIED_ERROR
+    )
+    if isinstance(answer, LocalProtocolError):
+        refused.__cause__ = answer
+    return refused
+
+
+def _passes(refused: Refused) -> bool:
+    return refused.code in PASSING_CODES
 
 
 def _same(one: mqtt.Publish, other: mqtt.Publish) -> bool:

@@ -128,7 +128,7 @@ cdef class SessionFlows:
     Attributes:
         identifiers: packet identifiers of ours.
         outgoing: deliveries by packet identifier, in the order of sending.
-        incoming: QoS 2 messages received and not released: packet identifier -> packet, or b"".
+        incoming: QoS 2 messages received and not released: packet identifier -> `Held`, or None: the content is not kept.
     """
     cdef Identifiers numbers
     cdef readonly dict outgoing, incoming
@@ -192,11 +192,11 @@ cdef class SessionFlows:
             self._note_finished(delivery)
         return 0
 
-    cpdef hold(self, packet_identifier, packet=b""):
-        """QoS 2: we own the message and wait for PUBREL."""
-        self.incoming[packet_identifier] = packet
+    cpdef hold(self, packet_identifier, held=None):
+        """QoS 2: we own the message and wait for PUBREL. held: its content, a `Held`; None: it is not kept."""
+        self.incoming[packet_identifier] = held
         if self._changes is not None:
-            self._note_held(packet_identifier, packet)
+            self._note_held(packet_identifier, held)
 
 
 # ------------------------------------------------------------------------------------------------ messages that have come
@@ -259,7 +259,7 @@ cdef class Arrivals:
         """Add a message with a new identifier. answer: the bytes of its answer, which are sent in its turn; None: the host
         decides."""
         cdef int32_t i
-        if not message.first_octet & 6 or message.packet_identifier_ in self:
+        if message.first_octet & 6 in (0, 6) or message.packet_identifier_ in self:
             raise ValueError("not a message of QoS 1 or 2 with a new identifier")
         i = self.put(message)
         if answer is not None:
@@ -655,22 +655,22 @@ cdef class Flows:
             if i >= 0 and self._arrivals.arrivals[i].message == <PyObject*>message and \
                     not self._arrivals.arrivals[i].decided and \
                     not (self.released and self._arrivals.arrivals[i].qos == 2):
-                self.decide(i, None, 0, b"")
+                self.decide(i, None, 0, None)
                 return [] if self._reading else self._go_on()
         return self._acknowledge(message, reason_code, properties)
 
-    def _decide(self, Publish message not None, bytes answer not None, code, packet=b""):
-        """Answer a waiting message. code: of the answer; packet: what the session keeps for QoS 2."""
+    def _decide(self, Publish message not None, bytes answer not None, code, held=None):
+        """Answer a waiting message. code: of the answer; held: what the session keeps for QoS 2."""
         cdef int32_t i = self._arrivals.find(message.packet_identifier_)
         if i < 0 or self._arrivals.arrivals[i].decided or self.session_ is None:
             raise ValueError("this message does not wait")
-        self.decide(i, answer, code, packet)
+        self.decide(i, answer, code, held)
 
-    cdef int decide(self, int32_t i, bytes answer, uint8_t code, object packet) except -1:
+    cdef int decide(self, int32_t i, bytes answer, uint8_t code, object held) except -1:
         cdef int qos = self._arrivals.arrivals[i].qos
         self._arrivals.decide(i, answer, code)
         if qos == 2 and code < 0x80:
-            self.session_.hold(self._arrivals.arrivals[i].identifier, packet)
+            self.session_.hold(self._arrivals.arrivals[i].identifier, held)
         return self.put_due(qos)
 
     cdef int put_due(self, int qos) except -1:

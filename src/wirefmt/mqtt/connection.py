@@ -6,12 +6,14 @@ docs/connections.md describes the contract, docs/mqtt-connection.md the states. 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from random import Random
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from wirefmt import mqtt
 from wirefmt.connection.contract import Acknowledged, Connected
 from wirefmt.connection.deadlines import Keepalive
-from wirefmt.errors import LocalProtocolError, RemoteProtocolError
+from wirefmt.connection.endpoint import Fault
+from wirefmt.errors import DecodeError, LocalProtocolError, RemoteProtocolError
 from wirefmt.mqtt.endpoint import (
     REASONS,
     SENDS_IN,
@@ -53,6 +55,7 @@ from wirefmt.mqtt.events import (
 from wirefmt.mqtt.receiving import Receiving
 from wirefmt.mqtt.sending import Sending
 from wirefmt.mqtt.session import NEVER, Session
+from wirefmt.mqtt.spec import CONNACK_RETURN_CODES, REASON_CODES
 from wirefmt.mqtt.states import Role, State, Violation
 
 if TYPE_CHECKING:
@@ -94,6 +97,7 @@ class ClientConnection(Sending, Receiving):
             raise LocalProtocolError("the session belongs to another connection")
         session.held = True
         self._session = session
+        self._opening = b""  # what the server says first
         self._requests: dict[int, Request] = {}  # by packet identifier
         self._host_pings = 0
         self._ping_unanswered = False
@@ -260,15 +264,38 @@ class ClientConnection(Sending, Receiving):
 
     # ---- receiving
 
+    def receive(self, data: Buffer, now: float) -> list[Event]:
+        if not self._up and self.state is State.CONNECTING and len(self._opening) < _LARGEST_OPENING:
+            self._opening += bytes(data)
+        return super().receive(data, now)
+
+    def _fault(self, error: Fault, events: list[Event]) -> None:
+        refusal = self._refusal_of_another_version() if self.state is State.CONNECTING else None
+        if refusal is None:
+            super()._fault(error, events)
+        else:
+            self._on_connack(refusal, events)
+
+    def _refusal_of_another_version(self) -> mqtt.Connack | None:
+        """A server that does not speak our version refuses in its own: one of 3.1.1 with two bytes (3.1.1, 3.1.2.2), one of 5.0
+        with properties behind the code (3.1.2.2)."""
+        try:
+            size = mqtt.frame_size(self._opening)
+            packet = self._opening[: size if isinstance(size, int) else 0]
+            message = mqtt.decode(packet, version=4 if self.version == 5 else 5, side="server")
+        except DecodeError:
+            return None
+        return message if isinstance(message, mqtt.Connack) and message.reason_code else None
+
     def _on_connack(self, message: mqtt.Connack, events: list[Event]) -> None:
         connect, session = self.connect, self._session
         assert connect is not None
+        self._opening = b""
         self._authentication = None
         self._deadlines.cancel("connect")
         self._deadlines.cancel("authentication")
         if message.reason_code:
-            reason = find(message.properties, "reason_string") or "the server has refused"
-            self._end("peer", message.reason_code, reason, events, message=message)
+            self._end("peer", message.reason_code, _why(message, connect.version), events, message=message)
             return
         self.state = State.CONNECTED
         clean = connect.clean_start
@@ -297,6 +324,7 @@ class ClientConnection(Sending, Receiving):
             wildcard_subscription_available=bool(find(properties, "wildcard_subscription_available", 1)),
             subscription_identifiers_available=bool(find(properties, "subscription_identifiers_available", 1)),
             shared_subscription_available=bool(find(properties, "shared_subscription_available", 1)),
+            response_information=find(properties, "response_information", ""),
             **connect_limits(properties),
         )
         # 3.1 has no Session Present: who asks for the old session gets it.
@@ -396,6 +424,23 @@ class ClientConnection(Sending, Receiving):
     }
 
 
+def _why(message: mqtt.Connack, version: int) -> str:
+    """Why the server has refused a CONNECT of this version."""
+    code = message.reason_code
+    said: str | None = find(message.properties, "reason_string")
+    if code in (UNACCEPTABLE_VERSION, UNSUPPORTED_VERSION):
+        name = f"the server does not speak MQTT {_NAMES[version]}"
+        return f"{name}: {said}" if said else name
+    return said or _CONNACK_CODES.get(code, "the server has refused")
+
+
+_NAMES = {3: "3.1", 4: "3.1.1", 5: "5.0"}
+_CONNACK_CODES = {**CONNACK_RETURN_CODES, **{row.code: row.name for row in REASON_CODES if "CONNACK" in row.packets}}
+
+#: Bytes of CONNACK that a client keeps until it is read: more than its strings can have.
+_LARGEST_OPENING = 1 << 18
+
+
 def _check_subscriptions(
     message: mqtt.Subscribe, negotiated: Negotiated, error: type[LocalProtocolError | RemoteProtocolError]
 ) -> None:
@@ -428,6 +473,8 @@ class ServerConnection(Sending, Receiving):
     Args:
         now: the time at which the transport was accepted.
         options: limits and times.
+        random: for a Client Identifier that `accept` assigns; None: `accept` needs `assigned_client_identifier` for a client of
+            5.0 that has none.
     """
 
     role = Role.SERVER
@@ -437,8 +484,9 @@ class ServerConnection(Sending, Receiving):
         Keepalive.EXPECT: ("nothing has come within one and a half Keep Alive", KEEP_ALIVE_TIMEOUT),
     }
 
-    def __init__(self, now: float, options: ConnectionOptions | None = None) -> None:
+    def __init__(self, now: float, options: ConnectionOptions | None = None, random: Random | None = None) -> None:
         super().__init__(now, options)
+        self._random = random
         self._opening = b""  # the first bytes of CONNECT: they say which version to answer in
         self._waiting: mqtt.Connect | None = None  # waits for the host
         self._requests: dict[int, Asked] = {}  # undecided, by packet identifier
@@ -469,8 +517,9 @@ class ServerConnection(Sending, Receiving):
         Args:
             event: the event to answer.
             session: the stored session of this Client Identifier, which goes on. None: there was none, or Clean Start is 1.
-            properties: of CONNACK. An empty Client Identifier needs `assigned_client_identifier` [MQTT-3.2.2-16].
-                Response Information is left out if the client has not asked for it [MQTT-3.1.2-28].
+            properties: of CONNACK. A client of 5.0 without a Client Identifier is given `assigned_client_identifier`, or else one
+                that the connection makes [MQTT-3.2.2-16]. Response Information is left out if the client has not asked for it
+                [MQTT-3.1.2-28].
             authentication_data: for the client.
 
         Returns `Connected`, events of what the client has sent after CONNECT, and events of the resumed session. To
@@ -501,7 +550,6 @@ class ServerConnection(Sending, Receiving):
         session.established = True
         session.note_meta()
         self._session = session
-        self._released_bytes = sum(map(len, session.incoming.values()))
         self._waiting = self._authentication = None
         self.state = State.CONNECTED
         self._limit(negotiated)
@@ -666,12 +714,17 @@ class ServerConnection(Sending, Receiving):
         if connect.version != 5:
             if properties or authentication_data is not None:
                 raise LocalProtocolError("before 5.0 there are no properties")
-            identifier = connect.client_identifier or (session.client_identifier if session else "")
+            identifier = connect.client_identifier or (session.client_identifier if session else self._made_up())
             expiry = 0 if connect.clean_start else NEVER
             return Negotiated(connect.version, identifier, connect.keep_alive, expiry), ()
         assigned = find(properties, "assigned_client_identifier")
         if not connect.client_identifier and not assigned:
-            raise LocalProtocolError("an empty Client Identifier: give assigned_client_identifier [MQTT-3.2.2-16]")
+            assigned = self._made_up()
+            if not assigned:
+                raise LocalProtocolError(
+                    "an empty Client Identifier: give assigned_client_identifier, or the connection `random` [MQTT-3.2.2-16]"
+                )
+            properties = (*properties, ("assigned_client_identifier", assigned))
         method = self._method()
         own: list[tuple[str, Any]] = []
         if method is not None:
@@ -695,6 +748,7 @@ class ServerConnection(Sending, Receiving):
             wildcard_subscription_available=bool(find(properties, "wildcard_subscription_available", 1)),
             subscription_identifiers_available=bool(find(properties, "subscription_identifiers_available", 1)),
             shared_subscription_available=bool(find(properties, "shared_subscription_available", 1)),
+            response_information=find(properties, "response_information", ""),
             **connect_limits(asked),
         )
         will = connect.will
@@ -705,6 +759,10 @@ class ServerConnection(Sending, Receiving):
                 "the will is retained: refuse with 0x9A [MQTT-3.2.2-13]", reply=RETAIN_NOT_SUPPORTED
             )
         return negotiated, announced((*properties, *own), self.options)
+
+    def _made_up(self) -> str:
+        """A Client Identifier for a client that has none: of characters, and as long, as every server takes [MQTT-3.1.3-5]."""
+        return self._random.randbytes(10).hex() if self._random is not None else ""
 
     def _auth_properties(self, data: bytes | None, properties: Pairs) -> Pairs:
         own: list[tuple[str, Any]] = [("authentication_method", self._method())]

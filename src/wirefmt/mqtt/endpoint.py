@@ -188,6 +188,9 @@ class Endpoint(Flows, endpoint.Endpoint[State]):
         """What a journal must keep since the last call: see `Session.changes`."""
         return self._session.changes() if self._session is not None else []
 
+    def _resume_session(self, events: list[Event]) -> None:
+        """The handshake is complete, and the session is this connection's."""
+
     # ---- reading
 
     def _handle(self, messages: list[mqtt.Packet], events: list[Event]) -> None:

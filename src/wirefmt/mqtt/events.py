@@ -46,7 +46,8 @@ WILDCARDS_NOT_SUPPORTED = 0xA2
 UNACCEPTABLE_VERSION = 1
 IDENTIFIER_REJECTED = 2
 
-_SKIPPABLE = [[row.name] for row in CHECKS if row.lax]
+#: There is no flow of QoS 3.
+_SKIPPABLE = [[row.name] for row in CHECKS if row.lax and row.name != "PUBLISH_QOS"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +57,9 @@ class ConnectionOptions:
     Attributes:
         receive_maximum: QoS 1 and 2 messages of the peer that may be unfinished (5.0; announced in CONNECT or CONNACK).
         topic_alias_maximum: aliases the peer may set, each a topic to remember (5.0; announced). 0: none.
+        topic_aliases: topics that we send with an alias, as far as the peer allows aliases (5.0): from the second message on such
+            a topic is two bytes long. 0: none. None: a client none, a server as many as its client has asked for. An alias that
+            the host chooses, as a property of a message, needs no option.
         packet_size: bytes of a packet of the peer (announced in 5.0). LARGEST_PACKET: no limit of ours.
         elements: properties, filters and codes in one packet.
         undecided: requests, and before 5.0 also QoS 1 and 2 messages, that may wait for an answer of the host before
@@ -80,6 +84,7 @@ class ConnectionOptions:
 
     receive_maximum: int = 1024
     topic_alias_maximum: int = 0
+    topic_aliases: int | None = None
     packet_size: int = 1 << 24
     elements: int = 10_000
     undecided: int = 1024
@@ -100,11 +105,12 @@ class ConnectionOptions:
         for name, least, most in (
             ("receive_maximum", 1, 65535),
             ("topic_alias_maximum", 0, 65535),
+            ("topic_aliases", 0, 65535),
             ("packet_size", 16, LARGEST_PACKET),
             ("undecided", 1, 65535),
         ):
             value = getattr(self, name)
-            if not least <= value <= most:
+            if not (value is None and name == "topic_aliases") and not least <= value <= most:
                 raise ValueError(f"{name} is a number of {least} to {most}, not {value!r}")
         for fault in self.tolerate:
             if fault.split(" ")[1:] not in _SKIPPABLE:
@@ -125,6 +131,7 @@ class Negotiated:
         topic_alias_maximum: aliases we may set.
         maximum_qos, retain_available, wildcard_subscription_available, subscription_identifiers_available,
             shared_subscription_available: what the server offers. The client keeps to it.
+        response_information: what Response Topics begin with (4.10.1); "": the server has not said.
     """
 
     version: int
@@ -139,6 +146,7 @@ class Negotiated:
     wildcard_subscription_available: bool = True
     subscription_identifiers_available: bool = True
     shared_subscription_available: bool = True
+    response_information: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from wirefmt import mqtt
-from wirefmt.errors import DecodeError, LocalProtocolError, RemoteProtocolError
+from wirefmt.errors import EncodeError, LocalProtocolError, RemoteProtocolError
 from wirefmt.mqtt.endpoint import Endpoint, wrong_kind
 from wirefmt.mqtt.events import (
     IDENTIFIER_NOT_FOUND,
+    MALFORMED_PACKET,
     PROTOCOL_ERROR,
     QUOTA_EXCEEDED,
     RECEIVE_MAXIMUM_EXCEEDED,
@@ -21,6 +22,7 @@ from wirefmt.mqtt.events import (
     find,
     without,
 )
+from wirefmt.mqtt.session import Held
 
 
 class Receiving(Endpoint):
@@ -31,7 +33,7 @@ class Receiving(Endpoint):
         self._aliases_in: dict[int, str] = {}
         #: By packet identifier: content (its hash) and number of QoS 2 messages, if they are limited.
         self._copies: dict[int, tuple[int, int]] = {}
-        self._released_bytes = 0
+        self._released_bytes = 0  # of the session
         self._restricted = not self.options.control_characters  # a PUBLISH has to be read
 
     @property
@@ -45,6 +47,11 @@ class Receiving(Endpoint):
         self._arrivals.clear()
         self._aliases_in.clear()  # [MQTT-3.3.2-7]
         return super()._forget()
+
+    def _resume_session(self, events: list[Event]) -> None:
+        assert self._session is not None
+        self._released_bytes = self._session.held_bytes
+        super()._resume_session(events)
 
     def _acknowledge(self, message: mqtt.Publish, reason_code: int, properties: Pairs) -> list[Event]:
         """`acknowledge`, with all that an answer may have."""
@@ -60,10 +67,11 @@ class Receiving(Endpoint):
     def _answer(self, message: mqtt.Publish, code: int, properties: Pairs) -> None:
         kind = mqtt.Puback if message.qos == 1 else mqtt.Pubrec
         answer = self._acknowledgement(kind, message.packet_identifier or 0, code, properties)
-        kept = message.qos == 2 and self.options.qos2_event == "release" and code < 0x80
-        packet = message.encode() if kept else b""
-        self._released_bytes += len(packet)
-        self._decide(message, answer, code if self.version == 5 else SUCCESS, packet)
+        held = None
+        if message.qos == 2 and self.options.qos2_event == "release" and code < 0x80:
+            held = Held(message.version, message.encode())
+            self._released_bytes += len(held.packet)
+        self._decide(message, answer, code if self.version == 5 else SUCCESS, held)
 
     def _forget_copies(self, identifier: int) -> None:
         self._copies.pop(identifier, None)
@@ -145,16 +153,19 @@ class Receiving(Endpoint):
             topic = known
         else:
             raise RemoteProtocolError(f"Topic Alias {alias} has no topic (3.3.2.3.4)", reply=PROTOCOL_ERROR)
-        return mqtt.Publish(
-            topic_name=topic,
-            payload=message.payload,
-            qos=message.qos,
-            retain=message.retain,
-            dup=message.dup,
-            packet_identifier=message.packet_identifier,
-            properties=without(properties, "topic_alias"),
-            version=5,
-        )
+        try:
+            return mqtt.Publish(
+                topic_name=topic,
+                payload=message.payload,
+                qos=message.qos,
+                retain=message.retain,
+                dup=message.dup,
+                packet_identifier=message.packet_identifier,
+                properties=without(properties, "topic_alias"),
+                version=5,
+            )
+        except EncodeError as error:  # a violation that is tolerated, but that cannot be written
+            raise RemoteProtocolError(str(error), reply=MALFORMED_PACKET) from error
 
     def _on_pubrel(self, message: mqtt.Pubrel, events: list[Event]) -> None:
         assert self._session is not None
@@ -162,26 +173,16 @@ class Receiving(Endpoint):
         if identifier in self._arrivals:
             raise wrong_kind("PUBREL before PUBREC", identifier)
         if identifier in self._session.incoming:
-            packet = self._session.release(identifier)
+            held = self._session.release(identifier)
             if self._copies:
                 self._copies.pop(identifier, None)
             self._releasing.discard(identifier)
-            if self.options.qos2_event == "release" and packet:
-                self._released_bytes -= len(packet)
-                events.append(Released(_decode_publish(packet)))
+            if held is not None:
+                self._released_bytes -= len(held.packet)
+                if self.options.qos2_event == "release":
+                    events.append(Released(held.message))
             self._put(self._acknowledgement(mqtt.Pubcomp, identifier))  # [MQTT-4.3.3-11]
         else:
             self.strays += 1
             code = IDENTIFIER_NOT_FOUND if self.version == 5 else SUCCESS
             self._put(self._acknowledgement(mqtt.Pubcomp, identifier, code))
-
-
-def _decode_publish(packet: bytes) -> mqtt.Publish:
-    for version in (5, 4):
-        try:
-            message = mqtt.decode(packet, version=version)
-        except DecodeError:
-            continue
-        if isinstance(message, mqtt.Publish):
-            return message
-    raise AssertionError("a packet that was kept cannot be read")

@@ -28,6 +28,7 @@ from wirefmt.mqtt.events import (
     without,
 )
 from wirefmt.mqtt.session import Delivery, split_packet
+from wirefmt.mqtt.states import Role
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -49,8 +50,11 @@ class Sending(Endpoint):
         """Keep to what the peer has announced."""
         self._largest = negotiated.maximum_packet_size
         self._quota = Window(negotiated.receive_maximum)
-        self._aliases_out = OutgoingAliases(negotiated.topic_alias_maximum)
-        self._aliased = negotiated.topic_alias_maximum > 0
+        most = self.options.topic_aliases
+        if most is None:
+            most = 0 if self.role is Role.CLIENT else negotiated.topic_alias_maximum
+        self._aliases_out = OutgoingAliases(negotiated.topic_alias_maximum, most)
+        self._aliased = self._aliases_out.most > 0
 
     def _publish(self, topic_name: str, payload: Buffer, qos: int, retain: bool, properties: Pairs) -> Delivery | None:
         """`publish`, with all that a message may have."""
@@ -138,7 +142,7 @@ class Sending(Endpoint):
                 topic = known
             kept = _renamed(message, topic, without(properties, "topic_alias")).encode()
             return kept, packet, (topic, number)
-        alias = aliases.choose(topic) if aliases.maximum and len(topic) > 2 else None
+        alias = aliases.choose(topic) if len(topic) > 2 else None
         if alias is None:
             return packet, packet, None
         wire = _renamed(message, "" if alias.known else topic, (*properties, ("topic_alias", alias.number))).encode()
@@ -210,6 +214,7 @@ class Sending(Endpoint):
 
     def _resume_session(self, events: list[Event]) -> None:
         """Send again what is not acknowledged, in the order first sent [MQTT-4.4.0-1, MQTT-4.6.0-1]."""
+        super()._resume_session(events)
         assert self._session is not None
         self._replay.extend(self._session.outgoing.values())
         self._send_again(events)

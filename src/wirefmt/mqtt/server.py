@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable
+from random import Random, SystemRandom
 from ssl import SSLContext
 from typing import TYPE_CHECKING, Any, Final
 
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
 Server = aio.Server
+
+_SYSTEM: Final = SystemRandom()
 
 #: Of WebSocket: the standard's [MQTT-6.0.0-4], and what clients of 3.1 say.
 SUBPROTOCOLS: Final = ("mqtt", "mqttv3.1")
@@ -49,7 +52,7 @@ class Peer(aio.Peer):
         properties: Pairs = (),
         authentication_data: bytes | None = None,
     ) -> None:
-        """Accept a CONNECT, or the AUTH that completes an exchange."""
+        """Accept a CONNECT, or the AUTH that completes an exchange. A client without a Client Identifier is assigned one."""
         self.driver.update(self.connection.accept(event, session, properties, authentication_data))
 
     def refuse(self, event: mqtt.Connect | mqtt.Auth, reason_code: int, properties: Pairs = ()) -> None:
@@ -99,6 +102,7 @@ async def serve(
     backlog: int = 100,
     most: int = 100_000,
     tap: aio.TapFactory | None = None,
+    random: Random | None = None,
 ) -> Server:
     """Serve MQTT 3.1, 3.1.1 and 5.0.
 
@@ -113,12 +117,13 @@ async def serve(
         backlog: connections that the system keeps until they are accepted.
         most: clients at a time; further ones are closed at once and counted (`Server.turned_away`).
         tap: what lies between transport and driver of each client (`aio.Tap`); None: nothing.
+        random: for Client Identifiers of clients that have none; None: the system's.
 
     Returns the running server. Leaving `async with` or `close()` ends it.
     """
 
     def make(server: Server) -> aio.Driver:
-        return make_driver(server, handler, options, websocket=websocket)
+        return make_driver(server, handler, options, websocket=websocket, random=random)
 
     return await aio.listen(make, host, port, path=path, ssl=ssl, backlog=backlog, most=most, tap=tap)
 
@@ -129,10 +134,12 @@ def make_driver(
     options: ConnectionOptions | None = None,
     *,
     websocket: bool = False,
+    random: Random | None = None,
 ) -> aio.Driver:
     """The driver of a new client, with its connection and its peer."""
     peer = Peer(handler, server)
-    peer.connection = ServerConnection(asyncio.get_running_loop().time(), options)
+    now = asyncio.get_running_loop().time()
+    peer.connection = ServerConnection(now, options, random or _SYSTEM)
     peer.driver = aio.Driver(
         peer.connection,
         peer,

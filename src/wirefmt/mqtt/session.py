@@ -4,22 +4,47 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable
+from typing import Final, Literal, NamedTuple
 
 from wirefmt import mqtt
 from wirefmt.connection.contract import Change
-from wirefmt.errors import DecodeError, LocalProtocolError, Malformed
+from wirefmt.errors import DecodeError, EncodeError, LocalProtocolError, Malformed
 from wirefmt.mqtt._codec import Delivery, SessionFlows, split_packet
 
-__all__ = ["NEVER", "Delivery", "Session", "split_packet"]
+__all__ = ["NEVER", "Delivery", "Held", "Session", "split_packet"]
 
 #: Session Expiry Interval of a session that never expires (3.1.2.11.2).
 NEVER = 0xFFFF_FFFF
 
 
-_SNAPSHOT = b"wirefmt mqtt session 1\0"
+_SNAPSHOT = b"wirefmt mqtt session 2\0"
 _META = struct.Struct(">BIHQ")  # established, Session Expiry Interval, next packet identifier, next number
 _OUTGOING = struct.Struct(">BBBH")  # received, version, QoS, packet identifier; the packet follows
 _ENTRY = struct.Struct(">QI")  # key, size of the value
+_VERSIONS: Final = (3, 4, 5)
+_NUMBERS: Final = range(1, 1 << 62)  # of deliveries
+_IDENTIFIERS: Final = range(1, 65536)
+
+
+class Held(NamedTuple):
+    """The content of a QoS 2 message of the peer, kept until its PUBREL.
+
+    Attributes:
+        version: the protocol version of the packet.
+        packet: the PUBLISH, with its full topic.
+    """
+
+    version: int
+    packet: bytes
+
+    @property
+    def message(self) -> mqtt.Publish:
+        """The PUBLISH. Raises DecodeError if the packet is not one."""
+        # "lax", since a connection may tolerate violations (`ConnectionOptions.tolerate`)
+        message = mqtt.decode(self.packet, version=self.version, strictness="lax")
+        if not isinstance(message, mqtt.Publish):
+            raise _bad(f"a {type(message).__name__} in place of a PUBLISH")
+        return message
 
 
 class Session(SessionFlows):
@@ -57,12 +82,17 @@ class Session(SessionFlows):
 
     # ---- what a connection does
 
-    def release(self, packet_identifier: int) -> bytes:
+    def release(self, packet_identifier: int) -> Held | None:
         """QoS 2: PUBREL has come. Returns what `hold` was given."""
-        packet = self.incoming.pop(packet_identifier)
+        held: Held | None = self.incoming.pop(packet_identifier)
         if self._changes is not None:
             self._changes.append(Change("delete", "incoming", packet_identifier))
-        return packet
+        return held
+
+    @property
+    def held_bytes(self) -> int:
+        """Bytes of the packets that wait for PUBREL."""
+        return sum(len(held.packet) for held in self.incoming.values() if held is not None)
 
     def clear(self) -> tuple[Delivery, ...]:
         """The session has ended: forget everything. Returns the deliveries that are lost."""
@@ -85,8 +115,8 @@ class Session(SessionFlows):
     def _note_finished(self, delivery: Delivery) -> None:
         self._note(Change("delete", "outgoing", delivery.number))
 
-    def _note_held(self, packet_identifier: int, packet: bytes) -> None:
-        self._note(Change("put", "incoming", packet_identifier, packet))
+    def _note_held(self, packet_identifier: int, held: Held | None) -> None:
+        self._note(Change("put", "incoming", packet_identifier, _incoming_value(held)))
 
     def _note(self, change: Change) -> None:
         assert self._changes is not None
@@ -132,7 +162,7 @@ class Session(SessionFlows):
         records = (
             [(0, self._meta_value())],
             [(d.number, _outgoing_value(d)) for d in self.outgoing.values()],
-            list(self.incoming.items()),
+            [(identifier, _incoming_value(held)) for identifier, held in self.incoming.items()],
         )
         for table in records:
             parts.append(len(table).to_bytes(4))
@@ -142,9 +172,13 @@ class Session(SessionFlows):
 
     @classmethod
     def restore(cls, snapshot: bytes, *, journaled: bool = False) -> Session:
-        """A session from `snapshot`. Raises DecodeError if the bytes are not a snapshot."""
+        """A session from `snapshot`.
+
+        Raises DecodeError if the bytes are not a snapshot, or one of its records is not what it must be.
+        """
         changes: list[Change] = []
-        tables = ("session", "outgoing", "incoming")
+        keys: set[tuple[str, int]] = set()
+        tables: tuple[Literal["session", "outgoing", "incoming"], ...] = ("session", "outgoing", "incoming")
         at = len(_SNAPSHOT)
         if snapshot[:at] != _SNAPSHOT:
             raise _bad("not a session of this version")
@@ -155,6 +189,9 @@ class Session(SessionFlows):
                 size, at = _number(snapshot, at, 4)
                 if size > len(snapshot) - at:
                     raise _bad("a record is cut")
+                if (table, key) in keys:
+                    raise _bad(f"{table} has two records {key}")
+                keys.add((table, key))
                 changes.append(Change("put", table, key, snapshot[at : at + size]))
                 at += size
         if at != len(snapshot):
@@ -164,7 +201,11 @@ class Session(SessionFlows):
     @classmethod
     def replay(cls, changes: Iterable[Change], *, journaled: bool = False) -> Session:
         """A session from a journal: all changes since it was made, or what is left of them when only the last record of
-        each table and key is kept. Raises DecodeError for what is not a record."""
+        each table and key is kept.
+
+        Raises DecodeError for what is not a record, in either direction: a packet that is not the PUBLISH of its packet
+        identifier in its version, a packet identifier twice, a number out of range.
+        """
         tables: dict[str, dict[int, bytes]] = {"session": {}, "outgoing": {}, "incoming": {}}
         for change in changes:
             records = tables.get(change.table)
@@ -172,6 +213,8 @@ class Session(SessionFlows):
                 raise _bad(f"no table is called {change.table!r}")
             match change.op:
                 case "put":
+                    if type(change.key) is not int or type(change.value) is not bytes:
+                        raise _bad("a record has a number as its key and bytes as its value")
                     records[change.key] = change.value
                 case "delete":
                     records.pop(change.key, None)
@@ -192,18 +235,20 @@ class Session(SessionFlows):
         return meta + self.client_identifier.encode()
 
     def _load(self, tables: dict[str, dict[int, bytes]]) -> None:
-        meta = tables["session"].get(0)
-        if meta is None or len(meta) < _META.size:
-            raise _bad("the session's own record is missing or cut")
-        established, self.expiry_interval, next_identifier, self._number = _META.unpack_from(meta)
+        meta = tables["session"].pop(0, b"")
+        if len(meta) < _META.size or tables["session"]:
+            raise _bad("the session's own record is missing or cut, or there is another one")
+        established, self.expiry_interval, next_identifier, number = _META.unpack_from(meta)
         try:
-            self.client_identifier = meta[_META.size :].decode()
-            self.established = bool(established)
+            identifier = mqtt.Connect(client_identifier=meta[_META.size :].decode()).client_identifier
             self.identifiers.next = next_identifier
-        except ValueError as error:
+        except (EncodeError, ValueError) as error:
             raise _bad(str(error)) from None
+        self.client_identifier = identifier
+        self.established = bool(established)
+        self._number = _in(_NUMBERS, number)
         for number, value in sorted(tables["outgoing"].items()):
-            delivery = _outgoing_from(number, value)
+            delivery = _outgoing_from(_in(_NUMBERS, number), value)
             if delivery.packet_identifier in self.outgoing:
                 raise _bad("two deliveries have one packet identifier")
             self.outgoing[delivery.packet_identifier] = delivery
@@ -211,10 +256,20 @@ class Session(SessionFlows):
             if number >= self._number:  # sent after the session's own record was written
                 self._number = number + 1
                 self.identifiers.next = delivery.packet_identifier % 65535 + 1
-        for identifier, packet in tables["incoming"].items():
-            if not 1 <= identifier <= 65535:
-                raise _bad(f"{identifier} is not a valid packet identifier")
-            self.incoming[identifier] = packet
+        for packet_identifier, value in tables["incoming"].items():
+            self.incoming[_in(_IDENTIFIERS, packet_identifier)] = _incoming_from(packet_identifier, value)
+
+
+def _incoming_value(held: Held | None) -> bytes:
+    return b"" if held is None else bytes((held.version,)) + held.packet
+
+
+def _incoming_from(identifier: int, value: bytes) -> Held | None:
+    if not value:
+        return None
+    held = Held(value[0], value[1:])
+    _check(held.version, held, identifier, 2)
+    return held
 
 
 def _outgoing_value(delivery: Delivery) -> bytes:
@@ -228,20 +283,39 @@ def _outgoing_from(number: int, value: bytes) -> Delivery:
     received, version, qos, identifier = _OUTGOING.unpack_from(value)
     packet = value[_OUTGOING.size :]
     if received:
-        if packet or qos != 2 or not identifier:
-            raise _bad("a delivery that the peer has received has QoS 2 and no content")
-        delivery = Delivery(number, identifier, version, b"\x34", b"")
+        if received > 1 or packet or qos != 2 or version not in _VERSIONS:
+            raise _bad("a delivery that the peer has received has QoS 2, a version and no content")
+        delivery = Delivery(number, _in(_IDENTIFIERS, identifier), version, b"\x34", b"")
         delivery.drop_content()
     else:
-        try:
-            message = mqtt.decode(packet, version=version)
-        except (DecodeError, ValueError) as error:
-            raise _bad(f"a delivery's packet: {error}") from None
-        if not isinstance(message, mqtt.Publish) or message.packet_identifier != identifier or message.dup:
-            raise _bad("a delivery's packet is not its PUBLISH")
+        _check(version, packet, identifier, qos)
         delivery = Delivery(number, identifier, version, *split_packet(packet, identifier))
     delivery.transmitted = True
     return delivery
+
+
+def _check(version: int, content: Held | bytes, identifier: int, qos: int) -> None:
+    """Raises DecodeError if this is not the PUBLISH of this packet identifier and QoS, with its full topic. What we send keeps
+    all rules; what has come may break those that its connection tolerated."""
+    if version not in _VERSIONS:
+        raise _bad(f"no packet has version {version}")
+    try:
+        message = content.message if isinstance(content, Held) else mqtt.decode(content, version=version)
+    except DecodeError as error:
+        raise _bad(f"a packet of the session: {error}") from None
+    if (
+        not isinstance(message, mqtt.Publish)
+        or (message.packet_identifier, message.qos) != (identifier, qos)
+        or any(name == "topic_alias" for name, _ in message.properties)
+        or (message.dup and not isinstance(content, Held))
+    ):
+        raise _bad(f"a packet of the session is not the PUBLISH of packet identifier {identifier}")
+
+
+def _in(numbers: range, number: int) -> int:
+    if number not in numbers:
+        raise _bad(f"{number} is not a number of {numbers[0]} to {numbers[-1]}")
+    return number
 
 
 def _number(data: bytes, at: int, size: int) -> tuple[int, int]:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import sqlite3
 from collections import Counter, deque
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
@@ -33,8 +32,8 @@ SECONDS: Final = 20.0
 ACTIONS: Final = 60
 #: Seconds in which everything must go on once the server is well: a dead connection is noticed, back-off ends, calls return.
 BOUND: Final = 90.0
-#: What a call may raise beside a server and a network that fail.
-FAILURES: Final = (Refused, ConnectionLost, OSError, sqlite3.Error, asyncio.CancelledError)
+#: What a call may raise beside a server, a network and a disk that fail.
+FAILURES: Final = (Refused, ConnectionLost, OSError, asyncio.CancelledError)
 #: Waits of the clients. They are short, so that a script sees several.
 BACKOFF: Final = Backoff(first=0.1, most=2.0, stable=5.0)
 #: Seconds without an attempt to connect, when all is well.
@@ -370,11 +369,7 @@ class World:
         def done(task: asyncio.Task[Any]) -> None:
             if call in self.calls:
                 self.calls.remove(call)
-            result: Any
-            if task.cancelled():
-                result = asyncio.CancelledError()
-            else:
-                result = task.exception() or task.result()
+            result: Any = asyncio.CancelledError() if task.cancelled() else task.exception() or task.result()
             if isinstance(result, BaseException) and not isinstance(result, allowed):
                 self.violate(f"{text} raises {result!r}")
             elif ended is not None:

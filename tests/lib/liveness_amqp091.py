@@ -61,7 +61,8 @@ class Model(ModelServer):
                 event, "passive", False
             ):
                 self.refuse_calls -= 1
-                world.refused.add(str(event.queue))
+                if self.code in LASTING:
+                    world.refused.add(str(event.queue))
                 world.note(f"refuse {type(event).__name__} {event.queue} {self.code}")
                 peer.refuse(event, self.code, "by the script")
                 return
@@ -127,7 +128,7 @@ class Amqp091World(World):
         self.inbox = random.choice((1, 5, 1000))
         self.channels: list[Any] = []
         self.consumers: list[Consuming] = []
-        self.refused: set[str] = set()  # queues of which something was refused, or that were deleted
+        self.refused: set[str] = set()  # queues of which something was refused for good, or that were deleted
         self.declared: dict[str, Any] = {}  # queue -> the peer that has declared it last
         self.auto_delete: set[str] = set()  # queues of this kind that have had a consumer
         self.numbers = 0
@@ -421,7 +422,7 @@ class Amqp091World(World):
         if not consumer._ended and not self._is_over(channel):
             return False
         error = consumer._error or channel._error
-        reason = consuming.queue in self.refused or "by the" in str(error) or consuming.poisoned
+        reason = consuming.queue in self.refused or "by the operator" in str(error) or consuming.poisoned
         if not reason and self.reconnect is not None and not self.may_end:
             self.violate(f"the consumer of {consuming.queue} has ended: {error!r}")
         return True

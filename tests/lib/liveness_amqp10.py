@@ -57,13 +57,14 @@ class Model(ModelServer):
                 terminus = event.message.source if link.sends else event.message.target
                 missing = "missing" in str(getattr(terminus, "address", ""))
                 if missing or self.end_sessions or self.refuse_links:
-                    world.refused.add(link.name)
                     if missing:
                         condition, end = "amqp:not-found", world.like_rabbitmq
                     else:
                         condition, end = self.condition, bool(self.end_sessions)
                         self.end_sessions -= end
                         self.refuse_links -= not end
+                    if condition not in PASSING:
+                        world.refused.add(link.name)
                     error = amqp10.Error(condition=condition, description="by the script")
                     world.note(f"refuse {link.name} {condition}{', ending the session' if end else ''}")
                     if end:
@@ -119,7 +120,7 @@ class Amqp10World(World):
         self.ends: list[Any] = []  # senders and receivers that the program has
         self.queues: dict[Any, str] = {}  # the queue of each
         self.workers: dict[Any, list[asyncio.Task[Any]]] = {}  # of each receiver
-        self.refused: set[str] = set()  # links that the server has refused or detached
+        self.refused: set[str] = set()  # links that the server has refused or detached for good
         self.working: Counter[bytes] = Counter()  # messages that tasks work on, of receivers that accept by themselves
         self.queue_number = 0
 
@@ -322,8 +323,9 @@ class Amqp10World(World):
         links = [link for link in session.links.values() if link.attached] if session is not None else []
         if links:
             link = random.choice(links)
-            self.refused.add(link.name)
             condition = random.choice(("amqp:link:detach-forced", "amqp:resource-deleted"))
+            if condition == "amqp:resource-deleted":
+                self.refused.add(link.name)
             self.note(f"detach {link.name} {condition}")
             link.detach(amqp10.Error(condition=condition, description="by the script"))
             peer.update()
@@ -357,7 +359,7 @@ class Amqp10World(World):
         for end in list(self.ends):
             if end.error is not None:
                 if end.name not in self.refused and self.reconnect is not None and not self.may_end:
-                    self.violate(f"{end.name} has ended, which was never refused: {end.error!r}")
+                    self.violate(f"{end.name} has ended, which was not refused for good: {end.error!r}")
                 self.ends.remove(end)
         await asyncio.gather(*(self._prove_end(end) for end in list(self.ends)))
 

@@ -47,7 +47,8 @@ class Model(ModelServer):
             case mqtt.Connect():
                 if self.forget:
                     self.forget = False
-                    if subscriber := self.broker.subscribers.get("sim"):
+                    subscriber = self.broker.subscribers.get("sim")
+                    if subscriber is not None and subscriber.peer is None:
                         world.note("the session is forgotten")
                         world.forgotten = True
                         self.broker._end_session(subscriber)

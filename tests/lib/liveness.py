@@ -442,6 +442,23 @@ class World:
         if waiting:
             raise Violation(f"no outcome of {waiting[:5]}")
 
+    async def prove_full_disk(self, publish: Callable[[], Coroutine[Any, Any, Any]]) -> None:
+        """While the journal cannot keep a message, its call raises; afterwards all goes on."""
+        if not self.journal or self.reconnect is None:
+            return
+        self.note("the disk is full")
+        self.disk.full = True
+        task = self.loop.create_task(publish())
+        done, _ = await asyncio.wait([task], timeout=30.0)
+        if not done:
+            task.cancel()
+            self.violate("a message that the journal cannot keep waits for ever")
+        elif task.exception() is None:
+            self.violate("a message is published that the journal could not keep")
+        self.disk.full = False
+        self.note("the disk is well")
+        await self.sooner_or_later(publish, "to publish when the disk is well")
+
     # ---- connections
 
     def _check_dials(self) -> None:

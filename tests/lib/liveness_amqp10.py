@@ -371,6 +371,9 @@ class Amqp10World(World):
         await self.settle()
         if not any(isinstance(end, Sender) for end in self.ends):
             self.violate("no new sender can be made")
+        sender = next((end for end in self.ends if isinstance(end, Sender)), None)
+        if sender is not None:
+            await self.prove_full_disk(lambda: sender.send(amqp10.Message(body=b"full ")))
 
     async def _prove_end(self, end: Any) -> None:
         payload = self.message(Random(1), "probe")

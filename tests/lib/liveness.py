@@ -89,7 +89,7 @@ class World:
     Attributes:
         log: what has happened, one line each.
         calls: those that have not ended.
-        outcomes: message -> what the program was told: "waiting", "confirmed", "refused", "lost", "cancelled".
+        outcomes: message -> what the program knows of it: "waiting", "confirmed", "refused", "lost", "cancelled".
         arrivals: message -> how often the server has taken it.
         got: message -> how often the program has got it.
     """
@@ -119,13 +119,13 @@ class World:
         self.violations: list[str] = []
         self.healed = False
         self.done: Counter[str] = Counter()
-        self.tasks: set[asyncio.Task[Any]] = set()  # of the program, which are no calls
+        self.tasks: set[asyncio.Task[Any]] = set()  # of the program, beside its calls
         self._opened = False  # the last one has succeeded
         self._openings: list[list[float]] = []  # when the program has opened a client: from, to
         self._numbers = 0
         self._passing: set[Wire] = set()  # frozen for a time
         self.reconnect = BACKOFF if self.random.random() < 0.8 else None
-        self.may_end = False  # the server has refused the client for good
+        self.may_end = False  # the server refuses the client permanently
         self.disk = Disk()
         self.folder = Path()
         self.journal = self.random.random() < 0.3
@@ -232,7 +232,7 @@ class World:
             model.stop()
         for task in self.tasks:
             task.cancel()
-        await asyncio.sleep(5.0)  # what was under way arrives
+        await asyncio.sleep(5.0)  # what is pending arrives
         self._check_messages()
         self.check()
         self._check_left()
@@ -535,7 +535,7 @@ class World:
             self.loop.call_later(random.choice((0.1, 1.0, 5.0)), thaw)
 
     def do_vanish(self, random: Random) -> None:
-        """The network between both is gone, and nobody is told."""
+        """The network between both is gone, and nobody knows it."""
         if wire := self.wire(random):
             wire.freeze()
 
@@ -708,7 +708,7 @@ class ModelServer:
                 peer.driver.abort()
 
     def stop(self) -> None:
-        """The server is closed for good."""
+        """The server is closed, and does not come back."""
         close = getattr(self.broker, "close", None)
         if close is not None:
             close()

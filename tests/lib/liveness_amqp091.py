@@ -128,7 +128,7 @@ class Amqp091World(World):
         self.inbox = random.choice((1, 5, 1000))
         self.channels: list[Any] = []
         self.consumers: list[Consuming] = []
-        self.refused: set[str] = set()  # queues of which something was refused for good, or that were deleted
+        self.refused: set[str] = set()  # queues of which something was refused permanently, or that were deleted
         self.declared: dict[str, Any] = {}  # queue -> the peer that has declared it last
         self.auto_delete: set[str] = set()  # queues of this kind that have had a consumer
         self.numbers = 0
@@ -431,7 +431,7 @@ class Amqp091World(World):
         if consuming.poisoned:
             self._produce(consuming.queue, b"poison " + bytes(2 * BODY))
             await self.until(
-                lambda: consuming.consumer._ended, f"the consumer of {consuming.queue} is told of its poison"
+                lambda: consuming.consumer._ended, f"the consumer of {consuming.queue} knows of its poison"
             )
             return
         self._work(consuming)

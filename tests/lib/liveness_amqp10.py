@@ -120,7 +120,7 @@ class Amqp10World(World):
         self.ends: list[Any] = []  # senders and receivers that the program has
         self.queues: dict[Any, str] = {}  # the queue of each
         self.workers: dict[Any, list[asyncio.Task[Any]]] = {}  # of each receiver
-        self.refused: set[str] = set()  # links that the server has refused or detached for good
+        self.refused: set[str] = set()  # links that the server has refused or detached permanently
         self.working: Counter[bytes] = Counter()  # messages that tasks work on, of receivers that accept by themselves
         self.queue_number = 0
 
@@ -359,7 +359,7 @@ class Amqp10World(World):
         for end in list(self.ends):
             if end.error is not None:
                 if end.name not in self.refused and self.reconnect is not None and not self.may_end:
-                    self.violate(f"{end.name} has ended, which was not refused for good: {end.error!r}")
+                    self.violate(f"{end.name} has ended, which was not refused permanently: {end.error!r}")
                 self.ends.remove(end)
         await asyncio.gather(*(self._prove_end(end) for end in list(self.ends)))
 

@@ -238,7 +238,7 @@ class MqttWorld(World):
     async def prove(self) -> None:
         for topic in list(self.filters):
             if topic in self.refused:
-                del self.filters[topic]  # the client was told
+                del self.filters[topic]  # the program knows it
         self.do_work(Random(1))
         await asyncio.gather(*(self._prove_filter(topic) for topic in self.filters))
         for _ in range(5):

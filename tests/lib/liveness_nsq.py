@@ -312,7 +312,7 @@ class NsqWorld(World):
             await self._flood()
         if self.looked_up and self.consumers:
             topic = self.consumers[-1].topic
-            await asyncio.sleep(5.0)  # no SUB is under way
+            await asyncio.sleep(5.0)  # no SUB is pending
             self._delete(topic)
             await asyncio.sleep(10.0)
             # the first server is in the client's URL: the topic is made again there

@@ -65,7 +65,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self._threads: dict[Any, float] = {}  # when the last job of an executor ends
         self.set_exception_handler(lambda loop, context: self.complaints.append(context))
 
-    def create_task(self, coro: Any, *, name: Any = None, context: Any = None) -> asyncio.Task[Any]:  # type: ignore[override]
+    def create_task(self, coro: Any, *, name: Any = None, context: Any = None) -> asyncio.Task[Any]:
         return _Task(next(self._numbers), coro, loop=self, name=name, context=context)
 
     # ---- time
@@ -80,11 +80,11 @@ class VirtualLoop(asyncio.BaseEventLoop):
             yield
 
     def _run_once(self) -> None:
-        ready, scheduled = self._ready, self._scheduled  # type: ignore[attr-defined]
+        ready, scheduled = self._ready, self._scheduled
         while scheduled and scheduled[0]._cancelled:
-            self._timer_cancelled_count -= 1  # type: ignore[attr-defined]
+            self._timer_cancelled_count -= 1
             heapq.heappop(scheduled)._scheduled = False
-        if not ready and not self._stopping:  # type: ignore[attr-defined]
+        if not ready and not self._stopping:
             if not scheduled:
                 raise Stuck("nothing is ready, and no timer runs")
             if scheduled[0]._when > self.now:
@@ -108,12 +108,12 @@ class VirtualLoop(asyncio.BaseEventLoop):
 
     def timers(self) -> list[asyncio.TimerHandle]:
         """Those that are to run."""
-        return [handle for handle in self._scheduled if not handle._cancelled]  # type: ignore[attr-defined]
+        return [handle for handle in self._scheduled if not handle._cancelled]
 
     def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
-        super()._timer_handle_cancelled(handle)  # type: ignore[misc]
-        if self._timer_cancelled_count > 1000 and self._timer_cancelled_count * 2 > len(self._scheduled):  # type: ignore[attr-defined]
-            self._scheduled = [kept for kept in self._scheduled if not kept._cancelled]  # type: ignore[has-type]
+        super()._timer_handle_cancelled(handle)
+        if self._timer_cancelled_count > 1000 and self._timer_cancelled_count * 2 > len(self._scheduled):
+            self._scheduled = [kept for kept in self._scheduled if not kept._cancelled]
             heapq.heapify(self._scheduled)
             self._timer_cancelled_count = 0
 
@@ -122,7 +122,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
 
     # ---- threads
 
-    def run_in_executor(self, executor: Any, function: Callable[..., _T], *args: Any) -> asyncio.Future[_T]:  # type: ignore[override]
+    def run_in_executor(self, executor: Any, function: Callable[..., _T], *args: Any) -> asyncio.Future[_T]:
         """Call the function some moments later, after the jobs before it."""
         future: asyncio.Future[_T] = self.create_future()
 
@@ -147,10 +147,10 @@ class VirtualLoop(asyncio.BaseEventLoop):
         await asyncio.sleep(0.001)
         return socket.getaddrinfo("127.0.0.1", port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST)
 
-    async def sock_connect(self, sock: socket.socket, address: Any) -> None:  # type: ignore[override]
+    async def sock_connect(self, sock: socket.socket, address: Any) -> None:
         await self.network.dial(sock, address[1])
 
-    async def create_connection(  # type: ignore[override]
+    async def create_connection(
         self,
         factory: Callable[[], Any],
         host: Any = None,
@@ -168,7 +168,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
                 raise
         return await self.network.connect(factory, sock)
 
-    async def create_server(self, factory: Callable[[], Any], host: Any, port: int, **more: Any) -> Any:  # type: ignore[override]
+    async def create_server(self, factory: Callable[[], Any], host: Any, port: int, **more: Any) -> Any:
         return self.network.listen(factory, port)
 
 

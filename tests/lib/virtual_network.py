@@ -1,4 +1,4 @@
-"""A network in memory for a virtual event loop: it delays, cuts at any byte, refuses, freezes and forgets, as it is told."""
+"""A network in memory for a virtual event loop: it delays, cuts at any byte, refuses, freezes and forgets, as a script says."""
 
 from __future__ import annotations
 
@@ -102,8 +102,8 @@ class Transport(asyncio.Transport):
             if isinstance(protocol, asyncio.BufferedProtocol):
                 while data:
                     room = protocol.get_buffer(len(data))
-                    size = min(len(room), len(data))  # type: ignore[arg-type]
-                    room[:size] = data[:size]  # type: ignore[index]
+                    size = min(len(room), len(data))
+                    room[:size] = data[:size]
                     protocol.buffer_updated(size)
                     data = data[size:]
             else:
@@ -249,13 +249,13 @@ class Wire:
         return not (self.client.lost and self.server.lost)
 
     def reset(self) -> None:
-        """Both ends lose it, with what is under way."""
+        """Both ends lose it, with what has not arrived."""
         for end in (self.client, self.server):
             end.out.frozen = True
             end.reset()
 
     def freeze(self, ends: Literal["client", "server", "both"] = "both") -> None:
-        """What these ends write does not arrive, and nobody is told."""
+        """What these ends write does not arrive, and nobody knows it."""
         for name in ("client", "server"):
             if ends in (name, "both"):
                 getattr(self, name).out.frozen = True

@@ -592,6 +592,133 @@ def test_a_stream_that_grows_when_it_is_unpacked_is_read_in_pieces() -> None:
     assert count == len(handles)
 
 
+def turns(connection: Any) -> list[list[Any]]:
+    """The events of each turn that a connection has left to do."""
+    seen: list[list[Any]] = []
+    while not connection.wants_read:
+        now = connection.next_timeout()
+        assert now == 0.0  # now
+        seen.append(connection.handle_timeout(now))
+    return seen
+
+
+@pytest.mark.parametrize("compression", ["deflate", "snappy"])
+def test_what_inflates_is_worked_off_in_turns(compression: str) -> None:
+    """A client is sent heartbeats that inflate a hundredfold and more: each call reads a bounded number of them."""
+    if compression == "snappy":
+        imported("cramjam")
+    client, server = pair(nsq.Identify(feature_negotiation=True, **{compression: True}))
+    assert server._carrier is not None
+    data = server._carrier.send(BEAT * 40_000)
+    assert len(data) < len(BEAT) * 40_000 / 10
+    answered = []
+    assert client.receive(data, 0.0) == []
+    answered.append(client.data_to_send())
+    while not client.wants_read:
+        assert client.next_timeout() == 0.0
+        assert client.handle_timeout(0.0) == []
+        answered.append(client.data_to_send())
+    assert len(answered) > 3
+    beats = [len(server.receive(answer, 0.0)) for answer in answered]
+    assert beats == [0] * len(answered)
+    server._outbox.put(nsq.Error(b"E_FIN_FAILED FIN failed").encode())
+    assert [type(event) for event in client.receive(server.data_to_send(), 0.0)] == [nsq.Error]
+
+
+def test_a_server_works_off_what_inflates_in_turns() -> None:
+    """Also before SUB and AUTH, when it reads one command at a time; and without a compression."""
+    client, server = pair(nsq.Identify(feature_negotiation=True, deflate=True))
+    data = b"NOP\n" * 30_000 + b"PUB t\n\0\0\0\1x"
+    for least in (6, 1):
+        assert client._carrier is not None
+        assert server.receive(client._carrier.send(data), 0.0) == []
+        seen = turns(server)
+        assert len(seen) >= least
+        assert [event.topic for events in seen for event in events] == ["t"]
+        server.acknowledge(seen[-1][0])
+    plain = pair()[1]
+    assert plain.receive(data, 0.0) == []
+    assert [event.topic for events in turns(plain) for event in events] == ["t"]
+
+
+def test_what_a_turn_has_left_keeps_to_pause_limits_and_the_end() -> None:
+    def left(**options: Any) -> tuple[nsq.ClientConnection, nsq.ServerConnection]:
+        client, server = pair(nsq.Identify(feature_negotiation=True, deflate=True), nsq.ConnectionOptions(**options))
+        assert client._carrier is not None
+        assert server.receive(client._carrier.send(b"NOP\n" * 30_000 + b"PUB t\n\0\0\0\1x"), 0.0) == []
+        assert not server.wants_read
+        return client, server
+
+    _, server = left()
+    server.pause()
+    assert server.handle_timeout(0.0) == []
+    assert server.next_timeout() != 0.0  # nothing goes on before `resume`
+    assert not server.wants_read
+    events = server.resume(0.0)
+    assert [event.topic for event in events + [e for each in turns(server) for e in each]] == ["t"]
+
+    _, server = left()
+    assert server.receive_eof(0.0) == []  # what has come is read first
+    events = []
+    while not any(isinstance(event, Disconnected) for event in events):
+        events += server.handle_timeout(0.0)
+    assert [type(event) for event in events] == [nsq.Publish, Disconnected]
+
+    client, server = left(unread_bytes=1000)  # a host that reads on meets the limit
+    assert client._carrier is not None
+    (gone,) = server.receive(client._carrier.send(bytes(range(256)) * 8), 0.0)
+    assert gone.reason == "more bytes than are kept while the host decides"
+
+
+def test_touch_of_the_connection() -> None:
+    """At half of each message's timeout, counted from its delivery or its last TOUCH, up to max_msg_timeout."""
+    options = nsq.ConnectionOptions(server=ServerOptions(max_msg_timeout=5000), touch=True)
+    client, server = pair(nsq.Identify(feature_negotiation=True, msg_timeout=2000), options, ready=5)
+    sent = {}
+    for number, now in ((1, 10.0), (2, 10.4), (3, 10.5)):
+        sent[number] = server.deliver(message_id(number), b"x")
+        server.handle_timeout(now)
+        flow(client, server, now)
+    (third,) = [message for message in client.messages() if message.message_id == message_id(3)]
+    touched: list[tuple[float, bytes]] = []
+    over: list[Any] = []
+    while (now := client.next_timeout()) is not None and now < 16.0:
+        over += client.handle_timeout(now)
+        data = client.data_to_send()
+        touched += [(now, command.message_id) for command in nsq.Decoder(side="client", magic=False).feed(data)]
+        assert server.receive(data, now) == []
+        if now == 11.5:
+            client.finish(third)
+            flow(client, server, now)
+    one, two = message_id(1), message_id(2)
+    times = [(round(now, 6), name) for now, name in touched]
+    # both reach their end, 5 s after the delivery, by the last of these
+    assert times == [
+        *((11.0, one), (11.4, two), (11.5, message_id(3)), (12.0, one), (12.4, two), (13.0, one), (13.4, two)),
+    ]
+    assert [event.handle.message_id for event in over] == [one, two]
+    assert client.undecided == 0
+
+
+def test_an_invalid_deferred_publish_is_not_sent_again() -> None:
+    """E_INVALID ends the connection, as nsqd says it of `DPUB t 3600001`; the next connection must not repeat it."""
+    session = nsq.Session()
+    client = nsq.ClientConnection(0.0, session)
+    client.send(nsq.Identify(feature_negotiation=True))
+    client.receive(OK, 0.0)
+    wrong, other = client.publish("t", b"x", defer=3_600_001), client.publish("t", b"y")
+    events = client.receive(nsq.Error(b"E_INVALID DPUB timeout 3600001 out of range 0-3600000").encode(), 0.0)
+    assert [type(event) for event in events] == [Acknowledged, Disconnected]
+    assert events[0].handle is wrong
+    assert events[1].resumable == (other,)
+    client = nsq.ClientConnection(0.0, session)
+    client.send(nsq.Identify(feature_negotiation=True))
+    client.receive(OK, 0.0)
+    events = client.receive(nsq.Error(b"E_INVALID cannot NOP in current state").encode(), 0.0)
+    assert [type(event) for event in events] == [Disconnected]
+    assert list(session.pending.values()) == [other]
+
+
 #: What nsqd says, and whether it then closes the connection (nsqd 1.3.0).
 CODES = {
     **dict.fromkeys(("E_FIN_FAILED", "E_REQ_FAILED", "E_TOUCH_FAILED"), False),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import ssl
 from typing import Any
 
@@ -10,7 +11,8 @@ import pytest
 from lib.loopback import HOST, OPENSSL, certificate, run, until
 from wirefmt import phpmq
 from wirefmt.broker.phpmq import Broker, BrokerOptions
-from wirefmt.errors import ConnectionLost, LocalProtocolError
+from wirefmt.connection.recovery import ConnectionDown
+from wirefmt.errors import ConnectionLost, LimitExceeded, LocalProtocolError
 
 pytestmark = pytest.mark.filterwarnings("error")
 
@@ -109,6 +111,105 @@ def test_the_end_of_the_connection_is_told() -> None:
             assert len(broker.queue("q").messages) == 1
         with pytest.raises(ValueError, match="scheme"):
             phpmq.connect("http://x")
+
+    run(main())
+
+
+def test_a_server_that_reads_nothing_is_given_up() -> None:
+    """The protocol has no heartbeat; what has not left is sent on the next connection, if there is one."""
+
+    async def main(reconnect: phpmq.Backoff | None) -> None:
+        transports: list[Any] = []
+        seen: list[bytes] = []
+        events: list[Any] = []
+
+        async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            transports.append(writer.transport)
+            if len(transports) == 1:
+                writer.transport.pause_reading()  # type: ignore[attr-defined]
+                return
+            decoder = phpmq.Decoder(side="client")
+            while data := await reader.read(1 << 18):
+                seen.extend(message.content_bytes()[:1] for message in decoder.feed(data))
+
+        server = await asyncio.start_server(serve, HOST, 0)
+        url = f"phpmq://{HOST}:{server.sockets[0].getsockname()[1]}"
+        client = phpmq.connect(url, reconnect=reconnect, timeout=0.1, on_event=events.append)
+        async with client:
+            calls = [client.publish("q", b"%d" % n + bytes(8 << 20)) for n in range(3)]
+            results = await asyncio.gather(*calls, return_exceptions=True)
+            if reconnect is None:
+                assert ConnectionLost in {type(result) for result in results}
+            else:
+                assert results == [None] * 3
+                await until(lambda: len(seen) + results.count(None) >= 3 and b"2" in seen)
+                (down,) = [event for event in events if isinstance(event, ConnectionDown)]
+                assert "read nothing" in str(down.error)
+        for transport in transports:
+            transport.abort()
+        server.close()
+        await server.wait_closed()
+
+    run(main(None))
+    run(main(phpmq.Backoff(first=0.01, most=0.02)))
+
+
+def test_waits_grow_while_a_server_accepts_and_drops() -> None:
+    async def main() -> None:
+        events: list[Any] = []
+
+        server = await asyncio.start_server(lambda _, writer: writer.transport.abort(), HOST, 0)
+        url = f"phpmq://{HOST}:{server.sockets[0].getsockname()[1]}"
+        backoff = phpmq.Backoff(first=0.01, jitter=0.0, attempts=3)
+        async with phpmq.connect(url, reconnect=backoff, on_event=events.append) as client:
+            with pytest.raises(ConnectionLost):
+                await client.get()
+            with pytest.raises(ConnectionLost):
+                await client.publish("q", b"x")
+        server.close()
+        await server.wait_closed()
+        assert [event.wait for event in events if isinstance(event, ConnectionDown)] == [0.01, 0.02, 0.04, None]
+
+    run(main())
+
+
+def test_a_message_above_our_limit_ends_the_client() -> None:
+    """The server would send it again and again."""
+
+    async def main() -> None:
+        broker = Broker()
+        async with await phpmq.serve(broker, HOST, 0) as server:
+            url = f"phpmq://{HOST}:{server.port}"
+            async with phpmq.connect(url) as publisher:
+                await publisher.publish("q", bytes(2000))
+            options = phpmq.ConnectionOptions(frame_size=1000)
+            async with phpmq.connect(url, reconnect=phpmq.Backoff(first=0.01), options=options) as client:
+                await client.consume("q", 1)
+                with pytest.raises(ConnectionLost) as told:
+                    await client.get()
+                assert isinstance(told.value.__cause__, LimitExceeded)
+
+    run(main())
+
+
+def test_what_cannot_be_asked_for_is_refused_without_a_connection() -> None:
+    """A reconnection would ask for it, and end the client."""
+
+    async def main() -> None:
+        broker = Broker()
+        async with await phpmq.serve(broker, HOST, 0) as server:
+            url = f"phpmq://{HOST}:{server.port}"
+            async with phpmq.connect(url, reconnect=phpmq.Backoff(first=0.05, jitter=0.0)) as client:
+                for driver in list(server.drivers):
+                    driver.abort()
+                await until(lambda: not client.connected)
+                with pytest.raises(LocalProtocolError):
+                    await client.consume("q", 1 << 30)
+                for _ in range(3):
+                    with pytest.raises(TimeoutError):
+                        await asyncio.wait_for(client.get(), 0.001)
+                assert client._changed == []  # nothing is left of them
+                await client.publish("q", b"x")
 
     run(main())
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import importlib.util
 import shutil
 import ssl
 import subprocess
 import threading
+import urllib.request
 from http.server import ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -19,6 +21,7 @@ from lib.loopback import HOST, OPENSSL, certificate, run, until
 from lib.needs import imported
 from wirefmt import nsq
 from wirefmt.broker.nsq import Broker, BrokerOptions
+from wirefmt.connection import ConnectionDown
 from wirefmt.errors import Refused
 
 pytestmark = pytest.mark.live
@@ -133,6 +136,103 @@ def test_a_message_that_nsqd_refuses() -> None:
 
     with running_nsqd("-max-msg-size=1000") as port:
         run(main(port))
+
+
+@needs_nsqd
+def test_max_in_flight_of_one_over_four_nsqd() -> None:
+    """Never two handlers at once, never two messages in flight, and each nsqd has its turn."""
+
+    async def main(ports: list[int]) -> None:
+        urls = [f"nsq://{HOST}:{port}" for port in ports]
+        for number, url in enumerate(urls):
+            async with nsq.connect(url) as client:
+                await client.publish_many("t", [b"%d" % number] * 50)
+        seen: dict[bytes, int] = {}
+        running = most = in_flight = 0
+
+        async with nsq.connect(*urls) as client, client.consume("t", "c", max_in_flight=1) as messages:
+
+            async def handler(message: nsq.Message) -> None:
+                nonlocal running, most, in_flight
+                running += 1
+                most, in_flight = max(most, running), max(in_flight, messages._in_flight())
+                seen[message.body] = seen.get(message.body, 0) + 1
+                await asyncio.sleep(0.005)
+                running -= 1
+
+            task = asyncio.create_task(messages.run(handler, concurrency=8))
+            await until(lambda: sum(seen.values()) == 200)
+            task.cancel()
+        assert seen == {b"%d" % number: 50 for number in range(4)}
+        assert (most, in_flight) == (1, 1)
+
+    with contextlib.ExitStack() as stack:
+        run(main([stack.enter_context(running_nsqd()) for _ in range(4)]))
+
+
+@needs_nsqd
+def test_touch_with_several_nsqd_up_to_their_limit() -> None:
+    """Each has its own timeout. nsqd delivers a message again once its max-msg-timeout is over, whatever TOUCH asks for."""
+
+    async def main(*ports: int) -> None:
+        client = nsq.connect(*(f"nsq://{HOST}:{port}" for port in ports))
+        async with client, client.consume("t", "c", max_in_flight=10) as messages:
+            for port in ports:
+                async with nsq.connect(f"nsq://{HOST}:{port}") as publisher:
+                    await publisher.publish("t", b"%d" % port)
+            first = {(message := await messages.get()).body: message for _ in ports}
+            assert len(first) == 2
+            again = await messages.get()
+            assert again.body == b"%d" % ports[0]
+            assert again.attempts == 2
+            assert not first[again.body].in_flight
+            assert not first[again.body].finish()
+            assert again.finish()
+            assert first[b"%d" % ports[1]].finish()
+
+    with running_nsqd("-msg-timeout=1s", "-max-msg-timeout=3s") as one, running_nsqd("-msg-timeout=2s") as two:
+        run(main(one, two))
+
+
+@needs_nsqd
+@pytest.mark.skipif(NSQLOOKUPD is None, reason="needs nsqlookupd (github.com/nsqio/nsq, beside nsqd)")
+def test_a_topic_that_was_deleted_or_tombstoned() -> None:
+    assert NSQLOOKUPD is not None
+    tcp, http, nsqd_http = free_port(), free_port(), free_port()
+    command = [NSQLOOKUPD, f"-tcp-address={HOST}:{tcp}", f"-http-address={HOST}:{http}", "-log-level=fatal"]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+    def ask(port: int, path: str, method: str = "GET") -> str:
+        request = urllib.request.Request(f"http://{HOST}:{port}{path}", method=method)
+        with urllib.request.urlopen(request, timeout=10) as answer:
+            text: str = answer.read().decode()
+            return text
+
+    async def main(port: int) -> None:
+        async with nsq.connect(f"nsq://{HOST}:{port}") as publisher:
+            await publisher.publish("t", b"x")
+            events: list[object] = []
+            client = nsq.connect(lookup=[f"http://{HOST}:{http}"], lookup_interval=0.1, on_event=events.append)
+            async with client, client.consume("t", "c") as messages:
+                assert (await messages.get()).finish()
+                ask(nsqd_http, "/topic/delete?topic=t", "POST")
+                await until(lambda: any(isinstance(e, ConnectionDown) and e.wait is None for e in events))
+                await asyncio.sleep(0.5)
+                assert '"topic_name":"t"' not in ask(nsqd_http, "/stats?format=json")
+                await publisher.publish("t", b"y")
+                assert (await messages.get()).body == b"y"
+            ask(http, f"/topic/tombstone?topic=t&node={HOST}:{nsqd_http}", "POST")
+            client = nsq.connect(lookup=[f"http://{HOST}:{http}"], lookup_interval=0.1)
+            async with client, client.consume("t", "c") as messages:
+                await asyncio.sleep(0.5)
+                assert not messages.connections
+
+    try:
+        options = (f"-lookupd-tcp-address={HOST}:{tcp}", f"-http-address={HOST}:{nsqd_http}")
+        with running_nsqd(*options) as port:
+            run(main(port))
+    finally:
+        stop(process)
 
 
 @needs_nsqd

@@ -59,6 +59,7 @@ class CarriedDecoder:
     """
 
     def __init__(self, decoder: Any, carrier: Compression) -> None:
+        self.begin(1 << 62, 1 << 62)
         self._decoder = decoder
         self._carrier = carrier
         self._back = b""
@@ -74,14 +75,26 @@ class CarriedDecoder:
         unread: int = self._decoder.unread
         return unread + self._carrier.unread + len(self._back)
 
+    def begin(self, messages: int, size: int) -> None:
+        """A turn of reading begins, for at most so many messages, and not much more than so many bytes."""
+        self._messages, self._bytes = messages, size
+
+    @property
+    def spent(self) -> bool:
+        """True: the turn has had its messages, or its bytes, and what they contain has been read."""
+        return self._messages <= 0 or (self._bytes <= 0 and not self._back and not self._decoder.unread)
+
     def feed(self, data: Buffer, /, count: int | None = None) -> list[Any]:
-        """The messages in the next piece, at most `count`. Raises DecodeError."""
+        """The messages in the next piece, at most `count`, and at most what the turn has left. Raises DecodeError."""
         if memoryview(data).nbytes:
             self._carrier.feed(bytes(data))
         piece, self._back = self._back, b""
         if not piece and count != 0 and not self._decoder.unread:
             piece = self._carrier.read()
-        messages: list[Any] = self._decoder.feed(piece, count)
+            self._bytes -= len(piece)
+        most = self._messages if count is None else min(count, self._messages)
+        messages: list[Any] = self._decoder.feed(piece, most)
+        self._messages -= len(messages)
         return messages
 
     def rest(self) -> bytes:

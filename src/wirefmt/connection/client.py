@@ -294,29 +294,34 @@ class Client(Generic[_Link]):
         assert error is not None
         raise error
 
-    async def _keep(self, link: _Link) -> None:
+    async def _keep(self, link: _Link | None, error: Exception | None = None) -> None:
+        """`error`: why there is no first connection."""
         try:
-            self._end(await self._keeping(link))
-        except Exception as error:
-            self._end(error)
+            self._end(await self._keeping(link, error))
+        except Exception as failed:
+            self._end(failed)
 
-    async def _keeping(self, link: _Link) -> Exception | None:
+    async def _keeping(self, link: _Link | None, error: Exception | None) -> Exception | None:
         """Wait for the end of each connection, and make the next one. Returns why it cannot be made; None: the client closes."""
         loop = asyncio.get_running_loop()
         failures = 0  # since a connection has lasted
+        backoff = self._reconnect
         while True:
-            await link.gone
-            if link.tasks:
-                await asyncio.wait(link.tasks)
-            if self._closing:
-                return None
-            error = link.lost()
-            backoff = self._reconnect
-            if backoff is None or not self._comes_back(link):
+            if link is not None:
+                await link.gone
+                if link.tasks:
+                    await asyncio.wait(link.tasks)
+                if self._closing:
+                    return None
+                error = link.lost()
+                if not self._comes_back(link):
+                    return error
+                if backoff is not None and loop.time() - link.since >= backoff.stable:
+                    failures = 0
+                self._turn += 1
+            assert error is not None
+            if backoff is None:
                 return error
-            if loop.time() - link.since >= backoff.stable:
-                failures = 0
-            self._turn += 1
             while True:
                 if backoff.attempts is not None and failures >= backoff.attempts:
                     return error
@@ -409,6 +414,8 @@ class Receivers:
         except asyncio.CancelledError:
             if waiter.done() and not waiter.cancelled():
                 self.wake()  # it was meant for another one
+            elif waiter in self._waiters:
+                self._waiters.remove(waiter)
             raise
 
     def wake(self, count: int = 1) -> None:

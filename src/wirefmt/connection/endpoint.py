@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, Literal, Protocol, TypeVar
 
+from wirefmt.connection.carriers import CarriedDecoder
 from wirefmt.connection.contract import Disconnected
 from wirefmt.connection.deadlines import Deadlines, Keepalive
 from wirefmt.connection.outbox import Outbox
@@ -22,6 +23,14 @@ ANSWER_ROOM: Final = 1 << 20
 
 #: Messages that are read in one step, if nothing else limits them.
 STEP: Final = 1 << 20
+
+#: What ends a turn: reads of the decoder; of what a compression has brought, messages, and bytes.
+ROUNDS: Final = 1000
+INFLATED_MESSAGES: Final = 1024
+INFLATED_BYTES: Final = 1 << 23
+
+#: The timer of what a turn has left.
+_TURN: Final = "turn"
 
 Fault = DecodeError | RemoteProtocolError
 
@@ -56,6 +65,9 @@ class Options(Protocol):
 class Endpoint(Generic[_State]):
     """Reading, writing, timers, faults and the end.
 
+    What a call reads is bounded, whatever its bytes inflate to (ROUNDS, INFLATED_MESSAGES, INFLATED_BYTES). The rest waits for
+    the next turn: `wants_read` is False until then, `next_timeout` says now, and `handle_timeout` goes on.
+
     Args:
         now: the time at which the transport was connected.
         options: limits and times.
@@ -85,6 +97,7 @@ class Endpoint(Generic[_State]):
         self._over = False
         self._paused = False
         self._reading = True
+        self._turn_over = False  # what is left waits for the next turn
         self._eof = False
         self._trailing = b""
         self.state = state
@@ -231,7 +244,10 @@ class Endpoint(Generic[_State]):
 
     def _due(self, name: str, events: list[Any]) -> None:
         """A timer is due."""
-        if name == Keepalive.SEND:
+        if name == _TURN:
+            self._turn_over = False
+            events += self._go_on()
+        elif name == Keepalive.SEND:
             if self._outbox.position != self._said:
                 self._said = self._outbox.position
                 self._keepalive.sent()
@@ -255,10 +271,13 @@ class Endpoint(Generic[_State]):
         if self._trailing:
             data, self._trailing = self._trailing + bytes(data), b""
         decoder = self._decoder
+        if isinstance(decoder, CarriedDecoder):
+            decoder.begin(INFLATED_MESSAGES, INFLATED_BYTES)
+        rounds = 0
         while True:
             fault: DecodeError | None = None
             try:
-                messages = decoder.feed(data, self._room())
+                messages = decoder.feed(data, 0 if self._turn_over else self._room())
             except DecodeError as error:
                 messages, fault = list(error.messages), error
             data = b""
@@ -272,17 +291,24 @@ class Endpoint(Generic[_State]):
                 self._fault(fault, events)
                 return
             decoder = self._decoder  # the host may have changed the version
-            if not decoder.unread or not self._room():
+            if self._turn_over or not decoder.unread or not self._room():
                 break
+            rounds += 1
+            if rounds == ROUNDS or (isinstance(decoder, CarriedDecoder) and decoder.spent):
+                self._turn_over = True
+                self._deadlines.set(_TURN, self._deadlines.clock)
+                self._check_limits(events, kept=False)
+                return
         self._check_limits(events)
 
-    def _check_limits(self, events: list[Any]) -> None:
-        """All that can be read has been read. Ends the connection if the peer costs more memory than it may."""
+    def _check_limits(self, events: list[Any], *, kept: bool = True) -> None:
+        """All that can be read has been read. Ends the connection if the peer costs more memory than it may. `kept`: what is left
+        counts; it does not if it has come while we read."""
         options, outbox = self.options, self._outbox
-        reading = self._room() > 0
+        reading = not self._turn_over and self._room() > 0
         if outbox.position - outbox.taken > options.pending_bytes + ANSWER_ROOM:
             self._give_up("the peer does not take its answers", events)
-        elif not reading and self._unread() > options.unread_bytes:
+        elif not reading and kept and self._unread() > options.unread_bytes:
             self._give_up("more bytes than are kept while the host decides", events)
         elif self._eof:
             self._finish_eof(events)
@@ -291,8 +317,8 @@ class Endpoint(Generic[_State]):
 
     def _go_on(self) -> list[Any]:
         """Read what was left unread, after an answer or `resume`."""
-        if self._reading or self._over:
-            return []  # nothing was left
+        if self._reading or self._over or self._turn_over:
+            return []  # nothing was left, or its turn comes
         events: list[Any] = []
         if self._unread() or self._eof:
             self._read(b"", events)
@@ -305,7 +331,7 @@ class Endpoint(Generic[_State]):
 
     def _note_reading(self) -> None:
         """Silence of the peer does not count while we do not read."""
-        reading = self._room() > 0
+        reading = not self._turn_over and self._room() > 0
         if reading is not self._reading:
             self._reading = reading
             if reading:
@@ -314,7 +340,7 @@ class Endpoint(Generic[_State]):
                 self._keepalive.suspend()
 
     def _finish_eof(self, events: list[Any]) -> None:
-        if self._over or self._paused or (self._unread() and not self._room()):
+        if self._over or self._paused or self._turn_over or (self._unread() and not self._room()):
             return  # `resume` or an answer reads them first
         inside = self._decoder.pending or self._trailing
         self._end(

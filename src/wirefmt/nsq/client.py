@@ -314,7 +314,7 @@ class Client(connecting.Client[Link]):
     # ---- connections
 
     async def _connect(self, address: Address) -> Link:
-        link = Link(self, self, address, self.session)
+        link = Link(self, self, address, self.session, self._options)
         await link.open()
         return link
 

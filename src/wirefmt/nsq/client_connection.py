@@ -229,11 +229,18 @@ class ClientConnection(Endpoint, ClientFlows):
             self._put(_NOP)
 
     def _expire(self, events: list[Event]) -> None:
-        events += [TimedOut(arrival.message) for arrival in self._in_flight.expire(self._deadlines.clock)]
+        flight, clock = self._in_flight, self._deadlines.clock
+        events += [TimedOut(arrival.message) for arrival in flight.expire(clock)]
+        if self.options.touch:
+            for message_id in flight.to_touch(clock):
+                flight.touch(message_id, clock)
+                self._put(b"TOUCH %b\n" % message_id)
         self._watch()
 
     def _watch(self) -> None:
         when = self._in_flight.next()
+        if self.options.touch and (touch := self._in_flight.next_touch()) is not None:
+            when = touch if when is None else min(when, touch)
         self._watching = when is not None
         if when is not None:
             self._deadlines.set("in flight", when)
@@ -327,7 +334,8 @@ class ClientConnection(Endpoint, ClientFlows):
 
     def _on_fatal(self, message: nsq.Error, events: list[Event]) -> None:
         code = message.code
-        if self._requests and code != "E_INVALID":  # which may be about a command that has no answer
+        # E_INVALID may be about a command that has no answer: it begins with the name of the command, if that is not "cannot"
+        if self._requests and (code != "E_INVALID" or message.text.startswith(f"{self._requests[0].command.name} ")):
             request = self._requests.popleft()
             if self.session is not None:
                 self.session.finish(request)

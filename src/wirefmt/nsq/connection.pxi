@@ -255,8 +255,8 @@ cdef class Taken:
         flows.put_fin(self.frame)
         if idle:                            # otherwise the driver is going to write already
             link.driver.queued()
-        if consumer is not None and consumer._failures:
-            consumer._make_up()
+        if consumer is not None and consumer._watched:
+            consumer._answered()
         return True
 
 
@@ -276,10 +276,10 @@ cdef class Inbox:
     """Messages that have come and that the host has not taken. `Consumer` is derived from it.
 
     Attributes:
-        _failures: messages that have failed and are not made up for.
+        _watched: `_answered` is called after each message that is done.
         _last: what the iterator has handed over last.
     """
-    cdef public int64_t _failures
+    cdef public bint _watched
     cdef public object _last
     cdef type made                          # the class of messages, derived from Taken
     cdef list runs

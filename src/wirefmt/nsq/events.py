@@ -27,6 +27,8 @@ class ConnectionOptions:
     Attributes:
         frame_size: client: bytes of a frame of the server.
         unanswered: client: publishing commands that may wait for their answer. `send` refuses above it.
+        touch: client: send TOUCH for each message in flight at half of its timeout. The server grants no more than its
+            `max_msg_timeout` from the delivery on; TOUCH is not sent after that, and the message times out.
         answer_timeout: client: seconds until IDENTIFY, AUTH and SUB must be answered, and until TLS must be complete.
         undecided: server: publishing commands that may wait for an answer of the host before reading stops.
         undecided_bytes: server: bytes of these commands.
@@ -43,6 +45,7 @@ class ConnectionOptions:
 
     frame_size: int = 1 << 24
     unanswered: int = 10_000
+    touch: bool = False
     answer_timeout: float = 30.0
     undecided: int = 1024
     undecided_bytes: int = 1 << 26

@@ -93,6 +93,23 @@ class InFlight(Generic[_Timed]):
                 heapq.heapify(self._capped)
         return True
 
+    def next_touch(self) -> float | None:
+        """When the next TOUCH is due, at half the timeout of a message; None: there is none that helps."""
+        for record in self.by_id.values():
+            if self._can_grow(record):
+                return self._end(record) - self.seconds / 2
+        return None
+
+    def to_touch(self, now: float) -> list[bytes]:
+        """The messages for which TOUCH is due."""
+        due: list[bytes] = []
+        for message_id, record in self.by_id.items():
+            if self._can_grow(record):
+                if self._end(record) - self.seconds / 2 > now:
+                    break
+                due.append(message_id)
+        return due
+
     def next(self) -> float | None:
         """When the next message times out; None: nothing is in flight, or its time is not known."""
         for record in self.by_id.values():
@@ -124,6 +141,11 @@ class InFlight(Generic[_Timed]):
         self.by_id.clear()
         self._capped.clear()
         return left
+
+    def _can_grow(self, record: _Timed) -> bool:
+        """False: it has all the time that TOUCH can give it."""
+        assert record.moment.at is not None
+        return self._end(record) < record.moment.at + self.most
 
     def _end(self, record: _Timed) -> float:
         if record.until is not None:

@@ -10,10 +10,10 @@ from wirefmt.connection import aio
 from wirefmt.connection import client as connecting
 from wirefmt.connection.address import Address, Scheme
 from wirefmt.connection.contract import Acknowledged, Connected, Disconnected, StartTls, WindowOpened
-from wirefmt.errors import Refused
+from wirefmt.errors import ConnectionLost, Refused
 from wirefmt.nsq._codec import Request
 from wirefmt.nsq.client_connection import ClientConnection
-from wirefmt.nsq.events import TimedOut
+from wirefmt.nsq.events import ConnectionOptions, TimedOut
 from wirefmt.nsq.session import Session
 
 if TYPE_CHECKING:
@@ -25,18 +25,34 @@ SCHEMES: Final = {"nsq": Scheme(4150), "nsqs": Scheme(4150, tls=True), "nsq+unix
 
 
 class Link(connecting.Link):
-    """The host of one connection."""
+    """The host of one connection.
+
+    Attributes:
+        turn: of a consumer: when its turn began, in the loop's time.
+        last: of a consumer: when a message came last, or its turn began.
+        before: of a consumer: how many messages might be in flight by an earlier RDY.
+        settled: of a consumer: when the server has surely seen the last one.
+    """
 
     connection: ClientConnection
 
-    def __init__(self, owner: Client | Consumer, settings: Client, address: Address, session: Session | None) -> None:
+    def __init__(
+        self,
+        owner: Client | Consumer,
+        settings: Client,
+        address: Address,
+        session: Session | None,
+        options: ConnectionOptions,
+    ) -> None:
         super().__init__()
+        self.turn = self.last = self.settled = 0.0
+        self.before = 0
         self.owner = owner
         self.settings = settings
         self.address = address
         self.request: Request | None = None  # AUTH or SUB, whose answer is awaited
         self.subscribe: tuple[str, str] | None = None
-        self.connection = ClientConnection(asyncio.get_running_loop().time(), session, settings._options)
+        self.connection = ClientConnection(asyncio.get_running_loop().time(), session, options)
         store = settings._store
         self.driver = aio.Driver(
             self.connection, self, store=store.put if store is not None and session is not None else None
@@ -56,9 +72,7 @@ class Link(connecting.Link):
 
     def handle(self, event: Any) -> None:
         match event:
-            case TimedOut():
-                pass  # the connection does not hold it any more
-            case WindowOpened():
+            case TimedOut() | WindowOpened():
                 self.owner._handle(self, event)
             case Acknowledged() if event.handle is self.request:
                 self.request = None
@@ -111,7 +125,10 @@ class Link(connecting.Link):
         self.owner._up(self)
 
     def lost(self) -> Exception:
-        error = self.driver.error
+        error, event = self.driver.error, self.event
+        if event is not None and event.code and self.up.done() and self.up.exception() is None:
+            # one command was refused, and its caller knows; all others have lost the connection
+            return ConnectionLost(f"the server has ended the connection: {event.code} {event.reason}".rstrip(), event)
         return Refused(str(error), "E_AUTH_FIRST", self.event) if isinstance(error, PermissionError) else super().lost()
 
     def _refused(self, event: Disconnected) -> Refused:

@@ -97,6 +97,8 @@ class Session:
         for change in changes:
             if change.table != "outgoing":
                 raise _bad(f"no table is called {change.table!r}")
+            if not isinstance(change.key, int) or not isinstance(change.value, bytes):
+                raise _bad("a record is not bytes by number")
             if change.op == "put":
                 records[change.key] = change.value
             else:

@@ -16,7 +16,7 @@ from wirefmt.connection.address import Address, Scheme, read_urls
 from wirefmt.connection.aio import Backoff
 from wirefmt.connection.contract import Disconnected
 from wirefmt.connection.recovery import RecoveryEvent
-from wirefmt.errors import ConnectionLost, EncodeError, LocalProtocolError
+from wirefmt.errors import ConnectionLost, EncodeError, LimitExceeded, LocalProtocolError
 from wirefmt.phpmq.connection import ClientConnection
 from wirefmt.phpmq.events import ConnectionOptions, Profile
 
@@ -64,7 +64,8 @@ class Client(connecting.Client[_Link]):
         profile: "early" is what the existing PHP server speaks, "present" what the protocol's README describes.
         ssl: TLS with this context; None: the default one with `phpmqs`.
         reconnect: connect again when the connection is lost, and consume again. None: the end of the connection ends the client.
-        timeout: seconds that an attempt to connect may take.
+        timeout: seconds that an attempt to connect may take, and that the server may read nothing while `publish` waits for it;
+            the connection is dropped then.
         options: limits of each connection; its `profile` is replaced by the argument's.
         random: for back-off; None: the system's.
         shuffle: True: several servers are tried in an order made by chance.
@@ -117,7 +118,9 @@ class Client(connecting.Client[_Link]):
             content: text is written in UTF-8.
             ttl: seconds; the early profile does not write it.
 
-        Raises LocalProtocolError if it cannot be sent, ConnectionLost if there is no connection.
+        If the connection ends before that, the message is sent on the next one.
+
+        Raises LocalProtocolError if it cannot be sent, ConnectionLost if there is no connection and none is made again.
         """
         data = content.encode() if isinstance(content, str) else content
         while True:
@@ -125,13 +128,17 @@ class Client(connecting.Client[_Link]):
             if link is None:
                 if self._ended or self._closing:
                     raise self._error or ConnectionLost("the client is not open")
+                await self._change()
             elif link.driver.ready:
                 link.connection.publish(queue_name, data, ttl)
+                end = link.connection.position
                 link.driver.update()
-                while link.connection.pending_bytes and self._link is link:
-                    await self._change() if not link.driver.ready else await asyncio.sleep(0)
-                return
-            await self._change()
+                while link.connection.taken < end and self._link is link:
+                    await self._room(link) if not link.driver.ready else await asyncio.sleep(0)
+                if link.connection.taken >= end:
+                    return
+            else:
+                await self._room(link)
 
     async def consume(self, queue_name: str, count: int = 10) -> None:
         """Ask for the messages of a queue, at most `count` in flight. It replaces the queue asked for before, whose messages in
@@ -145,6 +152,8 @@ class Client(connecting.Client[_Link]):
             phpmq.ConsumeRequest(queue_name=queue_name, message_count=count)
         except (EncodeError, TypeError, ValueError) as error:
             raise LocalProtocolError(str(error)) from error
+        if not 0 <= count <= self._options.in_flight:
+            raise LocalProtocolError(f"a consume request is for 0 to {self._options.in_flight} messages, not {count}")
         if self._link is not None:
             self._link.connection.consume(queue_name, count)
             self._link.driver.update()
@@ -164,7 +173,9 @@ class Client(connecting.Client[_Link]):
             self.acknowledge(message)
 
     async def get(self) -> phpmq.MessageServerToClient | None:
-        """The next message, which the host acknowledges; None: the client is closed. Raises what ended the connection."""
+        """The next message, which the host acknowledges; None: the client is closed. Raises what ended the connection
+        permanently: a message above our limits (`frame_size`) does, since the server would send it again.
+        """
         while not self._inbox:
             if self._ended:
                 if self._error is not None:
@@ -198,7 +209,21 @@ class Client(connecting.Client[_Link]):
     async def _change(self) -> None:
         waiter = asyncio.get_running_loop().create_future()
         self._changed.append(waiter)
-        await waiter
+        try:
+            await waiter
+        except asyncio.CancelledError:
+            if waiter in self._changed:
+                self._changed.remove(waiter)
+            raise
+
+    async def _room(self, link: _Link) -> None:
+        """Wait until something has changed, and drop a connection whose server does not read."""
+        try:
+            async with asyncio.timeout(self._timeout):
+                await self._change()
+        except TimeoutError:
+            if self._link is link and not link.driver.ready:
+                link.driver.abort(TimeoutError(f"the server has read nothing for {self._timeout:g} s"))
 
     def _wake(self) -> None:
         waiters, self._changed = self._changed, []
@@ -217,6 +242,9 @@ class Client(connecting.Client[_Link]):
         link.driver.update()
         self._wake()
         return link
+
+    def _comes_back(self, link: _Link) -> bool:
+        return super()._comes_back(link) and not isinstance(link.lost().__cause__, LimitExceeded)
 
     def _finish(self, error: Exception | None, reason: Exception) -> None:
         self._wake()

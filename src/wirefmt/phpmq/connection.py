@@ -147,6 +147,16 @@ class ClientConnection(_Connection):
         """Messages in flight: they wait for `acknowledge`."""
         return len(self._in_flight)
 
+    @property
+    def position(self) -> int:
+        """How many bytes have been queued on this connection, and not dropped."""
+        return self._outbox.position
+
+    @property
+    def taken(self) -> int:
+        """How many of them have been taken."""
+        return self._outbox.taken
+
     def send(self, message: phpmq.Message) -> None:
         """Queue a message. Raises LocalProtocolError if it is not legal now; nothing has changed then."""
         kind, state, data = self._checked(message)

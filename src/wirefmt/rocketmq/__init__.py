@@ -215,6 +215,7 @@ from wirefmt.rocketmq._codec import restore_message as restore_message  # pickle
 from wirefmt.rocketmq.spec import ExtraInfo
 
 if TYPE_CHECKING:
+    from wirefmt.connection.aio import Backoff
     from wirefmt.rocketmq.client import Client, connect
     from wirefmt.rocketmq.connection import ClientConnection, ServerConnection
     from wirefmt.rocketmq.events import ConnectionOptions, Credentials, Negotiated, TimedOut, is_signed
@@ -231,6 +232,7 @@ if TYPE_CHECKING:
 
 #: Modules that are loaded when one of their names is first used. Those before "server" use asyncio, and so does that one.
 _MODULES = {
+    "wirefmt.connection.aio": ("Backoff",),
     "wirefmt.rocketmq.client": ("Client", "connect"),
     "wirefmt.rocketmq.journal": ("Journal",),
     "wirefmt.rocketmq.pop_consumer": ("PopConsumer", "Popped"),
@@ -265,6 +267,7 @@ __all__ = [
     "AlterSyncStateSetResponseHeader",
     "ApplyBrokerIdRequestHeader",
     "ApplyBrokerIdResponseHeader",
+    "Backoff",
     "BatchAck",
     "BatchAckMessageRequestBody",
     "BrokerData",

@@ -15,6 +15,7 @@ from ssl import SSLContext, create_default_context
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote
 
+from wirefmt.connection.aio import Backoff
 from wirefmt.errors import ConnectionLost, DecodeError, Refused
 from wirefmt.rocketmq._codec import (
     CommandCustomHeader,
@@ -30,7 +31,7 @@ from wirefmt.rocketmq._codec import (
 )
 from wirefmt.rocketmq.asked import reply_of
 from wirefmt.rocketmq.events import SYSTEM_ERROR, ConnectionOptions, Credentials
-from wirefmt.rocketmq.remote import Link, Remote
+from wirefmt.rocketmq.remote import BACKOFF, Link, Remote, host_and_port
 from wirefmt.rocketmq.routes import MASTER, Route
 from wirefmt.rocketmq.states import State
 
@@ -60,6 +61,9 @@ SCHEMES: Final[dict[str, bool]] = {"rocketmq": False, "rocketmqs": True}
 #: Its route is a template for topics that do not exist.
 DEFAULT_TOPIC: Final = "TBW102"
 
+#: What a later attempt may be spared: a server is gone, or says what makes no sense.
+PASSING: Final = (ConnectionLost, TimeoutError, Refused, DecodeError)
+
 #: The real client lists this group in every heartbeat.
 INNER_GROUP: Final = "CLIENT_INNER_PRODUCER"
 
@@ -88,7 +92,9 @@ class Client:
         credentials: requests are signed with them.
         ssl: TLS with this context, to name servers and brokers. None: TLS, with the default context, only if the URL says so.
         route_interval, heartbeat_interval: seconds. The real client: 30.
-        timeout: seconds that a request may take.
+        timeout: seconds that a request may take, that an attempt to connect may take, and that a request waits for its turn.
+        reconnect: how long attempts to connect to one server wait, after one that has failed and after a connection that has not
+            lasted; never longer than `timeout`. Its `attempts` does not count: each call brings an attempt.
         options: limits and defaults of each connection.
         random: the source of random numbers; None: the system's.
 
@@ -111,6 +117,7 @@ class Client:
         route_interval: float = 30.0,
         heartbeat_interval: float = 30.0,
         timeout: float = 3.0,
+        reconnect: Backoff = BACKOFF,
         options: ConnectionOptions | None = None,
         random: Random | None = None,
     ) -> None:
@@ -127,8 +134,11 @@ class Client:
             if SCHEMES[scheme] and ssl is None:
                 ssl = create_default_context()
         self.names = tuple(addresses.split(";"))
-        if any(":" not in name or "/" in name for name in self.names):
-            raise ValueError("names are host:port, at least one")
+        for name in self.names:
+            try:
+                host_and_port(name)
+            except ValueError as error:
+                raise ValueError(f"names are host:port, at least one: {error}") from None
         self.client_id = client_id or f"{socket.gethostname()}@{os.getpid()}#{self.random.getrandbits(48):012x}"
         self.ignored = 0
         self.strays = 0
@@ -138,6 +148,7 @@ class Client:
         self._options = replace(base, timeout=timeout, credentials=credentials or base.credentials)
         self._ssl = ssl
         self._timeout = timeout
+        self._reconnect = reconnect
         self._route_interval = route_interval
         self._heartbeat_interval = heartbeat_interval
         self._remotes: dict[str, Remote] = {}
@@ -243,8 +254,8 @@ class Client:
         Raises ConnectionLost or TimeoutError if none answers.
         """
         error: Exception | None = None
-        for turn in range(len(self.names)):
-            which = (self._current + turn) % len(self.names)
+        turns = [(self._current + turn) % len(self.names) for turn in range(len(self.names))]
+        for which in sorted(turns, key=lambda which: self.remote(self.names[which]).resting):
             try:
                 response = await self.remote(self.names[which]).call(code, header, body)
             except (ConnectionLost, TimeoutError) as failed:
@@ -280,10 +291,10 @@ class Client:
         for topic in list(self._routes):
             try:
                 await self._find_route(topic)
-            except (ConnectionLost, TimeoutError, DecodeError):
-                continue  # keep the old route
             except Refused:
                 self._routes.pop(topic, None)
+            except PASSING:
+                continue  # keep the old route
         for consumer in list(self._consumers.values()):
             consumer.rebalance_soon()
 
@@ -297,8 +308,20 @@ class Client:
         if remote is None:
             if self._closed:
                 raise ConnectionLost("the client is closed")
-            remote = self._remotes[address] = Remote(address, self._asked, self._options, self._ssl, self._timeout)
+            try:
+                remote = Remote(
+                    address, self._asked, self._options, self._ssl, self._timeout, self._reconnect, self.random
+                )
+            except ValueError as error:  # what a name server says
+                raise ConnectionLost(str(error)) from error
+            self._remotes[address] = remote
         return remote
+
+    def resting(self, name: str, topic: str) -> bool:
+        """True: there is no connection to the master of a broker, and the next attempt has to wait."""
+        route = self._routes.get(topic)
+        remote = self._remotes.get(route.brokers.get(name, {}).get(MASTER, "")) if route is not None else None
+        return remote is not None and remote.resting
 
     async def broker(self, name: str, topic: str, *, any_of: bool = False) -> Remote:
         """The master of a broker of a topic's route; with `any_of` one of its others if there is no master.
@@ -314,11 +337,12 @@ class Client:
             self.forget_route(topic)
             raise ConnectionLost(f"no master of broker {name} is known")
         remote = self.remote(address)
-        while True:
+        for _ in range(3):
             await remote.ready()
             if self._greeted.get(address) == remote.connections:
                 return remote
             await self._greet(remote)
+        raise ConnectionLost(f"{address} ends each connection")
 
     # ---- heartbeats
 
@@ -327,7 +351,7 @@ class Client:
         for address in list(self._greeted):
             try:
                 await self._greet(self.remote(address))
-            except (ConnectionLost, TimeoutError, Refused):
+            except PASSING:
                 continue
 
     async def _greet(self, remote: Remote) -> None:
@@ -351,7 +375,8 @@ class Client:
                 continue
 
     async def greet_all(self, topics: Iterable[str]) -> None:
-        """Send a heartbeat with our groups to the brokers of these topics and to those in use, now."""
+        """Send a heartbeat with our groups to the brokers of these topics and to those in use, now. Raises ConnectionLost or
+        TimeoutError if none of them is reached."""
         addresses = dict.fromkeys(self._greeted)
         for topic in topics:
             try:
@@ -359,8 +384,16 @@ class Client:
             except Refused:
                 continue
             addresses.update({each[MASTER]: None for each in route.brokers.values() if MASTER in each})
+        error: Exception | None = None
+        reached = False
         for address in addresses:
-            await self._greet(self.remote(address))
+            try:
+                await self._greet(self.remote(address))
+                reached = True
+            except (ConnectionLost, TimeoutError) as failed:
+                error = failed
+        if error is not None and not reached:
+            raise error
 
     # ---- what brokers ask
 

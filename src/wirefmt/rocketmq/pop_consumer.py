@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from wirefmt.errors import ConnectionLost
 from wirefmt.rocketmq._codec import (
     AckMessageRequestHeader,
     ChangeInvisibleTimeRequestHeader,
@@ -84,6 +85,9 @@ class PopConsumer:
         text, kind = text_and_type(expression)
         if broker is None:
             route = await self.client.route(topic)
+            if not route.read:
+                self.client.forget_route(topic)
+                raise ConnectionLost(f"no queue of topic {topic} can be read")
             broker = self.client.random.choice(sorted({queue.broker for queue in route.read}))
         remote = await self.client.broker(broker, topic)
         header = PopMessageRequestHeader(

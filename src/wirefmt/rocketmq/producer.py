@@ -418,9 +418,11 @@ class Producer:
             raise Refused(f"no queue of topic {topic} can be written to", 17)
         if select is not None:
             return select(queues)
-        others = [q for q in queues if q.broker != avoided] if avoided is not None else queues
         self._turn += 1
-        return (others or queues)[self._turn % len(others or queues)]
+        others = [q for q in queues if q.broker != avoided] or list(queues)
+        resting = {name: self.client.resting(name, topic) for name in {q.broker for q in others}}
+        others = [q for q in others if not resting[q.broker]] or others
+        return others[self._turn % len(others)]
 
     def _request(
         self, queue: Queue, body: bytes, properties: Mapping[str, str], flag: int, sys_flag: int, code: int

@@ -8,7 +8,7 @@ import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from wirefmt.errors import ConnectionLost, DecodeError, LocalProtocolError, Refused
+from wirefmt.errors import ConnectionLost, LocalProtocolError, Refused
 from wirefmt.rocketmq._codec import (
     ConsumerData,
     ConsumerSendMsgBackRequestHeader,
@@ -22,7 +22,7 @@ from wirefmt.rocketmq._codec import (
     encode_json,
 )
 from wirefmt.rocketmq.asked import direct_body, named, reset_offsets, running_body, status_body
-from wirefmt.rocketmq.client import TOPIC_NOT_EXIST, Client, check
+from wirefmt.rocketmq.client import PASSING, TOPIC_NOT_EXIST, Client, check
 from wirefmt.rocketmq.pull_consumer import PullConsumer
 from wirefmt.rocketmq.routes import Queue
 from wirefmt.rocketmq.spec import RETRY_PREFIX, VERSIONS
@@ -239,6 +239,8 @@ class PushConsumer:
             if not isinstance(wanted, Sql):
                 continue
             route = await self.client.write_route(topic)
+            if not route.brokers:
+                raise ConnectionLost(f"no broker of topic {topic} is known")
             body = b'{"clientId":%s,"group":%s,"subscriptionData":%s}' % (
                 encode_json(self.client.client_id),
                 encode_json(self.group),
@@ -274,7 +276,7 @@ class PushConsumer:
             for topic in self._subscriptions:
                 try:
                     await self._rebalance_topic(topic)
-                except (ConnectionLost, TimeoutError, Refused, DecodeError):
+                except PASSING:
                     continue  # next time
             try:
                 async with asyncio.timeout(interval):
@@ -299,16 +301,27 @@ class PushConsumer:
         if self._orderly and self._clustering and wanted:
             wanted = await self._lock(wanted)
         for queue in wanted:
-            work = _Work(queue, await self._first_offset(queue))
+            try:
+                work = _Work(queue, await self._first_offset(queue))
+            except PASSING:
+                continue  # next time; queues of other brokers go on
             work.locked = True
             work.locked_at = time.time()
             self._works[queue] = work
             work.task = self.client.spawn(self._poll(work))
 
     async def _members(self, topic: str, queues: Sequence[Queue]) -> list[str]:
-        remote = await self.client.broker(queues[0].broker, topic)
+        """The members of the group, as the first broker knows them that answers."""
         header = GetConsumerListByGroupRequestHeader(consumer_group=self.group)
-        response = check(await remote.call(GET_CONSUMER_LIST, header))
+        brokers = sorted({queue.broker for queue in queues}, key=lambda name: (self.client.resting(name, topic), name))
+        for name in brokers:
+            try:
+                remote = await self.client.broker(name, topic)
+                response = check(await remote.call(GET_CONSUMER_LIST, header))
+                break
+            except PASSING:
+                if name == brokers[-1]:
+                    raise
         body = GetConsumerListByGroupResponseBody.decode(response.body_bytes() or b"{}")
         return sorted(body.consumer_id_list or ())
 
@@ -336,7 +349,7 @@ class PushConsumer:
                 )
                 remote = await self.client.broker(work.queue.broker, work.queue.topic)
                 await remote.call(UNLOCK_BATCH_MQ, None, body.encode())
-        except (ConnectionLost, TimeoutError, Refused):
+        except PASSING:
             pass  # another member begins at the offset stored last
 
     async def _lock(self, queues: Sequence[Queue]) -> list[Queue]:
@@ -352,7 +365,7 @@ class PushConsumer:
             try:
                 remote = await self.client.broker(broker, asked[0].topic)
                 response = check(await remote.call(LOCK_BATCH_MQ, None, body.encode()))
-            except (ConnectionLost, TimeoutError, Refused):
+            except PASSING:
                 continue
             answer = LockBatchResponseBody.decode(response.body_bytes() or b"{}")
             got = {(q.topic, q.broker_name, q.queue_id) for q in answer.lock_okmqset or ()}
@@ -393,7 +406,7 @@ class PushConsumer:
                     version=self._version,
                     subscribed=True,
                 )
-            except (ConnectionLost, TimeoutError, Refused, DecodeError):
+            except PASSING:
                 await asyncio.sleep(self._pause)
                 continue
             if committed > 0:  # otherwise the pull does not carry it
@@ -487,7 +500,7 @@ class PushConsumer:
         try:
             remote = await self.client.broker(work.queue.broker, work.queue.topic)
             check(await remote.call(CONSUMER_SEND_MSG_BACK, header, timeout=5.0))
-        except (ConnectionLost, TimeoutError, Refused):
+        except PASSING:
             return False
         return True
 
@@ -495,7 +508,10 @@ class PushConsumer:
 
     async def _store(self) -> None:
         for work in list(self._works.values()):
-            await self._store_one(work)
+            try:
+                await self._store_one(work)
+            except PASSING:
+                continue  # next time; those of other brokers are stored
 
     async def _store_one(self, work: _Work, *, dropped: bool = False) -> None:
         """Report our offset to the broker. It never goes back, except after a reset.
@@ -558,7 +574,7 @@ class PushConsumer:
             await asyncio.sleep(seconds)
             try:
                 await call()
-            except (ConnectionLost, TimeoutError, Refused):
+            except PASSING:
                 continue
 
 

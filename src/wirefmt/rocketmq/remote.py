@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import replace
+from random import Random, SystemRandom
 from ssl import SSLContext
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from wirefmt.connection import aio
 from wirefmt.connection import client as connecting
@@ -20,18 +21,35 @@ from wirefmt.rocketmq.states import State
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
+#: Waits between attempts to connect to one server.
+BACKOFF: Final = aio.Backoff(first=0.1, most=3.0)
+
+
+def host_and_port(address: str) -> tuple[str, int]:
+    """The parts of "host:port". Raises ValueError."""
+    host, _, port = address.rpartition(":")
+    if not host or "/" in host or not port.isdecimal() or not port.isascii() or not 0 < int(port) < 1 << 16:
+        raise ValueError(f"not host:port: {address!r}")
+    return host.strip("[]"), int(port)
+
 
 class Link(connecting.Link):
     """The host of one connection."""
 
     connection: ClientConnection
 
-    def __init__(self, asked: Callable[[Link, RemotingCommand], None], options: ConnectionOptions) -> None:
+    def __init__(
+        self,
+        asked: Callable[[Link, RemotingCommand], None],
+        over: Callable[[Link], None],
+        options: ConnectionOptions,
+    ) -> None:
         super().__init__()
         self.connection = ClientConnection(asyncio.get_running_loop().time(), options)
         self.driver = aio.Driver(self.connection, self)
         self.waiting: dict[Any, asyncio.Future[RemotingCommand]] = {}  # by handle
         self._asked = asked
+        self._over = over
         self._drained: list[asyncio.Future[None]] = []
 
     @property
@@ -39,12 +57,14 @@ class Link(connecting.Link):
         """True: requests may be sent."""
         return self.connection.state in (State.IDLE, State.OPEN)
 
-    async def drain(self) -> None:
-        """Wait until the transport takes bytes, or is gone."""
-        while self.usable and not self.driver.ready:
-            waiter = asyncio.get_running_loop().create_future()
-            self._drained.append(waiter)
-            await waiter
+    async def drain(self, seconds: float) -> None:
+        """Wait until the transport takes bytes, or no request may be sent any more. Raises TimeoutError."""
+        if self.usable and not self.driver.ready:
+            async with asyncio.timeout(seconds):
+                while self.usable and not self.driver.ready:
+                    waiter = asyncio.get_running_loop().create_future()
+                    self._drained.append(waiter)
+                    await waiter
 
     # ---- called by the driver
 
@@ -54,11 +74,14 @@ class Link(connecting.Link):
                 future = self.waiting.pop(event.handle)
                 if not future.done():
                     future.set_result(event.message)
+                if not self.usable:  # GO_AWAY
+                    self.writable()
             case TimedOut():
                 late = TimeoutError(f"no response to request {event.handle.code} in time")
                 connecting.fail(self.waiting.pop(event.handle), late)
             case Disconnected():
                 self.event = event
+                self._over(self)
                 for handle in event.lost:
                     lost = ConnectionLost(event.reason, event)
                     lost.__cause__ = event.error
@@ -75,12 +98,17 @@ class Link(connecting.Link):
 class Remote:
     """A name server or a broker.
 
+    Calls share one attempt to connect, and what comes of it. After a failure, and after a connection that has not lasted, the
+    next attempt waits, longer each time.
+
     Args:
         address: "host:port".
         asked: called with each request of the server and its link.
         options: of each connection.
         ssl: TLS with this context.
         connect_timeout: seconds that an attempt to connect may take.
+        backoff: how long attempts wait. No wait is longer than `connect_timeout`.
+        random: for `backoff`.
     """
 
     def __init__(
@@ -90,19 +118,31 @@ class Remote:
         options: ConnectionOptions,
         ssl: SSLContext | None = None,
         connect_timeout: float = 3.0,
+        backoff: aio.Backoff = BACKOFF,
+        random: Random | None = None,
     ) -> None:
-        host, _, port = address.rpartition(":")
         self.address = address
-        self._host, self._port = host.strip("[]"), int(port)
+        self._host, self._port = host_and_port(address)
         self._asked = asked
         self._options = replace(options, tls="disabled")
         self._ssl = ssl
         self._connect_timeout = connect_timeout
         self._link: Link | None = None
         self._links: set[Link] = set()
-        self._lock = asyncio.Lock()
+        self._backoff = backoff
+        self._random = random or SystemRandom()
+        self._attempt: asyncio.Task[Link] | None = None
+        self._calls = 0  # how many wait for it
+        self._attempts: set[asyncio.Task[Link]] = set()  # it, and those that are being cancelled
+        self._failures = 0  # attempts that have failed, and connections that have not lasted, one after the other
+        self._next = 0.0  # when there may be an attempt again, in the loop's time
         self.connections = 0
         self._closed = False
+
+    @property
+    def resting(self) -> bool:
+        """True: there is no connection, and the next attempt has to wait."""
+        return (self._link is None or not self._link.usable) and asyncio.get_running_loop().time() < self._next
 
     async def call(
         self,
@@ -123,14 +163,16 @@ class Remote:
         """
         for attempt in range(2):
             link = await self._up()
-            await link.drain()
+            await link.drain(self._options.timeout if timeout is None else timeout)
             loop = asyncio.get_running_loop()
             try:
                 handle = link.connection.request(code, header, body, timeout=timeout, now=loop.time())
             except LocalProtocolError:
-                if not link.usable and not attempt:
+                if link.usable:
+                    raise
+                if not attempt:
                     continue  # the connection has ended
-                raise
+                break
             assert handle is not None
             future: asyncio.Future[RemotingCommand] = loop.create_future()
             link.waiting[handle] = future
@@ -144,14 +186,14 @@ class Remote:
                 raise
             if response.code != GO_AWAY or attempt:
                 return response
-        raise ConnectionLost(f"{self.address} asks to go away")
+        raise ConnectionLost(f"{self.address} has ended the connection")
 
     async def send_oneway(
         self, code: int, header: CommandCustomHeader | None = None, body: Buffer | None = None
     ) -> None:
-        """Send a one-way request. Raises ConnectionLost if there is no connection."""
+        """Send a one-way request. Raises ConnectionLost if there is no connection, TimeoutError if the server does not read."""
         link = await self._up()
-        await link.drain()
+        await link.drain(self._options.timeout)
         if not link.usable:
             raise ConnectionLost(f"{self.address}: the connection has ended")
         link.connection.request(code, header, body, oneway=True)
@@ -160,48 +202,97 @@ class Remote:
     async def ready(self) -> None:
         """Wait until there is a connection that takes bytes. A request made now is sent before anything else happens.
 
-        Raises ConnectionLost if none can be made.
+        Raises ConnectionLost if none can be made, TimeoutError if the server does not read.
         """
-        while True:
+        for _ in range(2):
             link = await self._up()
-            await link.drain()
+            await link.drain(self._options.timeout)
             if link.usable:
                 return
+        raise ConnectionLost(f"{self.address} has ended the connection")
 
     async def _up(self) -> Link:
         if (link := self._link) is not None and link.usable:
             return link
-        async with self._lock:
-            if (link := self._link) is not None and link.usable:
-                return link
-            if self._closed:
-                raise ConnectionLost("the client is closed")
-            link = Link(self._asked, self._options)
-            try:
-                async with link.attempt(self._connect_timeout):
-                    await aio.open_transport(link.driver, self._host, self._port, ssl=self._ssl)
-                    if self._closed:
-                        raise ConnectionLost("the client is closed")
-            except (OSError, TimeoutError) as error:
-                raise ConnectionLost(f"cannot connect to {self.address}: {error}") from error
-            self.connections += 1
-            self._link = link
-            self._links.add(link)
-            link.gone.add_done_callback(lambda _: self._links.discard(link))
-            return link
+        if self._closed:
+            raise ConnectionLost("the client is closed")
+        attempt = self._attempt
+        if attempt is None:
+            attempt = self._attempt = asyncio.get_running_loop().create_task(self._connect())
+            self._attempts.add(attempt)
+            self._calls = 0
+            attempt.add_done_callback(self._attempted)
+        self._calls += 1
+        try:
+            await asyncio.wait([attempt])
+        except asyncio.CancelledError:
+            if self._attempt is attempt:
+                self._calls -= 1
+                if not self._calls:
+                    self._attempt = None
+                    attempt.cancel()
+            raise
+        if attempt.cancelled():
+            raise ConnectionLost("the client is closed")
+        return attempt.result()
+
+    def _attempted(self, attempt: asyncio.Task[Link]) -> None:
+        self._attempts.discard(attempt)
+        if self._attempt is attempt:
+            self._attempt = None
+        if not attempt.cancelled():
+            attempt.exception()  # it is seen
+
+    async def _connect(self) -> Link:
+        loop = asyncio.get_running_loop()
+        if self._next > loop.time():
+            await asyncio.sleep(self._next - loop.time())
+        link = Link(self._asked, self._ended, self._options)
+        try:
+            async with link.attempt(self._connect_timeout):
+                await aio.open_transport(link.driver, self._host, self._port, ssl=self._ssl)
+        except (OSError, OverflowError) as error:  # OverflowError: no such port
+            self._failed()
+            raise ConnectionLost(f"cannot connect to {self.address}: {error}") from error
+        self.connections += 1
+        self._link = link
+        self._links.add(link)
+        link.gone.add_done_callback(lambda _: self._links.discard(link))
+        if link.event is not None:
+            self._ended(link)
+        return link
+
+    def _ended(self, link: Link) -> None:
+        if link not in self._links:
+            return  # it has never been up
+        if asyncio.get_running_loop().time() - link.since >= self._backoff.stable:
+            self._failures = 0
+            self._next = 0.0
+        else:
+            self._failed()
+
+    def _failed(self) -> None:
+        wait = min(self._backoff.delay(self._failures, self._random), self._connect_timeout)
+        self._failures += 1
+        self._next = asyncio.get_running_loop().time() + wait
 
     async def close(self) -> None:
         """End the connections, and wait until their transports are gone."""
         self._closed = True
-        async with self._lock:
-            links = list(self._links)
+        for attempt in self._attempts:
+            attempt.cancel()
+        if self._attempts:
+            await asyncio.wait(self._attempts)
+        links = list(self._links)
         for link in links:
             link.driver.close()
         for link in links:
             await link.driver.wait_closed()
 
     def abort(self) -> None:
-        """Drop the connections, at once. An attempt to connect fails once it has a connection."""
+        """Drop the connections, at once, and end an attempt to connect."""
         self._closed = True
+        for attempt in self._attempts:
+            attempt.cancel()
         for link in list(self._links):
             link.driver.abort()

@@ -6,11 +6,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+from wirefmt.errors import LimitExceeded
 from wirefmt.rocketmq._codec import TopicRouteData
 from wirefmt.rocketmq.spec import PERMISSIONS
 
 #: Queues of a topic that a producer makes.
 DEFAULT_QUEUES: Final = 4
+
+#: Queues of one topic at one broker that a route may name.
+MOST_QUEUES: Final = 1 << 16
 
 #: The broker id of a master.
 MASTER: Final = 0
@@ -39,11 +43,14 @@ class Route:
 
     @classmethod
     def of(cls, topic: str, data: TopicRouteData) -> Route:
+        """Raises LimitExceeded for more queues than MOST_QUEUES at one broker."""
         brokers = {b.broker_name or "": dict(b.broker_addrs or {}) for b in data.broker_datas or ()}
         read: list[Queue] = []
         write: list[Queue] = []
         for queues in data.queue_datas or ():
             name, perm = queues.broker_name or "", queues.perm or 0
+            if max(queues.read_queue_nums or 0, queues.write_queue_nums or 0) > MOST_QUEUES:
+                raise LimitExceeded("more queues than a route may name", protocol="rocketmq", have=MOST_QUEUES)
             if perm & PERMISSIONS["READ"]:
                 read += [Queue(topic, name, n) for n in range(queues.read_queue_nums or 0)]
             if perm & PERMISSIONS["WRITE"] and MASTER in brokers.get(name, ()):

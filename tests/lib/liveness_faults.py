@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 from unittest.mock import patch
@@ -44,6 +44,17 @@ def _instead(
     def planted() -> Iterator[None]:
         there = owner()
         with patch.object(there, name, make(getattr(there, name))):
+            yield
+
+    return planted
+
+
+def _both(*plants: Callable[[], AbstractContextManager[Any]]) -> Callable[[], AbstractContextManager[Any]]:
+    @contextmanager
+    def planted() -> Iterator[None]:
+        with ExitStack() as stack:
+            for plant in plants:
+                stack.enter_context(plant())
             yield
 
     return planted
@@ -109,7 +120,11 @@ def _end_of_all(before: Any) -> Any:
 
 
 def _accept_everything(before: Any) -> Any:
-    return lambda self, done: before(self, lambda held: True)
+    def accept_of(self: Any, task: Any) -> None:
+        for delivery in self._take_in_hand(lambda held: True):
+            self.accept(delivery)
+
+    return accept_of
 
 
 def _wrong_error(before: Any) -> Any:
@@ -155,21 +170,15 @@ def _found_once(before: Any) -> Any:
     return init
 
 
+def _ready_only(before: Any) -> Any:
+    return lambda self, link: link.connection.ready_count
+
+
+def _endless(before: Any) -> Any:
+    return lambda self, messages, size: before(self, 1 << 62, 1 << 62)
+
+
 # ---- MQTT
-
-
-def _reading_stops(before: Any) -> Any:
-    def check_reading(self: Any) -> None:
-        link = self._link
-        if link is None:
-            return
-        stop = self._inbox_full() and not self._waiting
-        if stop and not link.driver.paused:
-            link.driver.pause()
-        elif not stop and link.driver.paused:
-            link.driver.resume()
-
-    return check_reading
 
 
 def _ends(before: Any) -> Any:
@@ -216,7 +225,7 @@ FAULTS: Final[dict[str, Fault]] = {
     ),
     "amqp10-settle": Fault(
         "amqp10", "a delivery is accepted when another task asks for the next one",
-        _instead(_of("wirefmt.amqp10.client", "Receiver"), "_accept_all", _accept_everything),
+        _instead(_of("wirefmt.amqp10.client", "Receiver"), "_accept_of", _accept_everything),
     ),
     "amqp10-refused-open": Fault(
         "amqp10", "open and close in one piece count as a mistake of the program",
@@ -232,7 +241,7 @@ FAULTS: Final[dict[str, Fault]] = {
     ),
     "amqp091-refusal": Fault(
         "amqp091", "a consumer whose queue is locked for a while is over",
-        _instead(_of("wirefmt.amqp091.restoring"), "judge", lambda before: lambda: lambda refused: False),
+        _instead(_of("wirefmt.amqp091.restoring"), "judge", _always(lambda refused: False)),
     ),
     "amqp091-limit": Fault(
         "amqp091", "a virtual host at its limit of connections ends the client",
@@ -258,18 +267,16 @@ FAULTS: Final[dict[str, Fault]] = {
         _instead(_of("wirefmt.connection.client", "Client"), "_restore_one", _ends),
         runs=100,
     ),
-    "mqtt-reading": Fault(
-        "mqtt", "reading stops while a call that was cancelled holds the window",
-        _instead(_of("wirefmt.mqtt.client", "Client"), "_check_reading", _reading_stops),
-        runs=400,
-    ),
     "nsq-touch": Fault(
         "nsq", "no TOUCH is sent, so a slow handler gets its message again",
         _instead(_of("wirefmt.nsq.consumer", "Consumer"), "__init__", _no_touch),
     ),
     "nsq-in-flight": Fault(
         "nsq", "max_in_flight holds for each connection by itself",
-        _instead(_of("wirefmt.nsq.consumer", "Consumer"), "_in_flight", _always(0)),
+        _both(
+            _instead(_of("wirefmt.nsq.consumer", "Consumer"), "_in_flight", _always(0)),
+            _instead(_of("wirefmt.nsq.consumer", "Consumer"), "_held", _ready_only),
+        ),
         runs=100,
     ),
     "nsq-topic": Fault(
@@ -278,7 +285,7 @@ FAULTS: Final[dict[str, Fault]] = {
     ),
     "nsq-deflate": Fault(
         "nsq", "what one read inflates to is worked off in one turn",
-        _instead(_of("wirefmt.connection.carriers", "CarriedDecoder"), "has_brought", _always(False)),
+        _instead(_of("wirefmt.connection.carriers", "CarriedDecoder"), "begin", _endless),
     ),
     "back-off-amqp10": Fault(
         "amqp10", "waits do not grow while connections come up and end at once",

@@ -17,7 +17,7 @@ from .virtual_network import WHO
 MSG_TIMEOUT = 1000
 SLOW = 3.0
 #: Heartbeats of a flood, and how many of them may be answered before the loop does something else.
-FLOOD, TURN = 50_000, 10_000
+FLOOD, TURN = 50_000, 5000
 LOOKUP_PORT = 7100
 
 

@@ -339,16 +339,15 @@ def look_for(fault: Fault, first: int = 0) -> Found | None:
 
 def main() -> int:
     missed = 0
+    print("| fault | what is wrong | seed | steps |\n|---|---|---|---|")
     for name in sys.argv[1:] or FAULTS:
-        found = look_for(FAULTS[name])
+        fault = FAULTS[name]
+        found = look_for(fault)
         missed += found is None
-        if found is None:
-            print(f"{name:20} not found", flush=True)
-        else:
-            print(
-                f"{name:20} seed {found.seed}, step {found.steps} ({found.all_steps} in all): {found.violation[:150]}",
-                flush=True,
-            )
+        seed, steps = (str(found.seed), f"{found.steps:,}") if found is not None else ("none", f"{fault.runs} runs")
+        print(f"| {name} | {fault.what} | {seed} | {steps} |", flush=True)
+        if found is not None:
+            print(f"  {found.violation[:200]}", file=sys.stderr, flush=True)
     return missed
 
 

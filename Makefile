@@ -1,7 +1,7 @@
 # wirefmt: `make run` and `make test` are all a new checkout needs (Python 3.11 or later and a C compiler).
 
 .DEFAULT_GOAL := help
-.PHONY: help run test lint dev wheel sdist fuzz coverage mutants explore simulate bench clean
+.PHONY: help run test uvloop lint dev wheel sdist fuzz coverage mutants explore simulate bench clean
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DELETE_ON_ERROR:
@@ -35,6 +35,10 @@ run: $(DONE)/run  ## decode samples/ with Spark on this machine, to Parquet in o
 
 test: $(DONE)/test  ## linters, then all tests against the installed wheel, whatever the linters said
 	@linters=0; ( $(LINT) ) || linters=1; $(BIN)/python -m pytest -q -n auto; exit $$linters
+
+uvloop: $(DONE)/test  ## the tests of clients, servers and brokers once more, on uvloop in place of asyncio's own event loop
+	@WIREFMT_LOOP=uvloop $(BIN)/python -m pytest -q -n auto $$(grep -rlE --include='test_*.py' \
+		'asyncio|lib\.loopback|wirefmt_broker' tests/connection tests/broker tests/cli)
 
 lint: $(DONE)/test  ## ruff, mypy, cython-lint, codespell, words, generated tables (the stubs are checked by a test)
 	@$(LINT)

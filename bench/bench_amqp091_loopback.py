@@ -1,6 +1,6 @@
 """What does a broker's process cost for AMQP 0.9.1 messages over loopback?
 
-    python bench/bench_amqp091_loopback.py                      ours against RabbitMQ, 100,000 messages
+    python bench/bench_amqp091_loopback.py                      ours, on both event loops, against RabbitMQ, 100,000 messages
     MESSAGES=1000000 python bench/bench_amqp091_loopback.py     the full figure
 
 CPU seconds (user and system) of the broker's processes for each message. Five publishers, each with a queue of its own, and five
@@ -26,7 +26,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from brokers import cpu_seconds, running
+from brokers import LOOPS, cpu_seconds, running
 
 from wirefmt import amqp091
 
@@ -40,17 +40,17 @@ BODY = bytes(256)
 PROPERTIES = amqp091.BasicProperties(content_type="application/octet-stream", delivery_mode=1)
 
 OURS = """
-import asyncio
+import asyncio, {loop}
 from wirefmt import amqp091
 from wirefmt.broker.amqp091 import Broker
 async def main():
     async with await amqp091.serve(Broker(), "127.0.0.1", {port}): await asyncio.Event().wait()
-asyncio.run(main())
+{loop}.run(main())
 """
 
 
-def ours(port: int, folder: Path) -> list[str]:
-    return [sys.executable, "-c", OURS.format(port=port)]
+def ours(port: int, folder: Path, loop: str = "asyncio") -> list[str]:
+    return [sys.executable, "-c", OURS.format(port=port, loop=loop)]
 
 
 class Quiet(Broker):
@@ -180,7 +180,7 @@ def measure(broker: Any, messages: int, *, acknowledged: bool) -> float:
 
 def main() -> None:
     messages = int(os.environ.get("MESSAGES", "100000"))
-    brokers: dict[str, Any] = {"wirefmt": partial(running, ours)}
+    brokers: dict[str, Any] = {name: partial(running, partial(ours, loop=loop)) for name, loop in LOOPS.items()}
     if SERVER is not None:
         brokers["RabbitMQ"] = rabbitmq
     else:
@@ -195,7 +195,7 @@ def main() -> None:
             if chosen is None or name in chosen
         }
         for name, value in seconds.items():
-            print(f"  {name:12} {value * 1e6:10.2f} us   {value / next(iter(seconds.values())):8.2f} x", flush=True)
+            print(f"  {name:16} {value * 1e6:10.2f} us   {value / next(iter(seconds.values())):8.2f} x", flush=True)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """What does a broker's process cost for messages over loopback?
 
-    python bench/bench_mqtt_loopback.py                     ours against mosquitto, 50,000 messages
+    python bench/bench_mqtt_loopback.py                     ours, on both event loops, against mosquitto, 50,000 messages
     python bench/bench_mqtt_loopback.py 1000000             the full figure
     AMQTT=/path/to/python python bench/bench_mqtt_loopback.py 20000    also amqtt, of a Python that has it (pip install amqtt)
 
@@ -16,9 +16,10 @@ import os
 import selectors
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
-from brokers import MOSQUITTO, Command, connect_mqtt, cpu_seconds, mosquitto, running
+from brokers import LOOPS, MOSQUITTO, Command, connect_mqtt, cpu_seconds, mosquitto, running
 
 from wirefmt import mqtt
 
@@ -28,13 +29,13 @@ WINDOW = 400
 PAYLOAD = bytes(64)
 
 OURS = """
-import asyncio
+import asyncio, {loop}
 from wirefmt import mqtt
 from wirefmt.broker.mqtt import Broker, BrokerOptions
 async def main():
     broker = Broker(BrokerOptions(queue_messages=100_000))
     async with await mqtt.serve(broker, "127.0.0.1", {port}): await asyncio.Event().wait()
-asyncio.run(main())
+{loop}.run(main())
 """
 
 AMQTT = """
@@ -139,8 +140,8 @@ def measure(command: Command, qos: int, messages: int, *, fan_out: bool) -> floa
         return used / (count * PAIRS * pairs[0].share)
 
 
-def ours(port: int, folder: Path) -> list[str]:
-    return [sys.executable, "-c", OURS.format(port=port)]
+def ours(port: int, folder: Path, loop: str = "asyncio") -> list[str]:
+    return [sys.executable, "-c", OURS.format(port=port, loop=loop)]
 
 
 def amqtt(port: int, folder: Path) -> list[str]:
@@ -149,7 +150,7 @@ def amqtt(port: int, folder: Path) -> list[str]:
 
 def main() -> None:
     messages = int(sys.argv[1]) if len(sys.argv) > 1 else 50_000
-    brokers: dict[str, Command] = {"wirefmt": ours}
+    brokers: dict[str, Command] = {name: partial(ours, loop=loop) for name, loop in LOOPS.items()}
     if MOSQUITTO is not None:
         brokers["mosquitto"] = mosquitto
     else:
@@ -162,7 +163,7 @@ def main() -> None:
             print(f"QoS {qos}, {kind}: CPU of the broker a message, {PAIRS} publishers to {PAIRS} subscribers")
             seconds = {name: measure(command, qos, messages, fan_out=fan_out) for name, command in brokers.items()}
             for name, value in seconds.items():
-                print(f"  {name:12} {value * 1e6:10.2f} us   {value / seconds['wirefmt']:8.2f} x")
+                print(f"  {name:16} {value * 1e6:10.2f} us   {value / seconds['wirefmt']:8.2f} x")
 
 
 if __name__ == "__main__":

@@ -17,10 +17,11 @@ import shutil
 import sys
 import time
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from brokers import Command, cpu_seconds, free_port, running
+from brokers import LOOPS, Command, cpu_seconds, free_port, running
 from ratios import compare, versions
 
 from wirefmt import nsq
@@ -341,6 +342,8 @@ CLIENTS: dict[str, Any] = {
     "pipeline_ansq": partial(publish_ansq, together=TOGETHER),
     "serve_ours": serve_ours,
 }
+for verb in ("consume", "publish", "pipeline") if "uvloop" in LOOPS.values() else ():
+    CLIENTS[f"{verb}_ours_uvloop"] = CLIENTS[f"{verb}_ours"]
 
 
 async def measure(name: str) -> float:
@@ -454,6 +457,7 @@ def main() -> None:
 
 if __name__ == "__main__":
     if len(sys.argv) > 1:
-        print(asyncio.run(CLIENTS[sys.argv[1]](int(sys.argv[2]), COUNT)), flush=True)
+        loop = import_module("uvloop" if sys.argv[1].endswith("_uvloop") else "asyncio")
+        print(loop.run(CLIENTS[sys.argv[1]](int(sys.argv[2]), COUNT)), flush=True)
         os._exit(0)
     main()

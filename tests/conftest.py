@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import os
 import sys
 from collections.abc import Iterator
+from importlib import import_module
 from typing import Any
 
 import pytest
@@ -14,6 +16,7 @@ from hypothesis.internal.conjecture import providers
 
 from lib import proxy as recording
 from lib import rabbitmq as node
+from lib.loopback import LOOP
 from lib.needs import not_tried
 
 # The examples of property tests are the same in each run, so that a run is red for what changed. EXPLORE=N looks elsewhere:
@@ -28,6 +31,11 @@ if not EXPLORE:
     # Hypothesis also draws constants that it finds in the modules that are loaded: each new module, and each choice of test
     # files, would give other examples. There is no setting for it (tests/project/test_examples.py).
     vars(providers)["is_local_module_file"] = lambda path: False
+
+# WIREFMT_LOOP=uvloop: every event loop that a test makes is uvloop's. asyncio.run and asyncio.Runner ask this module for theirs.
+if LOOP is not None:
+    asyncio.events.new_event_loop = asyncio.new_event_loop = import_module(LOOP).new_event_loop
+    asyncio.run(asyncio.sleep(0))  # libuv's first loop of a process opens a pipe and keeps it: no leak of a test
 
 
 def pytest_collection_finish() -> None:

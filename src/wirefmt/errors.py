@@ -12,6 +12,7 @@
       Refused                     the peer has refused a request
       ConversionError             a conversion is refused, or would lose something
       CaptureError(OSError)       a capture file cannot be opened
+      JournalError(OSError)       a journal cannot be opened, read or written
 """
 
 from __future__ import annotations
@@ -177,6 +178,21 @@ def _rebuild_conversion(
 
 class CaptureError(WireError, OSError):
     """A capture file cannot be opened, or is not a capture."""
+
+
+class JournalError(WireError, OSError):
+    """A journal cannot be opened, read or written: the disk is full, say, another client has it, or what is in it is not a
+    journal. `__cause__` is the error of SQLite, of the system or of a decoder, if there is one.
+
+    Attributes:
+        statement: the statement of the program that SQLite does not carry out; None: the error is about the journal itself.
+        pid: the process that has it open; None: the error is another one.
+    """
+
+    def __init__(self, reason: str, *, statement: str | None = None, pid: int | None = None) -> None:
+        super().__init__(reason)
+        self.statement = statement
+        self.pid = pid
 
 
 def suggest(name: str, names: Iterable[str]) -> str:

@@ -162,8 +162,9 @@ def test_a_message_that_waits_for_room_is_forgotten_with_its_client() -> None:
                 async with amqp091.connect(b.url("amqp")) as client:
                     channel = await client.channel()
                     await channel.declare_queue("orders")
+                    publishing = asyncio.ensure_future(channel.publish(b"0", routing_key="orders"))
+                    await asyncio.sleep(0)  # it is sent before connection.blocked comes
                     with b.fault("amqp", full="memory") as fault:
-                        publishing = asyncio.ensure_future(channel.publish(b"0", routing_key="orders"))
                         await until(lambda: fault.kept)
                         await b.reset()
                         await asyncio.gather(publishing, return_exceptions=True)
@@ -181,9 +182,10 @@ def test_what_follows_a_message_that_waits_waits_too() -> None:
         async with Broker(ports={"amqp": 0}) as b, amqp091.connect(b.url("amqp")) as client:
             channel = await client.channel()
             await channel.declare_queue("orders")
+            publishing = asyncio.ensure_future(channel.publish(b"0", routing_key="orders"))
+            getting = asyncio.ensure_future(channel.get("orders", no_ack=True))
+            await asyncio.sleep(0)  # they are sent before connection.blocked comes
             with b.fault("amqp", full="memory") as fault:
-                publishing = asyncio.ensure_future(channel.publish(b"0", routing_key="orders"))
-                getting = asyncio.ensure_future(channel.get("orders", no_ack=True))
                 await until(lambda: fault.kept)
                 assert not getting.done()
             await publishing
@@ -201,9 +203,10 @@ def test_room_is_there_when_the_last_of_two_faults_ends() -> None:
         async with Broker(ports={"amqp": 0}) as b, amqp091.connect(b.url("amqp")) as client:
             channel = await client.channel()
             await channel.declare_queue("orders")
+            publishing = asyncio.ensure_future(channel.publish(b"0", routing_key="orders"))
+            await asyncio.sleep(0)  # it is sent before connection.blocked comes
             with b.fault("amqp", full="memory") as first:
                 with b.fault("amqp", full="disk"):
-                    publishing = asyncio.ensure_future(channel.publish(b"0", routing_key="orders"))
                     await until(lambda: first.kept)
                 (driver,) = b.servers["amqp"].drivers
                 connection = driver.connection

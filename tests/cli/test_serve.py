@@ -25,7 +25,8 @@ from typing import Any
 
 import pytest
 
-from lib.loopback import HOST, OPENSSL, PATIENCE, certificate
+from lib.loopback import HOST, LOOP, OPENSSL, PATIENCE, certificate
+from lib.needs import imported
 from lib.paths import ROOT
 from wirefmt import amqp091, amqp10, capture, mqtt, nsq, phpmq, rocketmq
 from wirefmt.broker import Broker
@@ -35,7 +36,8 @@ from wirefmt.cli.watch import Counted, Watch
 from wirefmt.connection.sasl import Scram
 from wirefmt.errors import ConnectionLost, Refused
 
-COMMAND = [sys.executable, "-m", "wirefmt.cli", "serve"]
+#: On the event loop that the tests run on.
+COMMAND = [sys.executable, "-m", "wirefmt.cli", "serve", *(["--loop", LOOP] if LOOP else [])]
 
 
 class Served:
@@ -486,6 +488,35 @@ def test_a_filter_that_is_denied(tmp_path: Path, version: int, code: int) -> Non
         b.stop()
 
 
+@pytest.mark.parametrize("how", ["file", "option"])
+def test_origins(tmp_path: Path, how: str) -> None:
+    """A web page may connect if it is named. paho sends the address of the server, as a page does not."""
+    paho = pytest.importorskip("paho.mqtt.client", reason="needs paho-mqtt (pip install paho-mqtt)")
+    config = tmp_path / "broker.toml"
+    config.write_text('origins = ["https://panel.example"]\n' if how == "file" else "")
+    more = ("--config", str(config)) if how == "file" else ("--origin", "https://panel.example")
+    with served("--listen", "mqtt+ws=0", "--listen", "amqp10+ws=0", *more) as b:
+        for listener, subprotocol in (("mqtt+ws", "mqtt"), ("amqp10+ws", "amqp")):
+            for origin, code in (("https://panel.example", b"101"), ("https://other.example", b"403"), (None, b"101")):
+                with socket.create_connection((HOST, b.port(listener)), PATIENCE) as page:
+                    asked = (
+                        "GET /mqtt HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+                        "Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\nSec-WebSocket-Version: 13\r\n"
+                        f"Sec-WebSocket-Protocol: {subprotocol}\r\n"
+                    )
+                    page.sendall((asked + (f"Origin: {origin}\r\n" if origin else "") + "\r\n").encode())
+                    assert page.recv(100)[:12] == b"HTTP/1.1 " + code
+        told: queue.Queue[Any] = queue.Queue()
+        client = paho.Client(paho.CallbackAPIVersion.VERSION2, "meter", transport="websockets")
+        client.on_connect = lambda c, u, flags, code, properties: told.put(code.value)
+        client.connect(HOST, b.port("mqtt+ws"))
+        client.loop_start()
+        assert told.get(timeout=PATIENCE) == 0
+        client.disconnect()
+        client.loop_stop()
+        b.stop()
+
+
 def test_a_terminal_has_a_live_table() -> None:
     """Clients, queues and rates; no log lines."""
     with socket.create_server((HOST, 0)) as probe:
@@ -538,6 +569,7 @@ def test_a_terminal_has_a_live_table() -> None:
         (["--listen", "mqtt+tls=0"], "tls"),
         (["--user", "alice"], "NAME:PASSWORD"),
         (["--fault", "mqtt:cut=1"], "unknown fault 'cut'"),
+        (["--loop", "trio"], "'trio' is not one of 'asyncio', 'uvloop'"),
     ],
 )
 def test_wrong_usage(arguments: list[str], why: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -549,6 +581,7 @@ def test_wrong_usage(arguments: list[str], why: str, capsys: pytest.CaptureFixtu
     ("text", "why"),
     [
         ("hots = 1", "unknown setting 'hots'"),
+        ("loop = 1", "loop must be asyncio or uvloop, not 1"),
         ("users = 1", "users must be a table, not 1"),
         ("[users]\nann = 1", "the password of 'ann' must be a string"),
         ("[ports]\nmqtt = true", "the port of mqtt must be an integer from 0 to 65535, not True"),
@@ -563,6 +596,8 @@ def test_wrong_usage(arguments: list[str], why: str, capsys: pytest.CaptureFixtu
         ("[users]\nann = ''\n[permissions.ann]\nmqt = {}", "unknown protocol 'mqt' in permissions"),
         ("[limits]\nmesages = 1", "unknown option 'mesages' in limits; did you mean messages"),
         ("[mqtt]\noverflw = 1", "unknown option 'overflw' in mqtt"),
+        ("origins = 'x'", "origins must be a list of strings, not 'x'"),
+        ("origins = 1", "origins must be a list of strings, not 1"),
         ("x = [", "broker.toml"),
     ],
 )
@@ -570,6 +605,38 @@ def test_a_wrong_config(tmp_path: Path, text: str, why: str, capsys: pytest.Capt
     (tmp_path / "broker.toml").write_text(text)
     assert run(["serve", "--config", str(tmp_path / "broker.toml")]) == 2
     assert why in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("installed", [True, False])
+@pytest.mark.parametrize("config", [True, False])
+def test_the_event_loop(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    config: bool,
+    installed: bool,
+) -> None:
+    uvloop = imported("uvloop")
+    found: list[Any] = []
+
+    async def caught(options: Any, record: str | None, script: Script) -> int:
+        found.append(asyncio.get_running_loop())
+        return 0
+
+    monkeypatch.setattr("wirefmt.cli.serve._serve", caught)
+    if not installed:
+        monkeypatch.setitem(sys.modules, "uvloop", None)
+    (tmp_path / "broker.toml").write_text("loop = 'uvloop'")
+    code = run(["serve", *(["--config", str(tmp_path / "broker.toml")] if config else ["--loop", "uvloop"])])
+    if installed:
+        assert code == 0
+        assert isinstance(found[0], uvloop.Loop)
+        assert run(["serve", "--loop", "asyncio"]) == 0
+        if LOOP is None:
+            assert not isinstance(found[1], uvloop.Loop)
+    else:
+        assert code == 2
+        assert "--loop uvloop needs uvloop: pip install 'wirefmt[uvloop]'" in " ".join(capsys.readouterr().err.split())
 
 
 def test_a_port_that_is_taken(capsys: pytest.CaptureFixture[str]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import ssl
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable
@@ -16,6 +17,7 @@ from lib.loopback import HOST, OPENSSL, certificate, run, until
 from wirefmt import amqp091
 from wirefmt.broker.amqp091 import Broker, BrokerOptions
 from wirefmt.connection import Disconnected
+from wirefmt.connection.recovery import NotRestored
 from wirefmt.errors import ConnectionLost, LocalProtocolError, Refused
 
 AT_ONCE = amqp091.Backoff(first=0.0, most=0.0)
@@ -183,6 +185,107 @@ def test_urls() -> None:
             amqp091.connect("http://x")
         with pytest.raises(OSError, match=r"."):
             await amqp091.connect(gone).open()
+
+    run(test())
+
+
+@pytest.mark.parametrize(
+    ("query", "options"),
+    [
+        ("heartbeat=7", {"heartbeat": 7}),
+        ("channel_max=5&frame_max=8192", {"channel_max": 5, "frame_max": 8192}),
+        ("blocked_connection_timeout=1.5", {"blocked_timeout": 1.5}),
+    ],
+)
+def test_options_of_the_url(query: str, options: dict[str, Any]) -> None:
+    """RabbitMQ's URI query parameters, and pika's blocked_connection_timeout."""
+
+    async def test() -> None:
+        async with brokered() as (_, _, url), amqp091.connect(f"{url}/?{query}") as client:
+            assert client._link is not None
+            used = client._link.connection.options
+            assert {name: getattr(used, name) for name in options} == options
+            for name in options.keys() & {"heartbeat", "channel_max", "frame_max"}:
+                assert getattr(client.negotiated, name) == options[name]
+
+    run(test())
+
+
+def test_mechanisms_and_name_in_the_url() -> None:
+    async def test() -> None:
+        async with brokered() as (_, server, url):
+            several = "auth_mechanism=external&auth_mechanism=AMQPLAIN&name=meter%207"
+            async with amqp091.connect(f"{url}?{several}") as client:
+                assert client.negotiated is not None
+                assert client.negotiated.mechanism == "AMQPLAIN"
+                (driver,) = server.drivers
+                assert driver.connection.negotiated.properties["connection_name"] == "meter 7"  # type: ignore[attr-defined]
+
+    run(test())
+
+
+def test_connection_timeout_is_in_milliseconds() -> None:
+    async def test() -> None:
+        silent = await asyncio.start_server(lambda reader, writer: None, HOST, 0)
+        port = silent.sockets[0].getsockname()[1]
+        with pytest.raises(TimeoutError):
+            await amqp091.connect(f"amqp://{HOST}:{port}/?connection_timeout=50").open()
+        silent.close()
+
+    run(test())
+
+
+@pytest.mark.parametrize(
+    ("url", "text"),
+    [
+        ("amqp://h/?hartbeat=7", "did you mean heartbeat"),
+        ("amqp://h/?qqq=1", "there are heartbeat, connection_timeout, channel_max"),
+        ("amqp://h/?heartbeat=1&heartbeat=2", "twice"),
+        ("amqp://h/?heartbeat=1.5", "whole number"),
+        ("amqp://h/?heartbeat=65536", "heartbeat is a number of 0 to 65535"),
+        ("amqp://h/?frame_max=100", "frame_max"),
+        ("amqp://h/?connection_timeout=0", "milliseconds"),
+        ("amqp://h/?blocked_connection_timeout=soon", "seconds"),
+        ("amqp://h/?auth_mechanism=digest", "there are plain"),
+        ("amqp://h/?cacertfile=x", "amqps"),
+        ("amqps://h/?verify=none", "verify_none"),
+        ("amqps://h/?keyfile=x", "without certfile"),
+        ("amqps://h/?fail_if_no_peer_cert=1", "true, false"),
+        ("amqp://h/a/b", "%2F"),
+    ],
+)
+def test_urls_that_are_refused(url: str, text: str) -> None:
+    with pytest.raises(ValueError, match=text):
+        amqp091.connect(url)
+
+
+def test_what_is_given_twice_is_refused() -> None:
+    with pytest.raises(ValueError, match="TLS is described twice"):
+        amqp091.connect("amqps://h/?verify=verify_none", ssl=ssl.create_default_context())
+    with pytest.raises(ValueError, match="mechanisms are given twice"):
+        amqp091.connect("amqp://h/?auth_mechanism=plain", mechanisms=[amqp091.Plain("a", "b")])
+
+
+@pytest.mark.skipif(OPENSSL is None, reason="needs openssl (apt install openssl)")
+def test_tls_in_the_url(tmp_path: Path) -> None:
+    async def test() -> None:
+        ours, _ = certificate(tmp_path)
+        broker = Broker()
+        async with await amqp091.serve(broker, HOST, 0, ssl=ours) as server:
+            authority = f"cacertfile={tmp_path}/certificate.pem"
+            pair = f"certfile={tmp_path}/certificate.pem&keyfile={tmp_path}/key.pem"
+            named = f"{authority}&server_name_indication=localhost"
+            for query in (authority, f"{authority}&{pair}", "verify=verify_none", named):
+                async with amqp091.connect(f"amqps://{HOST}:{server.port}/?{query}") as client:
+                    await client.channel()
+            for query in ("verify=verify_peer", f"{authority}&server_name_indication=elsewhere"):
+                with pytest.raises(ssl.SSLError):
+                    await amqp091.connect(f"amqps://{HOST}:{server.port}/?{query}").open()
+            async with amqp091.connect(
+                f"amqps://{HOST}:{server.port}/?{authority}&server_name_indication=disable"
+            ) as client:
+                await client.channel()
+        broker.close()
 
     run(test())
 
@@ -559,27 +662,23 @@ def test_no_reconnection_after_a_final_code() -> None:
     run(test())
 
 
-def test_what_cannot_be_restored_ends_the_client() -> None:
+def test_what_cannot_be_restored_is_told_and_dropped() -> None:
     async def test() -> None:
-        async with brokered() as (broker, server, url):
-            client = amqp091.connect(url, reconnect=AT_ONCE)
-            await client.open()
+        told: list[Any] = []
+        async with (
+            brokered() as (broker, server, url),
+            amqp091.connect(url, reconnect=AT_ONCE, on_event=told.append) as client,
+        ):
             channel = await client.channel()
             await channel.declare_queue("q")
-            other = amqp091.connect(url)
-            await other.open()
-            for driver in list(server.drivers):
-                if driver.host.connection.negotiated.properties.get("connection_name") is None:
-                    broker.hosts["/"].queues["q"].durable = True  # another queue has this name now
-            link = client._link
-            assert link is not None
-            link.driver.abort()
-            await until(lambda: client._ended)
-            with pytest.raises(Refused) as refused:
-                await channel.declare_queue("q")
-            assert refused.value.code == 406
-            await client.close()
-            await other.close()
+            broker.hosts["/"].queues["q"].durable = True  # another queue has this name now
+            for connections in (2, 3):
+                for driver in list(server.drivers):
+                    driver.abort()
+                await until(lambda count=connections: client.connections == count and client.connected)
+            refused = [event for event in told if isinstance(event, NotRestored)]
+            assert [(event.entity, event.error.code, event.action) for event in refused] == [("q", 406, "fail")]
+            await channel.publish(b"x", routing_key="q")
 
     run(test())
 

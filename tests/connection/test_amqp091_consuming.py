@@ -361,3 +361,15 @@ def test_commit_is_refused_without_select() -> None:
     channel.confirm_select()
     with pytest.raises(LocalProtocolError):
         channel.call(amqp091.TxSelect)
+
+
+def test_tags_of_direct_replies_repeat() -> None:
+    """RabbitMQ gives a reply of amq.rabbitmq.reply-to the tag of the channel's next delivery, which does not count as used."""
+    client, channel = client_channel()
+    channel.consume("amq.rabbitmq.reply-to", "c", no_ack=True, nowait=True)
+    channel.consume("q", "d", nowait=True)
+    stream = deliver(1) + deliver(1) + deliver(1, consumer="d") + deliver(2) + deliver(2, consumer="d")
+    assert [event.method.delivery_tag for event in client.receive(stream, 0.0)] == [1, 1, 1, 2, 2]
+    assert channel.unacknowledged == 2
+    (ended,) = client.receive(deliver(2, consumer="d"), 0.0)
+    assert "tags rise" in ended.reason

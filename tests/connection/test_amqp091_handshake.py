@@ -100,6 +100,16 @@ def test_the_end_of_the_stream_after_start_ok_means_that_credentials_are_refused
     assert (gone.by, gone.code) == ("transport", None)
 
 
+def test_the_end_of_the_stream_after_start_ok_of_a_server_that_would_say_it() -> None:
+    """With authentication_failure_close a server answers refused credentials with connection.close: so it has gone away."""
+    client = client_in(State.STARTING)
+    client.receive(
+        octets("connection.start", server_properties={"capabilities": {"authentication_failure_close": True}}), 0.0
+    )
+    (gone,) = client.receive_eof(0.0)
+    assert (gone.by, gone.code) == ("transport", None)
+
+
 @pytest.mark.parametrize("state", [State.SECURING, State.OPENING])
 def test_a_client_takes_close_in_the_handshake(state: State) -> None:
     client = client_in(state)

@@ -10,6 +10,7 @@ from lib.amqp091_channel import client_channel, deliver, frames, names, publish,
 from lib.amqp091_driven import method, octets, server_in
 from lib.steps import steps
 from wirefmt import amqp091
+from wirefmt.amqp091.channel import class_of
 from wirefmt.amqp091.states import State
 from wirefmt.connection import Disconnected
 from wirefmt.errors import DecodeError, LocalProtocolError
@@ -172,6 +173,89 @@ def test_bytes_of_unfinished_messages() -> None:
     (gone,) = server.receive(begun, 0.0)
     assert isinstance(gone.error, DecodeError)
     assert gone.code == 506
+
+
+LONG = "x" * 10_000
+TOO_LONG: dict[str, Any] = {
+    "exchange.declare": {"exchange": "e", "arguments": {"a": LONG}},
+    "exchange.bind": {"destination": "d", "source": "s", "arguments": {"a": LONG}},
+    "exchange.unbind": {"destination": "d", "source": "s", "arguments": {"a": LONG}},
+    "queue.declare": {"queue": "q", "arguments": {"a": LONG}},
+    "queue.bind": {"queue": "q", "exchange": "e", "arguments": {"a": LONG}},
+    "queue.unbind": {"queue": "q", "exchange": "e", "arguments": {"a": LONG}},
+    "basic.consume": {"queue": "q", "consumer_tag": "c", "arguments": {"a": LONG}},
+}
+
+
+@pytest.mark.parametrize("name", TOO_LONG)
+@pytest.mark.parametrize("nowait", [False, True])
+def test_a_method_that_does_not_fit_into_a_frame(name: str, nowait: bool) -> None:
+    """4.2.3: a peer must not send larger frames. Nothing is sent, nothing has changed, and the connection goes on."""
+    client, channel = client_channel(OPTIONS(frame_max=8192, heartbeat=0))
+    fields = {**TOO_LONG[name], **({"nowait": nowait} if name != "queue.unbind" else {})}
+    with pytest.raises(LocalProtocolError, match="a frame has at most 8192"):
+        channel.call(class_of(name), **fields)
+    assert not client.pending_bytes
+    channel.call(class_of(name), **{**fields, "arguments": {"a": "short"}})
+    assert names(client.data_to_send()) == [name]
+
+
+def test_secrets_and_properties_that_do_not_fit_into_a_frame() -> None:
+    client, _ = client_channel(OPTIONS(frame_max=8192))
+    with pytest.raises(LocalProtocolError, match="8192"):
+        client.update_secret(LONG)
+    client.update_secret("short")
+    with pytest.raises(LocalProtocolError, match="8192"):
+        amqp091.ClientConnection(0.0).open(properties={"a": LONG})
+    with pytest.raises(LocalProtocolError, match="8192"):
+        amqp091.ServerConnection(0.0, properties={"a": LONG})
+    server = server_in(State.STARTING)
+    (event,) = server.receive(octets("connection.start-ok"), 0.0)
+    with pytest.raises(LocalProtocolError, match="8192"):
+        server.challenge(event, LONG.encode())
+    server.challenge(event, b"short")
+    assert names(server.data_to_send())[-1] == "connection.secure"
+
+
+def test_a_response_that_does_not_fit_into_a_frame_ends_the_connection() -> None:
+    client = amqp091.ClientConnection(0.0)
+    client.open("/", [amqp091.Plain("token", LONG)])
+    (event,) = client.receive(octets("connection.start"), 0.0)
+    assert (type(event), event.by, event.code) == (Disconnected, "local", None)
+    assert "8192" in event.reason
+
+
+@pytest.mark.parametrize("value", [-1, 1 << 16, 1 << 70, "x", None])
+def test_a_value_that_cannot_be_written(value: Any) -> None:
+    client, channel = client_channel()
+    with pytest.raises(LocalProtocolError):
+        channel.call(amqp091.BasicQos, prefetch_count=value)
+    assert not client.pending_bytes
+
+
+@pytest.mark.parametrize("what", ["body", "header", "frame", "method"])
+def test_the_end_names_the_content_that_cannot_be_read(what: str) -> None:
+    sent = deliver(1)
+    table = {"body": {}, "header": {str(k): k for k in range(40)}, "frame": {"a": LONG}, "method": {}}[what]
+    delivery = amqp091.BasicDeliver(channel=1, consumer_tag="d", delivery_tag=2, exchange="", routing_key="q")
+    if what == "method":
+        bad = delivery.encode() + amqp091.ChannelFlow(channel=1, active=True).encode()
+    else:
+        body = b"x" * (2000 if what == "body" else 1)
+        bad = amqp091.BasicMessage(delivery, amqp091.BasicProperties(headers=table), body).encode()
+    for pieces in (1, 40):
+        client, channel = client_channel(OPTIONS(frame_max=4096, body_size=1000, elements=30, heartbeat=0))
+        for tag in ("c", "d"):
+            channel.consume("q", tag, nowait=True)
+        events: list[Any] = []
+        stream = sent + bad
+        for at in range(0, len(stream), len(stream) // pieces + 1):
+            events += client.receive(stream[at : at + len(stream) // pieces + 1], 0.0)
+            if client.state is State.CLOSED:
+                break
+        assert type(events[-1]) is Disconnected
+        assert events[-1].message == delivery
+        assert isinstance(events[-1].error, DecodeError)
 
 
 def test_a_body_that_is_not_read_at_all() -> None:

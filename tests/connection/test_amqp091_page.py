@@ -13,7 +13,7 @@ BLOCKS = examples(PAGE)
 
 
 def test_there_are_examples() -> None:
-    assert len(BLOCKS) == 3
+    assert len(BLOCKS) == 4
 
 
 @pytest.mark.parametrize("block", BLOCKS, ids=range(len(BLOCKS)))

@@ -147,7 +147,11 @@ def test_the_first_address_that_answers(monkeypatch: pytest.MonkeyPatch) -> None
 
             addresses: list[Any] = []
 
-            async def getaddrinfo(*_: Any, **__: Any) -> list[Any]:
+            resolve = loop.getaddrinfo
+
+            async def getaddrinfo(host: Any, *rest: Any, **more: Any) -> list[Any]:
+                if host != "name.invalid":  # uvloop asks for addresses, too
+                    return await resolve(host, *rest, **more)
                 return [(family, socket.SOCK_STREAM, 0, "", address) for family, address in addresses]
 
             monkeypatch.setattr(loop, "sock_connect", sock_connect)

@@ -70,6 +70,22 @@ def test_scram_refuses_another_password() -> None:
     assert server.verify(client.respond(challenge)) is None
 
 
+@pytest.mark.parametrize(("name", "size"), [("SCRAM-SHA-256", 32), ("SCRAM-SHA-1", 20)])
+def test_scram_of_an_unknown_user(name: str, size: int) -> None:
+    """RFC 5802, 9: what is known of a user is not told. Each name has a salt that stays, and no password fits."""
+    secret = bytes(range(32))
+    made = {user: ScramCredentials.unknown(user, secret, 5000, name) for user in ("eve", "mal", "\ud800")}
+    assert len({each.salt for each in made.values()}) == 3
+    for user, credentials in made.items():
+        assert credentials == ScramCredentials.unknown(user, secret, 5000, name)
+        assert credentials.salt != ScramCredentials.unknown(user, secret[::-1], 5000, name).salt
+        assert (len(credentials.salt), credentials.iterations) == (16, 5000)
+        assert len(credentials.stored_key) == len(credentials.server_key) == size
+    client = Scram("eve", "", "abc", name=name)
+    server = ScramServer(name, client.start())
+    assert server.verify(client.respond(server.challenge(made["eve"], "xyz"))) is None
+
+
 def test_scram_escapes_names() -> None:
     _, server, _ = exchange(user_name="a=b,c=2C")
     assert server.user_name == "a=b,c=2C"

@@ -13,6 +13,8 @@ from collections.abc import Awaitable, Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
+#: The module with the event loop that the tests run on; None: asyncio's own.
+LOOP = os.environ.get("WIREFMT_LOOP") or None
 HOST = "127.0.0.1"
 PATIENCE = 60.0  # seconds to wait for something that must come, on a busy machine
 OPENSSL = shutil.which("openssl")

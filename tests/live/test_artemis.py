@@ -146,3 +146,39 @@ def test_reconnection_and_a_journal(port: int, tmp_path: Path) -> None:
             assert not ours._earlier
 
     run(test())
+
+
+def test_requests(port: int) -> None:
+    """Over a dynamic node for the replies."""
+
+    async def test() -> None:
+        async with client(port) as other, client(port) as ours:
+            receiver, sender = await other.receiver("rpc"), await other.sender(amqp10.Target())
+
+            async def respond() -> None:
+                async for delivery in receiver:
+                    asked = delivery.message.properties
+                    properties = amqp10.Properties(to=asked.reply_to, correlation_id=asked.message_id)
+                    await sender.send(amqp10.Message(properties=properties, body=body(delivery).upper()))
+
+            responder = asyncio.create_task(respond())
+            replies = await asyncio.gather(*(ours.request("rpc", message(b"m%d" % n)) for n in range(100)))
+            assert [bytes(reply.payload) for reply in replies] == [b"M%d" % n for n in range(100)]
+            with pytest.raises(TimeoutError):
+                await ours.request("nobody", message(b"x"), timeout=0.3)
+            responder.cancel()
+            await asyncio.gather(responder, return_exceptions=True)
+
+    run(test())
+
+
+def test_a_link_that_is_refused_leaves_the_others_alone(port: int) -> None:
+    async def test() -> None:
+        async with client(port) as ours:
+            senders = [await ours.sender(f"spread-{n}") for n in range(4)]
+            posted = [sender.post(message(b"x")) for sender in senders for _ in range(1000)]
+            with pytest.raises(Refused):
+                await ours.receiver(None)
+            assert set(await asyncio.gather(*posted)) == {amqp10.Accepted()}
+
+    run(test())

@@ -14,7 +14,9 @@ from wirefmt.amqp091.channel import text_of
 from wirefmt.amqp091.client_channel import ClientChannel
 from wirefmt.amqp091.consumer import Consumer, Message
 from wirefmt.amqp091.states import ChannelState
+from wirefmt.amqp091.topology import Topology
 from wirefmt.connection import client as connecting
+from wirefmt.connection.recovery import OnRefused
 from wirefmt.errors import ConnectionLost, LocalProtocolError
 
 if TYPE_CHECKING:
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
     from wirefmt.amqp091.client import Client, Link
+    from wirefmt.amqp091.requester import Requester
 
 
 class Batch:
@@ -81,9 +84,15 @@ class Channel:
         self._attached: Link | None = None  # the connection of the view
         self._consumers: dict[str, Consumer] = {}
         self._queue: deque[Entry] = deque()  # not sent
+        self._again: deque[Publication] = deque()  # of an earlier connection, to be sent again before the queue
+        self._one_by_one = False  # send again when the one before is confirmed
+        self._beside: list[ClientChannel] = []  # channels of consumers that could not be restored at once
+        self._last_queue = ""  # declared last: what an empty name means
         self._error: Exception | None = None
         self._closed = False
         self._transactional = False
+        self._asking = False  # a consumer is being restored on it: if that is refused, it is opened again
+        self._requester: Requester | None = None
 
     def __repr__(self) -> str:
         return f"<Channel {self._view!r}>"
@@ -101,6 +110,7 @@ class Channel:
 
     async def call(self, cls: type[Any], **fields: Any) -> Any:
         """Send a method and wait for its reply, which is returned: `await channel.call(amqp091.QueuePurge, queue="q")`.
+        A queue that the server has named is meant by its first name.
 
         With `nowait` it returns None at once. With `reconnect` it waits for the connection.
 
@@ -112,6 +122,8 @@ class Channel:
         view = await self._ready()
         link = self._link
         assert link is not None
+        if "queue" in fields:  # now, for it may have another name on this connection
+            fields["queue"] = self._topology.name(fields["queue"])
         handle = view.call(cls, **fields)
         if handle is None:
             link.driver.update()
@@ -124,72 +136,106 @@ class Channel:
                 raise self._error
             if self._closed:
                 raise LocalProtocolError("the channel is closed")
-            if self._view is not None and self._client._link is not None:
-                return self._view
             await self._client._connection()
+            if self._view is not None:
+                return self._view
+            await self._client._progress()
 
-    async def declare_exchange(self, exchange: str, type: str = "direct", **fields: Any) -> None:
-        """exchange.declare: `durable`, `auto_delete`, `internal`, `passive`, `arguments`. Restored with `reconnect`."""
+    async def declare_exchange(
+        self, exchange: str, type: str = "direct", *, on_refused: OnRefused | None = None, **fields: Any
+    ) -> None:
+        """exchange.declare: `durable`, `auto_delete`, `internal`, `passive`, `arguments`. Restored with `reconnect`.
+
+        `on_refused` says what to do if the server refuses it then: "retry", "skip" (until the next connection), "fail" (for
+        good); None: retry if the cause can pass, else fail. The same for queues, bindings and consumers.
+        """
         fields = {"exchange": exchange, "type": type, **fields}
         await self.call(amqp091.ExchangeDeclare, **fields)
         if not fields.get("passive"):
-            self._client._keep_topology(("exchange", exchange), amqp091.ExchangeDeclare, fields)
+            self._topology.declared("exchange", exchange, amqp091.ExchangeDeclare, fields, on_refused, self._now())
 
     async def delete_exchange(self, exchange: str, *, if_unused: bool = False) -> None:
         """exchange.delete."""
         await self.call(amqp091.ExchangeDelete, exchange=exchange, if_unused=if_unused)
-        self._client._drop_topology("exchange", exchange)
+        self._topology.deleted("exchange", exchange)
 
-    async def bind_exchange(self, destination: str, source: str, routing_key: str = "", **fields: Any) -> None:
-        """exchange.bind (RabbitMQ): messages of `source` go to `destination`."""
+    async def bind_exchange(
+        self,
+        destination: str,
+        source: str,
+        routing_key: str = "",
+        *,
+        on_refused: OnRefused | None = None,
+        **fields: Any,
+    ) -> None:
+        """exchange.bind (RabbitMQ): messages of `source` go to `destination`. Restored with `reconnect`."""
         fields = {"destination": destination, "source": source, "routing_key": routing_key, **fields}
         await self.call(amqp091.ExchangeBind, **fields)
-        self._client._keep_topology(("bind exchange", *_binding(fields)), amqp091.ExchangeBind, fields)
+        self._topology.bound(amqp091.ExchangeBind, fields, on_refused)
 
     async def unbind_exchange(self, destination: str, source: str, routing_key: str = "", **fields: Any) -> None:
         """exchange.unbind (RabbitMQ)."""
         fields = {"destination": destination, "source": source, "routing_key": routing_key, **fields}
         await self.call(amqp091.ExchangeUnbind, **fields)
-        self._client._topology.pop(("bind exchange", *_binding(fields)), None)
+        self._topology.unbound(fields)
 
-    async def declare_queue(self, queue: str = "", **fields: Any) -> amqp091.QueueDeclareOk:
+    async def declare_queue(
+        self, queue: str = "", *, on_refused: OnRefused | None = None, **fields: Any
+    ) -> amqp091.QueueDeclareOk:
         """queue.declare: `durable`, `exclusive`, `auto_delete`, `passive`, `arguments`. Restored with `reconnect`.
 
         Returns declare-ok: `queue` is the name (the server's, if none is given), `message_count`, `consumer_count`. A queue
         that the server has named gets another name on the next connection; the client goes on to use the first one.
         """
-        named = self._client._names.get(queue, queue)
-        answer: amqp091.QueueDeclareOk = await self.call(amqp091.QueueDeclare, **{"queue": named, **fields})
+        topology = self._topology
+        answer: amqp091.QueueDeclareOk = await self.call(amqp091.QueueDeclare, **{"queue": queue, **fields})
+        self._last_queue = queue or (text_of(answer.queue) if answer is not None else "")
         if not fields.get("passive"):
-            name = text_of(answer.queue)
-            self._client._keep_topology(("queue", queue or name), amqp091.QueueDeclare, {"queue": queue, **fields})
+            fields = {"queue": queue, **fields}
+            topology.declared("queue", self._last_queue, amqp091.QueueDeclare, fields, on_refused, self._now())
         return answer
 
     async def delete_queue(self, queue: str, *, if_unused: bool = False, if_empty: bool = False) -> int:
         """queue.delete. Returns how many messages it had."""
-        named = self._client._names.get(queue, queue)
-        answer = await self.call(amqp091.QueueDelete, queue=named, if_unused=if_unused, if_empty=if_empty)
-        self._client._drop_topology("queue", queue)
+        queue = queue or self._last_queue
+        answer = await self.call(amqp091.QueueDelete, queue=queue, if_unused=if_unused, if_empty=if_empty)
+        self._topology.deleted("queue", queue)
         count: int = answer.message_count
         return count
 
     async def purge_queue(self, queue: str) -> int:
         """queue.purge. Returns how many messages it had."""
-        answer = await self.call(amqp091.QueuePurge, queue=self._client._names.get(queue, queue))
+        answer = await self.call(amqp091.QueuePurge, queue=queue or self._last_queue)
         count: int = answer.message_count
         return count
 
-    async def bind_queue(self, queue: str, exchange: str, routing_key: str = "", **fields: Any) -> None:
+    async def bind_queue(
+        self, queue: str, exchange: str, routing_key: str = "", *, on_refused: OnRefused | None = None, **fields: Any
+    ) -> None:
         """queue.bind. Restored with `reconnect`."""
-        fields = {"queue": queue, "exchange": exchange, "routing_key": routing_key, **fields}
-        await self.call(amqp091.QueueBind, **{**fields, "queue": self._client._names.get(queue, queue)})
-        self._client._keep_topology(("bind queue", *_binding(fields)), amqp091.QueueBind, fields)
+        fields = self._binding(queue, exchange, routing_key, fields)
+        await self.call(amqp091.QueueBind, **fields)
+        self._topology.bound(amqp091.QueueBind, fields, on_refused)
 
     async def unbind_queue(self, queue: str, exchange: str, routing_key: str = "", **fields: Any) -> None:
         """queue.unbind."""
-        fields = {"queue": queue, "exchange": exchange, "routing_key": routing_key, **fields}
-        await self.call(amqp091.QueueUnbind, **{**fields, "queue": self._client._names.get(queue, queue)})
-        self._client._topology.pop(("bind queue", *_binding(fields)), None)
+        fields = self._binding(queue, exchange, routing_key, fields)
+        await self.call(amqp091.QueueUnbind, **fields)
+        self._topology.unbound(fields)
+
+    def _binding(self, queue: str, exchange: str, routing_key: str, fields: dict[str, Any]) -> dict[str, Any]:
+        """The fields of a binding. Without a name of the queue it is the last one, also for an empty routing key (1.7.2.3)."""
+        if not queue:
+            queue = self._last_queue
+            routing_key = routing_key or self._topology.name(queue)
+        return {"queue": queue, "exchange": exchange, "routing_key": routing_key, **fields}
+
+    @property
+    def _topology(self) -> Topology:
+        return self._client._topology
+
+    def _now(self) -> float:
+        return asyncio.get_running_loop().time()
 
     async def qos(self, prefetch: int) -> None:
         """basic.qos for consumers started later: how many messages may be unacknowledged; 0: any number."""
@@ -199,6 +245,9 @@ class Channel:
     async def recover(self) -> None:
         """basic.recover: messages that are not acknowledged are delivered again."""
         await self.call(amqp091.BasicRecover, requeue=True)
+        for view in self._beside:
+            if view.state is ChannelState.OPEN and (link := self._link) is not None:
+                await self._client._reply(link, view.recover())
 
     # ---- publishing
 
@@ -221,6 +270,7 @@ class Channel:
             Refused: the server has not taken it (basic.nack), has returned it (`mandatory`; code 312), or has closed the channel.
             ConnectionLost: the connection has ended, and it is not known whether the server has the message.
             LocalProtocolError: it cannot be sent.
+            JournalError: the journal cannot keep it. It was not sent.
         """
         await self.publish_many([(body, exchange, routing_key, properties, mandatory)])
 
@@ -238,6 +288,7 @@ class Channel:
                     raise self._error
                 if self._closed or client._ended or client._closing:
                     raise client._error or LocalProtocolError("the channel is closed")
+                client._check_journal()
                 data = body.encode() if isinstance(body, str) else body
                 self._queue.append(Entry((exchange, routing_key, data, properties, mandatory), batch))
                 self._pump()
@@ -255,9 +306,25 @@ class Channel:
         view, link = self._view, self._client._link
         if view is None or link is None:
             return
-        queue = self._queue
+        queue, again = self._queue, self._again
         sent = False
-        while queue and link.driver.ready:
+        while (queue or again) and link.driver.ready:
+            if again:
+                if self._one_by_one and view.unconfirmed:
+                    break
+                if not view.send_quota:
+                    view._full = True
+                    break
+                publication = again.popleft()
+                if self._client.session.outgoing.get(publication.number) is not publication:
+                    continue  # it has been given up
+                try:
+                    view.resend(publication)
+                except LocalProtocolError as error:
+                    self._client._settle(publication, error)
+                else:
+                    sent = True
+                continue
             entry = queue[0]
             if entry.given_up:
                 queue.popleft()
@@ -268,16 +335,16 @@ class Channel:
             queue.popleft()
             exchange, routing_key, body, properties, mandatory = entry.fields
             try:
-                publication = view.publish(exchange, routing_key, body, properties, mandatory=mandatory)
+                made = view.publish(exchange, routing_key, body, properties, mandatory=mandatory)
             except LocalProtocolError as error:
                 entry.batch.done(error)
                 continue
             sent = True
-            if publication is None:
+            if made is None:
                 entry.batch.done(None)
             else:
-                entry.publication = publication
-                self._client._entries[publication] = (self, entry)
+                entry.publication = made
+                self._client._entries[made] = (self, entry)
         if sent:
             link.driver.update()
         self._client._note_progress()
@@ -291,19 +358,28 @@ class Channel:
         no_ack: bool = False,
         exclusive: bool = False,
         arguments: Mapping[str, Any] | None = None,
+        on_refused: OnRefused | None = None,
     ) -> Consumer:
-        """Start a consumer: basic.consume. Iterate over what is returned.
+        """Start a consumer: basic.consume. Iterate over what is returned. Restored with `reconnect`, see `declare_exchange`.
 
         How many messages come before they are acknowledged is the channel's prefetch. Raises as `call`.
         """
         fields = {"no_ack": no_ack, "exclusive": exclusive, "arguments": arguments or {}}
-        consumer = Consumer(self, queue, no_ack, fields)
+        consumer = Consumer(self, queue or self._last_queue, no_ack, fields, on_refused)
+        await self._start(consumer)
+        return consumer
+
+    async def _start(self, consumer: Consumer) -> None:
         client = self._client
+        await self._ready()  # before the consumer is one of those that are restored
         consumer.tag = f"ctag-{client._random.getrandbits(64):x}"
         self._consumers[consumer.tag] = consumer
         try:
             await self.call(
-                amqp091.BasicConsume, queue=client._names.get(queue, queue), consumer_tag=consumer.tag, **fields
+                amqp091.BasicConsume,
+                queue=consumer.queue,
+                consumer_tag=consumer.tag,
+                **consumer._fields,
             )
         except BaseException as error:
             self._consumers.pop(consumer.tag, None)
@@ -317,20 +393,23 @@ class Channel:
                 except LocalProtocolError:
                     pass
             raise
-        return consumer
+        if not consumer._ended:
+            self._topology.consumed(consumer.queue, consumer)
 
     async def get(self, queue: str, *, no_ack: bool = False) -> Message | None:
         """One message of a queue; None: it is empty. Raises as `call`."""
         view = await self._ready()
         link = self._link
         assert link is not None
-        handle = view.get(self._client._names.get(queue, queue), no_ack=no_ack)
+        queue = queue or self._last_queue
+        handle = view.get(self._topology.name(queue), no_ack=no_ack)
 
         def too_late(answer: Any) -> None:
             if isinstance(answer, amqp091.BasicMessage) and not no_ack:
                 Message(self, view, answer, no_ack).nack()
 
         answer = await self._client._reply(link, handle, too_late)
+        self._topology.touched(queue, self._now())
         return Message(self, view, answer, no_ack) if isinstance(answer, amqp091.BasicMessage) else None
 
     # ---- transactions
@@ -368,16 +447,39 @@ class Channel:
         if self._closed or self._error is not None:
             return
         self._closed = True
-        client, view, link = self._client, self._view, self._client._link
+        client, view, link = self._client, self._view, self._link
         client._channels.pop(id(self), None)
         for consumer in self._consumers.values():
             consumer._end(None)
         self._fail_queue(ConnectionLost("the channel was closed"))
-        if view is not None and link is not None and view.state is ChannelState.OPEN:
-            closed = asyncio.get_running_loop().create_future()
-            client._closings[view] = closed
-            link.driver.update(view.close())
-            await closed
+        if view is None or link is None:
+            client._settle_all(self, ConnectionLost("the channel was closed"))
+            return
+        closings = []
+        for each in (view, *self._beside):
+            if each.state is ChannelState.OPEN:
+                closed = client._closings[each] = asyncio.get_running_loop().create_future()
+                closings.append(closed)
+                link.driver.update(each.close())
+        if closings:
+            await asyncio.wait(closings)
+
+    def _drop(self) -> None:
+        """Close it, and do not wait."""
+        self._closed = True
+        self._client._channels.pop(id(self), None)
+        link = self._attached
+        for view in (self._view, *self._beside):
+            if view is not None and link is not None and view.state in (ChannelState.OPENING, ChannelState.OPEN):
+                link.driver.update(view.close())
+
+    @property
+    def busy(self) -> bool:
+        """There is something to send, or to be confirmed."""
+        view = self._view
+        return bool(
+            self._queue or self._again or view is None or view.state is not ChannelState.OPEN or view.unconfirmed
+        )
 
     def _fail_queue(self, error: Exception) -> None:
         queue, self._queue = self._queue, deque()
@@ -390,21 +492,29 @@ class Channel:
         self._view = None
         self._client._channels.pop(id(self), None)
         self._fail_queue(error)
+        self._again.clear()
+        self._client._settle_all(self, error)
+        link = self._client._link
+        for beside in self._beside:
+            if link is not None and beside.state is ChannelState.OPEN:
+                link.driver.update(beside.close())
         consumers, self._consumers = self._consumers, {}
         for consumer in consumers.values():
-            consumer._forget()
             consumer._end(error)
+            consumer._forget()
         self._client._note_progress()
 
     def _detach(self) -> None:
         """The connection is gone; another one comes."""
-        self._view = None
+        self._beside.clear()
         for consumer in self._consumers.values():
-            consumer._forget()
+            consumer._view = None
+        self._closed_again()
 
-
-def _binding(fields: Mapping[str, Any]) -> tuple[str, ...]:
-    names = ("queue", "exchange", "destination", "source", "routing_key")
-    arguments = fields.get("arguments")
-    key = amqp091.FieldTable(arguments).encode().hex() if arguments else ""
-    return (*(str(fields.get(name, "")) for name in names), key)
+    def _closed_again(self) -> None:
+        """The channel is gone, without the consumers that have one of their own; it is opened again."""
+        self._view = None
+        self._again.clear()
+        for consumer in self._consumers.values():
+            if consumer._view is None:
+                consumer._forget()

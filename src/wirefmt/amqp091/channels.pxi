@@ -144,7 +144,6 @@ cdef class ClientChannelFlows(ChannelFlows):
         if method.method_ != AMQP091_BASIC_DELIVER:
             return False
         tag = load_u64(method.frame + method.value[DELIVER_TAG])
-        self.check_tag(tag)
         p = method.frame + method.value[DELIVER_CONSUMER]
         name = text_or_octets(p + 1, p[0])
         found = PyDict_GetItemWithError(self.consumers, name)
@@ -154,9 +153,11 @@ cdef class ClientChannelFlows(ChannelFlows):
             raise RemoteProtocolError(
                 f"a delivery for consumer-tag {name!r}, which the channel does not have (1.8.3.9)",
                 reply=REPLY_COMMAND_INVALID)
-        self._last_delivery = tag
-        if not (<Consumer><object>found).no_ack and not self._recovering:
-            self._tags.put(tag, None)
+        if not (<Consumer><object>found).no_ack:        # the tags of direct replies repeat (RabbitMQ)
+            self.check_tag(tag)
+            self._last_delivery = tag
+            if not self._recovering:
+                self._tags.put(tag, None)
         events.append(message)
         return True
 

@@ -7,18 +7,21 @@ from __future__ import annotations
 
 import asyncio
 import ssl as tls
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from random import Random
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from wirefmt import amqp091
 from wirefmt.amqp091._codec import Publication
+from wirefmt.amqp091.address import OPTIONS, REPEATED, SCHEMES, settings
 from wirefmt.amqp091.aio_channel import Channel, Entry
 from wirefmt.amqp091.channel import text_of
 from wirefmt.amqp091.client_channel import ClientChannel
 from wirefmt.amqp091.connection import ClientConnection
-from wirefmt.amqp091.consumer import Message
+from wirefmt.amqp091.consumer import Consumer, Message, returned
 from wirefmt.amqp091.events import (
     ACCESS_REFUSED,
     NOT_ALLOWED,
@@ -29,25 +32,26 @@ from wirefmt.amqp091.events import (
     Negotiated,
     Returned,
 )
+from wirefmt.amqp091.requester import Requester
+from wirefmt.amqp091.restoring import Restoration, is_limit
 from wirefmt.amqp091.session import Session
 from wirefmt.amqp091.states import ChannelState
+from wirefmt.amqp091.topology import Topology
 from wirefmt.connection import aio
 from wirefmt.connection import client as connecting
-from wirefmt.connection.address import Address, Scheme, read_urls
+from wirefmt.connection.address import Address, read_urls
 from wirefmt.connection.aio import Backoff
 from wirefmt.connection.contract import Acknowledged, Connected, Disconnected, WindowOpened
 from wirefmt.connection.journal import Store
-from wirefmt.connection.recovery import RecoveryEvent
-from wirefmt.connection.sasl import Mechanism, Plain
-from wirefmt.errors import ConnectionLost, LocalProtocolError, Refused
+from wirefmt.connection.recovery import NotRestored, RecoveryEvent
+from wirefmt.connection.sasl import Mechanism
+from wirefmt.errors import ConnectionLost, DecodeError, JournalError, LocalProtocolError, Refused
 
-SCHEMES: Final = {
-    "amqp": Scheme(5672),
-    "amqps": Scheme(5671, tls=True),
-    "amqp+unix": Scheme(unix=True),
-}
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
 
-#: Codes of connection.close after which the client does not connect again: another attempt would end alike.
+#: Codes of connection.close after which the client does not connect again: another attempt would end alike. A limit that is
+#: reached (530 as well) can pass.
 FINAL_CODES: Final = frozenset((ACCESS_REFUSED, NOT_ALLOWED, 501, 502, 503, 504, 505, 540))
 
 _LOST_IN_CALL = "the connection was lost before the reply"
@@ -62,6 +66,11 @@ class Link(connecting.Link):
         super().__init__()
         self.client = client
         self.calls: dict[Call, tuple[asyncio.Future[Any], Callable[[Any], None] | None]] = {}
+        self.blamed: Call | None = None  # the call for which the server has ended the connection; others come back
+
+    def lost(self) -> Exception:
+        error = super().lost()
+        return ConnectionLost(str(error), self.event) if self.blamed is not None else error
 
     def handle(self, event: Any) -> None:
         self.client._handle(self, event)
@@ -83,8 +92,8 @@ class Client(connecting.Client[Link]):
                 message.ack()
 
     Args:
-        url: `amqp://user:password@host:5672/virtual-host`, `amqps://` (TLS), `amqp+unix:///path`. No virtual host is "/".
-            Several: they are tried in turn.
+        url: `amqp://user:password@host:5672/virtual-host?heartbeat=7`, `amqps://` (TLS), `amqp+unix:///path`. No virtual host is
+            "/". docs/amqp091-asyncio.md has the options. Several: they are tried in turn.
         virtual_host: in place of the one in the URL.
         mechanisms: of SASL, the best first; None: PLAIN with the credentials of the URL, guest and guest without.
         properties: client-properties, for example connection_name.
@@ -129,7 +138,7 @@ class Client(connecting.Client[Link]):
         on_event: Callable[[RecoveryEvent], None] | None = None,
     ) -> None:
         super().__init__(
-            read_urls(url, SCHEMES),
+            read_urls(url, SCHEMES, OPTIONS, REPEATED),
             reconnect,
             random,
             ssl=ssl,
@@ -146,16 +155,24 @@ class Client(connecting.Client[Link]):
         self._name = name
         self._inbox_limit = inbox
         self._options = options or ConnectionOptions()
+        for address in self._addresses:
+            said = settings(address, self._options)
+            if said.has_tls and ssl is not None:
+                raise ValueError("TLS is described twice: by `ssl` and by options of the URL")
+            if "auth_mechanism" in address.options and mechanisms is not None:
+                raise ValueError("mechanisms are given twice: by `mechanisms` and by auth_mechanism in the URL")
 
         self.session = session if session is not None else Session()
-        self._store: Store | None = None
         self.lost = 0
         self._channels: dict[int, Channel] = {}  # by id
         self._by_number: dict[int, Channel] = {}
         self._closings: dict[ClientChannel, asyncio.Future[None]] = {}
+        self._beside: dict[int, Consumer] = {}  # by the number of the channel that they have for themselves
         self._entries: dict[Publication, tuple[Channel, Entry]] = {}  # sent, and not confirmed
-        self._topology: dict[tuple[str, ...], tuple[type[Any], dict[str, Any]]] = {}
-        self._names: dict[str, str] = {}  # of queues that the server has named: first name -> name now
+        self._left: Channel | None = None  # sends messages of an earlier process again
+        self._topology = Topology()
+        self._requesters: dict[str, Requester] = {}  # by exchange
+        self._requesting = asyncio.Lock()
         self._waiting_messages = 0
         self._states: list[asyncio.Future[None]] = []  # who waits for a connection
         self._progressing: list[asyncio.Future[None]] = []  # who waits for room to publish
@@ -165,13 +182,17 @@ class Client(connecting.Client[Link]):
     async def _begin(self) -> Link:
         if self._journal_path is not None:
             self._store = Store(self._journal_path, f"amqp091 {self._name}")
-            self.session = Session.replay(await self._store.open(), journaled=True)
+            self.session = await self._store.restore(partial(Session.replay, journaled=True))
         return await self._try_servers()
 
-    async def _close_journal(self) -> None:
-        store, self._store = self._store, None
-        if store is not None:
-            await store.close()
+    def _not_kept(self, numbers: set[int], error: JournalError) -> None:
+        for publication in [p for number, p in self.session.outgoing.items() if number in numbers]:
+            self.session.forget(publication)
+            _, entry = self._entries.pop(publication, (None, None))
+            if entry is not None:
+                entry.batch.done(error)
+        for channel in list(self._channels.values()):
+            channel._fail_queue(error)
 
     @property
     def blocked(self) -> bool:
@@ -207,6 +228,42 @@ class Client(connecting.Client[Link]):
                     link.driver.update(view.close())
             raise
         return channel
+
+    async def request(
+        self,
+        body: Buffer | str = b"",
+        *,
+        exchange: str = "",
+        routing_key: str = "",
+        properties: amqp091.BasicProperties | None = None,
+        timeout: float | None = 30.0,
+    ) -> Message:
+        """Publish a request and wait for its reply, which is returned; by direct reply-to (RabbitMQ).
+
+        The server of the request publishes its reply to the default exchange, with `reply_to` as the routing key and with the
+        same `correlation_id`. Any number of requests may wait at a time. A reply that comes too late is dropped.
+
+        Args:
+            properties: `reply_to` is set, and `correlation_id` if there is none.
+            timeout: seconds until the reply must be here; None: for ever.
+
+        Raises:
+            TimeoutError: there is no reply in time.
+            Refused: the server cannot route the request (code 312), refuses it, or has no direct reply-to.
+            ConnectionLost: the connection has ended, and it is not known whether the request has been handled.
+            ValueError: `reply_to` is given, or the `correlation_id` of a request that waits.
+        """
+        try:
+            async with asyncio.timeout(timeout) as limit:
+                async with self._requesting:
+                    requester = self._requesters.get(exchange)
+                    if requester is None:
+                        requester = self._requesters[exchange] = await Requester.begin(self, exchange)
+                return await requester.request(body, routing_key, properties)
+        except TimeoutError:
+            if limit.expired():
+                raise TimeoutError(f"no reply to the request to {routing_key!r} within {timeout} s") from None
+            raise
 
     async def update_secret(self, secret: bytes | str, reason: str = "") -> None:
         """Give the server a new secret for this connection (RabbitMQ). Raises Refused, ConnectionLost."""
@@ -259,18 +316,6 @@ class Client(connecting.Client[Link]):
         for channel in list(self._channels.values()):
             channel._pump()
 
-    def _keep_topology(self, key: tuple[str, ...], cls: type[Any], fields: dict[str, Any]) -> None:
-        self._topology.pop(key, None)
-        self._topology[key] = (cls, fields)
-
-    def _drop_topology(self, kind: str, name: str) -> None:
-        """An exchange or queue is deleted, and its bindings with it."""
-        self._names.pop(name, None)
-        ends = ("exchange", "source", "destination") if kind == "exchange" else ("queue",)
-        for key, (_, fields) in list(self._topology.items()):
-            if key == (kind, name) or (key[0].startswith("bind") and any(fields.get(end) == name for end in ends)):
-                del self._topology[key]
-
     # ---- events
 
     def _handle(self, link: Link, event: Any) -> None:
@@ -282,9 +327,16 @@ class Client(connecting.Client[Link]):
             case Confirmed():
                 for publication in event.handles:
                     self._confirmed(publication, event.accepted)
+                if self._left is not None and not self._left.busy:
+                    left, self._left = self._left, None
+                    left._drop()
                 self._pump()
                 self._check_reading()
-            case Returned() | amqp091.ChannelFlow() | amqp091.ChannelFlowOk() | amqp091.ConnectionBlocked():
+            case Returned():
+                owner = self._by_number.get(event.message.channel)
+                if event.handle is None and owner is not None and owner._requester is not None:
+                    owner._requester.returned(event.message)
+            case amqp091.ChannelFlow() | amqp091.ChannelFlowOk() | amqp091.ConnectionBlocked():
                 pass
             case WindowOpened() | amqp091.ConnectionUnblocked():
                 self._pump()
@@ -303,7 +355,8 @@ class Client(connecting.Client[Link]):
         consumer = channel._consumers.get(event.method.consumer_tag) if channel is not None else None
         if channel is None or channel._view is None:
             return  # its channel is closed: the server delivers it again
-        message = Message(channel, channel._view, event, consumer.no_ack if consumer is not None else False)
+        view = channel._view if consumer is None or consumer._view is None else consumer._view
+        message = Message(channel, view, event, consumer.no_ack if consumer is not None else False)
         if consumer is not None:
             consumer._arrive(message)
         elif channel._view.state is ChannelState.OPEN:
@@ -326,12 +379,7 @@ class Client(connecting.Client[Link]):
         _, entry = self._entries.pop(publication, (None, None))
         error: Exception | None = None
         if publication.returned is not None:
-            method = publication.returned.method
-            error = Refused(
-                f"the server returns the message: {method.reply_code} {text_of(method.reply_text)}",
-                method.reply_code,
-                publication.returned,
-            )
+            error = returned(publication.returned)
         elif not accepted:
             error = Refused("the server has not taken the message", 0)
         if entry is not None:
@@ -343,15 +391,16 @@ class Client(connecting.Client[Link]):
         channel = self._by_number.get(event.channel)
         consumer = channel._consumers.pop(text_of(event.consumer_tag), None) if channel is not None else None
         if consumer is not None:
+            self._topology.deleted("queue", consumer.queue)
             consumer._end(Refused("the server has ended the consumer", 0, event))
 
     def _channel_closed(self, link: Link, event: ChannelClosed) -> None:
         channel = self._by_number.pop(event.channel, None)
+        beside = self._beside.pop(event.channel, None)
         for view, closed in list(self._closings.items()):
             if view.state is ChannelState.CLOSED:
                 del self._closings[view]
-                if not closed.done():
-                    closed.set_result(None)
+                connecting.release([closed])
         error: Exception
         if event.by == "peer":
             error = Refused(f"the server has closed the channel: {event.code} {event.reason}", event.code, event)
@@ -361,65 +410,171 @@ class Client(connecting.Client[Link]):
             future, _ = link.calls.pop(call, (None, None))
             if future is not None:
                 connecting.fail(future, error)
-        for publication in event.resumable:
-            self.session.forget(publication)
-            _, entry = self._entries.pop(publication, (None, None))
-            if entry is not None:
-                entry.batch.done(error)
-            else:
-                self.lost += 1
-        if channel is not None:
-            channel._fail(error)
+        if beside is not None:
+            if not beside._asking:
+                beside.channel._consumers.pop(beside.tag, None)
+                beside._end(error)
+        elif channel is not None and channel._asking:
+            channel._closed_again()
+        elif channel is not None and channel is self._left:
+            self._left_refused(link, channel, event, error)
+        else:
+            for publication in event.resumable:
+                self._settle(publication, error)
+            if channel is not None:
+                channel._fail(error)
         self._check_reading()
 
+    def _settle(self, publication: Publication, error: Exception) -> None:
+        """A message is not sent again: whether the server has it is not known, or it is refused."""
+        self.session.forget(publication)
+        _, entry = self._entries.pop(publication, (None, None))
+        if entry is not None:
+            entry.batch.done(error)
+        else:
+            self.lost += 1
+
+    def _settle_all(self, channel: Channel, error: Exception) -> None:
+        """The same for all messages of a channel."""
+        for publication in [p for p, (owner, _) in self._entries.items() if owner is channel]:
+            self._settle(publication, error)
+
     def _disconnected(self, link: Link, event: Disconnected) -> None:
+        if event.by == "peer" and self._reconnect is not None and isinstance(event.message, amqp091.ConnectionClose):
+            guilty = (event.message.class_id, event.message.method_id)
+            link.blamed = next((call for call in link.calls if call.message.ids == guilty), None)
         link.ended(event)
+        refused = connecting.Link.lost(link)
         lost = link.lost()
         calls, link.calls = link.calls, {}
         reason: Exception = lost if isinstance(lost, Refused) else ConnectionLost(f"{_LOST_IN_CALL}: {lost}", event)
-        for future, _ in calls.values():
-            connecting.fail(future, reason)
+        for call, (future, _) in calls.items():
+            connecting.fail(future, refused if call is link.blamed else reason)
         closings, self._closings = self._closings, {}
         connecting.release(closings.values())
         if self._link is link:
             self._link = None
-        self._by_number.clear()
+        self._by_number, by_number = {}, self._by_number
+        self._beside.clear()
+        if isinstance(event.error, DecodeError) and event.message is not None:
+            self._unreadable(by_number.get(event.message.channel), event)
+        for publication, (owner, _) in list(self._entries.items()):
+            if owner._closed:
+                self._settle(
+                    publication, ConnectionLost(f"the channel was closed, and the connection lost: {lost}", event)
+                )
         for channel in self._channels.values():
             channel._detach()
+
+    def _unreadable(self, channel: Channel | None, event: Disconnected) -> None:
+        """A message that the server sent cannot be read, for it is larger than our limits or malformed. It would come again on
+        each connection, so the consumer or the publish that it belongs to ends."""
+        method, error = event.message, event.error
+        if isinstance(method, amqp091.BasicDeliver):
+            consumer = channel._consumers.pop(text_of(method.consumer_tag), None) if channel is not None else None
+            if consumer is not None:
+                lost = ConnectionLost(f"a message of the queue {consumer.queue!r} cannot be read: {error}", event)
+                lost.__cause__ = error
+                consumer._end(lost)
+        elif isinstance(method, amqp091.BasicReturn):
+            for publication in list(self.session.outgoing.values()):
+                sent = publication.message
+                if (
+                    sent.method.mandatory
+                    and (sent.method.exchange, sent.method.routing_key) == (method.exchange, method.routing_key)
+                    and getattr(error, "need", None) in (None, len(sent.body_bytes()))
+                ):
+                    self._settle(publication, returned(method))
+                    break
 
     def _comes_back(self, link: Link) -> bool:
         event = link.event
         assert event is not None
-        final = event.by != "local" and event.code in FINAL_CODES
+        error = link.lost()
+        final = event.by != "local" and isinstance(error, Refused) and self._is_final(error)
         return super()._comes_back(link) and not final
 
     def _is_final(self, refused: Refused) -> bool:
-        return refused.code in FINAL_CODES or isinstance(refused.message, ChannelClosed)
+        if refused.code == NOT_ALLOWED:
+            return not is_limit(str(refused))
+        # a server that only closes while it looks at credentials that it has taken before: it may be going down
+        guessed = (
+            self.connections > 0 and isinstance(refused.message, Disconnected) and refused.message.by == "transport"
+        )
+        return refused.code in FINAL_CODES and not guessed
+
+    # ---- messages of an earlier process
+
+    def _send_left(self, link: Link, publications: deque[Publication]) -> None:
+        """Send them again, on a channel of their own."""
+        if self._left is None:
+            self._left = Channel(self, True, 0)
+            self._channels[id(self._left)] = self._left
+        self._left._again = publications
+        if self._left._view is None:
+            link.spawn(self._open_left(link, self._left))
+
+    async def _open_left(self, link: Link, left: Channel) -> None:
+        try:
+            await self._open_channel(link, left)
+        except (Refused, ConnectionLost, LocalProtocolError):
+            if link.event is None:
+                left._drop()  # until the next connection
+                if self._left is left:
+                    self._left = None
+            return
+        left._pump()
+
+    def _left_refused(self, link: Link, left: Channel, event: ChannelClosed, error: Exception) -> None:
+        """The server has closed the channel for one of the messages. From now on they are sent one at a time, so that it is known
+        for which one."""
+        left._closed_again()
+        if len(event.resumable) == 1:
+            guilty = event.resumable[0]
+            self._settle(guilty, error)
+            if isinstance(error, Refused):
+                self._tell(NotRestored(guilty, error, "fail", None))
+        elif not event.resumable:
+            return  # the channel itself is refused, see _open_left
+        left._one_by_one = True
+        rest = deque(p for p in self.session.outgoing.values() if p not in self._entries)
+        if rest:
+            self._send_left(link, rest)
+        else:
+            left._drop()
+            self._left = None
 
     # ---- connections
 
     async def _connect(self, address: Address) -> Link:
         """One attempt: transport, handshake, and everything that has to be restored."""
         link = Link(self)
-        loop = asyncio.get_running_loop()
-        link.connection = ClientConnection(loop.time(), self.session, self._options)
+        said = settings(address, self._options)
+        link.connection = ClientConnection(asyncio.get_running_loop().time(), self.session, said.options)
         store = self._store.put if self._store is not None else None
         link.driver = aio.Driver(link.connection, link, store=store)
         try:
-            async with link.attempt(self._timeout):
-                virtual_host = self._virtual_host if self._virtual_host is not None else address.place or "/"
-                mechanisms = self._mechanisms
-                if mechanisms is None:
-                    user = address.user if address.user is not None else "guest"
-                    password = address.password if address.password is not None else "guest"
-                    mechanisms = [Plain(user, password)]
-                link.connection.open(virtual_host, mechanisms, self._properties)
-                await self._dial(link, address)
+            async with link.attempt(said.timeout or self._timeout):
+                link.connection.open(
+                    said.virtual_host if self._virtual_host is None else self._virtual_host,
+                    said.mechanisms if self._mechanisms is None else self._mechanisms,
+                    {"connection_name": said.name, **self._properties} if said.name is not None else self._properties,
+                )
+                await aio.open_transport(
+                    link.driver,
+                    address.host,
+                    address.port,
+                    path=address.path,
+                    ssl=said.context() if said.has_tls else self._context(address.scheme.tls),
+                    server_name=said.server_name,
+                )
                 link.driver.update()
                 await link.up
-                await self._restore(link)
+                await Restoration(self, link).run()
         except BaseException:
             self.session.held = False
+            if link.tasks:
+                await asyncio.wait(link.tasks)
             raise
         if link.event is not None:
             raise link.lost()
@@ -428,54 +583,6 @@ class Client(connecting.Client[Link]):
         connecting.release(states)
         self._pump()
         return link
-
-    async def _restore(self, link: Link) -> None:
-        """Topology first, then channels, then what is not confirmed, in order, then consumers."""
-        if self._topology:
-            view = link.connection.open_channel()
-            for (_, *names), (cls, fields) in list(self._topology.items()):
-                fields = dict(fields)
-                if cls is not amqp091.QueueDeclare and "queue" in fields:
-                    fields["queue"] = self._names.get(fields["queue"], fields["queue"])
-                call = view.call(cls, **{**fields, "nowait": False})
-                assert call is not None
-                answer = await self._reply(link, call)
-                if cls is amqp091.QueueDeclare and not fields["queue"]:
-                    self._names[names[0]] = text_of(answer.queue)
-            link.driver.update(view.close())
-        for channel in list(self._channels.values()):
-            await self._open_channel(link, channel, again=True)
-        left = [p for p in self.session.outgoing.values() if p not in self._entries]
-        mine: dict[Channel | None, list[Publication]] = {}
-        for publication in self.session.outgoing.values():
-            owner = self._entries[publication][0] if publication in self._entries else None
-            mine.setdefault(owner, []).append(publication)
-        if left:
-            # of an earlier process: on a channel of their own
-            view = link.connection.open_channel()
-            view.confirm_select()
-            await self._resend(link, view, left)
-        for owner, publications in mine.items():
-            if owner is not None and owner._view is not None:
-                await self._resend(link, owner._view, publications)
-        for channel in list(self._channels.values()):
-            for consumer in list(channel._consumers.values()):
-                restored = channel._view
-                assert restored is not None
-                queue = self._names.get(consumer.queue, consumer.queue)
-                call = restored.consume(queue, consumer.tag, **consumer._fields)
-                assert call is not None
-                await self._reply(link, call)
-
-    async def _resend(self, link: Link, view: ClientChannel, publications: list[Publication]) -> None:
-        for publication in publications:
-            while not view.send_quota or not link.driver.ready:
-                if link.event is not None:
-                    raise link.lost()
-                link.driver.update()
-                await asyncio.sleep(0.01)
-            view.resend(publication)
-        link.driver.update()
 
     async def _open_channel(self, link: Link, channel: Channel, again: bool = False) -> None:
         view = link.connection.open_channel()

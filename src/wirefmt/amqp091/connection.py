@@ -65,7 +65,8 @@ class ClientConnection(Endpoint):
     Events: `Connected`; `Acknowledged` with the handle of a call and the reply; `amqp091.BasicMessage` with basic.deliver
     (answer with `ClientChannel.ack`, `nack` or `reject`, unless the consumer has no_ack); `Confirmed`; `Returned`;
     `amqp091.BasicCancel`: the server has ended a consumer; `amqp091.ChannelFlow`, `ChannelFlowOk`;
-    `amqp091.ConnectionBlocked`, `ConnectionUnblocked`; `WindowOpened`; `ChannelClosed`; `Disconnected`.
+    `amqp091.ConnectionBlocked`, `ConnectionUnblocked`; `WindowOpened`; `ChannelClosed`; `Disconnected`, whose `message` is the
+    method of a content that could not be read.
 
     Args:
         now: the time at which the transport was connected.
@@ -128,10 +129,11 @@ class ClientConnection(Endpoint):
         capabilities = {**CLIENT_CAPABILITIES, **given.get("capabilities", {})}
         self._properties = {"product": "wirefmt", "platform": "Python", **given, "capabilities": capabilities}
         try:
-            amqp091.ConnectionStartOk(client_properties=self._properties, response=b"").encode()
+            start_ok = amqp091.ConnectionStartOk(client_properties=self._properties, response=b"").encode()
             amqp091.ConnectionOpen(virtual_host=virtual_host).encode()
         except (EncodeError, TypeError, ValueError) as error:
             raise LocalProtocolError(str(error)) from error
+        self._check_size(start_ok)
         self._mechanisms = mechanisms
         self._virtual_host = virtual_host
         self._put(PROTOCOL_HEADER)
@@ -234,8 +236,8 @@ class ClientConnection(Endpoint):
         return code
 
     def _finish_eof(self, events: list[Event]) -> None:
-        if self._state is State.SECURING and not self._decoder.unread and not self._trailing and not self._paused:
-            # servers without authentication_failure_close only close the transport
+        said = "authentication_failure_close" in self.capabilities  # such a server would have said it
+        if self._state is State.SECURING and not (said or self._decoder.unread or self._trailing or self._paused):
             self._end("transport", ACCESS_REFUSED, "the server has closed: credentials are refused", events)
         else:
             super()._finish_eof(events)
@@ -267,7 +269,14 @@ class ClientConnection(Endpoint):
         reply = amqp091.ConnectionStartOk(
             client_properties=self._properties, mechanism=mechanism.name, response=mechanism.start() or b""
         )
-        self._put(reply.encode())
+        self._put_response(reply, events)
+
+    def _put_response(self, message: amqp091.Method, events: list[Event]) -> None:
+        """The mechanism's response may be too large for a frame."""
+        try:
+            self._put(message.encode())
+        except LocalProtocolError as error:
+            self._end("local", None, str(error), events)
 
     def _on_secure(self, message: amqp091.ConnectionSecure, events: list[Event]) -> None:
         assert self._mechanism is not None
@@ -277,7 +286,7 @@ class ClientConnection(Endpoint):
             raise RemoteProtocolError(
                 f"a challenge for {self._mechanism.name}: {error} (1.4.2.3)", reply=COMMAND_INVALID
             ) from error
-        self._put(amqp091.ConnectionSecureOk(response=response).encode())
+        self._put_response(amqp091.ConnectionSecureOk(response=response), events)
 
     def _on_tune(self, message: amqp091.ConnectionTune, events: list[Event]) -> None:
         """1.4.2.6: the client lowers what the server proposes; 0: no limit. Heartbeats: the smaller, or the one that is not 0,
@@ -394,6 +403,10 @@ class ServerConnection(Endpoint, ServerFlows):
         given = dict(properties or {})
         capabilities = {**SERVER_CAPABILITIES, **given.get("capabilities", {})}
         self._properties = {"product": "wirefmt", "platform": "Python", **given, "capabilities": capabilities}
+        self._start = amqp091.ConnectionStart(
+            server_properties=self._properties, mechanisms=" ".join(self.mechanisms), locales="en_US"
+        ).encode()
+        self._check_size(self._start)
         #: The client's start-ok, once it has come.
         self.start_ok: amqp091.ConnectionStartOk | None = None
         self._waits: Any = None  # the event of the handshake that waits for the host
@@ -454,6 +467,7 @@ class ServerConnection(Endpoint, ServerFlows):
             secure = amqp091.ConnectionSecure(challenge=challenge)
         except (EncodeError, TypeError, ValueError) as error:
             raise LocalProtocolError(str(error)) from error
+        self._check_size(secure.encode())
         self._take(event)
         self._put(secure.encode())
         self.state = State.SECURING
@@ -660,11 +674,7 @@ class ServerConnection(Endpoint, ServerFlows):
     # ---- what comes
 
     def _on_header(self, message: amqp091.ProtocolHeader, events: list[Event]) -> None:
-        self._put(
-            amqp091.ConnectionStart(
-                server_properties=self._properties, mechanisms=" ".join(self.mechanisms), locales="en_US"
-            ).encode()
-        )
+        self._put(self._start)
 
     def _on_start_ok(self, message: amqp091.ConnectionStartOk, events: list[Event]) -> None:
         if message.mechanism not in self.mechanisms:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
@@ -11,7 +12,8 @@ from wirefmt.amqp091.channel import text_of
 from wirefmt.amqp091.client_channel import ClientChannel
 from wirefmt.amqp091.states import ChannelState
 from wirefmt.connection.client import Receivers
-from wirefmt.errors import ConnectionLost, LocalProtocolError
+from wirefmt.connection.recovery import OnRefused
+from wirefmt.errors import ConnectionLost, LocalProtocolError, Refused
 
 if TYPE_CHECKING:
     from typing import Self
@@ -21,6 +23,13 @@ if TYPE_CHECKING:
 #: Deliveries of consumers with no_ack that may wait for the host, as a multiple of `inbox`, while calls wait; then they are
 #: dropped and counted.
 STRETCH: Final = 10
+
+
+def returned(message: amqp091.BasicMessage | amqp091.BasicReturn) -> Refused:
+    """The error for a message that the server has returned, with basic.return."""
+    method = message.method if isinstance(message, amqp091.BasicMessage) else message
+    text = f"the server returns the message: {method.reply_code} {text_of(method.reply_text)}"
+    return Refused(text, method.reply_code, message)
 
 
 class Message:
@@ -90,8 +99,8 @@ class Message:
     def _settle(self, act: Callable[[ClientChannel], list[Any]]) -> bool:
         if self.no_ack:
             raise LocalProtocolError("this message needs no acknowledgement")
-        link = self.channel._link
-        if link is None or self.channel._view is not self._view or self._view.state is not ChannelState.OPEN:
+        link = self.channel._attached
+        if link is None or self._view.state is not ChannelState.OPEN:
             return False
         link.driver.update(act(self._view))
         return True
@@ -101,21 +110,38 @@ class Consumer:
     """Messages of a queue, in order: `async for message in consumer`. Made by `Channel.consume`.
 
     The iteration ends when the consumer is cancelled, and raises what ended it otherwise: the server has cancelled it, or its
-    channel or the client is closed by an error. With reconnection it goes on on the next connection.
+    channel or the client is closed by an error; or a message cannot be read, as it is larger than our limits (ConnectionLost; it
+    stays in its queue). With reconnection it goes on on the next connection.
+
+    Attributes:
+        channel: where it was started.
+        queue: its name, or the first name that the server has given it.
+        on_refused: what becomes of it if it cannot be restored.
+        dropped: messages without acknowledgement that were dropped because too many waited.
     """
 
-    def __init__(self, channel: Channel, queue: str, no_ack: bool, fields: dict[str, Any]) -> None:
+    def __init__(
+        self, channel: Channel, queue: str, no_ack: bool, fields: dict[str, Any], on_refused: OnRefused | None = None
+    ) -> None:
         self.channel = channel
         self.queue = queue
         self.no_ack = no_ack
+        self.prefetch = channel._prefetch
+        self.on_refused = on_refused
         self.tag = ""
-        #: Messages without acknowledgement that were dropped because too many waited.
         self.dropped = 0
         self._fields = fields
         self._inbox: deque[Message] = deque()
         self._receivers = Receivers()
         self._ended = False
         self._error: Exception | None = None
+        self._view: ClientChannel | None = None  # its own on this connection; None: that of its channel
+        self._asking = False
+
+    @property
+    def bound(self) -> bool:
+        """It cannot be restored on a channel of its own."""
+        return self.channel._transactional
 
     def __aiter__(self) -> Self:
         return self
@@ -140,9 +166,12 @@ class Consumer:
         channel = self.channel
         channel._consumers.pop(self.tag, None)
         self._end(None)
-        if channel._view is not None and self.tag in channel._view.consumers:
+        view, link = self._view or channel._view, channel._attached
+        if view is not None and link is not None and self.tag in view.consumers:
+            call = view.cancel(self.tag)
+            assert call is not None
             try:
-                await channel.call(amqp091.BasicCancel, consumer_tag=self.tag)
+                await channel._client._reply(link, call)
             except ConnectionLost:
                 pass  # it has ended with the connection
         self._give_back()
@@ -172,6 +201,8 @@ class Consumer:
         self._inbox = kept
 
     def _end(self, error: Exception | None) -> None:
-        self._ended = True
-        self._error = error
-        self._receivers.wake_all()
+        if not self._ended:
+            self._ended = True
+            self._error = error
+            self._receivers.wake_all()
+            self.channel._client._topology.released(self.queue, self, asyncio.get_running_loop().time())

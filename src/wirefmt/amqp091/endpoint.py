@@ -247,7 +247,16 @@ class Endpoint(endpoint.GatheringEndpoint[State], Flows):
     # ---- writing
 
     def _put(self, octets: bytes) -> None:
+        """Queue a frame. Raises as `_check_size`."""
+        self._check_size(octets)
         self._outbox.put(octets)
+
+    def _check_size(self, octets: bytes) -> None:
+        """Raises LocalProtocolError if a method does not fit into the frames that were agreed on; nothing has changed then."""
+        if len(octets) > self.frame_max and self.frame_max:
+            raise LocalProtocolError(
+                f"the method has {len(octets)} bytes, a frame has at most {self.frame_max} (4.2.3)"
+            )
 
     def _use_frame_max(self, frame_max: int) -> None:
         """Tune-ok has been sent or has come. Without a limit a frame is still bounded by the size of a body."""
@@ -302,7 +311,8 @@ class Endpoint(endpoint.GatheringEndpoint[State], Flows):
         if isinstance(error, DecodeError) and error.spec == "4.3" and "only methods of class" in error.reason:
             code = CHANNEL_ERROR
         said = self._say_fault(INTERNAL if code is None else code, str(error), message)
-        self._end("local", said, str(error), events, error=error)
+        unread = self._decoder.faulty_content if isinstance(error, DecodeError) else None
+        self._end("local", said, str(error), events, error=error, message=unread)
 
     def _say_fault(self, code: int, reason: str, message: Any) -> int | None:
         """Queue the answer to the peer and return its code; None: there is no answer."""

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from wirefmt import amqp091
 from wirefmt.amqp091._codec import Publication, SessionFlows
-from wirefmt.connection.contract import Change
+from wirefmt.connection.contract import Change, records_of
 from wirefmt.errors import DecodeError, Malformed
 
 _SNAPSHOT = b"wirefmt amqp091 session 1\0"
@@ -78,11 +78,8 @@ class Session(SessionFlows):
     def replay(cls, changes: Iterable[Change], *, journaled: bool = False) -> Session:
         """The session that these changes make. Raises DecodeError for a change that is not a record."""
         session = cls(journaled=journaled)
-        for op, _, key, value in changes:
-            if op == "put":
-                session._take(key, value)
-            else:
-                session.outgoing.pop(key, None)
+        for number, value in records_of(changes, ("outgoing",), "amqp091")["outgoing"].items():
+            session._take(number, value)
         return session
 
     def _take(self, number: int, data: bytes) -> None:

@@ -144,20 +144,41 @@ cdef class Assembler(BaseDecoder):
     """
     cdef Amqp091Contents contents
     cdef bytes block            # where frames of pending contents lie
+    cdef int32_t faulty         # the channel of the frame that has ended it; -1: none
 
     def __init__(self, *, side=None, strictness=STRICT_MODE, frame_max=AMQP091_FRAME_MAX_VALUE, channel_max=0,
                  body_max=AMQP091_BODY_MAX_VALUE, pending_max=AMQP091_PENDING_MAX_DEFAULT, limits=None):
         self.begin_with(side, strictness, frame_max, channel_max, limits)
         self.contents.max_body = <uint64_t>whole_number(body_max, 0x7FFFFFFFFFFFFFFF, "body_max")
         self.contents.max_octets = <uint64_t>whole_number(pending_max, 0x7FFFFFFFFFFFFFFF, "pending_max")
+        self.faulty = -1
 
     def __dealloc__(self):
         amqp091_drop_contents(&self.contents)
 
     @property
+    def faulty_content(self):
+        """The method of the content that the frame belongs to which has ended the Assembler; None: it belongs to none."""
+        cdef const Amqp091Content* k = NULL
+        if self.faulty >= 0:
+            k = amqp091_content_on(&self.contents, <uint16_t>self.faulty)
+            if k == NULL and self.contents.done != NULL and self.contents.done.channel == self.faulty:
+                k = self.contents.done
+        if k == NULL or k.method.type == 0:
+            return None
+        method = PyBytes_FromStringAndSize(<const char*>k.method.frame, <Py_ssize_t>k.method.size)
+        return decode(method, strictness="lax", frame_max=0)
+
+    @property
     def pending(self):
         """Bytes of the incomplete frame, and of the frames of pending contents."""
         return self.kept_size + self.contents.octets
+
+    cdef int frame_size(self, const uint8_t* p, size_t n, size_t* size, Fault* f) noexcept:
+        cdef int status = BaseDecoder.frame_size(self, p, n, size, f)
+        if status > NEED_DATA and n >= 3:
+            self.faulty = load_u16(p + 1)
+        return status
 
     cdef int leave_block(self) except -1:
         if self.block is not None:
@@ -181,6 +202,7 @@ cdef class Assembler(BaseDecoder):
         cdef Amqp091Content* kept = NULL
         cdef int answer
         if amqp091_parse(p, n, &self.options, &m, f) != OK:
+            self.faulty = load_u16(p + 1)
             return None
         if self.block is not block:
             self.leave_block()
@@ -199,6 +221,7 @@ cdef class Assembler(BaseDecoder):
             return message_of(block, kept, self.options.common.side)
         if answer == AMQP091_JOIN_NO_MEMORY:
             raise MemoryError
+        self.faulty = m.channel
         return None
 
     cdef int add_size(self, Amqp091Content* k, uint32_t size) except -1:

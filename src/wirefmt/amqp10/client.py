@@ -15,14 +15,24 @@ from typing import Any, Final, Literal
 from wirefmt.amqp10._codec import (
     Coordinator,
     Incoming,
+    Message,
     Outgoing,
     Source,
     Target,
     encode_value,
 )
 from wirefmt.amqp10.connection import ClientConnection
-from wirefmt.amqp10.ends import Earlier, Receiver, Sender, Transaction
+from wirefmt.amqp10.ends import Earlier, End, Sender, Transaction
 from wirefmt.amqp10.events import (
+    DECODE_ERROR,
+    INVALID_FIELD,
+    MESSAGE_SIZE_EXCEEDED,
+    NOT_ALLOWED,
+    NOT_IMPLEMENTED,
+    PRECONDITION_FAILED,
+    STOLEN,
+    TRANSFER_LIMIT_EXCEEDED,
+    UNAUTHORIZED_ACCESS,
     ConnectionOptions,
     Drained,
     DrainRequested,
@@ -34,22 +44,38 @@ from wirefmt.amqp10.events import (
 )
 from wirefmt.amqp10.journal import Journal, Record
 from wirefmt.amqp10.links import Link
-from wirefmt.amqp10.sessions import Session
+from wirefmt.amqp10.places import Places
+from wirefmt.amqp10.receiving import Receiver
+from wirefmt.amqp10.requests import Requests
+from wirefmt.amqp10.urls import read_servers, wanted
 from wirefmt.connection import aio
 from wirefmt.connection import client as connecting
-from wirefmt.connection.address import Address, Scheme, read_urls
+from wirefmt.connection.address import Address
 from wirefmt.connection.aio import Backoff
 from wirefmt.connection.contract import Acknowledged, Connected, Disconnected, WindowOpened
-from wirefmt.connection.recovery import RecoveryEvent
-from wirefmt.connection.sasl import Anonymous, Mechanism, Plain
-from wirefmt.errors import ConnectionLost, LocalProtocolError, Refused
+from wirefmt.connection.recovery import NotRestored, OnRefused, RecoveryEvent
+from wirefmt.connection.sasl import Mechanism
+from wirefmt.errors import ConnectionLost, JournalError, LocalProtocolError, Refused
 
-SCHEMES: Final = {
-    "amqp": Scheme(5672),
-    "amqps": Scheme(5671, tls=True),
-    "ws": Scheme(80, websocket=True),
-    "wss": Scheme(443, tls=True, websocket=True),
-}
+#: Conditions of a refused link that do not pass by waiting, so that it is not asked for again unless the program says so.
+LASTING: Final = frozenset(
+    (
+        DECODE_ERROR,
+        INVALID_FIELD,
+        MESSAGE_SIZE_EXCEEDED,
+        NOT_ALLOWED,
+        NOT_IMPLEMENTED,
+        PRECONDITION_FAILED,
+        STOLEN,
+        TRANSFER_LIMIT_EXCEEDED,
+        UNAUTHORIZED_ACCESS,
+        "amqp:resource-deleted",
+        "amqp:link:redirect",
+    )
+)
+#: Codes of a refused connection after which the client does not connect again: another attempt would end alike. Numbers are
+#: of sasl-outcome (5.3.3.6): auth, sys-perm.
+FINAL: Final = frozenset((1, 3, INVALID_FIELD, NOT_ALLOWED, NOT_IMPLEMENTED, UNAUTHORIZED_ACCESS))
 
 #: Messages beyond the credit that are tolerated unless the options say otherwise: RabbitMQ 3.10 sends them.
 OVERRUN: Final = 1000
@@ -63,7 +89,7 @@ class _Host(connecting.Link):
     def __init__(self, client: Client) -> None:
         super().__init__()
         self.client = client
-        self.session_ended: SessionEnded | None = None  # the session was ended with an error
+        self.places: Places
 
     def handle(self, event: Any) -> None:
         self.client._handle(self, event)
@@ -71,21 +97,9 @@ class _Host(connecting.Link):
     def writable(self) -> None:
         self.client._pump()
 
-    def lost(self) -> Exception:
-        """Why this connection is over, as an exception for the host."""
-        ended = self.session_ended
-        if ended is None or ended.error is None:
-            return super().lost()
-        condition = str(ended.error.condition)
-        text = f"{condition} {ended.error.description or ''}"
-        if ended.by == "peer":
-            return Refused(f"the server has ended the session: {text}", condition, ended)
-        return ConnectionLost(f"the server has broken the protocol in the session: {text}", ended)
-
 
 class Client(connecting.Client[_Host]):
-    """An AMQP 1.0 client with one session, made by `amqp10.connect`. `async with` opens and closes it; so do its methods `open`
-    and `close`.
+    """An AMQP 1.0 client, made by `amqp10.connect`. `async with` opens and closes it; so do its methods `open` and `close`.
 
     ::
 
@@ -96,12 +110,13 @@ class Client(connecting.Client[_Host]):
             async for delivery in receiver: ...
 
     Args:
-        url: `amqp://host:5672`, `amqps://` (TLS), `ws://host/path`, `wss://` (WebSocket). User name and password may be in it.
-            Several: they are tried in turn.
-        container_id: ours; "": a random one. With a journal: whose messages in it.
-        hostname: what is asked for in SASL and open; None: the URL's host.
-        sasl: mechanisms in the order in which they are preferred. None: PLAIN if there are credentials, else ANONYMOUS. An
-            empty sequence: without the SASL layer.
+        url: `amqp://host:5672`, `amqps://` (TLS), `ws://host/path`, `wss://` (WebSocket). User name and password may be in it,
+            and options: docs/amqp10-asyncio.md. The path of `amqp` and `amqps` is the virtual host of RabbitMQ. Several: they are
+            tried in turn.
+        container_id: ours; "": that of the URL, or a random one. With a journal: whose messages in it.
+        hostname: what is asked for in SASL and open; None: what the URL says, or else its host.
+        sasl: mechanisms in the order in which they are preferred. None: what the URL says, or else PLAIN if there are
+            credentials, ANONYMOUS if not. An empty sequence: without the SASL layer.
         ssl: TLS with this context; None: the default one with `amqps` and `wss`.
         reconnect: connect again when the connection is lost, and attach all links again. Messages without an outcome are
             sent again, in order. None: the end of the connection ends the client.
@@ -143,8 +158,9 @@ class Client(connecting.Client[_Host]):
         shuffle: bool = False,
         on_event: Callable[[RecoveryEvent], None] | None = None,
     ) -> None:
+        addresses, container_id = read_servers(url, container_id)
         super().__init__(
-            read_urls(url, SCHEMES),
+            addresses,
             reconnect,
             random,
             ssl=ssl,
@@ -162,10 +178,11 @@ class Client(connecting.Client[_Host]):
         self.lost = 0
         self._journal: Journal | None = None
         self._earlier: dict[bytes, Earlier] = {}  # by encoded target
-        self._session: Session | None = None
         self._ends: dict[tuple[str, bool], Sender | Receiver] = {}
         self._names = 0
+        self._turn_of_senders = 0
         self._controller: Sender | None = None
+        self._requests = Requests(self)
 
     # ---- opening and closing
 
@@ -180,16 +197,21 @@ class Client(connecting.Client[_Host]):
         return not self._ended and not self._closing
 
     async def _begin(self) -> _Host:
+        self._requests = Requests(self)
         if self._journal_path is not None:
-            self._journal = Journal(self._journal_path, self._owner)
+            self._store = self._journal = Journal(self._journal_path, self._owner)
             for record in await self._journal.open():
                 self._resume(record)
         return await self._try_servers()
 
     async def _close_journal(self) -> None:
-        journal, self._journal = self._journal, None
-        if journal is not None:
-            await journal.close()
+        self._journal = None
+        await super()._close_journal()
+
+    def _not_kept(self, numbers: set[int], error: JournalError) -> None:
+        for end in list(self._ends.values()):
+            if isinstance(end, Sender):
+                end.not_kept(numbers, error)
 
     def _resume(self, record: Record) -> None:
         """A message of an earlier process."""
@@ -208,6 +230,7 @@ class Client(connecting.Client[_Host]):
         source: Source | None = None,
         name: str | None = None,
         settled: bool | None = None,
+        on_refused: OnRefused | None = None,
         **fields: Any,
     ) -> Sender:
         """Attach a link that sends, and wait for the server.
@@ -217,11 +240,14 @@ class Client(connecting.Client[_Host]):
             source: where messages come from, for the server's information.
             name: the link's; None: one is made.
             settled: True: no outcome is wanted (at most once). None: each message decides.
+            on_refused: what becomes of the link if the server detaches it later, or refuses it when it is to be attached again:
+                "retry", "skip" (until the next connection) or "fail". None: with `reconnect` it is asked for again if the cause
+                can pass, otherwise it is over.
             fields: further fields of attach.
 
         Raises Refused if the server refuses, LocalProtocolError, ConnectionLost.
         """
-        end = Sender(self, self._name(name), target, source, settled, fields)
+        end = Sender(self, self._name(name), target, source, settled, fields, on_refused)
         await self._attach(end)
         return end
 
@@ -234,6 +260,7 @@ class Client(connecting.Client[_Host]):
         credit: int = 100,
         settle: Literal["automatic", "manual"] = "automatic",
         streamed: bool = False,
+        on_refused: OnRefused | None = None,
         **fields: Any,
     ) -> Receiver:
         """Attach a link that receives, and wait for the server.
@@ -245,13 +272,39 @@ class Client(connecting.Client[_Host]):
             credit: messages that may be unsettled here; renewed. 0: `grant` gives it.
             settle: "automatic": accepted when the next one is asked for. "manual": by `accept` and its like.
             streamed: messages come in parts and are not held whole.
+            on_refused: as for `sender`.
             fields: further fields of attach, as snd_settle_mode=1 for messages without settlement.
 
         Raises Refused if the server refuses, LocalProtocolError, ConnectionLost.
         """
-        end = Receiver(self, self._name(name), source, target, credit, settle == "automatic", streamed, fields)
+        end = Receiver(
+            self, self._name(name), source, target, credit, settle == "automatic", streamed, fields, on_refused
+        )
         await self._attach(end)
         return end
+
+    async def request(self, address: str | Target, message: Message, *, timeout: float | None = 30.0) -> Message:
+        """Send a request, and wait for its reply.
+
+        All requests of a client share one link for replies, whose node the server makes (a dynamic source). The request has its
+        address in `reply-to`, and a `message-id` and `correlation-id` of its own unless the message has one; the reply has it in
+        `correlation-id`. A reply that comes too late is dropped.
+
+        Args:
+            address: where the request goes.
+            message: the request. Its other properties stay as they are.
+            timeout: seconds until the reply must have come; None: no limit.
+
+        Returns the reply.
+
+        Raises:
+            TimeoutError: no reply has come in time.
+            Refused: the server refuses a link or the request, for example because nobody takes it.
+            ConnectionLost: the connection, the link for replies or its session has ended after the request was sent. It is not
+                known whether it has been answered; it is not sent again.
+            LocalProtocolError: the request cannot be sent, or its `message-id` is in use.
+        """
+        return await self._requests.ask(address, message, timeout)
 
     def transaction(self) -> Transaction:
         """A local transaction, if the server has a coordinator."""
@@ -272,47 +325,150 @@ class Client(connecting.Client[_Host]):
         key = end.name, isinstance(end, Sender)
         if key in self._ends:
             raise LocalProtocolError(f"the name {end.name!r} is in use (2.6.1)")
-        end.ready = asyncio.get_running_loop().create_future()
+        end.asked = asyncio.get_running_loop().create_future()
         self._ends[key] = end
-        if self._session is not None:
-            try:
-                end.attach(self._session)
-            except LocalProtocolError:
-                del self._ends[key]
-                raise
-            self._update()
+        self._put(end)
         try:
-            await end.ready
+            await end.asked
         except asyncio.CancelledError:
-            if end.link is not None and end.error is None:
-                end.closing = asyncio.get_running_loop().create_future()
-                end.link.detach()
-                self._update()
+            if end.error is None:
+                end.leave()
             raise
+
+    def _put(self, end: Sender | Receiver) -> None:
+        """Attach a link, if there is a connection."""
+        if self._link is not None:
+            self._link.places.put(end)
+            self._update()
+
+    def _displaced(self, end: End) -> None:
+        """A link is gone: there is room for another one."""
+        if self._link is not None:
+            self._link.places.leave(end)
+
+    # ---- links that are attached again
+
+    def _again(self, host: _Host, end: Sender | Receiver) -> None:
+        """Attach a link again, after its session or connection has ended."""
+        if end.known and (end.asked is None or end.asked.done()):
+            host.spawn(self._restore(host, end))
+        else:
+            self._put(end)
+
+    async def _restore(
+        self, host: _Host, end: Sender | Receiver, error: Refused | None = None, failed: int = 0
+    ) -> None:
+        """Attach a link again until the server takes it, as `on_refused` says.
+
+        Args:
+            error: why the server has detached it.
+            failed: how often it has done so a moment after it had attached it.
+        """
+
+        async def ask() -> None:
+            nonlocal error
+            end.check()
+            if error is not None:
+                refused, error = error, None
+                raise refused
+            end.asked = asyncio.get_running_loop().create_future()
+            self._put(end)
+            await end.asked
+
+        try:
+            await self._restore_one(host, end, ask, end.on_refused, self._can_pass, failed)
+        except (Refused, LocalProtocolError, ConnectionLost, TypeError, ValueError) as failed:
+            if host.event is None and end.error is None:
+                end.lost(failed, final=True)
+
+    def _can_pass(self, refused: Refused) -> bool:
+        return self._reconnect is not None and refused.code not in LASTING
+
+    def _refused(self, host: _Host, end: Sender | Receiver, error: Refused) -> None:
+        """The server has refused or detached a link."""
+        if end.closing is not None or not end.known:
+            end.lost(error, final=True)
+            return
+        lost = ConnectionLost(str(error), error.message)
+        if end.asked is not None and not end.asked.done():
+            end.lost(lost, final=False)
+            connecting.fail(end.asked, error)
+            return
+        lasted = asyncio.get_running_loop().time() - end.since
+        if lasted >= (self._reconnect or Backoff()).stable:
+            end.falls = 0
+        end.falls += 1
+        retried = end.on_refused is not None or self._can_pass(error)
+        end.lost(lost if retried else error, final=not retried)
+        if retried:
+            host.spawn(self._restore(host, end, error, end.falls - 1))
+        else:
+            self._tell(NotRestored(end, error, "fail", None))
+
+    def _not_placed(self, host: _Host, end: End, error: Exception) -> None:
+        assert isinstance(end, (Sender, Receiver))
+        if isinstance(error, Refused):
+            self._refused(host, end, error)
+        else:
+            end.lost(error, final=True)
+
+    def _detached(self, host: _Host, end: Sender | Receiver, event: LinkDetached) -> None:
+        error = event.error
+        if end.closing is not None and error is None:
+            end.lost(ConnectionLost("the link is closed"), final=True)
+            return
+        condition = str(error.condition) if error is not None else ""
+        text = (error.description or "") if error is not None else "the server has detached the link"
+        self._refused(host, end, Refused(f"{condition or 'detached'}: {text}", condition, event))
+
+    def _session_ended(self, host: _Host, event: SessionEnded) -> None:
+        """The links of the session are attached again in others. The one at fault, if it is known, is refused."""
+        error = event.error
+        condition = str(error.condition) if error is not None else ""
+        who = (
+            "the server has ended the session"
+            if event.by == "peer"
+            else "the server has broken the protocol in the session"
+        )
+        text = f"{who}: {condition} {(error.description or '') if error is not None else ''}".rstrip(": ")
+        ends, fault = host.places.ended(event)
+        for end in ends:
+            assert isinstance(end, (Sender, Receiver))
+            if end.closing is not None:
+                end.lost(ConnectionLost("the link is closed"), final=True)
+            elif end is fault:
+                self._refused(host, end, Refused(text, condition, event))
+            else:
+                end.lost(ConnectionLost(text, event), final=False)
+                self._again(host, end)
+        host.places.go_on()
+        self._update()
 
     # ---- the connection
 
     async def _connect(self, address: Address) -> _Host:
         host = _Host(self)
-        sasl = self._sasl
-        if sasl is None:
-            sasl = Plain(address.user, address.password or "") if address.user else Anonymous()
+        asked = wanted(address, self._hostname, self._sasl, self._options)
         now = asyncio.get_running_loop().time()
-        host.connection = ClientConnection(now, self._container_id, sasl=sasl, options=self._options)
-        hostname = self._hostname if self._hostname is not None else address.host
-        host.connection.open(hostname=hostname, properties=self._properties)
+        host.connection = ClientConnection(now, self._container_id, sasl=asked.sasl, options=asked.options)
+        host.connection.open(hostname=asked.hostname, properties=self._properties)
+        host.places = Places(host.connection, lambda end, error: self._not_placed(host, end, error))
         store = self._journal.put if self._journal is not None else None
         host.driver = aio.Driver(host.connection, host, store=store, **self._websocket(address, "amqp", "/"))
         async with host.attempt(self._timeout):
             await self._dial(host, address)
             await host.up
+            if host.event is not None:  # a server that refuses sends open, and close behind it (2.4.1)
+                raise host.lost()
         self.connections += 1
         self._link = host
-        self._session = host.connection.begin()
         for end in list(self._ends.values()):
-            end.attach(self._session)
+            self._again(host, end)
         host.driver.update()
         return host
+
+    def _is_final(self, refused: Refused) -> bool:
+        return refused.code in FINAL
 
     def _finish(self, error: Exception | None, reason: Exception) -> None:
         for end in list(self._ends.values()):
@@ -322,14 +478,17 @@ class Client(connecting.Client[_Host]):
     def _ready(self) -> bool:
         return self._link is not None and self._link.driver.ready
 
-    def _update(self) -> None:
+    def _update(self, events: list[Any] | tuple[Any, ...] = ()) -> None:
         if self._link is not None:
-            self._link.driver.update()
+            self._link.driver.update(events)
 
     def _pump(self) -> None:
-        for end in list(self._ends.values()):
-            if isinstance(end, Sender):
-                end.pump()
+        """The transport takes bytes again: all senders go on, each time another one first."""
+        senders = [end for end in self._ends.values() if isinstance(end, Sender)]
+        first = self._turn_of_senders % len(senders) if senders else 0
+        self._turn_of_senders += 1
+        for sender in senders[first:] + senders[:first]:
+            sender.pump()
 
     def _end_of(self, link: Link) -> Any:
         end = self._ends.get((link.name, link.sends))
@@ -342,9 +501,10 @@ class Client(connecting.Client[_Host]):
             case Disconnected():
                 host.ended(event)
                 if self._link is host:
-                    self._link = self._session = None
+                    self._link = None
                     if self._comes_back(host):
                         for end in list(self._ends.values()):
+                            end.place = end.group = None
                             end.lost(host.lost(), final=end.closing is not None)
             case Acknowledged():
                 assert isinstance(event.handle, Outgoing)
@@ -362,32 +522,23 @@ class Client(connecting.Client[_Host]):
                     end.pump()
             case DrainRequested():
                 if (end := self._end_of(event.link)) is not None:
-                    end.pump()
+                    end.drain()
             case Drained():
                 if (end := self._end_of(event.link)) is not None:
                     end.drained()
             case LinkAttached():
                 if (end := self._end_of(event.link)) is not None:
                     end.attached()
+                    host.places.attached(end)
+                    self._update()
             case LinkDetached():
                 if (end := self._end_of(event.link)) is not None:
-                    error = event.error
-                    condition = str(error.condition) if error is not None else "detached"
-                    text = (error.description or "") if error is not None else "the server has detached the link"
-                    gone = end.closing is not None and error is None
-                    end.lost(
-                        ConnectionLost("the link is closed")
-                        if gone
-                        else Refused(f"{condition}: {text}", condition, event),
-                        final=True,
-                    )
+                    self._detached(host, end, event)
             case SessionEnded():
-                # All links have gone with it; the connection is of no more use.
-                if event.error is not None:
-                    host.session_ended = event
-                    host.driver.update(host.connection.close())
+                self._session_ended(host, event)
             case SessionBegun():
-                pass
+                host.places.begun(event.session)
+                self._update()
 
 
 connect = connecting.verb(Client, 'amqp10.connect("amqp://user:secret@broker")')

@@ -143,9 +143,16 @@ cdef class Incoming:
 
     @property
     def message(self):
-        """The message. Raises DecodeError if the payload is not a message: `reject` it then."""
+        """The message, read as `strictness="lax"` does: it has crossed a broker, and nobody can change it any more. Its `notes`
+        say which rules it violates. Raises DecodeError if the payload is not a message: `reject` it then."""
+        cdef Transfer transfer = self.transfer
         if self.decoded is None:
-            self.decoded = self.transfer.message if self.joined is None else decode_message(self.joined)
+            if self.joined is not None:
+                self.decoded = decode_message(self.joined, strictness="lax")
+            else:
+                self.decoded = amqp10_read_message(
+                    transfer.block, transfer.payload_span.at if transfer.payload_span.size else transfer.frame,
+                    transfer.payload_span.size, False, 0)
         return self.decoded
 
     def __repr__(self):

@@ -181,17 +181,18 @@ class Endpoint(endpoint.GatheringEndpoint[ConnectionState], ConnectionFlows):
                 raise LocalProtocolError(transition.rule, reply=transition.condition)
         raise LocalProtocolError(f"{kind} is sent by {_SENT_BY.get(kind, 'the connection itself')}")
 
-    def begin(self, *, next_outgoing_id: int = 0, **fields: Any) -> Session:
+    def begin(self, *, next_outgoing_id: int = 0, channel: int = 0, **fields: Any) -> Session:
         """Begin a session. `SessionBegun` comes with the peer's answer; links may be attached before.
 
         Args:
             next_outgoing_id: the id of the first transfer; any number.
+            channel: the session has this number, or else the next one that is free.
             fields: further fields of begin: capabilities, properties.
 
         Raises LocalProtocolError if open has not been sent, or all channels are in use.
         """
         self.check("begin")
-        session = Session(self, self._free_channel(), next_outgoing_id)
+        session = Session(self, self._free_channel(channel), next_outgoing_id)
         session.put_begin(fields)
         self.sessions[session.channel] = session
         return session
@@ -406,12 +407,13 @@ class Endpoint(endpoint.GatheringEndpoint[ConnectionState], ConnectionFlows):
         self._by_remote[message.channel] = session
         session.begun_by_peer(message, events)
 
-    def _free_channel(self) -> int:
-        channel = 0
+    def _free_channel(self, first: int = 0) -> int:
+        count = self._channel_max + 1
+        if len(self.sessions) >= count:
+            raise LocalProtocolError(f"all {count} channels are in use (2.7.1)")
+        channel = first % count
         while channel in self.sessions:
-            channel += 1
-        if channel > self._channel_max:
-            raise LocalProtocolError(f"all {channel} channels are in use (2.7.1)")
+            channel = (channel + 1) % count
         return channel
 
     def _has_room(self) -> bool:

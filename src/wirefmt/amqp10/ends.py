@@ -1,4 +1,4 @@
-"""The ends of links of an AMQP 1.0 client on asyncio: senders, receivers, transactions."""
+"""The ends of links of an AMQP 1.0 client on asyncio that send, and transactions."""
 
 from __future__ import annotations
 
@@ -8,14 +8,11 @@ from collections.abc import AsyncIterable, AsyncIterator, Iterable
 from typing import TYPE_CHECKING, Any, Final
 
 from wirefmt.amqp10._codec import (
-    Accepted,
     AmqpValue,
     Coordinator,
     Declare,
     Declared,
     Discharge,
-    Error,
-    Incoming,
     Message,
     Outgoing,
     Source,
@@ -23,17 +20,14 @@ from wirefmt.amqp10._codec import (
     TransactionalState,
     encode_value,
 )
-from wirefmt.amqp10.events import (
-    CODES,
-    Part,
-    State,
-)
+from wirefmt.amqp10.events import CODES, State
 from wirefmt.amqp10.journal import Record
 from wirefmt.amqp10.sender import Sender as SenderLink
 from wirefmt.amqp10.sessions import Session
 from wirefmt.connection import client as connecting
 from wirefmt.connection.contract import Acknowledged
-from wirefmt.errors import ConnectionLost, LocalProtocolError, Refused
+from wirefmt.connection.recovery import OnRefused
+from wirefmt.errors import ConnectionLost, JournalError, LocalProtocolError, Refused
 
 if TYPE_CHECKING:
     from typing import Self
@@ -41,6 +35,7 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
     from wirefmt.amqp10.client import Client
+    from wirefmt.amqp10.places import Place
 
 #: Bytes of a part of a streamed message.
 PART: Final = 1 << 16
@@ -49,9 +44,12 @@ PART: Final = 1 << 16
 class Entry:
     """A message of the host: it waits to be sent, or for its outcome."""
 
-    __slots__ = ("fields", "future", "number", "payload")
+    __slots__ = ("fields", "future", "number", "payload", "streamed")
 
-    def __init__(self, payload: bytes, fields: dict[str, Any], future: asyncio.Future[Any]) -> None:
+    def __init__(
+        self, payload: bytes, fields: dict[str, Any], future: asyncio.Future[Any], *, streamed: bool = False
+    ) -> None:
+        self.streamed = streamed  # it comes in parts: the future is done when it is its turn
         self.payload = payload
         self.fields = fields
         self.future = future
@@ -64,23 +62,40 @@ class Entry:
 
 
 class End:
-    """One end of a link as the host has it. It outlives connections."""
+    """One end of a link as the program has it. It outlives connections and sessions.
 
-    def __init__(self, client: Client, name: str) -> None:
+    Attributes:
+        name: the link's name.
+        error: why it is over; None: it is not.
+    """
+
+    def __init__(self, client: Client, name: str, on_refused: OnRefused | None) -> None:
         self.client = client
         self.name = name
-        self.link: Any = None  # the link of the connection that is up
-        self.error: Exception | None = None  # why it is over
-        self.ready: asyncio.Future[None] | None = None  # its attach is awaited
+        self.on_refused = on_refused
+        self.link: Any = None  # the link of the session that it is in
+        self.error: Exception | None = None
+        self.known = False  # it has been attached
+        self.asked: asyncio.Future[None] | None = None  # its attach is awaited
         self.closing: asyncio.Future[None] | None = None
+        self.place: Place | None = None
+        self.group: Place | None = None  # where it is attached next
+        self.shares = False
+        self.falls = 0  # how often it was lost a moment after it was attached
+        self.since = 0.0
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.name!r}>"
 
     def attach(self, session: Session) -> None:
         raise NotImplementedError
 
     def attached(self) -> None:
         """The peer has answered."""
-        if self.ready is not None and not self.ready.done():
-            self.ready.set_result(None)
+        self.known = True
+        self.since = asyncio.get_running_loop().time()
+        if self.asked is not None and not self.asked.done():
+            self.asked.set_result(None)
 
     def lost(self, error: Exception, *, final: bool) -> None:
         """The link is gone. `final`: it will not be attached again."""
@@ -88,33 +103,48 @@ class End:
         if final:
             self.error = error
             self.client._ends.pop((self.name, isinstance(self, Sender)), None)
-            if self.ready is not None:
-                connecting.fail(self.ready, error)
+            if self.asked is not None:
+                connecting.fail(self.asked, error)
             if self.closing is not None and not self.closing.done():
                 self.closing.set_result(None)
+        self.client._displaced(self)
 
     @property
     def source(self) -> Any:
-        """The source as attached; None while there is no connection."""
+        """The source as attached; None while there is no link."""
         return self.link.source if self.link is not None else None
 
     @property
     def target(self) -> Any:
-        """The target as attached; None while there is no connection."""
+        """The target as attached; None while there is no link."""
         return self.link.target if self.link is not None else None
 
     async def close(self, *, closed: bool = True) -> None:
         """Detach the link, and wait until the server has answered. closed: False keeps the terminus."""
-        if self.error is not None:
-            return
-        link = self.link
-        self.closing = asyncio.get_running_loop().create_future()
-        if link is not None and link.attached:
-            link.detach(closed=closed)
-            self.client._update()
-            await self.closing
-        else:
-            self.lost(ConnectionLost("the link is closed"), final=True)
+        if self.error is None:
+            await asyncio.shield(self.leave(closed))
+
+    def leave(self, closed: bool = True) -> asyncio.Future[None]:
+        """Detach the link. The future is done when the server has answered."""
+        if self.closing is None:
+            self.closing = asyncio.get_running_loop().create_future()
+            if self.usable("detach"):
+                self.link.detach(closed=closed)
+                self.client._update()
+            else:
+                self.lost(ConnectionLost("the link is closed"), final=True)
+        return self.closing
+
+    def usable(self, kind: str) -> bool:
+        """True: this performative of the link can be sent now. False: there is no link, or it is over and the event that says
+        so is about to come."""
+        if self.link is None:
+            return False
+        try:
+            self.link.check(kind)
+        except LocalProtocolError:
+            return False
+        return True
 
     async def __aenter__(self) -> Self:
         return self
@@ -126,7 +156,7 @@ class End:
             await self.close()
 
     def finish(self) -> None:
-        """The `async with` block ended without an exception: the last delivery counts as accepted."""
+        """The `async with` block ended without an exception: what it has had counts as accepted."""
 
     def check(self) -> None:
         if self.error is not None:
@@ -146,17 +176,20 @@ class Sender(End):
         source: Source | None,
         settled: bool | None,
         fields: dict[str, Any],
+        on_refused: OnRefused | None = None,
     ) -> None:
-        super().__init__(client, name)
+        super().__init__(client, name, on_refused)
         self._target = Target(address=target) if isinstance(target, str) else target
         self._source = source
         self._settled = settled
         self._fields = fields
         self._queue: deque[Entry] = deque()  # not sent
         self._waiting: dict[Outgoing, Entry] = {}  # sent, in that order
-        self._streaming: asyncio.Lock = asyncio.Lock()
-        self._room: asyncio.Future[None] | None = None  # a streamed message waits for the window
-        self._broken: set[Outgoing] = set()
+        self._broken: set[Outgoing] = set()  # streamed messages: they are not sent again
+        self._stream: Entry | None = None  # the streamed message whose turn it is
+        self._aborted: Outgoing | None = None  # it was given up, and the receiver does not know it yet
+        self._room: asyncio.Future[None] | None = None  # it waits for the window
+        self._draining = False  # the receiver wants its credit back
 
     async def send(self, message: Message | Buffer, *, transaction: Transaction | None = None, **fields: Any) -> State:
         """Send a message, and wait for its outcome (if it is sent settled, until it is sent).
@@ -172,6 +205,7 @@ class Sender(End):
             Refused: the outcome is another: rejected, released or modified; its `message` is the outcome.
             LocalProtocolError: the message cannot be sent on this link. Nothing was sent.
             ConnectionLost: the connection or link has ended; it is not known whether the message has arrived.
+            JournalError: the journal cannot keep the message. It was not sent.
         """
         return await self.post(message, transaction=transaction, **fields)
 
@@ -180,6 +214,7 @@ class Sender(End):
     ) -> asyncio.Future[State]:
         """As `send`, without waiting: for batches. The future has the outcome."""
         self.check()
+        self.client._check_journal()
         payload = message.encode() if isinstance(message, Message) else bytes(message)
         if transaction is not None:
             fields["state"] = transaction.state()
@@ -195,38 +230,71 @@ class Sender(End):
 
         Raises as `send`. If `parts` raises, the message is aborted. It is not sent again by a reconnection.
         """
-        async with self._streaming:
-            self.check()
-            cut = _cut(parts)
-            held = await anext(cut, b"")  # one part is held back, since the last transfer says that it is the last
-            while self._queue or self._held or self.link is None or not self.link.send_quota or not self.client._ready:
+        self.check()
+        cut = _cut(parts)
+        held = await anext(cut, b"")  # one part is held back, since the last transfer says that it is the last
+        loop = asyncio.get_running_loop()
+        turn = Entry(b"", fields, loop.create_future(), streamed=True)
+        self.check()
+        self._queue.append(turn)
+        self.pump()
+        try:
+            await turn.future  # those before it are sent
+            while not (self.link is not None and self.client._ready and self.link.send_quota):
                 await self._wait_room()
-            link = self.link
-            future: asyncio.Future[State] = asyncio.get_running_loop().create_future()
-            handle = link.send(held, more=True, **fields)
-            held = b""
-            self.client._update()
-            if not handle.settled:
-                self._waiting[handle] = Entry(b"", fields, future)
-                self._broken.add(handle)
+            future: asyncio.Future[State] = loop.create_future()
+            return await self._send_parts(cut, held, fields, future)
+        finally:
+            turn.future.cancel()
+            if self._stream is turn and self._aborted is None:
+                self._stream = None
+                self.pump()
+
+    async def _send_parts(
+        self, cut: AsyncIterator[bytes], held: bytes, fields: dict[str, Any], future: asyncio.Future[State]
+    ) -> State:
+        link: SenderLink = self.link
+        handle = link.send(held, more=True, **fields)
+        held = b""
+        self.client._update()
+        if not handle.settled:
+            self._waiting[handle] = Entry(b"", fields, future)
+            self._broken.add(handle)
+        try:
+            async for part in cut:
+                if held:
+                    await self._send_part(link, handle, held)
+                if future.done() or self.link is not link:  # the receiver has decided, or the link is lost
+                    break
+                held = part
+            if not future.done():
+                await self._send_part(link, handle, held, more=False)
+        except BaseException:
+            if link.open is handle and link.attached:
+                self._aborted = handle
+                self._abort()
+            raise
+        if handle.settled and not future.done():
+            if self.link is not link:
+                raise self.error or ConnectionLost("the link was lost before all parts were sent")
+            return None
+        return await future
+
+    def _abort(self) -> None:
+        """Abort the message of which a part was sent, as soon as the window lets it through. Its turn ends then."""
+        link, handle = self.link, self._aborted
+        assert handle is not None
+        if link is not None and link.open is handle:
             try:
-                async for part in cut:
-                    if held:
-                        await self._send_part(link, handle, held)
-                    held = part
-            except BaseException:
-                if link.open is handle and link.attached and link.session.job is None:
-                    link.abort(handle)
-                    self._waiting.pop(handle, None)
-                    self.client._update()
-                raise
-            await self._send_part(link, handle, held, more=False)
-            if handle.settled and handle not in self._waiting and not future.done():
-                return None
-            return await future
+                self.client._update(link.abort(handle))
+            except LocalProtocolError:  # `WindowOpened` comes
+                return
+        self._aborted = self._stream = None
+        self._broken.discard(handle)
+        self._waiting.pop(handle, None)
 
     async def _send_part(self, link: SenderLink, handle: Outgoing, part: bytes, *, more: bool = True) -> None:
-        while link.open is handle and (link.session.job is not None or not self.client._ready):
+        while link.open is handle and not (self.client._ready and link.takes_part):
             await self._wait_room()
         if link.open is handle:  # else the receiver has settled it
             link.send_more(handle, part, more=more)
@@ -234,9 +302,8 @@ class Sender(End):
 
     async def _wait_room(self) -> None:
         self.check()
-        if self._room is None or self._room.done():
-            self._room = asyncio.get_running_loop().create_future()
-        await asyncio.shield(self._room)
+        self._room = asyncio.get_running_loop().create_future()
+        await self._room
         self.check()
 
     def pump(self) -> None:
@@ -244,13 +311,19 @@ class Sender(End):
         link, queue = self.link, self._queue
         if self._room is not None and not self._room.done():
             self._room.set_result(None)
+        if self._aborted is not None:
+            self._abort()
         if link is None or self._held:
             return
         sent = False
-        while queue and link.send_quota and self.client._ready:
+        while queue and self._stream is None and link.send_quota and self.client._ready:
             entry = queue.popleft()
             if entry.given_up:
                 continue
+            if entry.streamed:
+                self._stream = entry
+                entry.future.set_result(None)
+                break
             try:
                 handle = link.send(entry.payload, **entry.fields)
             except LocalProtocolError as error:
@@ -262,11 +335,17 @@ class Sender(End):
             else:
                 self._waiting[handle] = entry
                 self._keep(entry)
-        if link.draining and not queue and link.attached:
+        if self._draining and link.attached and (link.credit <= 0 or not (queue or self._stream)):
+            self._draining = False
             link.drained()
             sent = True
         if sent:
             self.client._update()
+
+    def drain(self) -> None:
+        """The receiver wants what there is now, and its credit back (2.6.7)."""
+        self._draining = True
+        self.pump()
 
     @property
     def _held(self) -> bool:
@@ -285,6 +364,16 @@ class Sender(End):
         ):
             form, tag = fields.get("message_format", 0), fields.get("delivery_tag")
             entry.number = journal.keep(self._target, form, tag, entry.payload)
+
+    def not_kept(self, numbers: set[int], error: JournalError) -> None:
+        """The journal cannot keep these messages, nor those that have not been sent: they are given up."""
+        waiting, self._queue = self._queue, deque()
+        for entry in waiting:
+            if entry.number is None or entry.number in numbers:
+                entry.number = None
+                connecting.fail(entry.future, error)
+            else:
+                self._queue.append(entry)
 
     def _give(self, entry: Entry, answer: Any) -> None:
         """A message has its outcome, or cannot be sent."""
@@ -326,7 +415,10 @@ class Sender(End):
                 connecting.fail(entry.future, error)  # it is not known whether it has arrived
         self._waiting.clear()
         self._broken.clear()
+        if self._aborted is not None:
+            self._aborted = self._stream = None
         self._queue.extendleft(reversed(again))
+        self._draining = False
         super().lost(error, final=final)
         if final:
             for entry in self._queue:
@@ -359,9 +451,8 @@ class Earlier(Sender):
 
     def acknowledged(self, event: Acknowledged) -> None:
         super().acknowledged(event)
-        if not self._queue and not self._waiting and self.link.attached:
-            self.link.detach()
-            self.closing = asyncio.get_running_loop().create_future()
+        if not self._queue and not self._waiting:
+            self.leave()
             self._release()
 
     def lost(self, error: Exception, *, final: bool) -> None:
@@ -374,142 +465,6 @@ class Earlier(Sender):
             self.client._pump()
 
 
-class Receiver(End):
-    """A link that receives, made by `Client.receiver`: `async for delivery in receiver`.
-
-    With `settle="automatic"` a delivery is accepted when the next one is asked for, or when the block of `async with` of
-    the receiver or the client ends without an exception, unless it has been answered. A receiver
-    with `streamed` gives `Part` objects before each delivery.
-    """
-
-    def __init__(
-        self,
-        client: Client,
-        name: str,
-        source: Any,
-        target: Any,
-        credit: int,
-        automatic: bool,
-        streamed: bool,
-        fields: dict[str, Any],
-    ) -> None:
-        super().__init__(client, name)
-        self._source = source
-        self._target = target
-        self._credit = credit
-        self._automatic = automatic
-        self._streamed = streamed
-        self._fields = fields
-        self._inbox: deque[Incoming | Part] = deque()
-        self._waiter: asyncio.Future[None] | None = None
-        self._last: Incoming | None = None
-        self._drained: asyncio.Future[None] | None = None
-
-    def __aiter__(self) -> Self:
-        return self
-
-    async def __anext__(self) -> Any:
-        try:
-            return await self.receive()
-        except ConnectionLost:
-            if self.closing is not None:
-                raise StopAsyncIteration from None
-            raise
-
-    def finish(self) -> None:
-        last, self._last = self._last, None
-        if last is not None and not last.decided and not last.settled:
-            self.accept(last)
-
-    async def receive(self) -> Any:
-        """The next delivery. Raises what has ended the link."""
-        self.finish()
-        while not self._inbox:
-            self.check()
-            self._waiter = asyncio.get_running_loop().create_future()
-            try:
-                await self._waiter
-            finally:
-                self._waiter = None
-        item = self._inbox.popleft()
-        if self._automatic and isinstance(item, Incoming):
-            self._last = item
-        return item
-
-    def accept(self, delivery: Incoming, *, transaction: Transaction | None = None) -> bool:
-        """Accept a delivery. False: its link is gone, and the server delivers it again."""
-        if transaction is not None:
-            return self.settle(delivery, TransactionalState(txn_id=transaction.txn_id, outcome=Accepted()))
-        return self._answer(delivery, lambda c: c.accept(delivery))
-
-    def reject(self, delivery: Incoming, error: Error | None = None) -> bool:
-        """Answer `rejected`: the message is invalid."""
-        return self._answer(delivery, lambda c: c.reject(delivery, error))
-
-    def release(self, delivery: Incoming) -> bool:
-        """Answer `released`: the message was not processed and can be delivered again."""
-        return self._answer(delivery, lambda c: c.release(delivery))
-
-    def modify(self, delivery: Incoming, **fields: Any) -> bool:
-        """Answer `modified`, with the fields `delivery_failed`, `undeliverable_here`, `message_annotations`."""
-        return self._answer(delivery, lambda c: c.modify(delivery, **fields))
-
-    def settle(self, delivery: Incoming, state: State, *, settled: bool | None = None) -> bool:
-        """Answer with any state."""
-        return self._answer(delivery, lambda c: c.settle(delivery, state, settled=settled))
-
-    def _answer(self, delivery: Incoming, call: Any) -> bool:
-        there: bool = delivery.link.attached
-        call(delivery.link.session.connection)
-        self.client._update()
-        return there
-
-    def grant(self, credit: int) -> None:
-        """Set the credit: the number of messages that may arrive from now on. For receivers made with credit 0."""
-        self.check()
-        if self.link is None:
-            raise ConnectionLost("there is no connection")
-        self.link.grant(credit)
-        self.client._update()
-
-    async def drain(self) -> None:
-        """Wait until the server has sent what it has for the credit given; then the credit is 0, or the window's again."""
-        self.check()
-        if self.link is None:
-            raise ConnectionLost("there is no connection")
-        if self._drained is None or self._drained.done():
-            self._drained = asyncio.get_running_loop().create_future()
-        self.link.drain()
-        self.client._update()
-        await asyncio.shield(self._drained)
-
-    def attach(self, session: Session) -> None:
-        self.link = session.receiver(
-            self.name, self._source, self._target, window=self._credit, streamed=self._streamed, **self._fields
-        )
-
-    def arrive(self, item: Incoming | Part) -> None:
-        self._inbox.append(item)
-        self._wake()
-
-    def drained(self) -> None:
-        if self._drained is not None and not self._drained.done():
-            self._drained.set_result(None)
-
-    def _wake(self) -> None:
-        if self._waiter is not None and not self._waiter.done():
-            self._waiter.set_result(None)
-
-    def lost(self, error: Exception, *, final: bool) -> None:
-        self._last = None
-        if not final:  # they are delivered again
-            self._inbox = deque(item for item in self._inbox if isinstance(item, Incoming) and item.transfer.settled)
-        super().lost(error, final=final)
-        if self._drained is not None:
-            connecting.fail(self._drained, error)
-        self._wake()
-
-
 class Transaction:
     """A local transaction (part 4): `async with client.transaction() as transaction`. Leaving the block commits it, an
     exception rolls it back.
@@ -520,10 +475,11 @@ class Transaction:
 
     def __init__(self, client: Client) -> None:
         self._client = client
+        self._controller: Sender | None = None
         self.txn_id = b""
 
     async def __aenter__(self) -> Self:
-        controller = await self._client._coordinator()
+        controller = self._controller = await self._client._coordinator()
         declared = await controller.send(Message(body=AmqpValue(Declare())), settled=False)
         if not isinstance(declared, Declared) or declared.txn_id is None:
             raise Refused("the coordinator has not declared a transaction", message=declared)
@@ -531,9 +487,9 @@ class Transaction:
         return self
 
     async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        controller = await self._client._coordinator()
+        assert self._controller is not None  # the one that has declared it (4.3)
         body = AmqpValue(Discharge(txn_id=self.txn_id, fail=kind is not None))
-        await controller.send(Message(body=body), settled=False)
+        await self._controller.send(Message(body=body), settled=False)
 
     def state(self) -> TransactionalState:
         """The state of a message that is posted in it."""

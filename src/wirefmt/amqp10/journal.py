@@ -6,8 +6,8 @@ import asyncio
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from wirefmt.amqp10._codec import List, decode_value, encode_value
-from wirefmt.connection.contract import Change
+from wirefmt.amqp10._codec import List, Target, decode_value, encode_value
+from wirefmt.connection.contract import Change, records_of
 from wirefmt.connection.journal import Store
 from wirefmt.errors import Malformed
 
@@ -30,7 +30,7 @@ class Record(NamedTuple):
     payload: bytes
 
 
-class Journal:
+class Journal(Store):
     """The messages of one client that have been sent and have no outcome.
 
     A message is on disk before its bytes are written to the server. Each transaction is written in a thread, so that the
@@ -42,22 +42,14 @@ class Journal:
     """
 
     def __init__(self, path: str | Path, container_id: str) -> None:
-        self._store = Store(path, f"amqp10 {container_id}")
+        super().__init__(path, f"amqp10 {container_id}")
         self._number = 0
         self._changes: list[Change] = []
 
     async def open(self) -> list[Record]:
-        """Open the database. Returns the messages in it, in the order of sending.
-
-        Raises sqlite3.Error, or DecodeError for what is not a record.
-        """
-        records: list[Record] = []
-        for change in await self._store.open():
-            items = decode_value(change.value)
-            if not isinstance(items, List) or len(items) != 4:
-                raise Malformed("a record is a list of four values", protocol="amqp10")
-            records.append(Record(change.key, *items))
-            self._number = change.key
+        """Open the database. Returns the messages in it, in the order of sending. Raises JournalError."""
+        records = await self.restore(_records)
+        self._number = records[-1].number if records else 0
         return records
 
     def keep(self, target: Any, message_format: int, delivery_tag: bytes | None, payload: bytes) -> int:
@@ -72,18 +64,29 @@ class Journal:
         self._changes.append(Change("delete", "outgoing", number))
 
     def put(self, changes: list[Change]) -> asyncio.Future[None] | None:
-        """Write what has changed in a transaction. The future is done once it is on disk; None: there is nothing to write.
-
-        Args:
-            changes: further records, of the connection.
-        """
         mine, self._changes = self._changes, []
-        return self._store.put(mine + changes)
+        return super().put(mine + changes)
 
     async def close(self) -> None:
-        """Write what is not written, and close the database."""
-        try:
-            if (written := self.put([])) is not None:
-                await written
-        finally:
-            await self._store.close()
+        self.put([])
+        await super().close()
+
+
+def _records(changes: list[Change]) -> list[Record]:
+    """Raises DecodeError for what is not a record."""
+    records: list[Record] = []
+    for number, value in records_of(changes, ("outgoing",), "amqp10")["outgoing"].items():
+        items = decode_value(value)
+        if not isinstance(items, List) or len(items) != 4:
+            raise Malformed("a record is a list of four values", protocol="amqp10")
+        target, message_format, delivery_tag, payload = items
+        if (
+            not (target is None or isinstance(target, str | Target))
+            or not isinstance(message_format, int)
+            or not 0 <= message_format < 1 << 32
+            or not (delivery_tag is None or isinstance(delivery_tag, bytes))
+            or not isinstance(payload, bytes)
+        ):
+            raise Malformed("a record is a target, a message format, a delivery tag and a payload", protocol="amqp10")
+        records.append(Record(number, target, message_format, delivery_tag, payload))
+    return records

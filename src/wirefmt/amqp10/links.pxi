@@ -39,7 +39,7 @@ cdef class LinkFlows:
 cdef class SenderFlows(LinkFlows):
     """Messages that we send on a link. `Sender` is derived from it."""
     cdef public Outgoing open               # more parts of it will follow
-    cdef public bint waiting                # the host has found the window closed, or will
+    cdef public bint waiting                # the host has got the quota 0, and waits for `WindowOpened`
     cdef public bint incomplete
     cdef public object _resuming            # what is resumed
     cdef int64_t number                     # of the link's next delivery, without a Terminus
@@ -51,15 +51,20 @@ cdef class SenderFlows(LinkFlows):
 
     @property
     def send_quota(self):
-        """How many messages `send` takes now."""
+        """How many messages `send` takes now. 0: `WindowOpened` comes once it takes some."""
         return self.quota()
 
     cdef int64_t quota(self) except -1:
+        """`send_quota`. A host that gets 0 waits for `WindowOpened`: this is the only place where that is noted."""
         cdef SessionFlows session = self.session
-        if not self.attached or self.credit <= 0 or session.job is not None or session.remote_incoming_window <= 0 or \
-                self.open is not None or self.incomplete or self._resuming:
+        cdef int64_t quota = 0
+        if self.attached and self.credit > 0 and session.job is None and session.remote_incoming_window > 0 and \
+                self.open is None and not self.incomplete and not self._resuming:
+            quota = min(self.credit, session.connection.most_unsettled - PyDict_Size(session.sent))
+        if quota <= 0:
+            self.waiting = True
             return 0
-        return max(min(self.credit, session.connection.most_unsettled - PyDict_Size(session.sent)), 0)
+        return quota
 
     def send(self, message, *, settled=None, delivery_tag=None, message_format=0, state=None, more=False, batchable=False):
         """Send a message, or with `more` the first part of it.
@@ -152,8 +157,7 @@ cdef class SenderFlows(LinkFlows):
         self.credit -= 1
         self.open = delivery if more else None
         session.write(self, delivery, payload, True, more)
-        if more or self.credit <= 0 or session.remote_incoming_window <= 0 or session.job is not None:
-            self.waiting = True
+        self.quota()
         return 0
 
     def _continue(self, Outgoing delivery not None, bytes payload not None, bint more):

@@ -243,6 +243,12 @@ class Link:
         raise NotImplementedError
 
     def on_detach(self, message: Detach, events: list[Event]) -> None:
+        full = self.session.full
+        self._on_detach(message, events)
+        if full:  # its deliveries do not count any more
+            self.session.reopen(events)
+
+    def _on_detach(self, message: Detach, events: list[Event]) -> None:
         session = self.session
         closed = bool(message.closed)
         if self._state is LinkState.ATTACH_RCVD:  # the host has not decided: the link is answered and over
@@ -264,12 +270,16 @@ class Link:
 
     def fail(self, error: Error, events: list[Event]) -> None:
         """Detach the link because of a violation by the peer (2.6.5)."""
+        session = self.session
         if self._state is LinkState.ATTACH_RCVD:
-            self.session.answer(self)
+            session.answer(self)
+        full = session.full
         self.put_detach(error, True)
         resumable, lost, returned = self.leave(True, error)
         self.gone = True
         events.append(LinkDetached(self, "local", True, error, None, resumable, lost, returned))
+        if full:
+            session.reopen(events)
 
     def leave(
         self, closed: bool, error: Error | None

@@ -48,7 +48,8 @@ HEAD_ROOM: Final = 128
 class Sender(Link, SenderFlows):
     """The end of a link that sends. Made by `session.sender`, or in an `Attaching` event.
 
-    `WindowOpened` comes when `send` can go on; while the parts of a message are sent, when `send_more` can.
+    `WindowOpened` comes when `send` can go on, after `send_quota` was 0; while the parts of a message are sent, when `send_more`
+    can, after `takes_part` was false.
 
     `credit` is how many messages the receiver wants now; it can be negative after it has taken credit back.
     """
@@ -64,6 +65,14 @@ class Sender(Link, SenderFlows):
 
     # ---- for the host
 
+    @property
+    def takes_part(self) -> bool:
+        """True: `send_more` takes the next part of the open message now. False: `WindowOpened` comes once it does."""
+        if self.open is not None and self.session.job is None and self.attached:
+            return True
+        self.waiting = True
+        return False
+
     def send_more(self, delivery: Outgoing, payload: Buffer, *, more: bool) -> None:
         """The next part of a message that was begun with `more`, the last one with more=False.
 
@@ -73,7 +82,7 @@ class Sender(Link, SenderFlows):
         self.check("transfer")
         if self.open is not delivery:
             raise LocalProtocolError("no part of this delivery is awaited")
-        if session.job is not None:
+        if not self.takes_part:
             raise LocalProtocolError("the session's window is closed: a part still waits (2.5.6)")
         octets = bytes(payload)
         if self.max_message_size and delivery.size + len(octets) > self.max_message_size:
@@ -85,19 +94,23 @@ class Sender(Link, SenderFlows):
         if delivery.payload is not None:
             delivery.payload += octets
         self._continue(delivery, octets, more)
-        self.waiting |= session.job is not None
+        _ = self.takes_part if more else self.send_quota
         if not more and self.terminus is not None and not delivery.settled:
             session.connection.note(self.terminus, delivery.delivery_tag)
 
-    def abort(self, delivery: Outgoing) -> None:
+    def abort(self, delivery: Outgoing) -> list[Event]:
         """Abort a message that was begun with `more`. It has no outcome (2.7.5).
+
+        Returns `WindowOpened` of the links that waited for the quota of deliveries that are not settled.
 
         Raises LocalProtocolError if it is not the open one, or a part still waits for the window.
         """
         session = self.session
         self.check("transfer")
         if self.open is not delivery or session.job is not None or session.remote_incoming_window <= 0:
+            self.waiting = True
             raise LocalProtocolError("no part of this delivery is awaited, or the window is closed")
+        full = session.full
         frame = Transfer(
             handle=self.handle, more=False, aborted=True, state=delivery.local, channel=session.channel
         ).encode()
@@ -106,6 +119,10 @@ class Sender(Link, SenderFlows):
         session.remote_incoming_window -= 1
         self._forget(delivery)
         self.open = None
+        events: list[Event] = []
+        if full:
+            session.reopen(events)
+        return events
 
     def drained(self, available: int = 0) -> None:
         """Answer `drain`: there are no more messages now (2.6.7). The credit is used up.
@@ -130,7 +147,6 @@ class Sender(Link, SenderFlows):
     def _refuse_send(self) -> NoReturn:
         """`send` is refused: the state forbids it, or a window is closed."""
         self.check("transfer")
-        self.waiting = True
         session = self.session
         if self.credit <= 0:
             reason = "the receiver has given no credit (2.6.7)"
@@ -209,7 +225,7 @@ class Sender(Link, SenderFlows):
         if self.credit > 0:
             self.delivery_count = (self.delivery_count + self.credit) & MASK
             self.credit = 0
-        self.waiting = True
+        _ = self.send_quota  # there is none: the host waits
         self.session.dirty[self] = None
 
     def _unsettled_map(self) -> dict[bytes, Any]:
@@ -225,8 +241,7 @@ class Sender(Link, SenderFlows):
         if not self.waiting:
             return
         # the next part of a message that has been begun needs no credit
-        part = self.open is not None and self.session.job is None and self.attached
-        if quota := 1 if part else self.send_quota:
+        if quota := int(self.takes_part) or self.send_quota:
             self.waiting = False
             events.append(WindowOpened(quota, self))
 

@@ -6,7 +6,7 @@ docs/amqp10-asyncio.md has examples.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Collection, Coroutine, Sequence
 from ssl import SSLContext
 from typing import Any, Final
 
@@ -90,6 +90,7 @@ async def serve(
     path: str | None = None,
     ssl: SSLContext | None = None,
     websocket: bool = False,
+    origins: Collection[str] = (),
     options: ConnectionOptions | None = None,
     backlog: int = 100,
     most: int = 100_000,
@@ -107,6 +108,8 @@ async def serve(
         path: of a Unix socket, in place of host and port.
         ssl: TLS with this context.
         websocket: AMQP over WebSocket, with the subprotocol "amqp", for any path.
+        origins: web pages that may connect over WebSocket, as "https://panel.example"; "*": all. Requests with another Origin are
+            refused (`wirefmt.connection.websocket.is_allowed`).
         options: limits and times of each connection.
         backlog: connections that the system keeps until they are accepted.
         most: clients at a time; further ones are closed at once and counted (`Server.turned_away`).
@@ -125,7 +128,7 @@ async def serve(
             peer.connection,
             peer,
             buffer=server.buffer,
-            opening=ServerHandshake(SUBPROTOCOLS) if websocket else None,
+            opening=ServerHandshake(SUBPROTOCOLS, origins) if websocket else None,
             carrier=WebSocket() if websocket else None,
         )
         return peer.driver

@@ -88,6 +88,7 @@ class Session(SessionFlows):
         self.incoming: Outstanding[int, Incoming] = Outstanding(32)
         self.handle_max = connection.options.links - 1
         self._half = self.incoming_window // 2
+        self._turn = 0
         self._names: dict[tuple[str, bool], Link] = {}
         self.state = SessionState.UNMAPPED
 
@@ -209,10 +210,10 @@ class Session(SessionFlows):
             raise LocalProtocolError(f"the name {link.name!r} is in use (2.6.1)")
         self._hold(link, terminus)
         handle = self._free_handle()
+        link.snd_settle_mode, link.rcv_settle_mode = snd_settle_mode, rcv_settle_mode
+        given = self._given(link, fields)
         link.terminus = terminus
         self._take(link, handle)
-        given = self._given(link, fields)
-        link.snd_settle_mode, link.rcv_settle_mode = snd_settle_mode, rcv_settle_mode
         link.source, link.target = source, target
         given.update(source=source, target=target, snd_settle_mode=snd_settle_mode, rcv_settle_mode=rcv_settle_mode)
         try:
@@ -500,10 +501,19 @@ class Session(SessionFlows):
         if self.job is None:
             self.reopen(events)
 
+    @property
+    def full(self) -> bool:
+        """True: no more deliveries of ours can be unsettled."""
+        return len(self.outgoing) >= self.connection.options.unsettled
+
     def reopen(self, events: list[Event]) -> None:
-        for link in list(self.links.values()):
-            if isinstance(link, Sender):
-                link.reopened(events)
+        """The window, or the quota of deliveries that are not settled, is open again. It may be too little for all senders:
+        each time another one comes first."""
+        senders = [link for link in self.links.values() if isinstance(link, Sender)]
+        first = self._turn % len(senders) if senders else 0
+        self._turn += 1
+        for link in senders[first:] + senders[:first]:
+            link.reopened(events)
 
     def _tell(self, first: int, last: int, state: State, events: list[Event]) -> None:
         """Store a state that is not an outcome (3.4.1)."""

@@ -30,7 +30,8 @@ from wirefmt.amqp091.states import ChannelState, State
 from wirefmt.broker.bindings import TABLES
 from wirefmt.broker.credentials import is_password
 from wirefmt.broker.messages import Envelope, Item, Published
-from wirefmt.broker.permissions import Permissions, amqp091_needs
+from wirefmt.broker.permissions import NOBODY, Permissions
+from wirefmt.broker.requests.amqp091 import REQUESTS
 from wirefmt.broker.routing import LONGEST, PREDECLARED, Exchange, Limits, Queue, Refusal, Router, Transaction
 from wirefmt.connection.aio.driver import READY_BYTES
 from wirefmt.connection.contract import Disconnected
@@ -50,6 +51,10 @@ class BrokerOptions:
     users: Mapping[str, str] | None = field(default_factory=lambda: {"guest": "guest"})
     virtual_hosts: frozenset[str] = frozenset(("/",))
     permissions: Permissions | None = None
+
+
+#: The events that are requests of a client.
+_ASKED: Final = (amqp091.BasicMessage, amqp091.Method)
 
 
 class Subscriber:
@@ -240,15 +245,17 @@ class Broker:
         self._sessions.pop(peer, None)
 
     def _permit(self, peer: Peer, event: Event, permissions: Permissions) -> None:
-        """Raises Refusal if the user may not do this."""
+        """Raises Refusal if the user may not do this. Only methods and messages are requests."""
+        if not isinstance(event, _ASKED):
+            return
         session = self.session(peer)
-        view = session.views.get(getattr(event, "channel", 0))
-        for action, name in amqp091_needs(event, view.named if view is not None else str):
-            if not permissions.may(session.user, action, name):
-                host = session.host.name if session.host is not None else ""
-                right = action.partition(".")[2]
-                text = f"{right} access to '{name}' in vhost '{host}' refused for user '{session.user}'"
-                raise Refusal(ACCESS_REFUSED, text)
+        view = session.views.get(event.channel)
+        named = view.named if view is not None else str
+        lacking = permissions.lacks(session.user, REQUESTS, type(event), event, named)
+        if lacking is not None:
+            host = session.host.name if session.host is not None else ""
+            what = lacking.name if lacking.action == NOBODY else f"{lacking.right} access to '{lacking.name}'"
+            raise Refusal(ACCESS_REFUSED, f"{what} in vhost '{host}' refused for user '{session.user}'")
 
     # ---- the connection
 

@@ -42,12 +42,12 @@ from wirefmt.amqp10.links import Link
 from wirefmt.amqp10.receiver import Receiver
 from wirefmt.amqp10.sender import Sender
 from wirefmt.amqp10.server import Peer
-from wirefmt.broker.credentials import is_password
+from wirefmt.broker.credentials import is_password, scram_credentials
 from wirefmt.broker.messages import Item, Published
-from wirefmt.broker.permissions import Permissions, amqp10_needs
+from wirefmt.broker.permissions import NOBODY, Permissions
+from wirefmt.broker.requests.amqp10 import REQUESTS, Reach
 from wirefmt.broker.routing import Queue, Refusal, Router, Transaction
 from wirefmt.connection.contract import Acknowledged, Disconnected, WindowOpened
-from wirefmt.connection.sasl import ScramCredentials
 from wirefmt.convert import Container
 from wirefmt.errors import ConversionError, DecodeError, LocalProtocolError
 
@@ -243,12 +243,13 @@ class Broker:
     # ---- links
 
     def _login(self, peer: Peer, event: Login) -> None:
-        users = self.options.users
-        password = users.get(event.user_name) if users is not None else None
-        if password is not None and event.mechanism == "SCRAM-SHA-256":
-            credentials = ScramCredentials.of(password, secrets.token_bytes(16))
+        users, own = self.options.users, event.authorization in ("", event.user_name)
+        if users is None:
+            peer.accept(event)
+        elif own and event.mechanism == "SCRAM-SHA-256":  # whose proof is checked by the connection
+            credentials = scram_credentials(users, event.user_name)
             peer.accept(event, credentials=credentials, nonce=secrets.token_hex(16))
-        elif users is None or (event.mechanism == "PLAIN" and is_password(users, event.user_name, event.password)):
+        elif own and event.mechanism == "PLAIN" and is_password(users, event.user_name, event.password):
             peer.accept(event)
         else:
             peer.refuse(event, 1)
@@ -256,12 +257,13 @@ class Broker:
     def _attach(self, peer: Peer, client: _Client, event: Attaching) -> None:
         link, message = event.link, event.message
         terminus = message.source if link.sends else message.target
-        if isinstance(terminus, amqp10.Coordinator):
-            client.coordinators.add(link)
-            peer.accept(event)
-            self._keep(peer, link)
-            return
         try:
+            if isinstance(terminus, amqp10.Coordinator):
+                self._permit(client, amqp10.Coordinator, terminus)
+                client.coordinators.add(link)
+                peer.accept(event)
+                self._keep(peer, link)
+                return
             address, terminus = self._resolve(peer, client, terminus, link)
             if isinstance(link, Sender):
                 assert address is not None
@@ -309,6 +311,7 @@ class Broker:
             raise Refused(INVALID_FIELD, "there is no terminus")
         if terminus.dynamic:
             name = f"dynamic-{next(self._numbers)}"
+            self._permit(client, amqp10.Attach, Reach("", name, "read" if link.sends else "write", makes=True))
             self.router.make_queue(name, owner=peer)
             made = amqp10.Source if link.sends else amqp10.Target
             return Address("", name), made(address=f"/queues/{name}", dynamic=True)
@@ -317,19 +320,30 @@ class Broker:
                 raise Refused(INVALID_FIELD, "a source has an address")
             return None, terminus
         address = parse_address(str(terminus.address))
-        self._declare(client, address, "read" if link.sends else "write")
+        self._declare(client, amqp10.Attach, address, "read" if link.sends else "write")
         return address, terminus
 
-    def _declare(self, client: _Client, address: Address, right: str) -> None:
-        """A queue that is named may have to be made. Raises Refused if the user has no such right to the address."""
-        if self.options.permissions is not None:
-            missing = not address.exchange and self.options.declare and address.routing_key not in self.router.queues
-            for action, name in amqp10_needs(address.exchange, address.routing_key, right, missing):
-                if not self.options.permissions.may(client.user, action, name):
-                    text = f"{action.partition('.')[2]} access to '{name}' refused for user '{client.user}'"
-                    raise Refused(UNAUTHORIZED_ACCESS, text)
-        if not address.exchange and self.options.declare:
+    def _declare(self, client: _Client, request: type[Any], address: Address, right: str) -> None:
+        """A queue that is named may have to be made. Raises Refused if the user may not do it."""
+        makes = not address.exchange and self.options.declare and address.routing_key not in self.router.queues
+        self._permit(client, request, Reach(*address, right, makes))
+        if makes:
             self.queue(address.routing_key)
+
+    def _permit(self, client: _Client, request: type[Any], reach: Any) -> None:
+        """Raises Refused if the user may not do this."""
+        permissions = self.options.permissions
+        lacking = permissions.lacks(client.user, REQUESTS, request, reach) if permissions is not None else None
+        if lacking is not None:
+            what = lacking.name if lacking.action == NOBODY else f"{lacking.right} access to '{lacking.name}'"
+            raise Refused(UNAUTHORIZED_ACCESS, f"{what} refused for user '{client.user}'")
+
+    def _check_user(self, client: _Client, properties: amqp10.Properties | None) -> None:
+        """Raises Refused if a message says that it is another user's (3.2.4)."""
+        said = properties.user_id if properties is not None else None
+        if said is not None and self.options.users is not None and bytes(said) != client.user.encode():
+            text = f"user-id {bytes(said)!r} but authenticated user was '{client.user}'"
+            raise Refused(UNAUTHORIZED_ACCESS, text)
 
     def _check(self, address: Address, peer: Peer) -> None:
         """Raises Refusal if there is no such exchange or queue."""
@@ -352,15 +366,15 @@ class Broker:
                 transaction = client.transactions.get(bytes(state.txn_id or b""))
                 if transaction is None:
                     raise Refused(UNKNOWN_ID, "no such transaction")
-            address = client.targets[delivery.link]
+            address, properties = client.targets[delivery.link], _message_of(delivery).properties
+            self._check_user(client, properties)
             if address is None:
-                properties = _message_of(delivery).properties
                 if properties is None or properties.to is None:
                     raise Refused(INVALID_FIELD, "a message to the anonymous terminus has `to`")
                 address = parse_address(str(properties.to))
-                self._declare(client, address, "write")
-            else:
-                _message_of(delivery)  # it is one
+                self._declare(client, amqp10.Transfer, address, "write")
+            elif self.options.permissions is not None:
+                self._permit(client, amqp10.Transfer, Reach(*address, "write"))
             self._check(address, peer)
             published = Published.of(
                 Container(
@@ -532,14 +546,11 @@ def _message_of(delivery: Incoming) -> amqp10.Message:
 
     3.2.5 has only simple values in application properties. RabbitMQ takes lists, maps and arrays, too.
     """
-    try:
-        message: amqp10.Message = delivery.message
-    except DecodeError:
-        message = amqp10.decode_message(delivery.payload, strictness="lax")
-        for note in message.notes:
-            if note.check != "PROPERTY_VALUE":
-                text = f"{note.path or 'message'}: {note.reason} at offset {note.offset} [{note.spec}]"
-                raise Refused(DECODE_ERROR, text) from None
+    message: amqp10.Message = delivery.message
+    for note in message.notes:
+        if note.check != "PROPERTY_VALUE":
+            text = f"{note.path or 'message'}: {note.reason} at offset {note.offset} [{note.spec}]"
+            raise Refused(DECODE_ERROR, text)
     return message
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import deque
-from collections.abc import Callable, Coroutine, Iterator, Mapping
+from collections.abc import Callable, Collection, Coroutine, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from ssl import SSLContext
@@ -47,6 +47,8 @@ class Options:
         permissions: what the users may do: user -> protocol -> right -> patterns (`wirefmt.broker.permissions`). None:
             everything. A user may do nothing that is not listed. The user "*" is for those who are not listed, and for all
             clients if there are no users. PHPMQ is not restricted.
+        origins: web pages that may connect over WebSocket, as "https://panel.example"; "*": all. Requests with another Origin are
+            refused; clients outside browsers usually send none.
         connections: clients of each listener at a time; further ones are closed immediately. Two protocols on one port are one
             listener.
         limits: limits of AMQP's exchanges and queues, and the dialect for messages between MQTT and AMQP.
@@ -66,6 +68,7 @@ class Options:
     tls: SSLContext | None = None
     users: Mapping[str, str] | None = field(default=None, repr=False)
     permissions: Table | None = None
+    origins: Collection[str] = ()
     connections: int = 10_000
     limits: Limits = field(default_factory=Limits)
     stalled: float | None = 60.0
@@ -87,6 +90,9 @@ class Options:
             raise ValueError(f"unknown protocols: {', '.join(sorted(unknown))}; there are {', '.join(NAMES)}")
         if self.tls is None and any(name.endswith(("+tls", "+wss")) for name in self.ports):
             raise ValueError("listeners with TLS need `tls`")
+        listed = isinstance(self.origins, Collection) and not isinstance(self.origins, str)
+        if not listed or not all(isinstance(origin, str) for origin in self.origins):
+            raise ValueError(f"origins must be a list of strings, not {self.origins!r}")
         if self.permissions is not None:
             Permissions(self.permissions)
             for user in self.permissions:
@@ -304,7 +310,9 @@ class Broker:
         }
         match protocol:
             case "mqtt":
-                return await mqtt.serve(faulty(self.mqtt), websocket=over in ("ws", "wss"), **more)
+                return await mqtt.serve(
+                    faulty(self.mqtt), websocket=over in ("ws", "wss"), origins=options.origins, **more
+                )
             case "amqp":
                 return await amqp091.serve(faulty(self.amqp), **more)
             case "amqp10":
@@ -313,6 +321,7 @@ class Broker:
                     mechanisms=("ANONYMOUS", "PLAIN") if options.users is None else ("SCRAM-SHA-256", "PLAIN"),
                     without_sasl=options.users is None,
                     websocket=over in ("ws", "wss"),
+                    origins=options.origins,
                     **more,
                 )
             case "nsq":

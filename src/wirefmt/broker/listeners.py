@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Final
+from typing import Final, cast
 
 from wirefmt.connection import aio
 from wirefmt.protocols import PROTOCOLS
@@ -90,8 +90,7 @@ class _Undecided(asyncio.Protocol):
         self._timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        self._transport = transport = cast(asyncio.Transport, transport)  # uvloop's are not, and are used alike
         if not self._port.admit():
             transport.abort()
             return

@@ -22,6 +22,7 @@ from typing import Any, ClassVar, Final, Literal
 from wirefmt import mqtt
 from wirefmt.broker.messages import Item, Published
 from wirefmt.broker.permissions import Permissions
+from wirefmt.broker.requests.mqtt import REQUESTS
 from wirefmt.broker.routing import Router
 from wirefmt.broker.topics import Sharing, TopicTree
 from wirefmt.connection.aio.driver import READY_BYTES
@@ -48,16 +49,20 @@ EXCHANGE: Final = "amq.topic"
 
 NO_SUBSCRIBERS: Final = 0x10
 NO_SUBSCRIPTION: Final = 0x11
+NOT_VALID: Final = 0x85
 BAD_METHOD: Final = 0x8C
 TAKEN_OVER: Final = 0x8E
 
 #: Return codes of CONNACK before 5.0 for reason codes; 3 (unavailable) for others.
 OLD_CODES: Final = {0x81: 5, 0x84: 1, 0x85: 2, 0x86: 4, 0x87: 5, 0x8A: 5}
 
+#: Topics of the server, and what looks like a shared subscription. Clients do not publish there, those of AMQP neither.
+_RESERVED: Final = ("$SYS/", "$share/")
+
 
 def default_authorise(client: str, deed: str, topic: str) -> int:
     """Everything but publishing where topics are the server's, or where shared filters look like topics."""
-    return NOT_AUTHORIZED if deed != "subscribe" and topic.startswith(("$SYS/", "$share/")) else SUCCESS
+    return NOT_AUTHORIZED if deed != "subscribe" and topic.startswith(_RESERVED) else SUCCESS
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +88,7 @@ class BrokerOptions:
         maximum_keep_alive: seconds, in place of a longer Keep Alive of a client, or of none (5.0); None: the client's.
         maximum_qos: the highest QoS that is granted and (5.0) accepted.
         authenticate: called with CONNECT and the peer; returns a reason code of CONNACK, 0 to accept. It may be a coroutine
-            function.
+            function. With it, a session belongs to the user name of the client that began it.
         authorise: called with the Client Identifier, "publish", "subscribe" or "will", and the topic or filter; returns 0, or
             the reason code to refuse with, as 0x87.
         permissions: what the users may do besides; None: everything.
@@ -105,6 +110,10 @@ class BrokerOptions:
     authenticate: Callable[[mqtt.Connect, Peer], int | Awaitable[int]] | None = None
     authorise: Callable[[str, str, str], int] = default_authorise
     permissions: Permissions | None = None
+
+
+#: What `BrokerOptions.authorise` is asked for, by the packet.
+_DEEDS: Final = {mqtt.Connect: "will", mqtt.Publish: "publish", mqtt.Subscribe: "subscribe"}
 
 
 class Message:
@@ -256,8 +265,6 @@ class Broker:
         self._index: mqtt.TopicIndex[Subscription | Sharing[Subscription]] = mqtt.TopicIndex(4)
         self._shared: dict[tuple[str, str], Sharing[Subscription]] = {}
         self._by_peer: dict[Peer, Subscriber] = {}
-        permissions = self.options.permissions
-        self._denying = permissions if permissions is not None and permissions.denies_some("mqtt") else None
         self._tasks: set[asyncio.Task[None]] = set()
 
     def close(self) -> None:
@@ -298,11 +305,15 @@ class Broker:
     def closed(self, peer: Peer) -> None:
         pass
 
-    def _authorise(self, user: str, client: str, deed: str, topic: str) -> int:
-        """The code to refuse with; 0: it is allowed."""
+    def _ask(self, user: str, client: str, packet: mqtt.Connect | mqtt.Publish | mqtt.Subscribe) -> list[int]:
+        """The code to refuse with for each topic and filter that a packet names; 0: it is allowed."""
+        kind = type(packet)
+        deed = _DEEDS[kind]
+        return [self._authorise(user, client, deed, action, name) for action, name, _ in REQUESTS[kind](packet, None)]
+
+    def _authorise(self, user: str, client: str, deed: str, action: str, topic: str) -> int:
         code = self.options.authorise(client, deed, topic)
         if not code and self.options.permissions is not None:
-            action = "mqtt.subscribe" if deed == "subscribe" else "mqtt.publish"
             code = SUCCESS if self.options.permissions.may(user, action, topic) else NOT_AUTHORIZED
         return code
 
@@ -340,7 +351,11 @@ class Broker:
         if not code and find(connect.properties, "authentication_method") is not None:
             code = BAD_METHOD
         if not code and will is not None:
-            code = self._authorise(connect.user_name or "", identifier, "will", will.topic)
+            (code,) = self._ask(connect.user_name or "", identifier, connect)
+        if not code and self.options.authenticate is not None and identifier in self.subscribers:
+            # a session belongs to its user: nobody else gets it, ends it, or takes the place of its client
+            owner = self.subscribers[identifier].user
+            code = SUCCESS if owner == (connect.user_name or "") else NOT_VALID
         if not code and identifier not in self.subscribers and len(self.subscribers) >= self.options.sessions:
             oldest = next(iter(self._away), None) if self.options.sessions_overflow == "drop_oldest" else None
             if oldest is None:
@@ -388,10 +403,25 @@ class Broker:
         subscriber.will = None  # [MQTT-3.1.3-9]: within the delay it is not published
         subscriber.peer = peer
         subscriber.user = connect.user_name or ""
+        if old is not None:
+            self._check_rights(subscriber)
         self._away.pop(subscriber, None)
         self.subscribers[identifier] = subscriber
         self._by_peer[peer] = subscriber
         peer.driver.update(events)
+
+    def _check_rights(self, subscriber: Subscriber) -> None:
+        """A session goes on: its subscriptions need their rights again, and so do the messages that wait."""
+        for topic_filter, subscription in list(subscriber.subscriptions.items()):
+            packet = mqtt.Subscribe(packet_identifier=1, subscriptions=[subscription.asked], version=5)
+            if any(self._ask(subscriber.user, subscriber.identifier, packet)):
+                self._unsubscribe(subscription)
+                del subscriber.subscriptions[topic_filter]
+        if self.options.permissions is not None:
+            waiting = [subscriber.take() for _ in range(len(subscriber.queue))]
+            for queued in waiting:
+                if self._gets(subscriber, queued.message.topic):
+                    subscriber.put(queued)
 
     def _on_connected(self, peer: Peer, event: Connected) -> None:
         self._drain(self._by_peer[peer])
@@ -421,7 +451,9 @@ class Broker:
 
     def _publish_will(self, subscriber: Subscriber) -> None:
         will, subscriber.will = subscriber.will, None
-        if will is not None and not self._authorise(subscriber.user, subscriber.identifier, "will", will.topic):
+        if will is not None and not self._authorise(
+            subscriber.user, subscriber.identifier, "will", "mqtt.publish", will.topic
+        ):
             if will.expires is not None:  # its time begins now (3.1.3.2.4)
                 will.expires += asyncio.get_running_loop().time()
             self._accept(will)
@@ -463,9 +495,13 @@ class Broker:
     def _on_publish(self, peer: Peer, event: mqtt.Publish) -> None:
         subscriber = self._by_peer[peer]
         client = subscriber.identifier
-        code = self._authorise(subscriber.user, client, "publish", event.topic_name)
+        permissions = self.options.permissions
+        if permissions is None:  # the usual case, and the fast one
+            code = self.options.authorise(client, "publish", event.topic_name)
+        else:
+            (code,) = self._ask(subscriber.user, client, event)
         if not code:
-            plain = not (self._bindings or event.retain or event.properties or self._denying)
+            plain = not (self._bindings or event.retain or event.properties or permissions)
             forwarded = self._forward(client, event) if plain else None
             code = self._take(peer, event, client) if forwarded is None else forwarded
         if event.qos:
@@ -545,6 +581,8 @@ class Broker:
             mqtt.validate_topic_name(topic)
         except (UnicodeError, EncodeError):
             return False  # MQTT has no such topic
+        if topic.startswith(_RESERVED):
+            return False
         return bool(self._index.match(topic))
 
     def put(self, item: Item) -> None:
@@ -642,13 +680,14 @@ class Broker:
     def _targets(self, topic: str) -> list[Subscription | Sharing[Subscription]]:
         """What a message of this topic goes to. A shared subscription may have members that do not get it."""
         targets = self._index.match(topic)
-        if self._denying is None:
+        if self.options.permissions is None:
             return targets
-        return [found for found in targets if isinstance(found, Sharing) or self._gets(found, topic)]
+        return [found for found in targets if isinstance(found, Sharing) or self._gets(found.subscriber, topic)]
 
-    def _gets(self, subscription: Subscription, topic: str) -> bool:
-        """Does the subscription get messages of this topic, which its filter matches? It gets none that are denied."""
-        return self._denying is None or not self._denying.denies(subscription.subscriber.user, "mqtt", topic)
+    def _gets(self, subscriber: Subscriber, topic: str) -> bool:
+        """May the client have messages of this topic, which a filter of it matches?"""
+        permissions = self.options.permissions
+        return permissions is None or permissions.may(subscriber.user, "mqtt.subscribe", topic)
 
     def _queued(self, subscription: Subscription, message: Message, identifiers: tuple[int, ...]) -> Queued:
         asked = subscription.asked
@@ -673,7 +712,7 @@ class Broker:
             )
 
         def gets(member: Subscription) -> bool:
-            return self._gets(member, message.topic)
+            return self._gets(member.subscriber, message.topic)
 
         member = sharing.choose(able, lambda m: m.subscriber.peer is not None and gets(m), gets)
         if member is not None:
@@ -779,12 +818,11 @@ class Broker:
         identifier = find(event.properties, "subscription_identifier")
         codes: list[int] = []
         retained: list[Subscription] = []
-        for asked in event.subscriptions:
+        answers = self._ask(subscriber.user, subscriber.identifier, event)
+        for asked, code in zip(event.subscriptions, answers, strict=True):
             topic_filter = asked.topic_filter
             shared = mqtt.parse_shared(topic_filter, event.version)
             before = subscriber.subscriptions.get(topic_filter)
-            topics = shared[1] if shared else topic_filter
-            code = self._authorise(subscriber.user, subscriber.identifier, "subscribe", topics)
             if code:
                 codes.append(code)
                 continue
@@ -820,7 +858,7 @@ class Broker:
             if message.expires is not None and message.expires <= now:
                 self._drop_retained(topic)
                 continue
-            if not self._gets(subscription, topic):
+            if not self._gets(subscription.subscriber, topic):
                 continue
             qos = min(message.qos, subscription.asked.qos)
             self._deliver(subscription.subscriber, Queued(message, qos, True, identifiers))  # [MQTT-3.3.1-8]

@@ -17,6 +17,7 @@ from urllib.parse import parse_qs, urlsplit
 
 from wirefmt import nsq
 from wirefmt.broker.permissions import Permissions
+from wirefmt.broker.requests.nsq import REQUESTS
 from wirefmt.connection.contract import Acknowledged, Disconnected, WindowOpened
 from wirefmt.nsq.events import Publication, Requeued, TimedOut
 from wirefmt.nsq.refusals import quoted
@@ -65,7 +66,8 @@ class Channel:
         self.deferred: list[tuple[float, int, Message]] = []  # a heap
         self.clients: deque[Peer] = deque()
         self.counter = 0
-        self.timer: asyncio.TimerHandle | None = None
+        self.timer: asyncio.Handle | None = None
+        self.timer_at = 0.0
 
     def defer(self, message: Message, milliseconds: int) -> None:
         """Put a message into the queue after a time."""
@@ -75,10 +77,11 @@ class Channel:
         self._set_timer()
 
     def _set_timer(self) -> None:
-        if self.deferred and (self.timer is None or self.timer.when() > self.deferred[0][0]):
+        if self.deferred and (self.timer is None or self.timer_at > self.deferred[0][0]):
             if self.timer is not None:
                 self.timer.cancel()
-            self.timer = asyncio.get_running_loop().call_at(self.deferred[0][0], self._due)
+            self.timer_at = self.deferred[0][0]
+            self.timer = asyncio.get_running_loop().call_at(self.timer_at, self._due)
 
     def _due(self) -> None:
         self.timer = None
@@ -249,7 +252,9 @@ class Broker:
 
     def handle(self, peer: Peer, event: Any) -> None:
         handler = self._handlers.get(type(event))
-        if handler is not None:
+        if handler is not None and (
+            self.options.permissions is None or self._may(peer, event, self.options.permissions)
+        ):
             handler(self, peer, event)
 
     def handle_run(self, peer: Peer, events: list[Any], at: int) -> int:
@@ -285,21 +290,19 @@ class Broker:
             self._users[peer] = user
             peer.accept(event, permission_count=1)
 
-    def _may(self, peer: Peer, right: str, event: nsq.Sub | Publication) -> bool:
-        """Refuse a command that the user has no right to."""
-        permissions = self.options.permissions
-        if permissions is None or permissions.may(self._users.get(peer, ""), f"nsq.{right}", event.topic or ""):
+    def _may(self, peer: Peer, event: Any, permissions: Permissions) -> bool:
+        """Refuse a command that the user has no right to. Only commands are requests."""
+        if not issubclass(type(event), nsq.Command):
             return True
-        channel = event.channel if isinstance(event, nsq.Sub) else ""
-        where = f"{quoted(event.topic or '')} {quoted(channel or '')}"
+        if permissions.lacks(self._users.get(peer, ""), REQUESTS, type(event), event) is None:
+            return True
+        where = f"{quoted(getattr(event, 'topic', None) or '')} {quoted(getattr(event, 'channel', None) or '')}"
         peer.refuse(event, "E_UNAUTHORIZED", f"AUTH failed for {event.name} on {where}")
         return False
 
     def _on_sub(self, peer: Peer, event: nsq.Sub) -> None:
         assert event.topic is not None
         assert event.channel is not None
-        if not self._may(peer, "subscribe", event):
-            return
         topic = self.topic(event.topic)
         channel = topic.channels.get(event.channel)
         if channel is None:
@@ -320,8 +323,6 @@ class Broker:
     def _on_publication(self, peer: Peer, event: Publication) -> None:
         name = event.topic
         assert name is not None
-        if not self._may(peer, "publish", event):
-            return
         if isinstance(event, nsq.MultiPublish):
             bodies: tuple[bytes, ...] = event.bodies
         else:

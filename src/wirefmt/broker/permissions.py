@@ -1,26 +1,31 @@
-"""What users may do. All brokers ask `Permissions.may`.
+"""What users may do. The brokers ask `Permissions.lacks` for each request, and the tables of `wirefmt.broker.requests` say what a
+request needs.
 
-The rights are those of the real brokers. AMQP: configure, write and read of RabbitMQ, with its table of operations. MQTT: topics
-to publish and to subscribe to, as in an ACL file of mosquitto. NSQ and RocketMQ: topics to publish and to subscribe to. What
-is denied comes before them, as mosquitto's `topic deny`.
+The rights are those of the real brokers. AMQP: configure, write and read of RabbitMQ. MQTT: topics to publish and to subscribe
+to, as in an ACL file of mosquitto. NSQ and RocketMQ: topics to publish and to subscribe to, and channels or groups, as in nsqd
+and in RocketMQ 5. What is denied comes before them, as mosquitto's `topic deny`.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Final
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
 
-from wirefmt import amqp091, mqtt
+from wirefmt import mqtt
 from wirefmt.errors import EncodeError, suggest
 
 #: The rights of each protocol. Those of AMQP are for 0.9.1 and 1.0.
 RIGHTS: Final = {
     "amqp": ("configure", "write", "read"),
     "mqtt": ("publish", "subscribe"),
-    "nsq": ("publish", "subscribe"),
-    "rocketmq": ("publish", "subscribe"),
+    "nsq": ("publish", "subscribe", "channel"),
+    "rocketmq": ("publish", "subscribe", "group"),
 }
+
+#: Rights that limit another one. A user who has no patterns for one of them has it for all names; DENY is not for their names.
+LIMITING: Final = frozenset(("nsq.channel", "rocketmq.group"))
 
 #: The key beside the rights: patterns of names for which nothing is allowed, whatever the rights say.
 DENY: Final = "deny"
@@ -28,11 +33,65 @@ DENY: Final = "deny"
 #: The user whose table is for all that have none of their own, and for all clients if there are no users.
 OTHERS: Final = "*"
 
-#: The name of AMQP's default exchange in patterns, as in RabbitMQ.
-DEFAULT_EXCHANGE: Final = "amq.default"
+#: What is needed of a request that only one user may send: it is that user's name. And of one that nobody may send.
+USER: Final = "user"
+NOBODY: Final = "nobody"
+
+#: Decisions that are kept, and the longest name in them.
+KEPT: Final = 4096
+KEPT_NAME: Final = 256
 
 #: Permissions as a user writes them: user or OTHERS -> protocol -> right or DENY -> pattern or patterns.
 Table = Mapping[str, Mapping[str, Mapping[str, Any]]]
+
+
+class Need(NamedTuple):
+    """A right that a request needs.
+
+    Attributes:
+        action: a protocol and one of its rights, "amqp.read"; or USER, NOBODY.
+        name: what the right is for: a queue, an exchange, a topic. NOBODY: why.
+        others: one of these is enough instead.
+    """
+
+    action: str
+    name: str
+    others: tuple[Need, ...] = ()
+
+    @property
+    def right(self) -> str:
+        """The right without its protocol."""
+        return self.action.rpartition(".")[2]
+
+
+#: What a request needs, all of it: called with the request, and with what its table says. Free and Nobody are rules, too.
+Rule = Callable[[Any, Any], Iterable[Need]]
+
+#: The requests of a protocol, and the rule for each.
+Requests = Mapping[Any, Rule]
+
+
+@dataclass(frozen=True, slots=True)
+class Free:
+    """A request that needs no right. `why`: for the reader."""
+
+    why: str
+
+    def __call__(self, request: Any, known: Any) -> tuple[Need, ...]:
+        return ()
+
+
+@dataclass(frozen=True, slots=True)
+class Nobody:
+    """A request that no user may send. `why`: for the client."""
+
+    why: str
+
+    def __call__(self, request: Any, known: Any) -> tuple[Need, ...]:
+        return (Need(NOBODY, self.why),)
+
+
+_UNDECLARED: Final = Nobody("it is not known what this request needs")
 
 
 class Permissions:
@@ -50,6 +109,7 @@ class Permissions:
     def __init__(self, table: Table) -> None:
         self._users: set[str] = set()
         self._matchers: dict[tuple[str, str], list[Callable[[str], object]]] = {}
+        self._kept: dict[tuple[str, str, str], bool] = {}
         for user, protocols in _items(table, "permissions"):
             self._users.add(user)
             for protocol, rights in _items(protocols, f"permissions of {user!r}"):
@@ -63,26 +123,57 @@ class Permissions:
                         _matcher(protocol, pattern) for pattern in _strings(patterns, f"{protocol}.{right} of {user!r}")
                     ]
 
+    def lacks(self, user: str, requests: Requests, key: Any, request: Any, known: Any = None) -> Need | None:
+        """The first right that a request needs and the user does not have; None: the user may do it.
+
+        Args:
+            requests, key: the table of the protocol, and where the request is in it. What is not in it is refused.
+            request, known: what the rule is called with.
+        """
+        for need in requests.get(key, _UNDECLARED)(request, known):
+            if not self._has(user, need):
+                return need
+        return None
+
     def may(self, user: str, action: str, name: str) -> bool:
         """May this user do this?
 
         Args:
             action: a protocol and one of its rights, "amqp.read".
-            name: AMQP: a queue or an exchange; MQTT: a topic, or a topic filter for "mqtt.subscribe"; otherwise a topic.
+            name: AMQP: a queue or an exchange; MQTT: a topic, or a topic filter for "mqtt.subscribe"; otherwise a topic, channel
+                or group.
         """
+        key = (user, action, name)
+        known = self._kept.get(key)
+        if known is None:
+            known = self._decide(user, action, name)
+            if len(name) <= KEPT_NAME and len(user) <= KEPT_NAME:
+                if len(self._kept) >= KEPT:
+                    self._kept.clear()
+                self._kept[key] = known
+        return known
+
+    def _has(self, user: str, need: Need) -> bool:
+        if need.action == USER:
+            return need.name == user
+        if need.action != NOBODY and self.may(user, need.action, need.name):
+            return True
+        return any(self._has(user, other) for other in need.others)
+
+    def _decide(self, user: str, action: str, name: str) -> bool:
+        if action in LIMITING:
+            return (self._known(user), action) not in self._matchers or self._finds(user, action, name)
         return self._finds(user, action, name) and not self.denies(user, action.partition(".")[0], name)
 
     def denies(self, user: str, protocol: str, name: str) -> bool:
         """Is this name denied to this user, whatever the rights say? A filter of MQTT is denied if all that it matches is."""
         return self._finds(user, f"{protocol}.{DENY}", name)
 
-    def denies_some(self, protocol: str) -> bool:
-        """Is there a name of this protocol that is denied to a user?"""
-        return any(action == f"{protocol}.{DENY}" for _, action in self._matchers)
+    def _known(self, user: str) -> str:
+        return user if user in self._users else OTHERS
 
     def _finds(self, user: str, action: str, name: str) -> bool:
-        known = user if user in self._users else OTHERS
-        return any(matches(name) for matches in self._matchers.get((known, action), ()))
+        return any(matches(name) for matches in self._matchers.get((self._known(user), action), ()))
 
 
 def _items(value: Any, what: str) -> Any:
@@ -122,69 +213,3 @@ def covers(pattern: str, asked: str) -> bool:
         if number == len(wanted) or wanted[number] == "#" or level not in ("+", wanted[number]):
             return False
     return len(levels) == len(wanted)
-
-
-def amqp091_needs(event: Any, named: Callable[[Any], str]) -> Iterator[tuple[str, str]]:
-    """The actions and names that a method of AMQP 0.9.1 or a message needs, as in RabbitMQ.
-
-    Args:
-        named: returns the name of a queue; the channel's last declared one for "".
-    """
-    match event:
-        case amqp091.ExchangeDeclare() if not event.passive:
-            yield "amqp.configure", _exchange(event.exchange)
-            if alternate := event.arguments.get("alternate-exchange"):
-                yield "amqp.read", _exchange(event.exchange)
-                yield "amqp.write", _exchange(alternate)
-        case amqp091.ExchangeDelete():
-            yield "amqp.configure", _exchange(event.exchange)
-        case amqp091.ExchangeBind() | amqp091.ExchangeUnbind():
-            yield "amqp.write", _exchange(event.destination)
-            yield "amqp.read", _exchange(event.source)
-        case amqp091.QueueDeclare() if not event.passive:
-            name = str(event.queue) or "amq.gen"  # the server makes up a name with this prefix
-            yield "amqp.configure", name
-            if dead := event.arguments.get("x-dead-letter-exchange"):
-                yield "amqp.read", name
-                yield "amqp.write", _exchange(dead)
-        case amqp091.QueueDelete():
-            yield "amqp.configure", named(event.queue)
-        case amqp091.QueueBind() | amqp091.QueueUnbind():
-            yield "amqp.write", named(event.queue)
-            yield "amqp.read", _exchange(event.exchange)
-        case amqp091.QueuePurge() | amqp091.BasicGet() | amqp091.BasicConsume():
-            yield "amqp.read", named(event.queue)
-        case amqp091.BasicMessage():
-            yield "amqp.write", _exchange(event.method.exchange)
-
-
-def amqp10_needs(exchange: str, routing_key: str, right: str, missing: bool) -> Iterator[tuple[str, str]]:
-    """The actions and names that a link of AMQP 1.0 needs, as in RabbitMQ.
-
-    Args:
-        exchange, routing_key: its address; a queue has the exchange "".
-        right: "read" for a source, "write" for a target.
-        missing: the queue does not exist and is declared.
-    """
-    if missing:
-        yield "amqp.configure", routing_key
-    yield f"amqp.{right}", routing_key if right == "read" else _exchange(exchange)
-
-
-def _exchange(name: Any) -> str:
-    return str(name) or DEFAULT_EXCHANGE
-
-
-def rocketmq_refused(permissions: Permissions, event: Any) -> str:
-    """Why a request of RocketMQ is refused; "": it is not. Retry topics belong to groups, which have no permissions."""
-    fields = event.ext_fields or {}
-    if event.code in (10, 310, 320):  # SEND_MESSAGE, SEND_MESSAGE_V2, SEND_BATCH_MESSAGE
-        right, topic = "publish", fields.get("topic" if event.code == 10 else "b") or ""
-    elif event.code in (11, 361, 200050):  # PULL_MESSAGE, LITE_PULL_MESSAGE, POP_MESSAGE
-        right, topic = "subscribe", fields.get("topic") or ""
-    else:
-        return ""
-    user = fields.get("AccessKey") or ""
-    if topic.startswith("%RETRY%") or permissions.may(user, f"rocketmq.{right}", topic):
-        return ""
-    return f"No permission to {right} topic {topic!r} for {user!r}"

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import importlib
 import signal
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any, Final, Literal, get_args, get_origin, get_type_hints
 
@@ -22,6 +23,9 @@ LOOKUP_PORT: Final = 4161
 
 #: Additional listeners if a certificate is given.
 TLS_PORTS: Final = {"mqtt+tls": 8883, "amqp+tls": 5671}
+
+#: Modules with an event loop.
+LOOPS: Final = ("asyncio", "uvloop")
 
 #: Seconds that clients have to answer when the broker stops.
 GRACE: Final = 2.0
@@ -60,12 +64,16 @@ MOST_BYTES: Final = {
 @click.option("--user", "users", multiple=True, metavar="NAME:PASSWORD",
               help="A user; others are refused. MQTT, AMQP (PLAIN; SCRAM-SHA-256 for 1.0), NSQ (secret of AUTH), "
               "RocketMQ (access key and secret key).", panel="Limits")  # fmt: skip
+@click.option("--origin", "origins", multiple=True, metavar="ORIGIN",
+              help="A web page that may connect over WebSocket, as https://panel.example.", panel="Limits")  # fmt: skip
 @click.option("--clients", type=click.IntRange(min=1), metavar="N", help="Maximum clients of each listener. \\[default: 10000]",
               panel="Limits")  # fmt: skip
 @click.option(
     "--messages", type=click.IntRange(min=1), metavar="N", help="Maximum messages in a queue.", panel="Limits"
 )
 @click.option("--bytes", "octets", type=click.IntRange(min=1), metavar="N", help="Maximum bytes of the messages in a queue.",
+              panel="Limits")  # fmt: skip
+@click.option("--loop", type=click.Choice(LOOPS), help="The event loop. uvloop has to be installed. \\[default: asyncio]",
               panel="Limits")  # fmt: skip
 @click.option("--record", metavar="FILE.pcapng", help="Record all connections, in plaintext.", panel="Test")
 @click.option("--fault", "faults", multiple=True, metavar="PROTOCOL:NAME=VALUE,...",
@@ -83,9 +91,11 @@ def serve(
     tls_cert: str | None,
     tls_key: str | None,
     users: tuple[str, ...],
+    origins: tuple[str, ...],
     clients: int | None,
     messages: int | None,
     octets: int | None,
+    loop: str | None,
     record: str | None,
     faults: tuple[str, ...],
     script: str | None,
@@ -118,7 +128,8 @@ def serve(
             raise click.UsageError(f"--listen needs NAME=PORT, not {entry!r}")
         given[name] = int(number)
     for key, value in (
-        ("host", host), ("record", record), ("ports", given), ("users", dict(_user(user) for user in users)),
+        ("host", host), ("loop", loop), ("record", record), ("ports", given), ("origins", list(origins)),
+        ("users", dict(_user(user) for user in users)),
         ("tls", {"certificate": tls_cert, "key": tls_key} if tls_cert else None),
         ("limits", {k: v for k, v in (("clients", clients), ("messages", messages), ("bytes", octets)) if v is not None}),
     ):  # fmt: skip
@@ -132,10 +143,21 @@ def serve(
         options = _options(settings)
     except (ValueError, TypeError) as error:
         raise click.UsageError(str(error)) from None
-    return asyncio.run(_serve(options, settings.get("record"), Script(plan.seed, (*steps, *plan.steps))))
+    with asyncio.Runner(loop_factory=_loop_factory(settings.get("loop", "asyncio"))) as runner:
+        return runner.run(_serve(options, settings.get("record"), Script(plan.seed, (*steps, *plan.steps))))
 
 
 # ---- settings
+
+
+def _loop_factory(name: Any) -> Callable[[], asyncio.AbstractEventLoop]:
+    if name not in LOOPS:
+        raise click.UsageError(f"loop must be {' or '.join(LOOPS)}, not {name!r}")
+    try:
+        module = importlib.import_module(name)
+    except ImportError:
+        raise click.UsageError(f"--loop {name} needs {name}: pip install 'wirefmt[{name}]'") from None
+    return module.new_event_loop  # type: ignore[no-any-return]
 
 
 def _read(path: str | None) -> dict[str, Any]:
@@ -172,7 +194,7 @@ def _options(settings: Mapping[str, Any]) -> Options:
     from wirefmt.broker.listeners import NAMES, PORTS, SCHEMES
     from wirefmt.errors import suggest
 
-    known = ["host", "record", "ports", "users", "permissions", "tls", "limits", *NAMES]
+    known = ["host", "loop", "record", "ports", "origins", "users", "permissions", "tls", "limits", *NAMES]
     for name in settings:
         if name not in known:
             raise ValueError(f"unknown setting {name!r}; {suggest(name, known)}")
@@ -196,6 +218,7 @@ def _options(settings: Mapping[str, Any]) -> Options:
         users=settings.get("users"),
         permissions=settings.get("permissions"),
         host=settings.get("host", "127.0.0.1"),
+        origins=settings.get("origins", ()),
     )
     limits = dict(settings.get("limits", {}))
     clients, *most = (limits.pop(name, None) for name in IN_LIMITS)

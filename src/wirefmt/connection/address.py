@@ -62,12 +62,15 @@ class Address:
         return self.host, self.port, self.path
 
 
-def read_url(url: str, schemes: Mapping[str, Scheme], options: Collection[str] = ()) -> Address:
+def read_url(
+    url: str, schemes: Mapping[str, Scheme], options: Collection[str] = (), repeated: Collection[str] = ()
+) -> Address:
     """Read a URL.
 
     Args:
         schemes: those that the protocol has.
         options: names that its query may have; a WebSocket's query is its own.
+        repeated: those of them that may be given several times: their values are joined by a space.
 
     Raises ValueError for another scheme, for an option that is unknown or given twice, and for an invalid port.
     """
@@ -84,7 +87,9 @@ def read_url(url: str, schemes: Mapping[str, Scheme], options: Collection[str] =
                     if options
                     else f"unknown option {name!r}: the URL takes none"
                 )
-            if name in chosen:
+            if name in repeated:
+                value = f"{chosen[name]} {value}" if name in chosen else value
+            elif name in chosen:
                 raise ValueError(f"the option {name!r} is given twice in the URL")
             chosen[name] = value
     authority = parts.netloc.rpartition("@")[2]
@@ -103,9 +108,14 @@ def read_url(url: str, schemes: Mapping[str, Scheme], options: Collection[str] =
     )
 
 
-def read_urls(urls: str | Iterable[str], schemes: Mapping[str, Scheme], options: Collection[str] = ()) -> list[Address]:
+def read_urls(
+    urls: str | Iterable[str],
+    schemes: Mapping[str, Scheme],
+    options: Collection[str] = (),
+    repeated: Collection[str] = (),
+) -> list[Address]:
     """Read one URL or several, as `read_url`. Raises ValueError if there is none."""
-    addresses = [read_url(url, schemes, options) for url in ([urls] if isinstance(urls, str) else urls)]
+    addresses = [read_url(url, schemes, options, repeated) for url in ([urls] if isinstance(urls, str) else urls)]
     if not addresses:
         raise ValueError("the URL of a server, at least one")
     return addresses

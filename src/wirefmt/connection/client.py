@@ -17,10 +17,12 @@ from wirefmt.connection.carriers import WebSocket
 from wirefmt.connection.contract import Disconnected
 from wirefmt.connection.recovery import ConnectionDown, ConnectionUp, NotRestored, OnRefused, RecoveryEvent
 from wirefmt.connection.websocket import ClientHandshake
-from wirefmt.errors import ConnectionLost, DecodeError, Refused
+from wirefmt.errors import ConnectionLost, DecodeError, JournalError, Refused
 
 if TYPE_CHECKING:
     from typing import Self
+
+    from wirefmt.connection.journal import Store
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
@@ -92,6 +94,8 @@ class Link:
     def lost(self) -> Exception:
         """Why this connection is over, as an exception for the program."""
         event, error = self.event, self.driver.error
+        if isinstance(error, JournalError):
+            return error
         if event is not None and event.by != "local" and event.code:
             return self._refused(event)
         cause = event.error if event is not None and event.error is not None else error
@@ -142,6 +146,7 @@ class Client(Generic[_Link]):
         self._on_event = on_event
         self.connections = 0
         self._link: _Link | None = None  # the connection that is up
+        self._store: Store | None = None  # the journal, while the client is open
         self._keeper: asyncio.Task[None] | None = None
         self._closing = False
         self._ended = True
@@ -169,8 +174,9 @@ class Client(Generic[_Link]):
         """There is no further connection. `error`: what iterators raise; None: the client was closed. `reason`: what calls
         that wait raise."""
 
-    async def _close_journal(self) -> None:
-        """Close it, if there is one."""
+    def _not_kept(self, numbers: set[int], error: JournalError) -> None:
+        """The journal cannot keep the messages with these numbers, and they have not been sent: forget them. Their calls raise
+        the error, as do those whose messages wait to be sent."""
 
     # ---- opening and closing
 
@@ -188,7 +194,7 @@ class Client(Generic[_Link]):
             Refused: the server refuses the connection.
             ConnectionLost: it ends the connection, or breaks the protocol.
             OSError: there is no connection (TimeoutError; ssl.SSLError).
-            sqlite3.Error: the journal cannot be opened.
+            JournalError: the journal cannot be opened, or written.
         """
         if not self._ended:
             raise RuntimeError("the client is open")
@@ -210,7 +216,10 @@ class Client(Generic[_Link]):
 
     async def close(self) -> None:
         """Close the connection, and wait until transport, tasks and journal are closed. Calls that wait raise
-        ConnectionLost."""
+        ConnectionLost.
+
+        Raises JournalError if the journal could not be written to its end; all is closed then, too.
+        """
         await self._close(lambda link: link.driver.close())
 
     async def _close(self, end: Callable[[_Link], None]) -> None:
@@ -238,6 +247,11 @@ class Client(Generic[_Link]):
             self._keeper = None
             self._end(None)
             await self._close_journal()
+
+    async def _close_journal(self) -> None:
+        store, self._store = self._store, None
+        if store is not None:
+            await store.close()
 
     @property
     def connected(self) -> bool:
@@ -311,9 +325,12 @@ class Client(Generic[_Link]):
                 await link.gone
                 if link.tasks:
                     await asyncio.wait(link.tasks)
+                unwritten = await self._write_journal()
                 if self._closing:
                     return None
-                error = link.lost()
+                error = unwritten or link.lost()
+                if isinstance(error, JournalError) and error.statement is not None:
+                    return error  # it is the program's
                 if not self._comes_back(link):
                     return error
                 if backoff is not None and loop.time() - link.since >= backoff.stable:
@@ -329,6 +346,9 @@ class Client(Generic[_Link]):
                 self._tell(ConnectionDown(error, wait))
                 await asyncio.sleep(wait)
                 failures += 1
+                if (unwritten := await self._write_journal()) is not None:
+                    error = unwritten  # nothing could be sent on a connection
+                    continue
                 try:
                     link = await self._try_servers()
                     break
@@ -339,6 +359,21 @@ class Client(Generic[_Link]):
                 except (OSError, DecodeError) as failed:
                     error = failed
 
+    async def _write_journal(self) -> JournalError | None:
+        """Write what the journal owes. Returns why that cannot be done; then the messages that are not on disk are given up."""
+        if self._store is not None:
+            try:
+                await self._store.flush()
+            except JournalError as error:
+                self._not_kept(await self._store.withdraw(), error)
+                return error
+        return None
+
+    def _check_journal(self) -> None:
+        """Called before a message is taken that the journal has to keep. Raises JournalError while it cannot be written."""
+        if self._store is not None and (error := self._store.error) is not None:
+            raise JournalError(str(error)) from error.__cause__
+
     async def _restore_one(
         self,
         link: _Link,
@@ -346,18 +381,20 @@ class Client(Generic[_Link]):
         ask: Callable[[], Awaitable[Any]],
         policy: OnRefused | None,
         passes: Callable[[Refused], bool],
+        failed: int = 0,
     ) -> bool:
         """Ask the server for one thing until it grants it. While it is refused, it reports each refusal, and acts on it.
 
         Args:
             ask: asks, and raises Refused.
             policy: what to do if it is refused; None: retry if `passes` says that the cause can pass, else fail.
+            failed: how often it has been lost a moment after it was granted; counts as attempts.
 
         Returns True: it is granted. False: it is left out. Raises Refused: it is over. What `ask` raises after the end of the
         connection is raised as it is.
         """
         backoff = self._reconnect or aio.Backoff()
-        for attempt in count():
+        for attempt in count(failed):
             try:
                 await ask()
                 return True

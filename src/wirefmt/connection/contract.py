@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Protocol
+
+from wirefmt.errors import Malformed
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -37,6 +39,37 @@ class Change(NamedTuple):
     table: str
     key: int
     value: bytes = b""
+
+
+#: Keys of records are below: room for all numbers that a session ever gives.
+LAST_KEY: Final = 1 << 62
+
+
+def records_of(changes: Iterable[Change], tables: Iterable[str], protocol: str) -> dict[str, dict[int, bytes]]:
+    """What these changes leave in each table, by key in ascending order. Raises DecodeError for what is not a change of these
+    tables."""
+    records: dict[str, dict[int, bytes]] = {table: {} for table in tables}
+    for change in changes:
+        if not isinstance(change, tuple) or len(change) != 4:
+            raise Malformed(f"{change!r} is not a change", protocol=protocol)
+        op, table, key, value = change
+        kept = records.get(table) if isinstance(table, str) else None
+        if kept is None:
+            raise Malformed(f"no table is called {table!r}", protocol=protocol)
+        if type(key) is not int or not 0 <= key < LAST_KEY:
+            raise Malformed(f"the key of a record is a number, not {key!r}", protocol=protocol)
+        match op:
+            case "put":
+                if not isinstance(value, bytes | bytearray | memoryview):
+                    raise Malformed(f"a record is bytes, not {type(value).__name__}", protocol=protocol)
+                kept[key] = bytes(value)
+            case "delete":
+                kept.pop(key, None)
+            case "clear":
+                kept.clear()
+            case _:
+                raise Malformed(f"no change is called {op!r}", protocol=protocol)
+    return {table: dict(sorted(kept.items())) for table, kept in records.items()}
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,8 @@ from wirefmt.connection.address import Address
 from wirefmt.errors import Refused
 
 #: What becomes of a thing that the server refuses when it is to be restored. retry: it is asked for again, with the waits of the
-#: back-off, while all else goes on. skip: it is left out until the next connection. fail: it is over, and its owner gets the refusal.
+#: back-off, while all else goes on. skip: it is left out until the next connection. fail: it is over, and its owner gets the
+#: refusal.
 OnRefused = Literal["retry", "skip", "fail"]
 
 

@@ -195,6 +195,24 @@ class ScramCredentials:
         stored = hashlib.new(algorithm, hmac.digest(salted, b"Client Key", algorithm)).digest()
         return ScramCredentials(salt, iterations, stored, hmac.digest(salted, b"Server Key", algorithm))
 
+    @staticmethod
+    def unknown(
+        user_name: str, secret: bytes, iterations: int = LEAST_ITERATIONS, name: str = "SCRAM-SHA-256"
+    ) -> ScramCredentials:
+        """For a user name that the server does not know: no password fits. With these the exchange is that of a known one until
+        it fails at its end, so that nobody learns which users there are (RFC 5802, 9).
+
+        Args:
+            user_name: what the client has said; it always has the same salt, of 16 bytes.
+            secret: random bytes that only the server has, the same for all exchanges.
+            iterations, name: as those of the known users.
+        """
+
+        def made(what: bytes, algorithm: str = SCRAM_HASHES[name]) -> bytes:
+            return hmac.digest(secret, what + user_name.encode("utf-8", "surrogatepass"), algorithm)
+
+        return ScramCredentials(made(b"salt ", "sha256")[:16], iterations, made(b"stored "), made(b"server "))
+
 
 class ScramServer:
     """A server's side of SCRAM: first the client's first message, then `challenge`, then `verify`.

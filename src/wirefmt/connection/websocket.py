@@ -9,7 +9,9 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections.abc import Collection, Mapping
+from ipaddress import ip_address
 from typing import Final
+from urllib.parse import urlsplit
 
 from wirefmt.errors import LimitExceeded, Malformed
 
@@ -22,6 +24,30 @@ _GUID: Final = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 def accept_of(key: str) -> str:
     """Sec-WebSocket-Accept for a Sec-WebSocket-Key (4.2.2)."""
     return base64.b64encode(hashlib.sha1(key.encode("latin-1") + _GUID, usedforsecurity=False).digest()).decode()
+
+
+def is_allowed(origin: str, host: str, origins: Collection[str]) -> bool:
+    """May a client connect whose request has this Origin (RFC 6455, 10.2)? Browsers send that of the page, and pages of anybody
+    can connect to a server that the browser reaches.
+
+    Args:
+        origin: the field Origin.
+        host: the field Host.
+        origins: those that are allowed, as `https://panel.example` or `http://localhost:8000`; "*": all.
+
+    Some clients outside browsers send the server's own address. It is allowed if it is an IP address or localhost; a name
+    could be one that a page's owner leads to any address.
+    """
+    if "*" in origins or origin.lower() in (each.lower().rstrip("/") for each in origins):
+        return True
+    scheme, _, authority = origin.lower().partition("://")
+    if scheme not in ("http", "https") or authority != host.lower():
+        return False
+    try:
+        name = urlsplit(f"//{authority}").hostname or ""
+        return name == "localhost" or ip_address(name) is not None
+    except ValueError:
+        return False
 
 
 class _Handshake:
@@ -124,13 +150,16 @@ class ServerHandshake(_Handshake):
 
     Args:
         subprotocols: the supported ones; a client that offers none of them is refused.
+        origins: web pages that may connect (`is_allowed`). Others are refused with 403 (10.2).
     """
 
     _begins = b"GET "
 
-    def __init__(self, subprotocols: Collection[str]) -> None:
+    def __init__(self, subprotocols: Collection[str], origins: Collection[str] = ()) -> None:
         super().__init__()
         self._spoken = subprotocols
+        self._origins = origins
+        self._status = b"400 Bad Request"
         self.path = ""
 
     def _read(self, first: str, fields: Mapping[str, str]) -> None:
@@ -146,6 +175,10 @@ class ServerHandshake(_Handshake):
             size = 0
         if size != 16 or "host" not in fields:
             raise self._wrong("no Host, or a Sec-WebSocket-Key that is not 16 bytes", "4.2.1")
+        origin = fields.get("origin")
+        if origin is not None and not is_allowed(origin, fields["host"], self._origins):
+            self._status = b"403 Forbidden"
+            raise self._wrong(f"the origin {origin[:80]!r} is not allowed", "10.2")
         if fields.get("sec-websocket-version") != "13":
             raise self._wrong("the WebSocket version is not 13", "4.2.1")
         offered = [name.strip() for name in fields.get("sec-websocket-protocol", "").split(",")]
@@ -165,7 +198,7 @@ class ServerHandshake(_Handshake):
 
     def _fault(self, error: LimitExceeded | Malformed) -> LimitExceeded | Malformed:
         self._out = (
-            b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\nSec-WebSocket-Version: 13\r\nContent-Length: 0\r\n\r\n"
+            b"HTTP/1.1 %b\r\nConnection: close\r\nSec-WebSocket-Version: 13\r\nContent-Length: 0\r\n\r\n" % self._status
         )
         return error
 

@@ -20,7 +20,7 @@ from wirefmt.connection.address import Address, Scheme, read_urls
 from wirefmt.connection.aio import Backoff
 from wirefmt.connection.contract import Acknowledged, Connected, Disconnected, WindowOpened
 from wirefmt.connection.recovery import OnRefused, RecoveryEvent
-from wirefmt.errors import ConnectionLost, EncodeError, LocalProtocolError, Refused
+from wirefmt.errors import ConnectionLost, EncodeError, JournalError, LocalProtocolError, Refused
 from wirefmt.mqtt.connection import ClientConnection
 from wirefmt.mqtt.events import (
     QUOTA_EXCEEDED,
@@ -348,7 +348,7 @@ class Client(connecting.Client[_Link]):
 
     async def _begin(self) -> _Link:
         if self._journal_path is not None:
-            self.journal = Journal(self._journal_path, self._identifier)
+            self._store = self.journal = Journal(self._journal_path, self._identifier)
             restored = await self.journal.open()
             self.session = restored or Session(self._identifier, journaled=True)
         if self._clean_start is False:
@@ -364,9 +364,18 @@ class Client(connecting.Client[_Link]):
         await self._close(lambda link: link.driver.update(link.connection.close(reason_code, properties)))
 
     async def _close_journal(self) -> None:
-        journal, self.journal = self.journal, None
-        if journal is not None:
-            await journal.close()
+        self.journal = None
+        await super()._close_journal()
+
+    def _not_kept(self, numbers: set[int], error: JournalError) -> None:
+        for delivery in [d for d in self.session.outgoing.values() if d.number in numbers]:
+            self.session.discard(delivery)
+            entry = self._waiting.pop(delivery, None)
+            if entry is not None:
+                entry.fail(error)
+        for entry in self._queue:
+            if isinstance(entry.message, mqtt.Publish) and entry.message.qos:
+                entry.fail(error)
 
     @property
     def negotiated(self) -> Negotiated | None:
@@ -400,7 +409,10 @@ class Client(connecting.Client[_Link]):
             LocalProtocolError: it cannot be sent to this server. Nothing was sent.
             ConnectionLost: the connection has ended, and the message is not sent again by this client (if it is in the
                 session, the next client with the session sends it again).
+            JournalError: the journal cannot keep the message. It was not sent.
         """
+        if qos:
+            self._check_journal()
         message = self._build(
             mqtt.Publish,
             topic_name=topic_name,

@@ -6,7 +6,7 @@ docs/mqtt-asyncio.md has examples.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Collection, Coroutine, Iterable
 from random import Random, SystemRandom
 from ssl import SSLContext
 from typing import TYPE_CHECKING, Any, Final
@@ -98,6 +98,7 @@ async def serve(
     path: str | None = None,
     ssl: SSLContext | None = None,
     websocket: bool = False,
+    origins: Collection[str] = (),
     options: ConnectionOptions | None = None,
     backlog: int = 100,
     most: int = 100_000,
@@ -113,6 +114,8 @@ async def serve(
         path: of a Unix socket, in place of host and port.
         ssl: TLS with this context.
         websocket: MQTT over WebSocket (section 6), with the subprotocol "mqtt", for any path.
+        origins: web pages that may connect over WebSocket, as "https://panel.example"; "*": all. Requests with another Origin are
+            refused (`wirefmt.connection.websocket.is_allowed`).
         options: limits and times of each connection.
         backlog: connections that the system keeps until they are accepted.
         most: clients at a time; further ones are closed at once and counted (`Server.turned_away`).
@@ -123,7 +126,7 @@ async def serve(
     """
 
     def make(server: Server) -> aio.Driver:
-        return make_driver(server, handler, options, websocket=websocket, random=random)
+        return make_driver(server, handler, options, websocket=websocket, origins=origins, random=random)
 
     return await aio.listen(make, host, port, path=path, ssl=ssl, backlog=backlog, most=most, tap=tap)
 
@@ -134,6 +137,7 @@ def make_driver(
     options: ConnectionOptions | None = None,
     *,
     websocket: bool = False,
+    origins: Collection[str] = (),
     random: Random | None = None,
 ) -> aio.Driver:
     """The driver of a new client, with its connection and its peer."""
@@ -144,7 +148,7 @@ def make_driver(
         peer.connection,
         peer,
         buffer=server.buffer,
-        opening=ServerHandshake(SUBPROTOCOLS) if websocket else None,
+        opening=ServerHandshake(SUBPROTOCOLS, origins) if websocket else None,
         carrier=WebSocket() if websocket else None,
     )
     return peer.driver

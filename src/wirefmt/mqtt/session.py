@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Final, Literal, NamedTuple
 
 from wirefmt import mqtt
-from wirefmt.connection.contract import Change
+from wirefmt.connection.contract import Change, records_of
 from wirefmt.errors import DecodeError, EncodeError, LocalProtocolError, Malformed
 from wirefmt.mqtt._codec import Delivery, SessionFlows, split_packet
 
@@ -206,22 +206,7 @@ class Session(SessionFlows):
         Raises DecodeError for what is not a record, in either direction: a packet that is not the PUBLISH of its packet
         identifier in its version, a packet identifier twice, a number out of range.
         """
-        tables: dict[str, dict[int, bytes]] = {"session": {}, "outgoing": {}, "incoming": {}}
-        for change in changes:
-            records = tables.get(change.table)
-            if records is None:
-                raise _bad(f"no table is called {change.table!r}")
-            match change.op:
-                case "put":
-                    if type(change.key) is not int or type(change.value) is not bytes:
-                        raise _bad("a record has a number as its key and bytes as its value")
-                    records[change.key] = change.value
-                case "delete":
-                    records.pop(change.key, None)
-                case "clear":
-                    records.clear()
-                case _:
-                    raise _bad(f"no change is called {change.op!r}")
+        tables = records_of(changes, ("session", "outgoing", "incoming"), "mqtt session")
         session = cls()
         session._load(tables)
         if journaled:
@@ -247,7 +232,7 @@ class Session(SessionFlows):
         self.client_identifier = identifier
         self.established = bool(established)
         self._number = _in(_NUMBERS, number)
-        for number, value in sorted(tables["outgoing"].items()):
+        for number, value in tables["outgoing"].items():
             delivery = _outgoing_from(_in(_NUMBERS, number), value)
             if delivery.packet_identifier in self.outgoing:
                 raise _bad("two deliveries have one packet identifier")

@@ -9,6 +9,7 @@ import asyncio
 import ssl as tls
 from collections import deque
 from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any
@@ -20,7 +21,7 @@ from wirefmt.connection.aio import Backoff
 from wirefmt.connection.contract import Acknowledged, Disconnected, WindowOpened
 from wirefmt.connection.journal import Store
 from wirefmt.connection.recovery import RecoveryEvent
-from wirefmt.errors import ConnectionLost, EncodeError, LocalProtocolError, Refused
+from wirefmt.errors import ConnectionLost, EncodeError, JournalError, LocalProtocolError, Refused
 from wirefmt.nsq._codec import Request
 from wirefmt.nsq.consumer import Consumer
 from wirefmt.nsq.endpoint import build
@@ -121,7 +122,6 @@ class Client(connecting.Client[Link]):
 
         self.session: Session | None = Session() if reconnect is not None else None
         self.lost = 0
-        self._store: Store | None = None
         # calls of `publish`: those not sent, and those whose answer is awaited
         self._queue: deque[tuple[Publication, asyncio.Future[None]]] = deque()
         self._waiting: dict[Request, asyncio.Future[None]] = {}
@@ -144,7 +144,7 @@ class Client(connecting.Client[Link]):
         """The producer connects, if there are servers for it."""
         if self._journal_path is not None:
             self._store = Store(self._journal_path, "nsq")
-            self.session = Session.replay(await self._store.open(), journaled=True)
+            self.session = await self._store.restore(partial(Session.replay, journaled=True))
         return await self._try_servers() if self._addresses else None
 
     async def close(self) -> None:
@@ -162,10 +162,16 @@ class Client(connecting.Client[Link]):
     def _unanswered(self) -> int:
         return len(self.session.pending) if self.session is not None else 0
 
-    async def _close_journal(self) -> None:
-        store, self._store = self._store, None
-        if store is not None:
-            await store.close()
+    def _not_kept(self, numbers: set[int], error: JournalError) -> None:
+        assert self.session is not None
+        for request in [r for number, r in self.session.pending.items() if number in numbers]:
+            self.session.discard(request)
+            future = self._waiting.pop(request, None)
+            if future is not None:
+                connecting.fail(future, error)
+        for _, future in self._queue:
+            connecting.fail(future, error)
+        self._queue.clear()
 
     # ---- requests
 
@@ -182,6 +188,7 @@ class Client(connecting.Client[Link]):
             Refused: the server refuses the message, and ends the connection.
             LocalProtocolError: it cannot be sent. Nothing was sent.
             ConnectionLost: the connection has ended, and the message is not sent again by this client.
+            JournalError: the journal cannot keep the message. It was not sent.
         """
         data = body.encode() if isinstance(body, str) else body
         if defer is None:
@@ -226,6 +233,7 @@ class Client(connecting.Client[Link]):
     async def _request(self, command: Publication) -> None:
         if self._ended or self._closing or not self._addresses:
             raise self._error or ConnectionLost("the producer is not open")
+        self._check_journal()
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._queue.append((command, future))
         self._pump()

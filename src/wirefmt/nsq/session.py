@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from wirefmt import nsq
-from wirefmt.connection.contract import Change
+from wirefmt.connection.contract import Change, records_of
 from wirefmt.errors import DecodeError, LocalProtocolError, Malformed
 from wirefmt.nsq._codec import Request
 from wirefmt.nsq.events import Publication
@@ -93,18 +93,9 @@ class Session:
     def replay(cls, changes: Iterable[Change], *, journaled: bool = False) -> Session:
         """A session from a journal: all changes since it was made, or what is left of them when only the last record of
         each key is kept. Raises DecodeError for what is not a record."""
-        records: dict[int, bytes] = {}
-        for change in changes:
-            if change.table != "outgoing":
-                raise _bad(f"no table is called {change.table!r}")
-            if not isinstance(change.key, int) or not isinstance(change.value, bytes):
-                raise _bad("a record is not bytes by number")
-            if change.op == "put":
-                records[change.key] = change.value
-            else:
-                records.pop(change.key, None)
+        records = records_of(changes, ("outgoing",), "nsq session")["outgoing"]
         session = cls(journaled=journaled)
-        for number, data in sorted(records.items()):
+        for number, data in records.items():
             session.pending[number] = Request(number, _publication(data))
             session._number = max(session._number, number + 1)
         return session

@@ -4,18 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
-import sqlite3
-from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Mapping
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
-_T = TypeVar("_T")
-
-_TABLE = """
-CREATE TABLE IF NOT EXISTS wirefmt_rocketmq (
-    number INTEGER PRIMARY KEY AUTOINCREMENT, producer TEXT, topic TEXT, body BLOB, properties TEXT, flag INTEGER);
-"""
+from wirefmt.connection.contract import Change, records_of
+from wirefmt.connection.journal import Store
+from wirefmt.errors import Malformed
 
 
 class Entry(NamedTuple):
@@ -29,9 +24,9 @@ class Entry(NamedTuple):
 
 
 class Journal:
-    """The messages of one producer group in a SQLite database.
+    """The messages of one producer group in a SQLite database. The first call opens it.
 
-    Each call is a transaction in a thread, and is on disk when it returns. Calls are carried out in order.
+    Each call is a transaction in a thread, and is on disk when it returns. Calls are carried out in order. Raises JournalError.
 
     Args:
         path: of the database. Other tables in it are the program's.
@@ -41,64 +36,62 @@ class Journal:
     def __init__(self, path: str | Path, group: str) -> None:
         self._path = path
         self._group = group
-        self._thread = ThreadPoolExecutor(1, "wirefmt-journal")
-        self._database: sqlite3.Connection | None = None
+        self._store: Store | None = None
+        self._opening = asyncio.Lock()
+        self._number = 0
 
     async def add(self, topic: str, body: bytes, properties: Mapping[str, str], flag: int) -> int:
-        """Keep a message. Returns its number."""
-        row = (self._group, topic, body, json.dumps(dict(properties)), flag)
-
-        def insert(database: sqlite3.Connection) -> int:
-            return int(
-                database.execute(
-                    "INSERT INTO wirefmt_rocketmq (producer, topic, body, properties, flag) VALUES (?, ?, ?, ?, ?)", row
-                ).lastrowid
-                or 0
-            )
-
-        return await self._call(insert)
+        """Keep a message. Returns its number. If it raises or is cancelled, the message is not kept."""
+        store = await self._opened()
+        self._number = number = self._number + 1
+        head = json.dumps([topic, flag, dict(properties)])
+        written = store.put([Change("put", "outgoing", number, head.encode() + b"\n" + body)])
+        assert written is not None
+        try:
+            await asyncio.shield(written)
+        except BaseException:
+            store.put([Change("delete", "outgoing", number)])
+            raise
+        return number
 
     async def remove(self, number: int) -> None:
-        """Forget a message."""
-
-        def delete(database: sqlite3.Connection) -> None:
-            database.execute("DELETE FROM wirefmt_rocketmq WHERE number = ?", (number,))
-
-        await self._call(delete)
+        """Forget a message. If that cannot be written now, the next transaction writes it."""
+        written = (await self._opened()).put([Change("delete", "outgoing", number)])
+        assert written is not None
+        await asyncio.wait([written])
 
     async def left(self) -> list[Entry]:
-        """Messages that an earlier process has left, in order."""
-
-        def select(database: sqlite3.Connection) -> list[Entry]:
-            rows = database.execute(
-                "SELECT number, topic, body, properties, flag FROM wirefmt_rocketmq WHERE producer = ? ORDER BY number",
-                (self._group,),
-            ).fetchall()
-            return [
-                Entry(n, topic, bytes(body), json.loads(properties), flag) for n, topic, body, properties, flag in rows
-            ]
-
-        return await self._call(select)
+        """The messages in it, in order: those that an earlier process has left, and those that are being sent."""
+        return _entries(await (await self._opened()).records())
 
     async def close(self) -> None:
-        """Close the database."""
+        """Write what is not written, and close the database. Raises JournalError if that fails; all is closed then, too."""
+        async with self._opening:
+            store, self._store = self._store, None
+        if store is not None:
+            await store.close()
 
-        def close() -> None:
-            if self._database is not None:
-                self._database.close()
-                self._database = None
+    async def _opened(self) -> Store:
+        async with self._opening:
+            if self._store is None:
+                store = Store(self._path, f"rocketmq {self._group}")
+                entries = await store.restore(_entries)
+                self._number = entries[-1].number if entries else 0
+                self._store = store
+            return self._store
 
-        await asyncio.get_running_loop().run_in_executor(self._thread, close)
-        self._thread.shutdown(wait=False)
 
-    async def _call(self, function: Callable[[sqlite3.Connection], _T]) -> _T:
-        return await asyncio.get_running_loop().run_in_executor(self._thread, self._run, function)
-
-    def _run(self, function: Callable[[sqlite3.Connection], _T]) -> _T:
-        database = self._database
-        if database is None:
-            database = self._database = sqlite3.connect(self._path, isolation_level=None, check_same_thread=False)
-            database.execute("PRAGMA journal_mode = WAL")
-            database.execute("PRAGMA synchronous = FULL")
-            database.executescript(_TABLE)
-        return function(database)
+def _entries(changes: list[Change]) -> list[Entry]:
+    """Raises DecodeError for what is not a record."""
+    entries: list[Entry] = []
+    for number, value in records_of(changes, ("outgoing",), "rocketmq")["outgoing"].items():
+        head, _, body = value.partition(b"\n")
+        try:
+            match json.loads(head):
+                case [str(topic), int(flag), dict(properties)] if all(type(v) is str for v in properties.values()):
+                    entries.append(Entry(number, topic, body, properties, flag))
+                    continue
+        except (ValueError, RecursionError):
+            pass
+        raise Malformed("a record is a topic, a flag, properties and a body", protocol="rocketmq")
+    return entries

@@ -81,9 +81,7 @@ def _mqtt_full(peer: Any, event: mqtt.Publish, resource: str) -> None:
 
 def _mqtt_again(broker: mqtt_broker.Broker, peer: Any, event: mqtt.Publish) -> None:
     subscriber = broker.subscribers.get(peer.connection.session.client_identifier)
-    if subscriber is not None and not broker._authorise(
-        subscriber.user, subscriber.identifier, "publish", event.topic_name
-    ):
+    if subscriber is not None and not any(broker._ask(subscriber.user, subscriber.identifier, event)):
         broker.publish(broker._message(event, event.topic_name, subscriber.identifier))
 
 

@@ -18,7 +18,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from wirefmt.broker.permissions import rocketmq_refused
+from wirefmt.broker.permissions import NOBODY, USER, Need
+from wirefmt.broker.requests.rocketmq import REQUESTS, user_of
 from wirefmt.broker.rocketmq.answers import NO_PERMISSION, Answer
 from wirefmt.broker.rocketmq.names import Names
 from wirefmt.broker.rocketmq.options import DELAYS, MOST_RETRIES, BrokerOptions
@@ -106,19 +107,34 @@ class Broker(Relaying, Pulling, Popping, Names):
         """`Disconnected` came before."""
 
     def _serve(self, peer: Peer, event: RemotingCommand) -> None:
-        accounts = self.options.accounts
+        accounts, permissions = self.options.accounts, self.options.permissions
         serve = self._codes.get(event.code)
         answer: Answer | None
         if accounts is not None and not is_signed(event, accounts.get):
             answer = Answer(NO_PERMISSION, remark="the request has no valid signature")
-        elif self.options.permissions is not None and (needs := rocketmq_refused(self.options.permissions, event)):
-            answer = Answer(NO_PERMISSION, remark=needs)
-        elif serve is None:
-            answer = Answer(REQUEST_CODE_NOT_SUPPORTED, remark=f" request type {event.code} not supported")
         else:
             try:
-                answer = serve(peer, event)
+                user = user_of(event)
+                lacking = (
+                    permissions.lacks(user, REQUESTS, event.code, event, self) if permissions is not None else None
+                )
+                if lacking is not None:
+                    answer = Answer(NO_PERMISSION, remark=_why(lacking, user, event.code))
+                elif serve is None:
+                    answer = Answer(REQUEST_CODE_NOT_SUPPORTED, remark=f" request type {event.code} not supported")
+                else:
+                    answer = serve(peer, event)
             except _FAULTS as error:
                 answer = Answer(SYSTEM_ERROR, remark=f"{type(error).__name__}: {error}")
         if answer is not None:
             self._answer(peer, event, answer)
+
+
+def _why(lacking: Need, user: str, code: int) -> str:
+    """The remark of a refusal."""
+    if lacking.action == NOBODY:
+        return f"No permission for request {code}: {lacking.name}"
+    if lacking.action == USER:
+        return f"No permission for {user!r}: another user has this client id"
+    what = "use group" if lacking.right == "group" else f"{lacking.right} topic"
+    return f"No permission to {what} {lacking.name!r} for {user!r}"

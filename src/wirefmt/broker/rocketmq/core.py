@@ -231,6 +231,11 @@ class Core:
         queue = self.topics[topic][queue_id]
         return queue.messages[offset - queue.base].message()
 
+    def topic_at(self, physical: int) -> str | None:
+        """The topic of a stored message by its physical offset; None: there is none."""
+        place = self._places.get(physical)
+        return None if place is None else place[0]
+
     # ---- requests that wait for messages
 
     def _wake(self, topic: str) -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Collection
 from typing import NamedTuple
 
 from wirefmt import rocketmq
+from wirefmt.broker.requests.rocketmq import user_of
 from wirefmt.broker.rocketmq.answers import QUERY_NOT_FOUND, SUBSCRIPTION_PARSE_FAILED, Answer
 from wirefmt.broker.rocketmq.core import Core
 from wirefmt.broker.rocketmq.selecting import Wants, wants
@@ -13,6 +15,7 @@ from wirefmt.errors import LocalProtocolError
 from wirefmt.rocketmq import RemotingCommand, SubscriptionData
 from wirefmt.rocketmq.events import SYSTEM_BUSY, SYSTEM_ERROR
 from wirefmt.rocketmq.server import Peer
+from wirefmt.rocketmq.spec import RETRY_PREFIX
 from wirefmt.rocketmq.subscriptions import retry_topic
 
 
@@ -35,13 +38,14 @@ class Subscription(NamedTuple):
 
 
 class Member:
-    """One client of a group. `topics`: its subscriptions."""
+    """One client of a group. `topics`: its subscriptions. `user`: whose access key its heartbeat had."""
 
-    __slots__ = ("peer", "topics")
+    __slots__ = ("peer", "topics", "user")
 
-    def __init__(self, peer: Peer, topics: dict[str, Subscription]) -> None:
+    def __init__(self, peer: Peer, topics: dict[str, Subscription], user: str) -> None:
         self.peer = peer
         self.topics = topics
+        self.user = user
 
     def wants_as(self, other: Member) -> bool:
         """True if both subscribe to the same."""
@@ -60,18 +64,53 @@ class Groups(Core):
         self.consumers: Members = {}
         self.producers: Members = {}
         self._locks: dict[tuple[str, str, int], tuple[str, float]] = {}
+        self._owners: dict[str, tuple[Peer, str]] = {}  # client id -> the connection that has it, and its user
+        self._client_ids: dict[Peer, set[str]] = {}
+        self._consumed: dict[str, set[str]] = {}  # group -> topics, but for its retry topic
+
+    # ---- what permissions are about
+
+    def topics_of(self, group: str) -> Collection[str]:
+        """The topics that a consumer group has consumed, and those that its members subscribe to."""
+        found = {topic for member in self.consumers.get(group, {}).values() for topic in member.topics}
+        found.discard(retry_topic(group))
+        return found | self._consumed.get(group, set())
+
+    def owner_of(self, client: str) -> str | None:
+        """The user of the connection that has this client id; None: there is none."""
+        found = self._owners.get(client)
+        return None if found is None else found[1]
+
+    def _consumes(self, group: str, topic: str) -> None:
+        """A group consumes from a topic that there is."""
+        if not topic.startswith(RETRY_PREFIX):
+            self._consumed.setdefault(group, set()).add(topic)
+
+    def _own(self, peer: Peer, client: str, user: str) -> None:
+        """A connection has a client id."""
+        self._owners[client] = (peer, user)
+        self._client_ids.setdefault(peer, set()).add(client)
+
+    def _disown(self, peer: Peer) -> None:
+        """A connection has its client ids no more."""
+        for client in self._client_ids.pop(peer, ()):
+            if client in self._owners and self._owners[client][0] is peer:
+                del self._owners[client]
 
     # ---- members
 
     def _heartbeat(self, peer: Peer, event: RemotingCommand) -> Answer:
         data = rocketmq.HeartbeatData.decode(event.body_bytes() or b"")
-        client = data.client_id or ""
+        client, user = data.client_id or "", user_of(event)
+        if client and (data.producer_data_set or data.consumer_data_set):
+            self._own(peer, client, user)
         for producer in data.producer_data_set or ():
-            if not self._join(self.producers, producer.group_name or "", client, Member(peer, {})):
+            if not self._join(self.producers, producer.group_name or "", client, Member(peer, {}, user)):
                 return Answer(SYSTEM_BUSY, remark="too many groups")
         for consumer in data.consumer_data_set or ():
             group = consumer.group_name or ""
-            member = Member(peer, {s.topic or "": Subscription.of(s) for s in consumer.subscription_data_set or ()})
+            wanted = {s.topic or "": Subscription.of(s) for s in consumer.subscription_data_set or ()}
+            member = Member(peer, wanted, user)
             known = self.consumers.get(group, {}).get(client)
             if not self._join(self.consumers, group, client, member):
                 return Answer(SYSTEM_BUSY, remark="too many groups")
@@ -111,6 +150,7 @@ class Groups(Core):
 
     def _gone(self, peer: Peer) -> None:
         """Remove a client that is gone from its groups."""
+        self._disown(peer)
         for groups, leave in ((self.consumers, self._leave), (self.producers, self._leave_producers)):
             for group, client in [(g, c) for g, some in groups.items() for c, m in some.items() if m.peer is peer]:
                 leave(group, client)
@@ -195,6 +235,7 @@ class Groups(Core):
         room = (group, topic, queue_id) in self.offsets or len(self.offsets) < self.options.groups * 100
         if room and 0 <= queue_id < len(self.topics.get(topic, ())):
             self.offsets[group, topic, queue_id] = offset
+            self._consumes(group, topic)
 
     def _max_offset(self, peer: Peer, event: RemotingCommand) -> Answer:
         queue = self._queue_of(event.decode_header(rocketmq.GetMaxOffsetRequestHeader))

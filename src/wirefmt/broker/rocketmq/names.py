@@ -17,10 +17,15 @@ STRICT_FROM = 401
 class Names(Core):
     """Routes. The broker itself is the only one."""
 
+    @property
+    def reply_topic(self) -> str:
+        """The topic to which replies go."""
+        return reply_topic(self.options.cluster)
+
     def _route(self, peer: Peer, event: RemotingCommand) -> Answer:
         fields = event.ext_fields or {}
         topic = fields.get("topic") or ""
-        queues = self.topic(topic, 1) if topic == reply_topic(self.options.cluster) else self.topics.get(topic)
+        queues = self.topic(topic, 1) if topic == self.reply_topic else self.topics.get(topic)
         if queues is None and topic != DEFAULT_TOPIC:
             return Answer(TOPIC_NOT_EXIST, remark=f"No topic route info in name server for the topic: {topic}")
         count = len(queues) if queues is not None else self.options.queues

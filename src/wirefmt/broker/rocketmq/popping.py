@@ -17,7 +17,8 @@ from wirefmt.broker.rocketmq.answers import (
     TOPIC_NOT_EXIST,
     Answer,
 )
-from wirefmt.broker.rocketmq.core import Core, Queue, fields_of, place_of
+from wirefmt.broker.rocketmq.core import Queue, fields_of, place_of
+from wirefmt.broker.rocketmq.groups import Groups
 from wirefmt.broker.rocketmq.options import MOST_RETRIES
 from wirefmt.broker.rocketmq.selecting import LOOKS_MAX, Wants, wants
 from wirefmt.rocketmq import MessageExt, PopMessageRequestHeader, RemotingCommand
@@ -41,7 +42,7 @@ class Popped:
         self.timer = timer
 
 
-class Popping(Core):
+class Popping(Groups):
     """The broker keeps the next offset of each group."""
 
     def _start(self) -> None:
@@ -112,6 +113,7 @@ class Popping(Core):
                 else:
                     vain += 1
             self._pop_next[key] = at
+            self._consumes(group, topic)
         return found, vain < LOOKS_MAX
 
     def _pop_time(self) -> int:

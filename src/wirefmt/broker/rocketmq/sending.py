@@ -151,6 +151,7 @@ class Sending(Transactions):
         topic = f"{DLQ_PREFIX}{header.group}" if dead else retry_topic(header.group)
         if self.topic(topic, 1) is None:
             return Answer(SYSTEM_BUSY, remark="too many topics")
+        self._consumes(header.group, message.topic)
         properties = dict(message.properties or {})
         properties.setdefault("RETRY_TOPIC", message.topic)
         properties.setdefault("ORIGIN_MESSAGE_ID", message.offset_msg_id)

@@ -6,6 +6,7 @@ import asyncio
 from typing import Any, Final
 
 from wirefmt import rocketmq
+from wirefmt.broker.requests.rocketmq import PUBLISH
 from wirefmt.broker.rocketmq.answers import Answer
 from wirefmt.broker.rocketmq.core import fields_of
 from wirefmt.broker.rocketmq.groups import Groups
@@ -49,6 +50,11 @@ class Transactions(Groups):
         half.timer = self._later(self.options.check_after, self._check, placed.physical_offset)
         return placed
 
+    def half_topic(self, physical: int) -> str | None:
+        """The topic of a half message by its physical offset; None: there is none."""
+        half = self._halves.get(physical)
+        return None if half is None else half.message.topic
+
     def _end_transaction(self, peer: Peer, event: RemotingCommand) -> Answer:
         header = event.decode_header(rocketmq.EndTransactionRequestHeader)
         half = self._halves.get(header.commit_log_offset)
@@ -67,16 +73,19 @@ class Transactions(Groups):
             self._store({**fields_of(half.message), "sys_flag": flags})
 
     def _check(self, physical: int) -> None:
-        """Ask one producer of the group. Without a producer, it does not count as a check."""
+        """Ask one producer of the group, who may publish to the topic. Without one, it does not count as a check."""
         half = self._halves[physical]
         if half.checks >= self.options.checks:
             self._finish(physical, half, commit=False)
             return
         half.timer = self._later(self.options.check_after, self._check, physical)
         properties = half.message.properties or {}
+        permissions, topic = self.options.permissions, half.message.topic
         for member in self.producers.get(properties.get("PGROUP", ""), {}).values():
+            if permissions is not None and not permissions.may(member.user, PUBLISH, topic):
+                continue
             header = rocketmq.CheckTransactionStateRequestHeader(
-                topic=half.message.topic,
+                topic=topic,
                 tran_state_table_offset=half.message.queue_offset,
                 commit_log_offset=physical,
                 msg_id=properties.get("UNIQ_KEY"),

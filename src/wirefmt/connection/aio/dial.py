@@ -18,17 +18,32 @@ NEXT_ADDRESS: Final = 0.25
 
 
 async def open_transport(
-    driver: Driver, host: str, port: int, *, path: str | None = None, ssl: SSLContext | None = None
+    driver: Driver,
+    host: str,
+    port: int,
+    *,
+    path: str | None = None,
+    ssl: SSLContext | None = None,
+    server_name: str | None = None,
 ) -> None:
-    """Connect a driver over TCP, or over a Unix socket at `path`; TLS with a context. Raises OSError (ssl.SSLError)."""
+    """Connect a driver over TCP, or over a Unix socket at `path`; TLS with a context. `server_name`: what TLS asks for in place
+    of the host. Raises OSError (ssl.SSLError)."""
     loop = asyncio.get_running_loop()
+    name = host if server_name is None else server_name
     secure: dict[str, Any] = (
-        {"ssl": ssl, "server_hostname": host, "ssl_shutdown_timeout": LINGER} if ssl is not None else {}
+        {"ssl": ssl, "server_hostname": name, "ssl_shutdown_timeout": LINGER} if ssl is not None else {}
     )
-    if path is not None:
-        await loop.create_unix_connection(lambda: driver, path, **secure)
-    else:
-        await loop.create_connection(lambda: driver, sock=await connected(host, port), **secure)
+    try:
+        if path is not None:
+            await loop.create_unix_connection(lambda: driver, path, **secure)
+        else:
+            await loop.create_connection(lambda: driver, sock=await connected(host, port), **secure)
+    except BaseException:
+        if (transport := driver.transport) is not None:
+            # cancelled at the moment of success: asyncio says that the transport is lost, uvloop closes it without a word
+            transport.abort()
+            loop.call_soon(driver.connection_lost, None)
+        raise
 
 
 async def connected(host: str, port: int) -> socket.socket:

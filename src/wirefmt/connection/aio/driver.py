@@ -6,7 +6,7 @@ import asyncio
 import sys
 from collections.abc import Callable, Sequence
 from ssl import SSLContext
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 from weakref import WeakKeyDictionary
 
 from wirefmt.connection.aio.transports import LINGER, READ_SIZE, start_tls
@@ -125,6 +125,7 @@ class Driver(asyncio.BufferedProtocol):
         "_store",
         "_storing",
         "_timer",
+        "_timer_at",
         "_tls",
         "_turn",
         "_waiters",
@@ -177,7 +178,8 @@ class Driver(asyncio.BufferedProtocol):
         self._scheduled = False
         # the transport, while it takes the connection's bytes as they are and nothing has to be done besides
         self._plain: asyncio.Transport | None = None
-        self._timer: asyncio.TimerHandle | None = None
+        self._timer: asyncio.Handle | None = None
+        self._timer_at = 0.0  # uvloop's handle of a time that has passed does not say it
         self._lingering: asyncio.TimerHandle | None = None
         self._waiters: list[asyncio.Future[None]] = []
         self._tls: tuple[SSLContext, str | None] | None = None  # asked for, once what is queued is written
@@ -336,7 +338,7 @@ class Driver(asyncio.BufferedProtocol):
     # ---- called by the transport
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
+        transport = cast(asyncio.Transport, transport)  # uvloop's are not, and are used alike
         self.transport = transport
         if self.server is not None and not self.server.admit(self):
             self.abort(ConnectionError("the server takes no more clients"))
@@ -545,6 +547,8 @@ class Driver(asyncio.BufferedProtocol):
         if self.transport is not None:
             self._finished = True
             self.transport.abort()
+        if self._securing is not None:
+            self._securing.cancel()  # uvloop's handshake does not end with its transport
 
     # ---- in
 
@@ -612,9 +616,9 @@ class Driver(asyncio.BufferedProtocol):
         when = self.connection.next_timeout()
         if when is None:
             self._stop_timer()
-        elif self._timer is None or when < self._timer.when():  # an earlier one sets this one when it is due
+        elif self._timer is None or when < self._timer_at:  # an earlier one sets this one when it is due
             self._stop_timer()
-            self._timer = self._loop.call_at(when, self._due, when)
+            self._timer, self._timer_at = self._loop.call_at(when, self._due, when), when
 
     def _stop_timer(self) -> None:
         if self._timer is not None:

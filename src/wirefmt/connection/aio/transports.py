@@ -163,5 +163,4 @@ async def start_tls(
     )
     if secure is None:
         raise ConnectionError("the stream ended in the TLS handshake")
-    assert isinstance(secure, asyncio.Transport)
     return secure

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from wirefmt import amqp091
 from wirefmt.amqp091.channel import text_of
 from wirefmt.amqp091.client_channel import ClientChannel
-from wirefmt.amqp091.states import ChannelState
+from wirefmt.amqp091.states import ChannelState, State
 from wirefmt.connection.client import Receivers
 from wirefmt.connection.recovery import OnRefused
 from wirefmt.errors import ConnectionLost, LocalProtocolError, Refused
@@ -100,7 +100,7 @@ class Message:
         if self.no_ack:
             raise LocalProtocolError("this message needs no acknowledgement")
         link = self.channel._attached
-        if link is None or self._view.state is not ChannelState.OPEN:
+        if link is None or self._view.state is not ChannelState.OPEN or link.connection.state is not State.OPEN:
             return False
         link.driver.update(act(self._view))
         return True

@@ -300,6 +300,8 @@ class World:
                 self.note(f"up, number {event.connections}")
 
     def note(self, text: str) -> None:
+        if self.journal:
+            text = text.replace(str(self.folder), "FOLDER")
         self.log.append(f"{self.loop.now:9.4f} {text}")
 
     async def settle(self) -> None:

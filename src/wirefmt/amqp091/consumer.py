@@ -100,7 +100,7 @@ class Message:
         if self.no_ack:
             raise LocalProtocolError("this message needs no acknowledgement")
         link = self.channel._attached
-        if link is None or self._view.state is not ChannelState.OPEN or link.connection.state is not State.OPEN:
+        if link is None or link.connection.state is not State.OPEN or self._view.state is not ChannelState.OPEN:
             return False
         link.driver.update(act(self._view))
         return True
@@ -167,7 +167,7 @@ class Consumer:
         channel._consumers.pop(self.tag, None)
         self._end(None)
         view, link = self._view or channel._view, channel._attached
-        if view is not None and link is not None and self.tag in view.consumers:
+        if view is not None and link is not None and link.connection.state is State.OPEN and self.tag in view.consumers:
             call = view.cancel(self.tag)
             assert call is not None
             try:

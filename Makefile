@@ -38,7 +38,7 @@ test: $(DONE)/test  ## linters, then all tests against the installed wheel, what
 
 uvloop: $(DONE)/test  ## the tests of clients, servers and brokers once more, on uvloop in place of asyncio's own event loop
 	@WIREFMT_LOOP=uvloop $(BIN)/python -m pytest -q -n auto $$(grep -rlE --include='test_*.py' \
-		'asyncio|lib\.loopback|wirefmt_broker' tests/connection tests/broker tests/cli)
+		'asyncio|lib\.loopback|wirefmt_broker' tests/connection tests/broker tests/cli/test_serve.py)
 
 lint: $(DONE)/test  ## ruff, mypy, cython-lint, codespell, words, generated tables (the stubs are checked by a test)
 	@$(LINT)

@@ -92,6 +92,7 @@ def test_a_request_without_a_row_is_refused() -> None:
     lacking = Permissions(EVERYTHING).lacks("root", {}, 4711, None)
     assert lacking is not None
     assert lacking.action == "nobody"
+    assert not Permissions(EVERYTHING).may("root", "nobody", "")
 
 
 def test_rules_without_a_right_say_why() -> None:
@@ -139,7 +140,7 @@ def tables(needs: list[Need]) -> Iterator[tuple[dict[str, Any], bool]]:
     for missing in dict.fromkeys(needs):
         if missing.action != USER:
             yield table(each for need in needs if need != missing for each in flat(need) if each != missing), False
-    yield table(needs), True
+    yield table(needs), all(need.name == "ann" for need in needs if need.action == USER)
     for need in needs:
         for other in need.others:
             yield table([*(each for each in needs if each != need), other]), True
@@ -218,6 +219,7 @@ METHODS: list[tuple[str, Any]] = [
     ("", amqp091.BasicAck(channel=1, delivery_tag=0, multiple=True)),
     ("", amqp091.BasicCancel(channel=1, consumer_tag="gone")),
     ("read q", amqp091.BasicConsume(channel=1, queue="q")),
+    ("", amqp091.BasicConsume(channel=1, queue="amq.rabbitmq.reply-to", no_ack=True)),
     ("read q", amqp091.BasicGet(channel=1, queue="q")),
     ("", amqp091.BasicNack(channel=1, delivery_tag=0, multiple=True)),
     ("", amqp091.BasicQos(channel=1, prefetch_count=1)),
@@ -552,6 +554,8 @@ CALLS: list[tuple[str, int, dict[str, str], bytes]] = [
     ("group G; subscribe T; subscribe U; subscribe V", 34, {}, HEARTBEAT % (b"mine", b"G", subscriptions("V", "%RETRY%G"))),
     ("group G; group mine; subscribe T; subscribe U", 34, {}, HEARTBEAT % (b"mine", b"mine", subscriptions("%RETRY%G"))),
     ("", 35, {"clientID": "mine", "consumerGroup": "G"}, b""),
+    ("user root", 35, {"clientID": "roots", "consumerGroup": "G", "producerGroup": "P"}, b""),
+    ("user root; group mine", 34, {}, HEARTBEAT % (b"roots", b"mine", b"")),
     ("group mine; subscribe T", 36, {"group": "mine", "offset": "0", "delayLevel": "0", "originTopic": "other"}, b""),
     ("group G; subscribe T; subscribe U", 36, {"group": "G", "offset": "0", "delayLevel": "-1"}, b""),
     ("publish T", 37, {"producerGroup": "P", "tranStateTableOffset": "0", "commitLogOffset": "HALF", "commitOrRollback": "12",
@@ -559,6 +563,8 @@ CALLS: list[tuple[str, int, dict[str, str], bytes]] = [
     ("group G; subscribe T; subscribe U", 38, {"consumerGroup": "G"}, b""),
     ("group G; subscribe T; subscribe U", 41, {}, LOCKS % b"mine"),
     ("group G; subscribe T; subscribe U", 42, {}, LOCKS % b"mine"),
+    ("user root; group G; subscribe T; subscribe U", 41, {}, LOCKS % b"roots"),
+    ("user root; group G; subscribe T; subscribe U", 42, {}, LOCKS % b"roots"),
     ("", 46, {}, b'{"subscriptionData":{"subString":"*"}}'),
     ("publish T|subscribe T", 105, {"topic": "T"}, b""),
     ("", 105, {"topic": "TBW102"}, b""),

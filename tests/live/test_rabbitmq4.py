@@ -131,7 +131,7 @@ def test_a_queue_that_is_gone_when_the_client_comes_back(broker: Broker) -> None
             channel = await other.channel()
             for name in ("q", "going"):
                 await channel.declare_queue(name, durable=True)
-            good, going = await ours.sender("/queues/q"), await ours.receiver("/queues/going")
+            good, going = await ours.sender("/queues/q"), await ours.receiver("/queues/going", on_refused="retry")
             kept, left = await ours.sender("/queues/q"), await ours.receiver("/queues/going", on_refused="fail")
             await channel.delete_queue("going")
             ours._link.driver.abort()

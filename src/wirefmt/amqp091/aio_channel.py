@@ -13,7 +13,7 @@ from wirefmt.amqp091._codec import Publication
 from wirefmt.amqp091.channel import text_of
 from wirefmt.amqp091.client_channel import ClientChannel
 from wirefmt.amqp091.consumer import Consumer, Message
-from wirefmt.amqp091.states import ChannelState
+from wirefmt.amqp091.states import ChannelState, State
 from wirefmt.amqp091.topology import Topology
 from wirefmt.connection import client as connecting
 from wirefmt.connection.recovery import OnRefused
@@ -137,9 +137,9 @@ class Channel:
             if self._closed:
                 raise LocalProtocolError("the channel is closed")
             await self._client._connection()
-            if self._view is not None:
+            if self._view is not None and self._view.state in (ChannelState.OPENING, ChannelState.OPEN):
                 return self._view
-            await self._client._progress()
+            await self._client._progress()  # its end has not been handled yet
 
     async def declare_exchange(
         self, exchange: str, type: str = "direct", *, on_refused: OnRefused | None = None, **fields: Any
@@ -457,7 +457,7 @@ class Channel:
             return
         closings = []
         for each in (view, *self._beside):
-            if each.state is ChannelState.OPEN:
+            if each.state is ChannelState.OPEN and link.connection.state is State.OPEN:
                 closed = client._closings[each] = asyncio.get_running_loop().create_future()
                 closings.append(closed)
                 link.driver.update(each.close())

@@ -35,7 +35,7 @@ from wirefmt.amqp091.events import (
 from wirefmt.amqp091.requester import Requester
 from wirefmt.amqp091.restoring import Restoration, is_limit
 from wirefmt.amqp091.session import Session
-from wirefmt.amqp091.states import ChannelState
+from wirefmt.amqp091.states import ChannelState, State
 from wirefmt.amqp091.topology import Topology
 from wirefmt.connection import aio
 from wirefmt.connection import client as connecting
@@ -276,7 +276,9 @@ class Client(connecting.Client[Link]):
 
     async def _connection(self) -> None:
         """Wait for a connection."""
-        while self._link is None:
+        while (
+            self._link is None or self._link.connection.state is State.CLOSED
+        ):  # its end may not have been handled yet
             if self._ended or self._closing:
                 raise self._error or ConnectionLost("the client is not open")
             waiter = asyncio.get_running_loop().create_future()

@@ -26,7 +26,7 @@ from wirefmt.amqp091.events import (
     RESOURCE,
     Call,
 )
-from wirefmt.amqp091.states import ChannelState
+from wirefmt.amqp091.states import ChannelState, State
 from wirefmt.amqp091.topology import Entry, Key
 from wirefmt.connection import client as connecting
 from wirefmt.connection.recovery import NotRestored, OnRefused
@@ -222,7 +222,7 @@ class Restoration:
         try:
             return act()
         except LocalProtocolError as error:
-            if self.link.event is not None:
+            if self.link.connection.state is State.CLOSED:
                 raise self.link.lost() from None
             raise Refused(str(error), error.reply if isinstance(error.reply, int) else 0) from error
 
@@ -241,8 +241,8 @@ class Restoration:
         try:
             await self.client._open_channel(self.link, channel, again=True)
         except (Refused, LocalProtocolError) as error:
-            if self.link.event is not None:
-                raise
+            if self.link.connection.state is State.CLOSED:
+                raise self.link.lost() from None
             refused = error if isinstance(error, Refused) else Refused(str(error), NOT_ALLOWED)
             self.client._tell(NotRestored(channel, refused, "fail", None))
             channel._fail(refused)

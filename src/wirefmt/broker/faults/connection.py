@@ -149,11 +149,11 @@ class FaultyConnection:
                 if self._late:
                     due = max(due, self._late[-1][0])
                 self._late.append((due, data))
-                if due > now:
-                    self._loop.call_at(due, self.driver.queued)
         out = []
         while self._late and self._late[0][0] <= now:
             out.append(self._late.popleft()[1])
+        if self._late:  # again if the loop is early, as uvloop may be by a part of a millisecond
+            self._loop.call_at(self._late[0][0], self.driver.queued)
         return out
 
     @property

@@ -156,7 +156,7 @@ class Amqp091World(World):
     # ---- the program
 
     def _is_over(self, channel: Any) -> bool:
-        return channel._closed or channel._error is not None
+        return channel._closed or channel._error is not None or not self.serves(channel._client)
 
     async def _new_channel(self, random: Random, **more: Any) -> Any:
         return await self.client.channel(prefetch=random.choice((1, 2, 10, 100)), **more)

@@ -11,11 +11,12 @@ from typing import Any, Literal
 import pytest
 
 from lib.loopback import HOST, run, until
-from wirefmt import amqp10, mqtt, nsq, rocketmq
+from wirefmt import amqp091, amqp10, mqtt, nsq, rocketmq
 from wirefmt.broker import Broker
 from wirefmt.broker import rocketmq as rocketmq_broker
 from wirefmt.broker.credentials import scram_credentials
 from wirefmt.broker.permissions import Permissions
+from wirefmt.broker.routing import Limits
 from wirefmt.connection.sasl import Plain, Scram
 from wirefmt.errors import ConnectionLost, Refused
 from wirefmt.rocketmq import MessageExt
@@ -135,8 +136,6 @@ def test_mqtt_rights_are_asked_again() -> None:
 
 def test_mqtt_topics_of_the_server_do_not_come_from_amqp() -> None:
     async def test() -> None:
-        from wirefmt import amqp091
-
         async with Broker(ports={"mqtt": 0, "amqp": 0}) as b, mqtt.connect(b.url("mqtt")) as subscriber:
             await subscriber.subscribe("$SYS/#", "last")
             async with amqp091.connect(b.url("amqp")) as publisher:
@@ -172,6 +171,40 @@ def test_amqp10_user_id() -> None:
             assert len(b.queue("q")) == 4
         async with Broker(ports={"amqp10": 0}) as b, amqp10.connect(b.url("amqp10")) as anybody:
             await (await anybody.sender("/queues/q")).send(message(b"bob"))  # nobody is authenticated
+
+    run(test())
+
+
+@pytest.mark.parametrize("dialect", ["documented", "rabbitmq-4.3", "rabbitmq-3.13"])
+def test_amqp091_user_id_in_a_section(dialect: str) -> None:
+    """406, as for the property: a header or a body from which the conversion makes properties of AMQP 1.0."""
+
+    def forged(user: bytes) -> list[tuple[amqp091.BasicProperties, bytes]]:
+        section = amqp10.Properties(user_id=user).encode()
+        whole = amqp10.Message(properties=amqp10.Properties(user_id=user), body=b"x").encode()
+        return [
+            (amqp091.BasicProperties(headers={"x-amqp-1.0-properties": section}), b"x"),
+            (amqp091.BasicProperties(type="amqp-1.0"), whole),
+        ]
+
+    async def test() -> None:
+        limits = Limits(dialect=dialect)
+        async with (
+            Broker(ports={"amqp": 0}, users=USERS, limits=limits) as b,
+            amqp091.connect(url(b, "amqp", "ann")) as ann,
+        ):
+            await (await ann.channel()).declare_queue("q")
+            refused = 0
+            for properties, body in [*forged(b"ann"), *forged(b"bob")]:
+                channel = await ann.channel(confirms=True)
+                try:
+                    await channel.publish(body, routing_key="q", properties=properties)
+                except Refused as error:
+                    assert error.code == 406
+                    refused += 1
+            kept = [item.published.container.to("amqp10").message.properties for item in b.router.queues["q"].messages]
+            assert {bytes(p.user_id) for p in kept if p is not None and p.user_id is not None} == {b"ann"}
+            assert refused == 4 - len(kept) >= 1
 
     run(test())
 

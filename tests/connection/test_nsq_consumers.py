@@ -167,6 +167,7 @@ def test_a_task_that_iterates_finishes_what_it_has_had_itself() -> None:
                 gate.set()
                 broker.publish("t", *[b"2"] * 9)
                 await until(lambda: not had[0].in_flight)
+                await until(lambda: broker.counts["finished"] >= 17)  # each iterator may have one in hand
             await asyncio.gather(*tasks)
             await until(lambda: broker.counts["finished"] == 19)
 

@@ -77,9 +77,10 @@ class Session(SessionFlows):
     @classmethod
     def replay(cls, changes: Iterable[Change], *, journaled: bool = False) -> Session:
         """The session that these changes make. Raises DecodeError for a change that is not a record."""
-        session = cls(journaled=journaled)
+        session, changes = cls(journaled=journaled), tuple(changes)
         for number, value in records_of(changes, ("outgoing",), "amqp091")["outgoing"].items():
             session._take(number, value)
+        session._number = max((change.key for change in changes), default=session._number)  # no number is used again
         return session
 
     def _take(self, number: int, data: bytes) -> None:

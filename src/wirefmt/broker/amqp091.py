@@ -129,6 +129,22 @@ def _check_fit(error: LocalProtocolError) -> None:
         raise ConversionError(str(error), rule="amqp091:frame") from error
 
 
+def _embeds(properties: amqp091.BasicProperties) -> bool:
+    """May the message have sections of AMQP 1.0 in it, as messages of RabbitMQ's old plugin?"""
+    return properties.type == "amqp-1.0" or "x-amqp-1.0-properties" in (properties.headers or ())
+
+
+def _check_user(published: Published, user: str) -> None:
+    """Raises Refusal if sections of AMQP 1.0 in a message say that it is another user's."""
+    try:
+        properties = published.container.to("amqp10").message.properties
+    except ConversionError:
+        return  # no consumer of AMQP 1.0 gets it
+    said = properties.user_id if properties is not None else None
+    if said is not None and bytes(said) != user.encode():
+        raise Refusal(PRECONDITION, f"user-id {bytes(said)!r} in a section but authenticated user was '{user}'")
+
+
 class Session:
     """What the broker knows of one client."""
 
@@ -474,6 +490,9 @@ class Broker:
         routing_key = str(method.routing_key)
         envelope = self._envelope(events[at].properties, exchange, routing_key, session, host)
         messages = [Published(envelope, events[at].body_bytes())]
+        if _embeds(events[at].properties):
+            _check_user(messages[0], session.user)
+            end = at + 1
         for number in range(at + 1, end):
             event = events[number]
             properties = event.properties
@@ -482,7 +501,7 @@ class Broker:
                     other = self._envelope(properties, exchange, routing_key, session, host)
                 except Refusal:
                     break
-                if not other.goes_with(envelope):
+                if not other.goes_with(envelope) or _embeds(properties):
                     break
                 envelope = other
             messages.append(Published(envelope, event.body_bytes()))

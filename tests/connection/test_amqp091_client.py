@@ -769,7 +769,7 @@ def test_a_server_that_closes_says_so() -> None:
 
 @pytest.mark.parametrize("how", ["publish", "close"])
 def test_what_waits_for_the_server_while_the_inbox_is_full(how: str) -> None:
-    """Reading has stopped for a consumer that takes nothing; a confirm and a close-ok are read all the same."""
+    """Reading has stopped for a consumer that takes nothing; a confirm and a close-ok are still read."""
 
     async def test() -> None:
         async with brokered() as (_, _, url), amqp091.connect(url, inbox=1) as client:

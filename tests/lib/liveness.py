@@ -23,6 +23,7 @@ from wirefmt.connection.aio import Backoff
 from wirefmt.connection.recovery import ConnectionDown, ConnectionUp, NotRestored, RecoveryEvent
 from wirefmt.errors import ConnectionLost, LocalProtocolError, Refused
 
+from .held import held_by
 from .virtual_disk import Disk
 from .virtual_loop import Stuck, VirtualLoop, run_virtually
 from .virtual_network import WHO, Dial, Wire
@@ -36,6 +37,8 @@ BOUND: Final = 90.0
 FAILURES: Final = (Refused, ConnectionLost, OSError, asyncio.CancelledError)
 #: Waits of the clients. They are short, so that a script sees several.
 BACKOFF: Final = Backoff(first=0.1, most=2.0, stable=5.0)
+#: Messages that must leave nothing behind.
+MANY: Final = 100
 #: Seconds without an attempt to connect, when all is well.
 QUIET: Final = 20.0
 
@@ -443,6 +446,20 @@ class World:
         waiting = [name for name, outcome in self.outcomes.items() if outcome == "waiting"]
         if waiting:
             raise Violation(f"no outcome of {waiting[:5]}")
+
+    async def prove_bounded(self, publish: Callable[[], Coroutine[Any, Any, Any]]) -> None:
+        """Nothing is left at the client of messages that are done."""
+        before = held_by(self.client)
+        for _ in range(MANY // 10):
+            results = await asyncio.gather(*(publish() for _ in range(10)), return_exceptions=True)
+            for result in results:
+                if isinstance(result, BaseException):
+                    self.violate(f"{result!r} for a message when all is well")
+                    return
+        await asyncio.sleep(1.0)
+        more = held_by(self.client) - before
+        if more > MANY // 2:
+            self.violate(f"the client holds {more} things more after {MANY} messages")
 
     async def prove_full_disk(self, publish: Callable[[], Coroutine[Any, Any, Any]]) -> None:
         """While the journal cannot keep a message, its call raises; afterwards all goes on."""

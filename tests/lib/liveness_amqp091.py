@@ -460,6 +460,7 @@ class Amqp091World(World):
         await self.settle()
         if not self.channels:
             self.violate("no new channel can be opened")
+        await self.prove_bounded(lambda: self.channels[-1].publish(b"many ", routing_key="in"))
         await self.prove_full_disk(lambda: self.channels[-1].publish(b"full ", routing_key="in"))
         for name, queue in self.router.queues.items():
             # a connection that ends between declare and consume leaves a queue that has had no consumer

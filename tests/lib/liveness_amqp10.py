@@ -373,6 +373,7 @@ class Amqp10World(World):
             self.violate("no new sender can be made")
         sender = next((end for end in self.ends if isinstance(end, Sender)), None)
         if sender is not None:
+            await self.prove_bounded(lambda: sender.send(amqp10.Message(body=b"many ")))
             await self.prove_full_disk(lambda: sender.send(amqp10.Message(body=b"full ")))
 
     async def _prove_end(self, end: Any) -> None:

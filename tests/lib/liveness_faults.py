@@ -190,6 +190,14 @@ def _ends(before: Any) -> Any:
     return restore_one
 
 
+def _keeps(before: Any) -> Any:
+    def acknowledged(self: Any, event: Any) -> None:
+        self.__dict__.setdefault("_kept", []).append(event.code)
+        before(self, event)
+
+    return acknowledged
+
+
 # ---- RocketMQ, PHPMQ
 
 
@@ -226,10 +234,12 @@ FAULTS: Final[dict[str, Fault]] = {
     "amqp10-settle": Fault(
         "amqp10", "a delivery is accepted when another task asks for the next one",
         _instead(_of("wirefmt.amqp10.client", "Receiver"), "_accept_of", _accept_everything),
+        quick=True,
     ),
     "amqp10-refused-open": Fault(
         "amqp10", "open and close in one piece count as a mistake of the program",
         _instead(_of("wirefmt.amqp10.client", "_Host"), "lost", _wrong_error),
+        quick=True,
     ),
     "amqp10-credit": Fault(
         "amqp10", "credit that the program has given is not given again on the next connection",
@@ -242,6 +252,7 @@ FAULTS: Final[dict[str, Fault]] = {
     "amqp091-refusal": Fault(
         "amqp091", "a consumer whose queue is locked for a while is over",
         _instead(_of("wirefmt.amqp091.restoring"), "judge", _always(lambda refused: False)),
+        quick=True,
     ),
     "amqp091-limit": Fault(
         "amqp091", "a virtual host at its limit of connections ends the client",
@@ -256,6 +267,7 @@ FAULTS: Final[dict[str, Fault]] = {
     "amqp091-method": Fault(
         "amqp091", "a method that is larger than a frame is sent",
         _instead(_of("wirefmt.amqp091.endpoint", "Endpoint"), "_check_size", _nothing),
+        quick=True,
     ),
     "amqp091-poison": Fault(
         "amqp091", "the consumer of a message that is larger than the client takes does not learn of it",
@@ -266,6 +278,10 @@ FAULTS: Final[dict[str, Fault]] = {
         "mqtt", "a subscription that is not granted again ends the client",
         _instead(_of("wirefmt.connection.client", "Client"), "_restore_one", _ends),
         runs=100,
+    ),
+    "mqtt-memory": Fault(
+        "mqtt", "something is kept of each message",
+        _instead(_of("wirefmt.mqtt.client", "Client"), "_acknowledged", _keeps),
     ),
     "nsq-touch": Fault(
         "nsq", "no TOUCH is sent, so a slow handler gets its message again",
@@ -278,6 +294,7 @@ FAULTS: Final[dict[str, Fault]] = {
             _instead(_of("wirefmt.nsq.consumer", "Consumer"), "_held", _ready_only),
         ),
         runs=100,
+        quick=True,
     ),
     "nsq-topic": Fault(
         "nsq", "a consumer makes a topic again that was deleted",
@@ -293,14 +310,17 @@ FAULTS: Final[dict[str, Fault]] = {
     ),
     "back-off-mqtt": Fault(
         "mqtt", "the same", _instead(_of("wirefmt.connection.aio", "Backoff"), "delay", _first_delay),
+        quick=True,
     ),
     "journal": Fault(
         "mqtt", "a call whose message cannot be kept waits for ever",
         _instead(_of("wirefmt.mqtt.client", "Client"), "_not_kept", _nothing),
+        quick=True,
     ),
     "rocketmq-timeout": Fault(
         "rocketmq", "a request that gets no response waits for ever",
         _instead(_of("wirefmt.rocketmq.remote", "Link"), "handle", _waits_on),
+        quick=True,
     ),
     "phpmq-consume": Fault(
         "phpmq", "nothing is consumed after a reconnection",

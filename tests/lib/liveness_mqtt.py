@@ -255,6 +255,7 @@ class MqttWorld(World):
         await self.settle()
         if set(self.filters) == known:
             self.violate("no new subscription can be made")
+        await self.prove_bounded(lambda: self.client.publish("in", b"many ", qos=1))
         await self.prove_full_disk(lambda: self.client.publish("in", b"full ", qos=1))
 
     async def closed(self) -> None:

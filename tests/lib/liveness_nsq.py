@@ -307,6 +307,7 @@ class NsqWorld(World):
         await self.settle()
         if len(self.consumers) == len(known):
             self.violate("no new consumer can be made")
+        await self.prove_bounded(lambda: self.client.publish("in", b"many "))
         await self.prove_full_disk(lambda: self.client.publish("in", b"full "))
         if self.deflate:
             await self._flood()

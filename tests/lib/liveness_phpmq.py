@@ -143,6 +143,7 @@ class PhpmqWorld(World):
         await self.settle()
         if not self.queue:
             self.violate("nothing can be consumed")
+        await self.prove_bounded(lambda: self.client.publish("in", b"many "))
 
     async def closed(self) -> None:
         if self.workers:

@@ -224,6 +224,7 @@ class RocketmqWorld(World):
         await self.settle()
         if len(self.consumers) == known:
             self.violate("no new consumer can be made")
+        await self.prove_bounded(lambda: self.producer.send("in", b"many "))
 
 
 WORLD = RocketmqWorld

@@ -538,7 +538,7 @@ def test_messages_of_one_read_keep_what_is_their_own() -> None:
             assert [item.body for item in queue.messages] == [b"2", b"0", b"1", b"3", b"4", b"5", b"6", b"7"]
             assert [item.body for item in queue.messages if item.expires is not None] == [b"5"]
             for item in queue.messages:
-                properties, _ = item.for_amqp091(131072)
+                properties, _ = item.for_amqp091()
                 assert properties == amqp091.BasicProperties(**messages[int(item.body)])
         broker.close()
 

@@ -15,6 +15,7 @@ import pytest
 from lib.loopback import HOST, OPENSSL, certificate, run, until
 from wirefmt import amqp091, amqp10, broker, mqtt, nsq, phpmq, rocketmq
 from wirefmt.broker import Broker, NotSeen, Options
+from wirefmt.broker import amqp10 as amqp10_broker
 from wirefmt.broker import mqtt as mqtt_broker
 from wirefmt.connection import aio
 from wirefmt.connection.sasl import Scram
@@ -43,12 +44,42 @@ def test_application_properties_that_are_no_simple_values_are_taken(target: str 
         async with Broker(ports={"amqp10": 0}) as b, amqp10.connect(b.url("amqp10")) as client:
             sender = await client.sender(target or amqp10.Target())
             assert await sender.post(properties + section + data) == amqp10.Accepted()
-            with pytest.raises(Refused, match=r"amqp:decode-error message: message has no body .*\[3.2\]"):
-                await sender.post(properties + section)
+            broken = properties + b"\0\x53\x75\x40"  # data is binary, not null
+            with pytest.raises(Refused, match=r"amqp:decode-error"):
+                await sender.post(broken)
             assert b.queue("q")[0].body == b"x"
             receiver = await client.receiver("/queues/q")
             delivery = await receiver.receive()
             assert bytes(delivery.payload).endswith(properties + section + data)
+
+    run(test())
+
+
+@pytest.mark.parametrize("without_body", ["null", "reject"])
+@pytest.mark.parametrize(
+    "sections", [b"", b"\0\x53\x70\x45", b"\0\x53\x73\xc0\x04\x01\xa1\x01i"], ids=["empty", "header", "properties"]
+)
+def test_a_message_without_a_body(without_body: Any, sections: bytes) -> None:
+    """3.2 wants a body; a plain proton.Message() has none, and Artemis takes it."""
+
+    async def test() -> None:
+        options = amqp10_broker.BrokerOptions(without_body=without_body)
+        async with (
+            Broker(ports={"amqp10": 0, "amqp": 0}, amqp10=options) as b,
+            amqp10.connect(b.url("amqp10")) as client,
+        ):
+            sender = await client.sender("/queues/q")
+            footer = b"\0\x53\x78\xc1\x01\0"
+            with pytest.raises(Refused, match=r"amqp:decode-error message: message has no body .*\[3.2\]"):
+                await sender.post(sections + footer)
+            if without_body == "reject":
+                with pytest.raises(Refused, match=r"amqp:decode-error message: message has no body .*\[3.2\]"):
+                    await sender.post(sections)
+                return
+            for _ in range(2):
+                assert await sender.post(sections) == amqp10.Accepted()
+            delivery = await (await client.receiver("/queues/q")).receive()
+            assert delivery.message.body == (amqp10.AmqpValue(None),)
 
     run(test())
 

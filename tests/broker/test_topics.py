@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wirefmt import mqtt
-from wirefmt.broker.topics import Sharing, TopicTree
+from wirefmt.broker.topics import Sharing, TopicTree, Walk
 
 NAMES = st.lists(st.sampled_from(["", "a", "b", "$a", "é"]), min_size=1, max_size=4).map("/".join).filter(bool)
 FILTERS = st.tuples(
@@ -33,6 +33,70 @@ def test_a_tree_finds_what_a_filter_matches(topics: list[str], discarded: list[s
     for topic in list(left):
         tree.discard(topic)
     assert not tree._root.below
+    assert not tree._root.order
+
+
+CHANGES = st.lists(st.tuples(st.sampled_from(["put", "discard", "step", "step", "step"]), NAMES), max_size=40)
+
+
+@given(st.lists(NAMES, max_size=20), FILTERS.filter(bool), CHANGES)
+def test_a_walk_goes_on_while_the_tree_changes(
+    topics: list[str], topic_filter: str, changes: list[tuple[str, str]]
+) -> None:
+    tree: TopicTree[str] = TopicTree()
+    for topic in topics:
+        tree.put(topic, "old")
+    owed = {topic for topic in topics if mqtt.matches(topic_filter, topic)}
+    walk = Walk(tree, topic_filter)
+    seen: list[str] = []
+
+    def step() -> None:
+        found = walk.step()
+        if found is not None:
+            assert found[1] == "old"
+            seen.append(found[0])
+            assert found[0] in owed
+            owed.discard(found[0])
+
+    for what, topic in changes:
+        if what == "step" and not walk.done:
+            step()
+        elif what == "put":
+            tree.put(topic, "new")
+            owed.discard(topic)
+        elif what == "discard":
+            tree.discard(topic)
+            owed.discard(topic)
+        for each in {*topics, topic}:
+            if mqtt.matches(topic_filter, each):
+                assert (walk.ahead(each) == "old") is (each in owed)
+    while not walk.done:
+        step()
+    assert not owed
+    assert len(seen) == len(set(seen))
+
+
+def test_a_walk_meets_each_of_many_levels_once_while_they_are_replaced() -> None:
+    tree: TopicTree[int] = TopicTree()
+    for number in range(1000):
+        tree.put(f"a/{number}", number)
+    walk = Walk(tree, "a/+")
+    seen: list[int] = []
+    for number in range(1000):
+        tree.discard(f"a/{999 - number}" if number % 3 else f"a/{number}")
+        tree.put(f"a/new {number}", -1)
+        found = walk.step()
+        if found is not None:
+            seen.append(found[1])
+    steps = 0
+    while not walk.done:
+        steps += 1
+        found = walk.step()
+        if found is not None:
+            seen.append(found[1])
+    assert seen == sorted(set(seen))
+    assert seen[0] >= 0
+    assert steps < 3000  # what is gone, and what came later, costs little
 
 
 def test_members_take_turns_within_the_best_rank() -> None:

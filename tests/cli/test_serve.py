@@ -14,6 +14,7 @@ import shlex
 import shutil
 import signal
 import socket
+import ssl
 import struct
 import subprocess
 import sys
@@ -466,6 +467,41 @@ def test_a_config_file_with_limits_and_faults(tmp_path: Path) -> None:
         b.stop()
 
 
+def test_clients_need_a_certificate(tmp_path: Path) -> None:
+    if OPENSSL is None:
+        pytest.skip("needs openssl (apt install openssl)")
+    _, without = certificate(tmp_path)
+    chain, key = tmp_path / "certificate.pem", tmp_path / "key.pem"
+    known = ssl.create_default_context(cafile=str(chain))
+    known.load_cert_chain(chain, key)
+    (tmp_path / "other").mkdir()
+    certificate(tmp_path / "other")
+    unknown = ssl.create_default_context(cafile=str(chain))
+    unknown.load_cert_chain(tmp_path / "other" / "certificate.pem", tmp_path / "other" / "key.pem")
+    arguments = [
+        "--listen",
+        "mqtt+tls=0",
+        "--tls-cert",
+        str(chain),
+        "--tls-key",
+        str(key),
+        "--tls-client-ca",
+        str(chain),
+    ]
+
+    async def main(b: Served) -> None:
+        async with mqtt.connect(b.urls["mqtt+tls"], ssl=known) as client:
+            await client.publish("t", b"", qos=1)
+        for context in (without, unknown):
+            with pytest.raises((ConnectionLost, OSError)):
+                async with mqtt.connect(b.urls["mqtt+tls"], ssl=context) as client:
+                    await client.publish("t", b"", qos=1)
+
+    with served(*arguments) as b:
+        asyncio.run(main(b))
+        b.stop()
+
+
 @pytest.mark.parametrize(("version", "code"), [(4, 0x80), (5, 0x87)])
 def test_a_filter_that_is_denied(tmp_path: Path, version: int, code: int) -> None:
     """The example of docs/broker.md, and paho's client as the one that sees the refusal."""
@@ -586,7 +622,7 @@ def test_wrong_usage(arguments: list[str], why: str, capsys: pytest.CaptureFixtu
         ("[users]\nann = 1", "the password of 'ann' must be a string"),
         ("[ports]\nmqtt = true", "the port of mqtt must be an integer from 0 to 65535, not True"),
         ("[tls]\nkey = 'key.pem'", "tls needs a certificate"),
-        ("[tls]\ncertificate = 'a'\nkye = 'b'", "tls has certificate and key, not kye"),
+        ("[tls]\ncertificate = 'a'\nkye = 'b'", "unknown option 'kye' in tls; did you mean key"),
         ("[mqtt]\nqueue_messages = 'x'", "mqtt.queue_messages must be of type int, not 'x'"),
         ("[mqtt]\noverflow = 'x'", "mqtt.overflow must be 'drop_oldest' or 'refuse' or 'disconnect', not 'x'"),
         ("[mqtt]\nauthorise = 'x'", "unknown option 'authorise' in mqtt"),

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from lib.amqp091_channel import client_channel
-from lib.amqp091_driven import Pair, octets, server_in
+from lib.amqp091_driven import Pair, octets, proceeded, server_in
 from wirefmt import amqp091
 from wirefmt.amqp091._codec import Tags
 from wirefmt.amqp091.states import State
@@ -218,7 +218,7 @@ def test_a_fault_on_one_channel_leaves_the_messages_of_others() -> None:
     message = amqp091.BasicMessage(amqp091.BasicPublish(channel=1, exchange="", routing_key="q"), None, b"b").encode()
     other = amqp091.BasicMessage(amqp091.BasicPublish(channel=2, exchange="", routing_key="q"), None, b"b").encode()
     unknown = octets("basic.ack", 1, delivery_tag=9)
-    events = server.receive(message + other + unknown + message + other, 0.0)
+    events = proceeded(server, server.receive(message + other + unknown + message + other, 0.0))
     assert [getattr(e, "channel", None) for e in events] == [1, 2, 1, 2]
     closed = events[2]
     assert isinstance(closed, amqp091.ChannelClosed)

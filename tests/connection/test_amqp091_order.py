@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from lib.amqp091_channel import frames, names, publish, server_channel
-from lib.amqp091_driven import octets
+from lib.amqp091_driven import octets, proceeded
 from wirefmt import amqp091
 from wirefmt.connection import Disconnected
 
@@ -49,6 +49,44 @@ def test_methods_of_a_channel_are_answered_in_their_order(
     assert server.undecided == 0
 
 
+@pytest.mark.parametrize(("before", "method", "fields"), AT_ONCE, ids=[method for _, method, _ in AT_ONCE])
+@pytest.mark.parametrize("pieces", [1, 2], ids=["together", "apart"])
+@pytest.mark.parametrize("held", [False, True], ids=["", "after a request"])
+@pytest.mark.parametrize("refused", [True, False])
+def test_methods_wait_for_the_messages_before_them(
+    before: list[str], method: str, fields: dict[str, Any], pieces: int, held: bool, refused: bool
+) -> None:
+    """4.7: the host may refuse a message, which closes the channel: nothing after it has been answered then."""
+    server, _ = server_channel()
+    for name in before:
+        server.receive(octets(name), 0.0)
+    server.data_to_send()
+    parts = [(octets("queue.declare") if held else b"") + publish(), octets(method, **fields) + octets("basic.qos")]
+    if method == "channel.close":
+        parts[1] = octets(method)
+    events: list[Any] = []
+    for part in parts if pieces == 2 else [b"".join(parts)]:
+        events += server.receive(part, 0.0)
+    if held:
+        events = server.reply(events[0])
+        assert names(server.data_to_send()) == ["queue.declare-ok"]
+    message, waits = events
+    assert (type(waits), waits.channel) == (amqp091.ChannelWaits, 1)
+    assert server.data_to_send() == b""
+    if refused:
+        (closed,) = server.refuse(message, 404, "no exchange")
+        assert (closed.by, closed.code) == ("local", 404)
+        assert server.proceed(waits) == []
+        crossed = ["channel.close-ok"] if method == "channel.close" else []
+        assert names(server.data_to_send()) == ["channel.close", *crossed]
+    else:
+        server.proceed(waits)
+        assert server.proceed(waits) == []
+        more = [] if method == "channel.close" else ["basic.qos-ok"]
+        assert names(server.data_to_send()) == [f"{method}-ok", *more]
+    assert server.undecided == 0
+
+
 def test_methods_take_effect_after_a_request() -> None:
     """The prefetch of a consumer is that of the last basic.qos before it, and a message before confirm.select has no confirm."""
     server, channel = server_channel()
@@ -56,7 +94,7 @@ def test_methods_take_effect_after_a_request() -> None:
     two = octets("basic.consume", queue="q", consumer_tag="two")
     qos = octets("basic.qos", prefetch_count=5)
     (asked,) = server.receive(one + qos + publish() + octets("confirm.select") + publish() + two + publish(), 0.0)
-    _, plain, confirmed, asked_two = server.reply(asked)
+    plain, confirmed, asked_two = proceeded(server, server.reply(asked))[1:]
     assert not server.waits(plain)
     server.acknowledge(confirmed)
     (third,) = server.reply(asked_two)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lib.amqp091_channel import client_channel, frames, names, publish, server_channel
-from lib.amqp091_driven import Pair, octets
+from lib.amqp091_driven import Pair, octets, proceeded
 from wirefmt import amqp091
 from wirefmt.amqp091.states import State
 from wirefmt.connection import Disconnected, WindowOpened
@@ -102,7 +102,7 @@ def test_answers_to_events_of_a_channel_that_was_closed_after_them_are_dropped()
     server, _ = server_channel()
     server.receive(octets("confirm.select"), 0.0)
     server.data_to_send()
-    events = server.receive(publish() + octets("channel.close"), 0.0)
+    events = proceeded(server, server.receive(publish() + octets("channel.close"), 0.0))
     assert isinstance(events[-1], amqp091.ChannelClosed)
     assert server.undecided == 0
     server.return_message(events[0])

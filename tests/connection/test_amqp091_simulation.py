@@ -274,7 +274,7 @@ class World:
                 self.waiting.clear()
             case Connected() | amqp091.BasicQos() | amqp091.BasicCancel():
                 pass
-            case amqp091.Method() | amqp091.BasicMessage():
+            case amqp091.Method() | amqp091.BasicMessage() | amqp091.ChannelWaits():
                 self.waiting.append(event)
             case _:
                 raise AssertionError(event)
@@ -384,6 +384,8 @@ class World:
         server, r = self.server, self.random
         if isinstance(event, amqp091.ConnectionStartOk | amqp091.ConnectionOpen):
             self.take("server", server.accept(event))
+        elif isinstance(event, amqp091.ChannelWaits):
+            self.take("server", server.proceed(event))
         elif isinstance(event, amqp091.BasicMessage):
             body = event.body_bytes()
             if server.channels[event.channel].mode != "confirm":

@@ -8,7 +8,17 @@ from typing import Any
 import pytest
 
 from lib.amqp091_driven import HEADER as HEADER_OCTETS
-from lib.amqp091_driven import METHODS, channel_in, client_in, connection_in, method, moved, octets, server_in
+from lib.amqp091_driven import (
+    METHODS,
+    channel_in,
+    client_in,
+    connection_in,
+    method,
+    moved,
+    octets,
+    proceeded,
+    server_in,
+)
 from lib.state_tables import arrows, reachable
 from wirefmt import amqp091
 from wirefmt.amqp091 import spec
@@ -350,7 +360,7 @@ def _server_sends(server: Any, channel: Any, state: ChannelState, kind: str, exp
         return
     publish: Any = method("basic.publish")
     if state is ChannelState.OPEN:
-        (publish, consume) = server.receive(octets("basic.publish") + octets("basic.consume"), 0.5)
+        (publish, consume) = proceeded(server, server.receive(octets("basic.publish") + octets("basic.consume"), 0.5))
         server.reply(consume)
         server.data_to_send()
     if isinstance(expected, Violation):

@@ -51,6 +51,9 @@ class Pair:
 
     def note(self, side: int, events: list[Any]) -> None:
         for event in events:
+            if isinstance(event, amqp091.ChannelWaits):
+                self.note(SERVER, self.server.proceed(event))
+                continue
             if isinstance(event, Disconnected):
                 self.over.add(1 - side)  # it hears nothing more
             error = getattr(event, "error", None)

@@ -33,7 +33,7 @@ def test_examples_run(block: str, tmp_path: Path) -> None:
 
 def test_the_table_of_limits_has_the_defaults() -> None:
     rows = re.findall(r"^\| `(\w+)` \| ([\d,]+)( MiB| s|) \|", (DOCS / PAGE).read_text(), re.M)
-    assert len(rows) == 8
+    assert len(rows) == 9
     said = {name: int(number.replace(",", "")) << (20 if unit == " MiB" else 0) for name, number, unit in rows}
     assert said.pop("most") == inspect.signature(mqtt.serve).parameters["most"].default
     options = mqtt.ConnectionOptions()

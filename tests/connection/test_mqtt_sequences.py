@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import tomllib
 from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,8 @@ from typing import Any
 import pytest
 
 from wirefmt import mqtt
-from wirefmt.broker.mqtt import Broker, BrokerOptions, Message, default_authorise
+from wirefmt.broker.mqtt import Broker, Message
+from wirefmt.cli.serve import _options
 from wirefmt.errors import ConnectionLost, Refused
 from wirefmt.mqtt.events import LARGEST_PACKET
 from wirefmt.mqtt.states import State
@@ -253,29 +255,29 @@ def test_client_sequences(case: Any) -> None:
 # ---- brokers
 
 
-def authenticate(connect: mqtt.Connect, peer: mqtt.Peer) -> int:
-    """mosquitto's plugin interface is reached by topics, and a will must not use it."""
-    control = connect.will is not None and connect.will.topic.startswith("$CONTROL/")
-    return 0x81 if control else 0
-
-
-def authorise(client: str, deed: str, topic: str) -> int:
-    return 0 if topic.endswith("/state") else default_authorise(client, deed, topic)
+#: mosquitto's, as settings of `wirefmt serve`.
+OPTIONS = _options(
+    tomllib.loads("""
+[ports]
+mqtt = 0
+[mqtt]
+overlap = "each"
+[connection.mqtt]
+receive_maximum = 20
+topic_alias_maximum = 10
+packet_size = 2000000
+control_characters = false
+qos2_event = "release"
+copies = 2
+""")
+)
 
 
 async def play_against_the_broker(case: Any) -> None:
     """The case over a loopback socket, against `wirefmt.broker.mqtt`."""
     version = case["version"]
-    broker = Broker(BrokerOptions(overlap="each", authenticate=authenticate, authorise=authorise))
-    options = mqtt.ConnectionOptions(
-        receive_maximum=20,
-        topic_alias_maximum=10,
-        packet_size=2_000_000,
-        control_characters=False,
-        qos2_event="release",
-        copies=2,  # mosquitto's
-    )
-    async with await mqtt.serve(broker, "127.0.0.1", 0, options=options) as server:
+    broker = Broker(OPTIONS.mqtt)
+    async with await mqtt.serve(broker, "127.0.0.1", 0, options=OPTIONS.connection["mqtt"]) as server:
         judge = Judge(*await asyncio.open_connection("127.0.0.1", server.port), version, "server")
         for step in case["steps"]:
             match step["do"]:

@@ -173,6 +173,17 @@ def channel_in(role: Role, state: ChannelState) -> tuple[Any, Any]:
     return server, opened
 
 
+def proceeded(server: amqp091.ServerConnection, events: list[Any]) -> list[Any]:
+    """Events of a server whose host handles each of them at once: with what they have held up, in its place."""
+    at = 0
+    while at < len(events):
+        if isinstance(events[at], amqp091.ChannelWaits):
+            events[at : at + 1] = server.proceed(events[at])
+        else:
+            at += 1
+    return events
+
+
 class Pair:
     """A client and a server, connected by hand, whose host accepts the handshake."""
 
@@ -196,7 +207,7 @@ class Pair:
         for event in list(events):
             if isinstance(event, amqp091.ConnectionStartOk | amqp091.ConnectionOpen):
                 events += self.server.accept(event)
-        return events
+        return proceeded(self.server, events)
 
     def to_client(self) -> list[Any]:
         data = self.server.data_to_send()
@@ -317,7 +328,9 @@ def host(role: str, connection: Any, random_: random.Random, waiting: list[Any])
                 lambda: channel.close(),
             ]
     else:
-        if event is not None:
+        if isinstance(event, amqp091.ChannelWaits):
+            calls = [lambda: connection.proceed(event), lambda: connection.reply(event)]
+        elif event is not None:
             calls = [
                 lambda: connection.accept(event),
                 lambda: connection.accept(event),
@@ -353,7 +366,7 @@ def drive(role: str, connection_: Any, data: bytearray, random_: random.Random) 
 
     def take(new: list[Any]) -> None:
         events.extend(new)
-        waiting.extend(e for e in new if isinstance(e, amqp091.Method | amqp091.BasicMessage))
+        waiting.extend(e for e in new if isinstance(e, amqp091.Method | amqp091.BasicMessage | amqp091.ChannelWaits))
         if role == "server" and random_.random() < 0.9:
             for event in new:
                 if isinstance(event, amqp091.ConnectionStartOk | amqp091.ConnectionSecureOk | amqp091.ConnectionOpen):

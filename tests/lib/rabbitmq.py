@@ -141,10 +141,13 @@ class Broker:
     def control(self, *command: str) -> str:
         """Run rabbitmqctl. Returns its output."""
         assert CONTROL is not None
+        return self._control(CONTROL, "--quiet", *command, env=self.environment, cwd=self.folder)
+
+    def _control(self, *command: str, env: dict[str, str], cwd: Path | None = None) -> str:
         done = subprocess.run(
-            (CONTROL, "--quiet", *command),
-            env=self.environment,
-            cwd=self.folder,
+            command,
+            env=env,
+            cwd=cwd,
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
@@ -190,12 +193,19 @@ class Rooted(Broker):
     def programs(self) -> tuple[str, str]:
         return "epmd", "rabbitmq-server"
 
-    def run(self, *command: str) -> subprocess.Popen[bytes]:
+    def there(self) -> dict[str, str]:
+        """The environment, as it is in the root."""
         there = {key: value.replace(ROOT, "") for key, value in self.environment.items()}
+        return {**there, "PATH": PATH_THERE, "LANG": "C.UTF-8"}
+
+    def control(self, *command: str) -> str:
+        return self._control("chroot", ROOT, "rabbitmqctl", "--quiet", *command, env=self.there())
+
+    def run(self, *command: str) -> subprocess.Popen[bytes]:
         with (self.folder / f"{command[0]}.log").open("wb") as log:
             return subprocess.Popen(
                 ("chroot", ROOT, *command),
-                env={**there, "PATH": PATH_THERE, "LANG": "C.UTF-8"},
+                env=self.there(),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,

@@ -78,9 +78,10 @@ class Model:
 
     # ---- routing
 
-    def route_key(self, exchange: str, key: str, headers: dict[str, Any], seen: set[str]) -> set[str]:
+    def route_keys(self, exchange: str, keys: list[str], headers: dict[str, Any], seen: set[str]) -> set[str]:
+        """Every exchange on the way looks at all keys; its alternate is for messages of which it has matched none."""
         if exchange == "":
-            return {key} & self.queues.keys()
+            return set(keys) & self.queues.keys()
         if exchange in seen:
             return set()
         seen.add(exchange)
@@ -88,6 +89,7 @@ class Model:
         matching = [
             (what, destination)
             for source, what, destination, bound, arguments in self.bindings
+            for key in keys
             if source == exchange
             and (
                 kind == "fanout"
@@ -102,12 +104,11 @@ class Model:
         found = {name for what, name in matching if what == "queue"}
         for what, name in matching:
             if what == "exchange":
-                found |= self.route_key(name, key, headers, seen)
+                found |= self.route_keys(name, keys, headers, seen)
         return found
 
     def route(self, exchange: str, copy: Copy) -> set[str]:
-        keys = [*copy.keys, *copy.bcc]
-        return {name for key in keys for name in self.route_key(exchange, key, copy.headers, set())}
+        return self.route_keys(exchange, [*copy.keys, *copy.bcc], copy.headers, set())
 
     # ---- queues
 

@@ -225,7 +225,7 @@ LAYERS = {
     "connection": {"_core", "errors"},
     **dict.fromkeys(NAMED, BELOW | {"connection"}),
     "convert": BELOW | {"mqtt", "amqp091", "amqp10"},
-    "broker": {"errors", "connection", "convert", "protocols"} | NAMED,
+    "broker": {"errors", "connection", "convert", "protocols", "__version__"} | NAMED,
     "capture": BELOW | {"protocols"},
     "cli": (BELOW - {"_core"})
     | NAMED
@@ -244,13 +244,13 @@ def test_a_module_imports_only_what_is_below(path: Path) -> None:
 
 #: Module or package of broker/ -> what it may import of broker/.
 BROKER: dict[str, set[str]] = {
-    **{name: set() for name in ("bindings", "credentials", "listeners", "messages")},
+    **{name: set() for name in ("bindings", "credentials", "figures", "listeners", "messages")},
     **{name: set() for name in ("permissions", "phpmq", "recording", "topics", "views")},
     "routing": {"bindings", "messages"},
     "requests": {"permissions"},
     "amqp091": {"bindings", "credentials", "messages", "permissions", "requests", "routing"},
     "amqp10": {"credentials", "messages", "permissions", "requests", "routing"},
-    "mqtt": {"messages", "permissions", "requests", "routing", "topics"},
+    "mqtt": {"figures", "messages", "permissions", "requests", "routing", "topics"},
     "nsq": {"permissions", "requests"},
     "rocketmq": {"permissions", "requests"},
     "faults": {"embedded", "listeners", "messages", "routing"} | NAMED,  # embedded as a type only

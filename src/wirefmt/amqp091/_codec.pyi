@@ -412,6 +412,7 @@ class ServerChannelFlows(ChannelFlows):
     shared_prefetch: int
     _shared_used: int
     _transacted: int
+    _unheard: bool
     @property
     def _deliveries(self) -> Tags[Delivery]: ...
     @property

@@ -213,6 +213,7 @@ cdef class ServerChannelFlows(ChannelFlows):
     cdef readonly uint64_t _next_delivery   # the last one
     cdef public int64_t _shared_used
     cdef public int64_t _transacted         # deliveries that the transaction has settled
+    cdef public bint _unheard               # messages have come since the host was last known to have handled all
     cdef uint64_t published                 # in confirm mode
 
     cdef int begin(self) except -1:
@@ -236,6 +237,7 @@ cdef class ServerChannelFlows(ChannelFlows):
             self.published += 1
             message.number = self.published
             self.flows._undecided += 1
+        self._unheard = True
         events.append(message)
         return True
 
@@ -264,8 +266,8 @@ cdef class ServerChannelFlows(ChannelFlows):
         cdef int64_t room = self.flows.most_unacknowledged
         if not self.active:
             return 0
-        if consumer.no_ack:
-            return room
+        if consumer.no_ack:     # its deliveries do not count, but wait while the window of all consumers is closed (RabbitMQ)
+            return 0 if self.shared_prefetch and self._shared_used >= self.shared_prefetch else room
         room -= self._deliveries.count + self._transacted
         if consumer.prefetch:
             room = min(room, consumer.prefetch - consumer.unacknowledged)

@@ -360,7 +360,8 @@ cdef class Flows:
     cdef int put_content(self, const uint8_t* method, size_t method_size, uint16_t channel, BasicProperties properties,
                          bytes body) except -1:
         """Queue a method with its content. A large body is not copied. Raises LocalProtocolError if it does not fit: nothing has
-        changed then."""
+        changed then. A content header cannot be split: a server sends one that is larger than frame-max, as RabbitMQ does, and
+        leaves it to the client to take it."""
         cdef Outbox outbox = self.outbox
         cdef uint64_t size = <uint64_t>PyBytes_GET_SIZE(body), at = 0, piece
         cdef uint64_t most = (self.frame_max if self.frame_max else AMQP091_FRAME_TOP) - AMQP091_OVERHEAD
@@ -369,7 +370,7 @@ cdef class Flows:
         cdef int64_t pending = outbox.position - outbox.taken
         cdef uint8_t* p
         cdef bytes octets
-        if header > most + AMQP091_OVERHEAD:
+        if header > most + AMQP091_OVERHEAD and self.session_ is not None:
             text = f"the content header has {header} bytes, a frame has at most {self.frame_max}"
             raise LocalProtocolError(text) from EncodeError(text)
         if pending and pending + <int64_t>total > self.most_pending:

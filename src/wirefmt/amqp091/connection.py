@@ -23,6 +23,7 @@ from wirefmt.amqp091.events import (
     SERVER_CAPABILITIES,
     SOFT,
     Call,
+    ChannelWaits,
     ConnectionOptions,
     Event,
     Negotiated,
@@ -369,10 +370,11 @@ class ServerConnection(Endpoint, ServerFlows):
     - `amqp091.ConnectionUpdateSecret`: `accept` or `refuse`.
     - `Connected`, `ChannelOpened`, `ChannelClosed`, `Settled`, `amqp091.BasicQos`, `BasicCancel`, `TxSelect`,
       `TxRollback`, `ChannelFlow`, `ChannelFlowOk`, `Disconnected`: no answer. Methods among them have been answered.
+    - `ChannelWaits`: `proceed`, when the host has handled what came before it.
 
     The methods of a channel take effect and are answered in their order (4.7), as RabbitMQ does it: while a request waits for
     `reply`, `get_ok` or `refuse`, what comes after it on its channel waits, too, and these methods return the events of it. A
-    message that waits for its confirm holds nothing up.
+    message that waits for its confirm holds nothing up. After messages, the next other method waits for `proceed`.
 
     Events of one call of `receive` may be followed by the end of their channel. Answers to them are dropped then.
 
@@ -564,6 +566,15 @@ class ServerConnection(Endpoint, ServerFlows):
         )
         channel._put_content(method, event.properties, event.body_bytes())
 
+    def proceed(self, event: ChannelWaits) -> list[Event]:
+        """The host has handled what came before this event: go on with its channel. Returns the events of it."""
+        channel = self.channels.get(event.channel)
+        if self._over or channel is None or channel._request is not event:
+            return []  # it has been closed meanwhile
+        channel._unheard = False
+        channel._answered()
+        return self._go_on_with(channel)
+
     def _waits_for_reply(self, event: Any) -> bool:
         channel = self.channels.get(event.channel)
         return channel is not None and channel._request is event
@@ -611,11 +622,27 @@ class ServerConnection(Endpoint, ServerFlows):
 
     def _take_frame(self, message: Any, events: list[Event]) -> None:
         channel = self.channels.get(message.channel) if self._up else None
-        if channel is not None and channel._held:
+        if channel is not None and self._holds(channel, message, events):
             self._postponed.setdefault(message.channel, deque()).append(message)
             self._undecided += 1
         else:
             super()._take_frame(message, events)
+
+    def _holds(self, channel: ServerChannel, message: Any, events: list[Event]) -> bool:
+        """Does a message wait for the host? The first other method after messages begins to."""
+        if not channel._held and channel._unheard and type(message) is not amqp091.BasicMessage:
+            channel._ask(ChannelWaits(channel.number), events)
+        return channel._held
+
+    def _answer_fault(self, error: RemoteProtocolError, message: Any, events: list[Event]) -> None:
+        """A fault is answered in its turn, too: it has changed nothing, so its message is taken again then."""
+        channel = self.channels.get(message.channel) if self._up else None
+        if channel is not None and channel.state is ChannelState.OPEN and channel._unheard and not channel._held:
+            channel._ask(ChannelWaits(channel.number), events)
+            self._postponed.setdefault(channel.number, deque()).appendleft(message)
+            self._undecided += 1
+        else:
+            super()._answer_fault(error, message, events)
 
     def _go_on_with(self, channel: ServerChannel) -> list[Event]:
         """Take what has come after a request of this channel, until one of it has to wait. Then go on reading."""
@@ -629,10 +656,10 @@ class ServerConnection(Endpoint, ServerFlows):
         waiting = self._postponed[number]
         while waiting and not self._over:
             channel = self.channels.get(number)
-            if channel is not None and channel._held:
-                if not ending:
-                    return
+            if channel is not None and channel._held and ending:
                 channel._answered()
+            if channel is not None and not ending and self._holds(channel, waiting[0], events):
+                return
             message = waiting.popleft()
             self._undecided -= 1
             try:

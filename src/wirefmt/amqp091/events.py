@@ -250,3 +250,17 @@ class ChannelClosed:
     resumable: tuple[Publication, ...] = ()
     lost: tuple[Any, ...] = ()
     consumers: tuple[Consumer, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelWaits:
+    """A method that a server's connection answers by itself waits, with what follows it on its channel, until the host has
+    handled the messages that were published before it (4.7): one of them may be refused, which closes the channel.
+
+    The host calls `ServerConnection.proceed` when it comes to this event. `Peer` does it, and passes the event to no handler.
+
+    Attributes:
+        channel: the number of the channel.
+    """
+
+    channel: int

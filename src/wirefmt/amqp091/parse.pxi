@@ -267,8 +267,6 @@ cdef inline int amqp091_read_header(Amqp091Reader* x, Amqp091FrameView* m) noexc
     m.weight = load_u16(p + 2)
     m.body_size = load_u64(p + 4)
     if m.class_id != AMQP091_CLASS_BASIC:
-        if m.class_id >= AMQP091_CLASS_TOP or not amqp091_class_at[m.class_id]:
-            return amqp091_fault(x.f, AMQP091_CHECK_CLASS_UNKNOWN, AMQP091_FIELD_CLASS_ID, 7, 0, 0, 0)
         return amqp091_fault(x.f, AMQP091_CHECK_CONTENT_CLASS, AMQP091_FIELD_CLASS_ID, 7, 0, 0, 0)
     if m.weight:
         status = amqp091_violation(x, AMQP091_CHECK_WEIGHT, AMQP091_FIELD_WEIGHT, -1, p + 2)

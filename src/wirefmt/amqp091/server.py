@@ -12,7 +12,7 @@ from typing import Any
 
 from wirefmt import amqp091
 from wirefmt.amqp091.connection import ServerConnection
-from wirefmt.amqp091.events import FORCED, ConnectionOptions, Event
+from wirefmt.amqp091.events import FORCED, ChannelWaits, ConnectionOptions, Event
 from wirefmt.amqp091.server_channel import ServerChannel
 from wirefmt.connection import aio
 
@@ -33,6 +33,19 @@ class Peer(aio.Peer):
     """
 
     connection: ServerConnection
+
+    def handle(self, event: Event) -> None:
+        if type(event) is ChannelWaits and self._handler is not None:
+            self.driver.update(self.connection.proceed(event))
+        else:
+            super().handle(event)
+
+    async def __anext__(self) -> Event:
+        while type(event := await super().__anext__()) is ChannelWaits:
+            self.driver.update(
+                self.connection.proceed(event)
+            )  # the handler asks for the next event: it has handled the others
+        return event
 
     @property
     def channels(self) -> Mapping[int, ServerChannel]:

@@ -292,6 +292,7 @@ class ServerChannel(Channel, ServerChannelFlows):
 
     def _forget(self) -> None:
         self._answered()
+        self._unheard = False
         self.connection._undecided -= len(self._tags)
         self._deliveries.clear()
         self._in_transaction.clear()

@@ -6,18 +6,21 @@ does.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from random import Random, SystemRandom
 from typing import Any, Final
 
-from wirefmt import amqp091
+from wirefmt import __version__, amqp091
 from wirefmt.amqp091.channel import text_of
 from wirefmt.amqp091.events import (
     ACCESS_REFUSED,
     LOCKED,
     NOT_ALLOWED,
+    NOT_FOUND,
+    NOT_IMPLEMENTED,
     PRECONDITION,
     ChannelClosed,
     ChannelOpened,
@@ -29,10 +32,20 @@ from wirefmt.amqp091.server_channel import ServerChannel
 from wirefmt.amqp091.states import ChannelState, State
 from wirefmt.broker.bindings import TABLES
 from wirefmt.broker.credentials import is_password
-from wirefmt.broker.messages import Envelope, Item, Published
+from wirefmt.broker.messages import Envelope, Item, Published, changed
 from wirefmt.broker.permissions import NOBODY, Permissions
-from wirefmt.broker.requests.amqp091 import REQUESTS
-from wirefmt.broker.routing import LONGEST, PREDECLARED, Exchange, Limits, Queue, Refusal, Router, Transaction
+from wirefmt.broker.requests.amqp091 import REPLY_TO, REQUESTS, entity, is_reply_name
+from wirefmt.broker.routing import (
+    LONGEST,
+    PREDECLARED,
+    Exchange,
+    Limits,
+    Queue,
+    Refusal,
+    Router,
+    Transaction,
+    check_equal,
+)  # fmt: skip
 from wirefmt.connection.aio.driver import READY_BYTES
 from wirefmt.connection.contract import Disconnected
 from wirefmt.errors import ConversionError, LocalProtocolError, RemoteProtocolError
@@ -46,12 +59,26 @@ class BrokerOptions:
         users: passwords by user name; None: everybody is let in.
         virtual_hosts: their names. Every one has exchanges and queues of its own.
         permissions: what the users may do; None: everything.
+        server_properties: what the server says of itself, besides or in place of SERVER_PROPERTIES.
     """
 
     users: Mapping[str, str] | None = field(default_factory=lambda: {"guest": "guest"})
     virtual_hosts: frozenset[str] = frozenset(("/",))
     permissions: Permissions | None = None
+    server_properties: Mapping[str, str] = field(default_factory=dict)
 
+
+#: What the server says of itself (1.4.2.1).
+SERVER_PROPERTIES: Final = {
+    "product": "wirefmt",
+    "version": __version__,
+    "platform": f"Python {sys.version_info.major}.{sys.version_info.minor}",
+    "copyright": "Copyright (c) the authors of wirefmt",
+    "information": "An AMQP 0.9.1 broker in memory. Its documentation is that of wirefmt.",
+}
+
+#: The user and the password that clients of the mechanism ANONYMOUS have (RabbitMQ).
+ANONYMOUS: Final = ("guest", "guest")
 
 #: The events that are requests of a client.
 _ASKED: Final = (amqp091.BasicMessage, amqp091.Method)
@@ -67,8 +94,7 @@ class Subscriber:
         self.tag = text_of(consume.consumer_tag)
         self.no_ack = consume.no_ack
         self.exclusive = consume.exclusive
-        priority = consume.arguments.get("x-priority", 0)
-        self.priority = priority if isinstance(priority, int) else 0
+        self.priority: int = consume.arguments.get("x-priority", 0)
 
     def room(self) -> int:
         return self.view.room(self.tag) if self.peer.ready else 0
@@ -76,7 +102,7 @@ class Subscriber:
     def deliver(self, queue: Queue, items: Sequence[Item], at: int) -> int:
         """Deliver message number `at` and the following ones that were published in the same way, as far as there is room."""
         first, redelivered = items[at].published.envelope, items[at].redelivered
-        one, body = items[at].for_amqp091(self.peer.connection.frame_max)
+        one, body = items[at].for_amqp091()
         properties: list[Any] = [one]
         bodies: list[Any] = [body]
         if first.properties is not None:
@@ -89,7 +115,7 @@ class Subscriber:
                     or envelope.exchange != first.exchange
                 ):
                     break
-                if item.redelivered is not redelivered:
+                if item.redelivered is not redelivered or item.returns:
                     break
                 properties.append(envelope.properties)
                 bodies.append(published.body)
@@ -105,11 +131,13 @@ class Subscriber:
                 contexts=None if self.no_ack else [(queue, item) for item in islice(items, at, at + len(bodies))],
                 pending_bytes=READY_BYTES,
             )
-        except LocalProtocolError as error:
-            _check_fit(error)
+        except LocalProtocolError:
             driver.want()
             return 0
         driver.queued()
+        if self.view.shared_prefetch:  # the next one when the window of all opens
+            subscriptions, key = self.session.subscriptions, (self.view.number, self.tag)
+            subscriptions[key] = subscriptions.pop(key)
         return taken
 
     def cancelled(self, queue: Queue) -> None:
@@ -122,11 +150,28 @@ class Subscriber:
                 pass  # its connection is closing
 
 
-def _check_fit(error: LocalProtocolError) -> None:
-    """Raises ConversionError if the message was refused because it has no form on this connection, as properties that are
-    larger than its frames."""
-    if error.__cause__ is not None:
-        raise ConversionError(str(error), rule="amqp091:frame") from error
+class Replies:
+    """The consumer of direct replies on a channel (`routing.Sink`). Without acknowledgements, and without a queue: a reply for
+    which the client has no room is lost."""
+
+    def __init__(self, broker: Broker, peer: Peer, view: ServerChannel, tag: str, routing_key: str) -> None:
+        self.broker = broker
+        self.peer = peer
+        self.view = view
+        self.tag = tag
+        self.routing_key = routing_key
+
+    def wants(self, routing_key: str) -> bool:
+        return routing_key == self.routing_key
+
+    def put(self, item: Item) -> None:
+        try:
+            properties, body = item.for_amqp091()
+            self.view.deliver(self.tag, item.published.exchange, item.published.routing_key, body, properties)
+        except (ConversionError, LocalProtocolError):
+            self.broker.dropped += 1
+        else:
+            self.peer.driver.queued()
 
 
 def _embeds(properties: amqp091.BasicProperties) -> bool:
@@ -155,6 +200,7 @@ class Session:
         # as far as events have been handled: channels, and the transactions of those that are transactional
         self.views: dict[int, ServerChannel] = {}
         self.transactions: dict[int, Transaction] = {}
+        self.replies: dict[int, Replies] = {}  # by channel
 
 
 class Broker:
@@ -163,7 +209,8 @@ class Broker:
     Attributes:
         options: what it allows.
         hosts: the routers of the virtual hosts, by their names.
-        dropped: messages that a full queue has refused, where the publisher could not be told.
+        dropped: messages that a full queue has refused, where the publisher could not be told, and direct replies for which
+            their client had no room.
 
     Args:
         options: what it allows.
@@ -193,6 +240,18 @@ class Broker:
         if session is None:
             session = self._sessions[peer] = Session()
         return session
+
+    @property
+    def mechanisms(self) -> tuple[str, ...]:
+        """Those of SASL that a server of this broker offers. ANONYMOUS is for the user guest, if he has his usual password."""
+        users = self.options.users
+        anonymous = users is None or is_password(users, *ANONYMOUS)
+        return ("PLAIN", "AMQPLAIN", "ANONYMOUS") if anonymous else ("PLAIN", "AMQPLAIN")
+
+    @property
+    def properties(self) -> Mapping[str, Any]:
+        """The server-properties of a server of this broker."""
+        return {**SERVER_PROPERTIES, **self.options.server_properties, "capabilities": {"direct_reply_to": True}}
 
     def close(self) -> None:
         """Forget everything, and stop the timers. Close the servers first, or drop their clients."""
@@ -277,7 +336,7 @@ class Broker:
 
     def _start(self, peer: Peer, event: amqp091.ConnectionStartOk) -> None:
         try:
-            user, password = amqp091.credentials(event)
+            user, password = ANONYMOUS if event.mechanism == "ANONYMOUS" else amqp091.credentials(event)
         except RemoteProtocolError:
             peer.refuse(event)
             return
@@ -308,6 +367,9 @@ class Broker:
         for queue, subscriber in list(session.subscriptions.values()):
             queue.leave(subscriber)
         session.subscriptions.clear()
+        for replies in session.replies.values():
+            self._host(peer).replies.pop(replies.routing_key, None)
+        session.replies.clear()
         for channel in list(session.transactions):
             self._leave_transaction(session, channel)
         self._requeue(event.lost)
@@ -333,6 +395,10 @@ class Broker:
 
     def _leave(self, session: Session, channel: int, tag: str) -> None:
         """A consumer is gone."""
+        replies = session.replies.get(channel)
+        if replies is not None and replies.tag == tag:
+            assert session.host is not None
+            session.host.replies.pop(session.replies.pop(channel).routing_key, None)
         queue, subscriber = session.subscriptions.pop((channel, tag), (None, None))
         if queue is not None and subscriber is not None:
             queue.leave(subscriber)
@@ -342,6 +408,7 @@ class Broker:
         for delivery in deliveries:
             queue, item = delivery.context
             if not queue.gone:
+                item.failed += queue.type == "quorum"
                 back.setdefault(queue, []).append(item)
         for queue, items in back.items():
             queue.back(items)
@@ -354,20 +421,17 @@ class Broker:
         return host
 
     def _declare_exchange(self, peer: Peer, event: amqp091.ExchangeDeclare) -> None:
-        host, name = self._host(peer), str(event.exchange)
+        host, name = self._host(peer), entity(event.exchange)
         known = host.exchanges.get(name)
         if name == "":
             raise Refusal(ACCESS_REFUSED, "operation not permitted on the default exchange")
         if event.passive:
             host.exchange(name)
         elif known is not None:
-            for what in ("type", "durable", "auto_delete", "internal"):
-                if getattr(known, what) != getattr(event, what):
-                    raise Refusal(
-                        PRECONDITION,
-                        f"inequivalent arg '{what}' for exchange '{name}' in vhost '{host.name}': "
-                        f"received '{getattr(event, what)}' but current is '{getattr(known, what)}'",
-                    )
+            what = f"exchange '{name}' in vhost '{host.name}'"
+            for field_name in ("type", "durable", "auto_delete", "internal"):
+                check_equal(what, field_name, getattr(event, field_name), getattr(known, field_name))
+            check_equal(what, "alternate-exchange", event.arguments.get("alternate-exchange"), known.alternate)
         elif event.type not in TABLES:
             raise Refusal(PRECONDITION, f"unknown exchange type '{event.type!s}'")
         elif name.startswith("amq."):
@@ -382,7 +446,7 @@ class Broker:
         peer.reply(event)
 
     def _delete_exchange(self, peer: Peer, event: amqp091.ExchangeDelete) -> None:
-        host, name = self._host(peer), str(event.exchange)
+        host, name = self._host(peer), entity(event.exchange)
         if name in PREDECLARED:
             raise Refusal(ACCESS_REFUSED, f"operation not permitted on exchange '{name}'")
         exchange = host.exchanges.get(name)
@@ -394,20 +458,28 @@ class Broker:
 
     def _bind_exchange(self, peer: Peer, event: amqp091.ExchangeBind | amqp091.ExchangeUnbind) -> None:
         host = self._host(peer)
-        if event.source == "" or event.destination == "":
+        source, destination = entity(event.source), entity(event.destination)
+        if source == "" or destination == "":
             raise Refusal(ACCESS_REFUSED, "operation not permitted on the default exchange")
         arguments = {str(k): v for k, v in event.arguments.items()}
         if isinstance(event, amqp091.ExchangeBind):
-            source, destination = host.exchange(str(event.source)), host.exchange(str(event.destination))
-            host.bind(source, (destination, str(event.routing_key), event.arguments.encode()), arguments)
-        elif str(event.source) in host.exchanges and str(event.destination) in host.exchanges:
-            key = (host.exchanges[str(event.destination)], str(event.routing_key), event.arguments.encode())
-            host.unbind(host.exchanges[str(event.source)], key)
+            exchange, bound = host.exchange(source), host.exchange(destination)
+            host.bind(exchange, (bound, str(event.routing_key), event.arguments.encode()), arguments)
+        elif source in host.exchanges and destination in host.exchanges:
+            key = (host.exchanges[destination], str(event.routing_key), event.arguments.encode())
+            host.unbind(host.exchanges[source], key)
         peer.reply(event)
 
     def _declare_queue(self, peer: Peer, event: amqp091.QueueDeclare) -> None:
         host = self._host(peer)
-        name = str(event.queue)
+        name = entity(event.queue)
+        durable = event.durable and not event.exclusive  # an exclusive queue ends with its connection (RabbitMQ)
+        arguments = {str(k): v for k, v in event.arguments.items()}
+        if is_reply_name(name):  # declaring it only asks whether it is there
+            if name != REPLY_TO and name not in host.replies:
+                raise Refusal(NOT_FOUND, f"no queue '{name}' in vhost '{host.name}'")
+            peer.reply(event, queue=name, message_count=0, consumer_count=1)
+            return
         if event.passive:
             queue = host.queue(name or self.session(peer).views[event.channel].queue, peer)
         elif name in host.queues:
@@ -418,25 +490,14 @@ class Broker:
                     f"cannot obtain exclusive access to locked queue '{name}' in vhost '{host.name}'. It was declared with "
                     "another value of exclusive",
                 )
-            arguments = {str(k): v for k, v in event.arguments.items()}
-            for what, have in (
-                ("durable", event.durable),
-                ("auto_delete", event.auto_delete),
-                ("arguments", arguments),
-            ):
-                if getattr(queue, what) != have:
-                    raise Refusal(
-                        PRECONDITION,
-                        f"inequivalent arg '{what}' for queue '{name}' in vhost '{host.name}': "
-                        f"received '{have}' but current is '{getattr(queue, what)}'",
-                    )
+            queue.check_same(durable, event.auto_delete, arguments)
         elif name.startswith("amq."):
             raise Refusal(ACCESS_REFUSED, f"queue name '{name}' contains reserved prefix 'amq.*'")
         else:
             queue = host.make_queue(
                 name or f"amq.gen-{self._random.getrandbits(128):032x}",
-                {str(k): v for k, v in event.arguments.items()},
-                durable=event.durable,
+                arguments,
+                durable=durable,
                 auto_delete=event.auto_delete,
                 owner=peer if event.exclusive else None,
             )
@@ -444,18 +505,19 @@ class Broker:
 
     def _bind_queue(self, peer: Peer, event: amqp091.QueueBind | amqp091.QueueUnbind) -> None:
         host, channel = self._host(peer), self.session(peer).views[event.channel]
-        name, routing_key = channel.named(event.queue), str(event.routing_key)
+        name, routing_key = entity(channel.named(event.queue)), str(event.routing_key)
         if not event.queue and not routing_key:
             routing_key = name
-        if event.exchange == "":
+        source = entity(event.exchange)
+        if source == "":
             raise Refusal(ACCESS_REFUSED, "operation not permitted on the default exchange")
         if isinstance(event, amqp091.QueueBind):
-            exchange, queue = host.exchange(str(event.exchange)), host.queue(name, peer)
+            exchange, queue = host.exchange(source), host.queue(name, peer)
             arguments = {str(k): v for k, v in event.arguments.items()}
             host.bind(exchange, (queue, routing_key, event.arguments.encode()), arguments)
-        elif name in host.queues and str(event.exchange) in host.exchanges:
+        elif name in host.queues and source in host.exchanges:
             queue = host.queue(name, peer)
-            host.unbind(host.exchanges[str(event.exchange)], (queue, routing_key, event.arguments.encode()))
+            host.unbind(host.exchanges[source], (queue, routing_key, event.arguments.encode()))
         peer.reply(event)
 
     def _purge(self, peer: Peer, event: amqp091.QueuePurge) -> None:
@@ -463,7 +525,7 @@ class Broker:
         peer.reply(event, message_count=queue.purge())
 
     def _delete_queue(self, peer: Peer, event: amqp091.QueueDelete) -> None:
-        host, name = self._host(peer), self.session(peer).views[event.channel].named(event.queue)
+        host, name = self._host(peer), entity(self.session(peer).views[event.channel].named(event.queue))
         count = 0
         if name in host.queues:
             queue = host.queue(name, peer)
@@ -487,8 +549,7 @@ class Broker:
         exchange = host.exchange(str(method.exchange))
         if exchange.internal:
             raise Refusal(ACCESS_REFUSED, f"cannot publish to internal exchange '{exchange.name}'")
-        routing_key = str(method.routing_key)
-        envelope = self._envelope(events[at].properties, exchange, routing_key, session, host)
+        envelope = self._envelope(events[at].properties, exchange, method, session, host)
         messages = [Published(envelope, events[at].body_bytes())]
         if _embeds(events[at].properties):
             _check_user(messages[0], session.user)
@@ -498,7 +559,7 @@ class Broker:
             properties = event.properties
             if properties.encode() != envelope.octets:
                 try:
-                    other = self._envelope(properties, exchange, routing_key, session, host)
+                    other = self._envelope(properties, exchange, method, session, host)
                 except Refusal:
                     break
                 if not other.goes_with(envelope) or _embeds(properties):
@@ -517,7 +578,11 @@ class Broker:
 
     @staticmethod
     def _envelope(
-        properties: amqp091.BasicProperties, exchange: Exchange, routing_key: str, session: Session, host: Router
+        properties: amqp091.BasicProperties,
+        exchange: Exchange,
+        method: amqp091.BasicPublish,
+        session: Session,
+        host: Router,
     ) -> Envelope:
         """The envelope of a message. Raises Refusal."""
         if properties.user_id is not None and properties.user_id != session.user:
@@ -525,14 +590,21 @@ class Broker:
                 PRECONDITION,
                 f"user_id property set to '{properties.user_id!s}' but authenticated user was '{session.user}'",
             )
+        if properties.reply_to == REPLY_TO:
+            replies = session.replies.get(method.channel)
+            if replies is None:
+                raise Refusal(PRECONDITION, "fast reply consumer does not exist")
+            properties = changed(properties, reply_to=replies.routing_key)
         expiration = None if properties.expiration is None else str(properties.expiration)
-        if expiration is not None and not (expiration.isdecimal() and int(expiration) <= LONGEST):
+        if expiration is not None and not (
+            expiration.isascii() and expiration.isdecimal() and int(expiration) <= LONGEST
+        ):
             raise Refusal(PRECONDITION, f"invalid expiration '{expiration}'")
         octets = properties.encode()
         return Envelope(
             octets,
             exchange.name,
-            routing_key,
+            str(method.routing_key),
             None if expiration is None else int(expiration),
             properties.priority or 0,
             # without the bytes that they were read from; BCC is not delivered
@@ -594,19 +666,52 @@ class Broker:
         self.session(peer).transactions[event.channel].end()
 
     def _consume(self, peer: Peer, event: amqp091.BasicConsume) -> None:
-        channel = self.session(peer).views[event.channel]
-        queue = self._host(peer).queue(channel.named(event.queue), peer)
-        before = set(channel.consumers)
         session = self.session(peer)
+        channel = session.views[event.channel]
+        if event.queue == REPLY_TO:
+            self._consume_replies(peer, event, session, channel)
+            return
+        queue = self._host(peer).queue(channel.named(event.queue), peer)
+        priority = event.arguments.get("x-priority", 0)
+        if not isinstance(priority, int) or isinstance(priority, bool):
+            raise queue.invalid("x-priority", f"{priority!r}, expected an integer")
+        if channel.shared_prefetch and queue.type == "quorum":
+            raise Refusal(
+                NOT_IMPLEMENTED, f"queue '{queue.name}' in vhost '{queue.router.name}' does not support global qos"
+            )
         subscriber = Subscriber(peer, session, channel, event)
         queue.check(subscriber)
+        tag = self._begin(peer, event, channel)
+        if tag is not None:
+            subscriber.tag = tag
+            session.subscriptions[event.channel, tag] = queue, subscriber
+            queue.insert(subscriber)
+
+    def _consume_replies(
+        self, peer: Peer, event: amqp091.BasicConsume, session: Session, channel: ServerChannel
+    ) -> None:
+        """Direct reply-to: the consumer is the channel, which has at most one."""
+        if not event.no_ack:
+            raise Refusal(PRECONDITION, "reply consumer cannot acknowledge")
+        if event.channel in session.replies:
+            raise Refusal(PRECONDITION, "reply consumer already set")
+        tag = self._begin(peer, event, channel)
+        if tag is not None:
+            key = f"{REPLY_TO}.{self._random.getrandbits(128):032x}"
+            replies = session.replies[event.channel] = Replies(self, peer, channel, tag, key)
+            self._host(peer).replies[key] = replies
+
+    @staticmethod
+    def _begin(peer: Peer, event: amqp091.BasicConsume, channel: ServerChannel) -> str | None:
+        """Answer with consume-ok. Returns the consumer-tag; None: the channel has been closed meanwhile."""
+        before = set(channel.consumers)
         peer.reply(event)
         if channel.state is not ChannelState.OPEN:
-            return  # it has been closed meanwhile
-        if not event.consumer_tag:
-            (subscriber.tag,) = set(channel.consumers) - before
-        session.subscriptions[event.channel, subscriber.tag] = queue, subscriber
-        queue.insert(subscriber)
+            return None
+        if event.consumer_tag:
+            return text_of(event.consumer_tag)
+        (tag,) = set(channel.consumers) - before
+        return str(tag)
 
     def _cancel(self, peer: Peer, event: amqp091.BasicCancel) -> None:
         self._leave(self.session(peer), event.channel, text_of(event.consumer_tag))
@@ -616,7 +721,7 @@ class Broker:
         queue = self._host(peer).queue(channel.named(event.queue), peer)
         while channel.state is ChannelState.OPEN and (item := queue.take()) is not None:
             try:
-                properties, body = item.for_amqp091(peer.connection.frame_max)
+                properties, body = item.for_amqp091()
                 _, events = channel.get_ok(
                     event,
                     item.published.exchange,
@@ -629,11 +734,9 @@ class Broker:
                 )
             except ConversionError:
                 queue.router.dead_letter(queue, item, "rejected", unfit=True)
-            except LocalProtocolError as error:
-                if error.__cause__ is None:  # too much is queued or unacknowledged
-                    queue.untake(item)
-                    raise Refusal(PRECONDITION, str(error)) from error
-                queue.router.dead_letter(queue, item, "rejected", unfit=True)
+            except LocalProtocolError as error:  # too much is queued or unacknowledged
+                queue.untake(item)
+                raise Refusal(PRECONDITION, str(error)) from error
             else:
                 peer.driver.update(events)
                 return

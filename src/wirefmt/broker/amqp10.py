@@ -12,7 +12,7 @@ import itertools
 import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 from urllib.parse import unquote
 
 from wirefmt import amqp10
@@ -45,11 +45,15 @@ from wirefmt.amqp10.server import Peer
 from wirefmt.broker.credentials import is_password, scram_credentials
 from wirefmt.broker.messages import Item, Published
 from wirefmt.broker.permissions import NOBODY, Permissions
+from wirefmt.broker.requests.amqp091 import is_reply_name
 from wirefmt.broker.requests.amqp10 import REQUESTS, Reach
 from wirefmt.broker.routing import Queue, Refusal, Router, Transaction
 from wirefmt.connection.contract import Acknowledged, Disconnected, WindowOpened
 from wirefmt.convert import Container
 from wirefmt.errors import ConversionError, DecodeError, LocalProtocolError
+
+#: The section amqp-value with null (3.2.8).
+NULL_BODY: Final = b"\x00\x53\x77\x40"
 
 _OUTCOMES: Final = ["amqp:accepted:list", "amqp:rejected:list", "amqp:released:list", "amqp:modified:list"]
 
@@ -72,6 +76,8 @@ class BrokerOptions:
         declare: True: a queue is made when it is first named. False: it must have been made by `Broker.queue`.
         transactions: open at a time on one connection.
         permissions: what the users may do; None: everything.
+        without_body: for a message without a body, which 3.2 forbids; a plain `proton.Message()` is one. "null": it gets the body
+            null, as an amqp-value section. "reject": it is rejected, amqp:decode-error.
     """
 
     users: Mapping[str, str] | None = None
@@ -79,6 +85,7 @@ class BrokerOptions:
     declare: bool = True
     transactions: int = 100
     permissions: Permissions | None = None
+    without_body: Literal["null", "reject"] = "null"
 
 
 class Address(NamedTuple):
@@ -325,7 +332,8 @@ class Broker:
 
     def _declare(self, client: _Client, request: type[Any], address: Address, right: str) -> None:
         """A queue that is named may have to be made. Raises Refused if the user may not do it."""
-        makes = not address.exchange and self.options.declare and address.routing_key not in self.router.queues
+        name = address.routing_key
+        makes = not (address.exchange or name in self.router.queues or is_reply_name(name)) and self.options.declare
         self._permit(client, request, Reach(*address, right, makes))
         if makes:
             self.queue(address.routing_key)
@@ -351,7 +359,7 @@ class Broker:
             exchange = self.router.exchange(address.exchange)
             if exchange.internal:
                 raise Refusal(ACCESS_REFUSED, f"exchange '{exchange.name}' is internal")
-        elif address.routing_key not in self.router.queues:
+        elif address.routing_key not in self.router.queues and address.routing_key not in self.router.replies:
             raise Refusal(NOT_FOUND_091, f"no queue '{address.routing_key}'")
 
     # ---- messages of clients
@@ -366,7 +374,8 @@ class Broker:
                 transaction = client.transactions.get(bytes(state.txn_id or b""))
                 if transaction is None:
                     raise Refused(UNKNOWN_ID, "no such transaction")
-            address, properties = client.targets[delivery.link], _message_of(delivery).properties
+            message, payload = _message_of(delivery, self.options.without_body == "null")
+            address, properties = client.targets[delivery.link], message.properties
             self._check_user(client, properties)
             if address is None:
                 if properties is None or properties.to is None:
@@ -378,7 +387,7 @@ class Broker:
             self._check(address, peer)
             published = Published.of(
                 Container(
-                    bytes(delivery.payload),
+                    payload,
                     source="amqp10",
                     exchange=address.exchange,
                     routing_key=address.routing_key,
@@ -541,17 +550,22 @@ def _error_of(error: Exception) -> amqp10.Error:
     return amqp10.Error(condition=DECODE_ERROR, description=str(error))
 
 
-def _message_of(delivery: Incoming) -> amqp10.Message:
-    """The message of a delivery. Raises DecodeError or Refused if the payload is not a valid message.
+def _message_of(delivery: Incoming, adds_body: bool) -> tuple[amqp10.Message, bytes]:
+    """The message of a delivery, and its bytes. Raises DecodeError or Refused if the payload is not a valid message.
 
     3.2.5 has only simple values in application properties. RabbitMQ takes lists, maps and arrays, too.
+
+    Args:
+        adds_body: a message without a body gets one. It comes before the footer (3.2), so a message that has one is refused.
     """
-    message: amqp10.Message = delivery.message
+    message, payload = delivery.message, bytes(delivery.payload)
     for note in message.notes:
-        if note.check != "PROPERTY_VALUE":
+        if note.check == "BODY_MISSING" and adds_body and message.footer is None:
+            payload += NULL_BODY
+        elif note.check != "PROPERTY_VALUE":
             text = f"{note.path or 'message'}: {note.reason} at offset {note.offset} [{note.spec}]"
             raise Refused(DECODE_ERROR, text)
-    return message
+    return message, payload
 
 
 def parse_address(text: str) -> Address:

@@ -314,7 +314,9 @@ class Broker:
                     faulty(self.mqtt), websocket=over in ("ws", "wss"), origins=options.origins, **more
                 )
             case "amqp":
-                return await amqp091.serve(faulty(self.amqp), **more)
+                return await amqp091.serve(
+                    faulty(self.amqp), mechanisms=self.amqp.mechanisms, properties=self.amqp.properties, **more
+                )
             case "amqp10":
                 return await amqp10.serve(
                     faulty(self.amqp10),

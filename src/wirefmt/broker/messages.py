@@ -16,8 +16,16 @@ from wirefmt.errors import ConversionError
 #: Bytes of the longest name and routing key of AMQP 0.9.1 (4.2.5.3).
 SHORT: Final = 255
 
-#: Bytes of a content header without its properties: a frame of its own (2.3.5.2, 4.2.6.1).
-HEADER_FRAME: Final = 7 + 12 + 1
+
+#: The header that says how many deliveries have failed (RabbitMQ's quorum queues).
+DELIVERY_COUNT: Final = "x-delivery-count"
+
+
+def changed(properties: amqp091.BasicProperties, **fields: Any) -> amqp091.BasicProperties:
+    """Properties with other values for some of them."""
+    return amqp091.BasicProperties(
+        **{name: fields.get(name, getattr(properties, name)) for name in properties.__match_args__}
+    )
 
 
 class Envelope:
@@ -151,7 +159,7 @@ class Published:
 class Item:
     """A message in a queue."""
 
-    __slots__ = ("expires", "failed", "priority", "published", "redelivered", "where")
+    __slots__ = ("expires", "failed", "priority", "published", "redelivered", "returns", "where")
 
     def __init__(self, published: Published) -> None:
         self.published = published
@@ -160,6 +168,7 @@ class Item:
         self.where = 0  # its place in the queue
         self.redelivered = False
         self.failed = 0  # deliveries that have failed
+        self.returns = 0  # how often it has come back from a consumer of a quorum queue
 
     def __lt__(self, other: Item) -> bool:
         return (-self.priority, self.where) < (-other.priority, other.where)
@@ -170,24 +179,23 @@ class Item:
         published = self.published
         return published.envelope.octets if published.body is None else published.body
 
-    def for_amqp091(self, frame_max: int) -> tuple[amqp091.BasicProperties, bytes]:
-        """Properties and body for a consumer of AMQP 0.9.1 (`frame_max`: of its connection).
-
-        Raises ConversionError, also if the exchange or the routing key is too long, or the properties exceed a frame.
-        """
+    def for_amqp091(self) -> tuple[amqp091.BasicProperties, bytes]:
+        """Properties and body for a consumer of AMQP 0.9.1. Raises ConversionError; also if its routing key is too long."""
         published, envelope = self.published, self.published.envelope
         for text in (envelope.exchange, envelope.routing_key):
             if len(text) > SHORT or (not text.isascii() and len(text.encode("utf-8", "surrogatepass")) > SHORT):
                 raise ConversionError(f"a routing key or exchange of more than {SHORT} bytes", rule="amqp091:shortstr")
         if envelope.properties is not None:
-            properties, body, octets = envelope.properties, published.body or b"", envelope.octets
+            properties, body = envelope.properties, published.body or b""
         else:
             made = published.container.deliver("amqp091", redelivered=self.redelivered, delivery_count=self.failed)
-            (properties, body), octets = made.message, made.octets
-        if frame_max and len(octets) + HEADER_FRAME > frame_max:
-            raise ConversionError(
-                f"{len(octets)} bytes of properties in frames of {frame_max}", rule="amqp091:frame-max"
-            )
+            properties, body = made.message
+        if self.returns and self.failed:
+            kept = properties.headers.entries if properties.headers is not None else ()
+            headers = [
+                (name, amqp091.FieldValue(letter, value)) for name, letter, value in kept if name != DELIVERY_COUNT
+            ]
+            properties = changed(properties, headers=[*headers, (DELIVERY_COUNT, amqp091.FieldValue("l", self.failed))])
         return properties, body
 
     def for_amqp10(self) -> bytes:

@@ -16,15 +16,17 @@ import inspect
 from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from math import inf
 from random import Random, SystemRandom
 from typing import Any, ClassVar, Final, Literal
 
 from wirefmt import mqtt
+from wirefmt.broker.figures import FIGURES, Figures, Traffic
 from wirefmt.broker.messages import Item, Published
 from wirefmt.broker.permissions import Permissions
 from wirefmt.broker.requests.mqtt import REQUESTS
 from wirefmt.broker.routing import Router
-from wirefmt.broker.topics import Sharing, TopicTree
+from wirefmt.broker.topics import Sharing, TopicTree, Walk
 from wirefmt.connection.aio.driver import READY_BYTES
 from wirefmt.connection.contract import Acknowledged, Connected, Disconnected, WindowOpened
 from wirefmt.convert import Container, topic_of
@@ -42,16 +44,33 @@ from wirefmt.mqtt.events import (
     without,
 )
 from wirefmt.mqtt.server import Peer
-from wirefmt.mqtt.session import NEVER, Session
+from wirefmt.mqtt.session import NEVER, Delivery, Session
 
 #: The exchange that MQTT's topics are in.
 EXCHANGE: Final = "amq.topic"
+
+#: Where bridges say whether they are connected.
+BRIDGES: Final = "$SYS/broker/connection/+/state"
+
+#: Bytes that an entry costs besides its strings: a session, a subscription, a message and its place in a queue, a level of a
+#: retained topic, a property.
+SESSION_BYTES: Final = 3000
+SUBSCRIPTION_BYTES: Final = 700
+MESSAGE_BYTES: Final = 300
+QUEUED_BYTES: Final = 100
+LEVEL_BYTES: Final = 450
+PROPERTY_BYTES: Final = 250
+
+#: Levels of retained topics that are looked at for new subscriptions in one turn of the event loop.
+STEPS: Final = 500
 
 NO_SUBSCRIBERS: Final = 0x10
 NO_SUBSCRIPTION: Final = 0x11
 NOT_VALID: Final = 0x85
 BAD_METHOD: Final = 0x8C
 TAKEN_OVER: Final = 0x8E
+BAD_FILTER: Final = 0x8F
+BAD_TOPIC: Final = 0x90
 
 #: Return codes of CONNACK before 5.0 for reason codes; 3 (unavailable) for others.
 OLD_CODES: Final = {0x81: 5, 0x84: 1, 0x85: 2, 0x86: 4, 0x87: 5, 0x8A: 5}
@@ -61,8 +80,11 @@ _RESERVED: Final = ("$SYS/", "$share/")
 
 
 def default_authorise(client: str, deed: str, topic: str) -> int:
-    """Everything but publishing where topics are the server's, or where shared filters look like topics."""
-    return NOT_AUTHORIZED if deed != "subscribe" and topic.startswith(_RESERVED) else SUCCESS
+    """Everything but publishing where topics are the server's, or where shared filters look like topics. A bridge may say there
+    whether it is connected, as with mosquitto."""
+    if deed == "subscribe" or not topic.startswith(_RESERVED):
+        return SUCCESS
+    return SUCCESS if mqtt.matches(BRIDGES, topic) else NOT_AUTHORIZED
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,21 +94,29 @@ class BrokerOptions:
     Attributes:
         overlap: a client with several filters that match a message gets "merged": one copy with the highest QoS and all
             Subscription Identifiers, or "each": a copy for each subscription (3.3.4 allows both).
+        memory: bytes of all that is kept: sessions, subscriptions, wills, queued and retained messages, with what an entry costs.
+            Beyond it a CONNECT, a SUBSCRIBE and a retained message are refused with 0x97, and so is a message that has to wait
+            (`overflow="refuse"`), or it is dropped.
         queue_messages, queue_bytes: what may wait for one client.
         overflow: what happens when a queue is full. "drop_oldest": its oldest messages are dropped. "refuse": a message of QoS
             1 or 2 is refused with 0x97 and goes to nobody; before 5.0 and with QoS 0 the new message is dropped, and so are
             retained messages for a new subscription, messages from AMQP, and those of a shared subscription.
             "disconnect": the slow client is disconnected with 0x97; for a client that is away the new message is dropped.
-        retained_messages, retained_bytes: of all retained messages.
+        retain_available: False: no message is retained. In 5.0 CONNACK says so, and one with RETAIN is a fault of its client;
+            before 5.0 it is delivered.
+        retained_messages, retained_bytes: of all retained messages. Bytes include topic, properties and what an entry costs.
         retained_overflow: what happens to a retained message that exceeds them. "refuse": with 0x97. "drop_oldest": topics
             whose message has been retained longest lose it.
         sessions: sessions of clients, connected or not.
         sessions_overflow: what happens to a CONNECT that exceeds them. "refuse": with 0x97. "drop_oldest": the session that
             has been without a connection longest ends; if all are connected, it is refused.
         subscriptions: of one client. Further ones are refused with 0x97.
+        topic_levels: of a topic (more are refused with 0x90) or a filter (0x8F), as in mosquitto.
         session_expiry: seconds; sessions live no longer without a connection. In 5.0 CONNACK says so.
         maximum_keep_alive: seconds, in place of a longer Keep Alive of a client, or of none (5.0); None: the client's.
         maximum_qos: the highest QoS that is granted and (5.0) accepted.
+        sys_interval: seconds after which the broker's figures are published again below `$SYS`, while somebody subscribes to
+            them. 0: never.
         authenticate: called with CONNECT and the peer; returns a reason code of CONNACK, 0 to accept. It may be a coroutine
             function. With it, a session belongs to the user name of the client that began it.
         authorise: called with the Client Identifier, "publish", "subscribe" or "will", and the topic or filter; returns 0, or
@@ -95,18 +125,22 @@ class BrokerOptions:
     """
 
     overlap: Literal["merged", "each"] = "merged"
+    memory: int = 1 << 30
     queue_messages: int = 1000
     queue_bytes: int = 1 << 24
     overflow: Literal["drop_oldest", "refuse", "disconnect"] = "drop_oldest"
+    retain_available: bool = True
     retained_messages: int = 100_000
     retained_bytes: int = 1 << 28
     retained_overflow: Literal["refuse", "drop_oldest"] = "refuse"
     sessions: int = 100_000
     sessions_overflow: Literal["refuse", "drop_oldest"] = "refuse"
     subscriptions: int = 10_000
+    topic_levels: int = 200
     session_expiry: int = NEVER
     maximum_keep_alive: int | None = None
     maximum_qos: Literal[0, 1, 2] = 2
+    sys_interval: float = 10.0
     authenticate: Callable[[mqtt.Connect, Peer], int | Awaitable[int]] | None = None
     authorise: Callable[[str, str, str], int] = default_authorise
     permissions: Permissions | None = None
@@ -119,7 +153,7 @@ _DEEDS: Final = {mqtt.Connect: "will", mqtt.Publish: "publish", mqtt.Subscribe: 
 class Message:
     """A message on its way. `expires`: the loop's time; None: never. `publisher`: its Client Identifier."""
 
-    __slots__ = ("expires", "payload", "properties", "publisher", "qos", "retain", "topic")
+    __slots__ = ("_size", "expires", "holders", "payload", "properties", "publisher", "qos", "retain", "topic")
 
     def __init__(
         self,
@@ -138,17 +172,51 @@ class Message:
         self.properties = tuple(properties)
         self.expires = expires
         self.publisher = publisher
+        self.holders = 0  # queues and others that keep it: it counts once
+        self._size = 0
 
     @property
     def size(self) -> int:
         """Bytes that count for the limits."""
-        return len(self.topic) + len(self.payload) + 64
+        if not self._size:
+            self._size = MESSAGE_BYTES + len(self.topic) + len(self.payload) + _size_of(self.properties)
+        return self._size
+
+
+def _size_of(properties: Pairs) -> int:
+    """Bytes that count for properties."""
+    size = 0
+    for _, value in properties:
+        size += PROPERTY_BYTES
+        if isinstance(value, tuple):
+            size += len(value[0]) + len(value[1])
+        elif isinstance(value, str | bytes):
+            size += len(value)
+    return size
+
+
+def _will_size(will: mqtt.Will) -> int:
+    return MESSAGE_BYTES + len(will.topic) + len(will.payload) + _size_of(will.properties)
+
+
+def _levels(topic: str) -> int:
+    return topic.count("/") + 1
+
+
+def _cost(message: Message) -> int:
+    """What one more place in a queue costs."""
+    return QUEUED_BYTES + (0 if message.holders else message.size)
+
+
+def _retained_size(message: Message) -> int:
+    """Bytes that count for a retained message."""
+    return message.size + _levels(message.topic) * LEVEL_BYTES
 
 
 class Subscription:
     """A filter of one client, with its options."""
 
-    __slots__ = ("asked", "identifier", "plain", "qos", "shared", "subscriber")
+    __slots__ = ("asked", "identifier", "plain", "qos", "shared", "subscriber", "walk")
 
     def __init__(self, subscriber: Subscriber, asked: mqtt.Subscription, qos: int, identifier: int | None) -> None:
         self.subscriber = subscriber
@@ -163,6 +231,13 @@ class Subscription:
         self.shared: tuple[str, str] | None = None  # share name and filter
         self.qos = qos
         self.plain = identifier is None and not asked.no_local  # a message goes on as it is
+        self.walk: Walk[Message] | None = None  # through the retained messages that are still to come
+
+    @property
+    def size(self) -> int:
+        """Bytes that count for the limits."""
+        topic_filter = self.asked.topic_filter
+        return SUBSCRIPTION_BYTES + 2 * len(topic_filter) + _levels(topic_filter) * 50
 
 
 class Queued:
@@ -186,17 +261,36 @@ class Queued:
 
 
 class Subscriber:
-    """A client's session, with or without a connection: subscriptions, queued messages, its will while that is delayed."""
+    """A client's session, with or without a connection.
+
+    Attributes:
+        subscriptions: by filter.
+        queue, queued_bytes: messages that wait. `expires`: when the first of them expires at the earliest.
+        unacknowledged: QoS 1 messages of shared subscriptions that have been sent.
+        expiring: when messages expire that have been sent and are not acknowledged. `held`: the same for those of the client that
+            wait for PUBREL, by packet identifier.
+        walks: subscriptions whose retained messages are still to come. `early`: topics whose retained message has come before its
+            turn, with the last walk that it was part of.
+        will: while it is delayed.
+        size: bytes that count for the session itself.
+    """
 
     __slots__ = (
+        "early",
+        "expires",
+        "expiring",
         "expiry_timer",
+        "held",
         "identifier",
         "peer",
         "queue",
         "queued_bytes",
         "session",
+        "size",
         "subscriptions",
+        "unacknowledged",
         "user",
+        "walks",
         "will",
         "will_timer",
     )
@@ -209,18 +303,16 @@ class Subscriber:
         self.subscriptions: dict[str, Subscription] = {}
         self.queue: deque[Queued] = deque()
         self.queued_bytes = 0
+        self.expires = inf
+        self.unacknowledged: dict[Delivery, Queued] = {}
+        self.expiring: dict[Delivery, float] = {}
+        self.held: dict[int, float] = {}
+        self.walks: deque[Subscription] = deque()
+        self.early: dict[str, int] = {}
+        self.size = 0
         self.will: Message | None = None
         self.will_timer: asyncio.TimerHandle | None = None
         self.expiry_timer: asyncio.TimerHandle | None = None
-
-    def put(self, queued: Queued) -> None:
-        self.queue.append(queued)
-        self.queued_bytes += queued.message.size
-
-    def take(self) -> Queued:
-        queued = self.queue.popleft()
-        self.queued_bytes -= queued.message.size
-        return queued
 
 
 class Broker:
@@ -232,6 +324,7 @@ class Broker:
         observe: called with each message that is accepted from MQTT, before it is delivered; None: no observer.
         counts: messages "dropped" from full queues, "expired", "too_large" for a client, "unconvertible" from or to AMQP;
             clients "slow" and disconnected.
+        kept: bytes that count for `BrokerOptions.memory`.
 
     Args:
         options: policies and limits.
@@ -259,9 +352,19 @@ class Broker:
         self.retained: TopicTree[Message] = TopicTree()
         self.observe: Callable[[Message], object] | None = None
         self.counts: Counter[str] = Counter()
+        self.kept = 0
         self._random = random or SystemRandom()
         self._retained_bytes = 0
         self._retained_order: dict[str, None] = {}  # topics, those retained longest first
+        self._retained_expires = inf  # the first of them, at the earliest
+        self._walking: dict[Subscriber, None] = {}  # retained messages can go on to them
+        self._walkers = 0  # subscriptions whose retained messages are still to come
+        self._steps = STEPS  # left in this turn
+        self._turn: asyncio.Handle | None = None
+        self._stored = 0  # messages that something keeps
+        self._most_clients = 0
+        self._traffic = Traffic()
+        self._figures = Figures(self.options.sys_interval, self._values, self._say, self._unsay)
         self._index: mqtt.TopicIndex[Subscription | Sharing[Subscription]] = mqtt.TopicIndex(4)
         self._shared: dict[tuple[str, str], Sharing[Subscription]] = {}
         self._by_peer: dict[Peer, Subscriber] = {}
@@ -278,7 +381,11 @@ class Broker:
         self._away.clear()
         self.retained = TopicTree()
         self._retained_order.clear()
-        self._retained_bytes = 0
+        self._retained_bytes = self._stored = self.kept = 0
+        self._walking.clear()
+        if self._turn is not None:
+            self._turn.cancel()
+            self._turn, self._steps = None, STEPS
         self.counts.clear()
         for task in self._tasks:
             task.cancel()
@@ -290,12 +397,7 @@ class Broker:
     # ---- called by the server
 
     def handle(self, peer: Peer, event: Event) -> None:
-        try:
-            self._handlers[type(event)](self, peer, event)
-        except LocalProtocolError:
-            if peer.connection.state is not mqtt.State.CLOSED:
-                raise
-            # events from before the end: there is no one to answer
+        self._handlers[type(event)](self, peer, event)
 
     def writable(self, peer: Peer) -> None:
         subscriber = self._by_peer.get(peer)
@@ -304,6 +406,82 @@ class Broker:
 
     def closed(self, peer: Peer) -> None:
         pass
+
+    # ---- figures
+
+    def _values(self) -> dict[str, int]:
+        """Names below `$SYS/broker/`, and values, as mosquitto's manual has them."""
+        connected, total = len(self._by_peer), len(self.subscribers)
+        shared = sum(len(sharing.members) for sharing in self._shared.values())
+        return {
+            "clients/total": total,
+            "clients/connected": connected,
+            "clients/disconnected": total - connected,
+            "clients/maximum": self._most_clients,
+            "messages/stored": self._stored,
+            "store/messages/count": self._stored,
+            "store/messages/bytes": self.kept,
+            "retained messages/count": len(self._retained_order),
+            "subscriptions/count": sum(len(each.subscriptions) for each in self.subscribers.values()) - shared,
+            "shared_subscriptions/count": shared,
+            "publish/messages/dropped": self.counts["dropped"],
+            **self._traffic.now(peer.connection for peer in self._by_peer),
+        }
+
+    def _say(self, topic: str, payload: bytes) -> None:
+        """Publish a figure, within MQTT."""
+        message = Message(topic, payload, retain=True)
+        targets = self._targets(topic)
+        if self._walkers:
+            self._bring_forward(topic, targets)
+        self._drop_retained(topic)
+        self.retained.put(topic, message)
+        self._route(message, targets, False)
+
+    def _unsay(self, topic: str) -> None:
+        if topic not in self._retained_order:
+            self.retained.discard(topic)
+
+    # ---- what is kept
+
+    def _has_room(self, size: int) -> bool:
+        return self.kept + size <= self.options.memory
+
+    def _hold(self, message: Message) -> None:
+        """Something keeps the message."""
+        if not message.holders:
+            self.kept += message.size
+            self._stored += 1
+        message.holders += 1
+
+    def _let_go(self, message: Message) -> None:
+        message.holders -= 1
+        if not message.holders:
+            self.kept -= message.size
+            self._stored -= 1
+
+    def _resize(self, subscriber: Subscriber, size: int) -> None:
+        """What the session itself costs."""
+        self.kept += size - subscriber.size
+        subscriber.size = size
+
+    def _enqueue(self, subscriber: Subscriber, queued: Queued) -> None:
+        subscriber.queue.append(queued)
+        message = queued.message
+        subscriber.queued_bytes += message.size + QUEUED_BYTES
+        self.kept += QUEUED_BYTES
+        self._hold(message)
+        if message.expires is not None and message.expires < subscriber.expires:
+            subscriber.expires = message.expires
+
+    def _dequeue(self, subscriber: Subscriber) -> Queued:
+        queued = subscriber.queue.popleft()
+        subscriber.queued_bytes -= queued.message.size + QUEUED_BYTES
+        self.kept -= QUEUED_BYTES
+        self._let_go(queued.message)
+        if not subscriber.queue:
+            subscriber.expires = inf
+        return queued
 
     def _ask(self, user: str, client: str, packet: mqtt.Connect | mqtt.Publish | mqtt.Subscribe) -> list[int]:
         """The code to refuse with for each topic and filter that a packet names; 0: it is allowed."""
@@ -356,6 +534,12 @@ class Broker:
             # a session belongs to its user: nobody else gets it, ends it, or takes the place of its client
             owner = self.subscribers[identifier].user
             code = SUCCESS if owner == (connect.user_name or "") else NOT_VALID
+        if not code and will is not None and _levels(will.topic) > self.options.topic_levels:
+            code = BAD_TOPIC
+        size = SESSION_BYTES + _size_of(connect.properties) + (_will_size(will) if will is not None else 0)
+        known = self.subscribers.get(identifier)
+        if not code and not self._has_room(size - (known.size if known is not None else 0)):
+            code = QUOTA_EXCEEDED
         if not code and identifier not in self.subscribers and len(self.subscribers) >= self.options.sessions:
             oldest = next(iter(self._away), None) if self.options.sessions_overflow == "drop_oldest" else None
             if oldest is None:
@@ -380,6 +564,8 @@ class Broker:
                 properties.append(("server_keep_alive", longest))
             if self.options.maximum_qos < 2:
                 properties.append(("maximum_qos", self.options.maximum_qos))
+            if not self.options.retain_available:
+                properties.append(("retain_available", 0))
         old = self.subscribers.get(identifier)
         if old is not None and old.peer is not None:
             old.peer.close(TAKEN_OVER)  # [MQTT-3.1.4-3]; its session may end with it, and its will may be published
@@ -387,6 +573,8 @@ class Broker:
         if old is not None and connect.clean_start:
             self._end_session(old)
             old = None
+        if old is not None:
+            self._age(old)
         try:
             events = peer.connection.accept(connect, old.session if old is not None else None, properties)
         except LocalProtocolError as error:
@@ -401,6 +589,7 @@ class Broker:
         session.client_identifier = identifier
         self._stop_timers(subscriber)
         subscriber.will = None  # [MQTT-3.1.3-9]: within the delay it is not published
+        self._resize(subscriber, size)
         subscriber.peer = peer
         subscriber.user = connect.user_name or ""
         if old is not None:
@@ -408,7 +597,35 @@ class Broker:
         self._away.pop(subscriber, None)
         self.subscribers[identifier] = subscriber
         self._by_peer[peer] = subscriber
+        self._most_clients = max(self._most_clients, len(self._by_peer))
         peer.driver.update(events)
+
+    def _age(self, subscriber: Subscriber) -> None:
+        """Before messages are sent again: what is left of their time [MQTT-3.3.2-6]. Those of QoS 2 do not expire any more
+        [MQTT-4.3.3-7]."""
+        session, now = subscriber.session, asyncio.get_running_loop().time()
+        for delivery, expires in list(subscriber.expiring.items()):
+            del subscriber.expiring[delivery]
+            if (
+                session.outgoing.get(delivery.packet_identifier) is not delivery
+                or (message := delivery.message) is None
+            ):
+                continue
+            if expires <= now and delivery.qos == 1:
+                session.discard(delivery)
+                self.counts["expired"] += 1
+                self._forget_shared(subscriber, delivery)
+                continue
+            left = ("message_expiry_interval", max(1, int(expires - now + 0.5)))
+            amended = session.amend(delivery, (*without(message.properties, left[0]), left))
+            subscriber.expiring[amended] = expires
+            if delivery in subscriber.unacknowledged:
+                subscriber.unacknowledged[amended] = subscriber.unacknowledged.pop(delivery)
+
+    def _forget_shared(self, subscriber: Subscriber, delivery: Delivery) -> None:
+        queued = subscriber.unacknowledged.pop(delivery, None)
+        if queued is not None:
+            self._let_go(queued.message)
 
     def _check_rights(self, subscriber: Subscriber) -> None:
         """A session goes on: its subscriptions need their rights again, and so do the messages that wait."""
@@ -418,15 +635,16 @@ class Broker:
                 self._unsubscribe(subscription)
                 del subscriber.subscriptions[topic_filter]
         if self.options.permissions is not None:
-            waiting = [subscriber.take() for _ in range(len(subscriber.queue))]
+            waiting = [self._dequeue(subscriber) for _ in range(len(subscriber.queue))]
             for queued in waiting:
                 if self._gets(subscriber, queued.message.topic):
-                    subscriber.put(queued)
+                    self._enqueue(subscriber, queued)
 
     def _on_connected(self, peer: Peer, event: Connected) -> None:
         self._drain(self._by_peer[peer])
 
     def _on_disconnected(self, peer: Peer, event: Disconnected) -> None:
+        self._traffic.end(peer.connection)
         subscriber = self._by_peer.pop(peer, None)
         if subscriber is None:
             return
@@ -440,6 +658,8 @@ class Broker:
         if not expiry:
             self._end_session(subscriber)
             return
+        will = subscriber.will.size if subscriber.will is not None and delay else 0
+        self._resize(subscriber, SESSION_BYTES + will + subscriber.session.outgoing_bytes)
         self._away[subscriber] = None
         if expiry != NEVER:
             subscriber.expiry_timer = loop.call_later(expiry, self._end_session, subscriber)
@@ -451,6 +671,8 @@ class Broker:
 
     def _publish_will(self, subscriber: Subscriber) -> None:
         will, subscriber.will = subscriber.will, None
+        if will is not None and subscriber.size:  # else its session is over
+            self._resize(subscriber, max(SESSION_BYTES, subscriber.size - will.size))
         if will is not None and not self._authorise(
             subscriber.user, subscriber.identifier, "will", "mqtt.publish", will.topic
         ):
@@ -462,15 +684,25 @@ class Broker:
         """The session is over: its subscriptions, its queue; a will that waits is published [MQTT-3.1.3-9]."""
         self._stop_timers(subscriber)
         self._away.pop(subscriber, None)
+        self._walking.pop(subscriber, None)
+        self._forget_early(subscriber)
+        self._resize(subscriber, 0)
         if self.subscribers.get(subscriber.identifier) is subscriber:
             del self.subscribers[subscriber.identifier]
         for subscription in subscriber.subscriptions.values():
             self._unsubscribe(subscription)
         subscriber.subscriptions.clear()
+        subscriber.walks.clear()
         self._publish_will(subscriber)
+        # another member of a share gets what has not been acknowledged; of QoS 2, what has not been sent (4.8.2, [MQTT-4.8.2-5])
+        shared = list(subscriber.unacknowledged.values())
+        for queued in shared:
+            self._let_go(queued.message)
+        subscriber.unacknowledged.clear()
         while subscriber.queue:
-            queued = subscriber.take()
-            if queued.sharing is not None:  # not begun, so another member may have it [MQTT-4.8.2-4]
+            shared.append(self._dequeue(subscriber))
+        for queued in shared:
+            if queued.sharing is not None:
                 self._deliver_shared(queued.sharing, queued.message)
 
     def _stop_timers(self, subscriber: Subscriber) -> None:
@@ -500,6 +732,8 @@ class Broker:
             code = self.options.authorise(client, "publish", event.topic_name)
         else:
             (code,) = self._ask(subscriber.user, client, event)
+        if not code and event.topic_name.count("/") >= self.options.topic_levels:
+            code = BAD_TOPIC
         if not code:
             plain = not (self._bindings or event.retain or event.properties or permissions)
             forwarded = self._forward(client, event) if plain else None
@@ -511,7 +745,10 @@ class Broker:
         """Take a message over, and deliver it unless its PUBREL has to come first. Returns the code for its publisher."""
         message = self._message(event, event.topic_name, client)
         if message.qos == 2 and peer.connection.options.qos2_event == "release":
-            return self._refusal(message)
+            code = self._refusal(message)
+            if not code and message.expires is not None and event.packet_identifier is not None:
+                self._by_peer[peer].held[event.packet_identifier] = message.expires
+            return code
         return self._accept(message)
 
     def _forward(self, client: str, event: mqtt.Publish) -> int | None:
@@ -545,23 +782,22 @@ class Broker:
         return SUCCESS if targets else NO_SUBSCRIBERS
 
     def _on_released(self, peer: Peer, event: Released) -> None:
-        self._accept(
-            self._message(event.message, event.message.topic_name, self._by_peer[peer].identifier), checked=True
-        )
+        subscriber = self._by_peer[peer]
+        message = self._message(event.message, event.message.topic_name, subscriber.identifier)
+        if message.expires is not None:  # it has waited for PUBREL, too
+            message.expires = subscriber.held.pop(event.message.packet_identifier or 0, message.expires)
+        self._accept(message, checked=True)
 
     def _refusal(self, message: Message) -> int:
         """The code to refuse the message with, before anything is done for it; 0: it is taken."""
-        if message.retain and message.payload:
-            old = self.retained.get(message.topic)
-            bytes_after = self._retained_bytes + message.size - (old.size if old is not None else 0)
-            if message.size > self.options.retained_bytes or (
-                self.options.retained_overflow == "refuse"
-                and (
-                    bytes_after > self.options.retained_bytes
-                    or (old is None and len(self.retained) >= self.options.retained_messages)
-                )
-            ):
+        if message.retain and message.payload and self.options.retain_available:
+            size = _retained_size(message)
+            if size > self.options.retained_bytes:
                 return QUOTA_EXCEEDED
+            if self.options.retained_overflow == "refuse" and not self._retained_fits(message, size):
+                self._expire_retained()
+                if not self._retained_fits(message, size):
+                    return QUOTA_EXCEEDED
         if self.options.overflow == "refuse" and message.qos:
             copies: dict[Subscriber, int] = {}
             for found in self._targets(message.topic):
@@ -569,6 +805,8 @@ class Broker:
                     before = copies.get(found.subscriber, 0) if self.options.overlap == "each" else 0
                     copies[found.subscriber] = before + 1
             if any(self._full(subscriber, message, count) for subscriber, count in copies.items()):
+                return QUOTA_EXCEEDED
+            if copies and not self._has_room(_cost(message)):
                 return QUOTA_EXCEEDED
         return SUCCESS
 
@@ -647,12 +885,18 @@ class Broker:
                 code = QUOTA_EXCEEDED if refused else SUCCESS
                 if refused and (checked or not message.qos):  # its publisher does not learn it
                     self.counts["dropped"] += 1
-        if message.retain:
-            self._retain(message)
         targets = self._targets(message.topic)
+        if self._walkers:
+            self._bring_forward(message.topic, targets)
+        if message.retain and self.options.retain_available:
+            self._retain(message)
         if not targets:
             return code or (SUCCESS if routed else NO_SUBSCRIBERS)
-        taken = checked and not crossed  # before PUBREL, when there was room
+        self._route(message, targets, checked and not crossed)  # before PUBREL, when there was room
+        return code
+
+    def _route(self, message: Message, targets: list[Subscription | Sharing[Subscription]], taken: bool) -> None:
+        """Give a message to these subscriptions. `taken`: see `_deliver`."""
         apart = self.options.overlap == "each" or len(targets) == 1
         merged: dict[Subscriber, Queued] = {}
         shared: list[Sharing[Subscription]] = []
@@ -675,7 +919,6 @@ class Broker:
             self._deliver(subscriber, queued, taken)
         for sharing in shared:  # last: the room that was found is that of the subscribers' own
             self._deliver_shared(sharing, message)
-        return code
 
     def _targets(self, topic: str) -> list[Subscription | Sharing[Subscription]]:
         """What a message of this topic goes to. A shared subscription may have members that do not get it."""
@@ -721,27 +964,136 @@ class Broker:
             queued.sharing = sharing
             self._deliver(member.subscriber, queued)
 
+    def _retained_fits(self, message: Message, size: int) -> bool:
+        old = self.retained.get(message.topic)
+        more = size - (_retained_size(old) if old is not None else 0)
+        return (
+            self._retained_bytes + more <= self.options.retained_bytes
+            and (old is not None or len(self._retained_order) < self.options.retained_messages)
+            and self._has_room(more)
+        )
+
     def _retain(self, message: Message) -> None:
-        self._drop_retained(message.topic)
         if not message.payload:
+            self._drop_retained(message.topic)
             return
-        options = self.options
-        while self._retained_order and (
-            len(self.retained) >= options.retained_messages
-            or self._retained_bytes + message.size > options.retained_bytes
-        ):
+        size = _retained_size(message)
+        if not self._retained_fits(message, size):
+            self._expire_retained()
+        while self._retained_order and not self._retained_fits(message, size):
             self._drop_retained(next(iter(self._retained_order)))
             self.counts["retained dropped"] += 1
+        self._drop_retained(message.topic)
         self.retained.put(message.topic, message)
         self._retained_order[message.topic] = None
-        self._retained_bytes += message.size
+        self._retained_bytes += size
+        self.kept += size - message.size
+        self._hold(message)
+        if message.expires is not None:
+            self._retained_expires = min(self._retained_expires, message.expires)
 
     def _drop_retained(self, topic: str) -> None:
-        old = self.retained.get(topic)
-        if old is not None:
-            self._retained_bytes -= old.size
+        if topic in self._retained_order:
+            old = self.retained.get(topic)
+            assert old is not None
+            size = _retained_size(old)
+            self._retained_bytes -= size
+            self.kept -= size - old.size
+            self._let_go(old)
             self.retained.discard(topic)
             del self._retained_order[topic]
+
+    def _expire_retained(self) -> None:
+        """Drop all retained messages that have expired, if there are any."""
+        now = asyncio.get_running_loop().time()
+        if self._retained_expires > now:
+            return
+        self._retained_expires = inf
+        for topic in list(self._retained_order):
+            message = self.retained.get(topic)
+            assert message is not None
+            if message.expires is not None:
+                if message.expires <= now:
+                    self._drop_retained(topic)
+                else:
+                    self._retained_expires = min(self._retained_expires, message.expires)
+
+    # ---- retained messages for a new subscription
+
+    def _walk(self, subscriber: Subscriber) -> None:
+        """Send retained messages as long as the client takes them, in steps: other clients are served between them."""
+        if self._turn is None:
+            self._turn = asyncio.get_running_loop().call_soon(self._walk_on)
+        while subscriber.walks and subscriber.peer is not None:
+            subscription = subscriber.walks[0]
+            walk = subscription.walk
+            while walk is not None and not walk.done:
+                if self._steps <= 0:
+                    self._walking[subscriber] = None
+                    return
+                self._steps -= 1
+                found = walk.step()
+                if found is None or subscriber.early.get(found[0], -1) >= walk.number:
+                    continue
+                queued = self._retained_for(subscription, *found)
+                if queued is not None and not self._send(subscriber, queued):
+                    self._enqueue(subscriber, queued)  # it goes on after this one
+                    return
+            subscriber.walks.popleft()
+            self._end_walk(subscription)
+        if not subscriber.walks:
+            self._forget_early(subscriber)
+
+    def _walk_on(self) -> None:
+        """The next turn."""
+        self._turn, self._steps = None, STEPS
+        walking, self._walking = self._walking, {}
+        for subscriber in walking:
+            if self._steps > 0:
+                self._drain(subscriber)
+            else:
+                self._walking[subscriber] = None
+
+    def _retained_for(self, subscription: Subscription, topic: str, message: Message) -> Queued | None:
+        """A retained message for a new subscription. None: it has expired, or the subscription does not get it."""
+        if message.expires is not None and message.expires <= asyncio.get_running_loop().time():
+            self._drop_retained(topic)
+            return None
+        asked, subscriber = subscription.asked, subscription.subscriber
+        if not self._gets(subscriber, topic) or (asked.no_local and message.publisher == subscriber.identifier):
+            return None
+        identifiers = (subscription.identifier,) if subscription.identifier is not None else ()
+        qos = min(message.qos, asked.qos)
+        return Queued(message, qos, True, identifiers)  # [MQTT-3.3.1-8]
+
+    def _bring_forward(self, topic: str, targets: list[Subscription | Sharing[Subscription]]) -> None:
+        """A message goes to these. The retained message of its topic that has not come yet comes before it."""
+        early: set[Subscriber] = set()
+        for found in targets:
+            if isinstance(found, Sharing) or found.walk is None:
+                continue
+            subscriber = found.subscriber
+            if subscriber.early.get(topic, -1) >= found.walk.number:
+                continue
+            message = found.walk.ahead(topic)
+            queued = self._retained_for(found, topic, message) if message is not None else None
+            if queued is not None:
+                self._deliver(subscriber, queued)
+                early.add(subscriber)
+        for subscriber in early:
+            if topic not in subscriber.early:
+                self.kept += QUEUED_BYTES
+            subscriber.early[topic] = self.retained.number
+
+    def _forget_early(self, subscriber: Subscriber) -> None:
+        self.kept -= len(subscriber.early) * QUEUED_BYTES
+        subscriber.early.clear()
+
+    def _end_walk(self, subscription: Subscription) -> None:
+        if subscription.walk is not None:
+            subscription.walk = None
+            subscription.plain = subscription.identifier is None and not subscription.asked.no_local
+            self._walkers -= 1
 
     # ---- to one client
 
@@ -753,23 +1105,41 @@ class Broker:
         if peer is None and not queued.qos:
             return  # QoS 0 is not kept for a client that is away
         if self._full(subscriber, queued.message):
+            self._expire_queued(subscriber)
+        if self._full(subscriber, queued.message):
             if options.overflow == "drop_oldest":
                 while subscriber.queue and self._full(subscriber, queued.message):
-                    subscriber.take()
+                    self._dequeue(subscriber)
                     self.counts["dropped"] += 1
             elif not (options.overflow == "refuse" and queued.qos and taken):
                 self.counts["dropped"] += 1
                 if options.overflow == "disconnect" and peer is not None:
                     self.counts["slow"] += 1
-                    peer.close(QUOTA_EXCEEDED)
+                    if peer.connection.state is not mqtt.State.CLOSED:
+                        peer.close(QUOTA_EXCEEDED)
                 return
-        subscriber.put(queued)
+        if not (taken or self._has_room(_cost(queued.message))):
+            self.counts["dropped"] += 1
+            return
+        self._enqueue(subscriber, queued)
 
     def _full(self, subscriber: Subscriber, message: Message, copies: int = 1) -> bool:
         return (
             len(subscriber.queue) + copies > self.options.queue_messages
-            or subscriber.queued_bytes + copies * message.size > self.options.queue_bytes
+            or subscriber.queued_bytes + copies * (message.size + QUEUED_BYTES) > self.options.queue_bytes
         )
+
+    def _expire_queued(self, subscriber: Subscriber) -> None:
+        """Drop the messages that have expired while they waited, if there are any [MQTT-3.3.2-5]."""
+        now = asyncio.get_running_loop().time()
+        if subscriber.expires > now:
+            return
+        waiting = [self._dequeue(subscriber) for _ in range(len(subscriber.queue))]
+        for queued in waiting:
+            if queued.message.expires is not None and queued.message.expires <= now:
+                self.counts["expired"] += 1
+            else:
+                self._enqueue(subscriber, queued)
 
     def _send(self, subscriber: Subscriber, queued: Queued) -> bool:
         """False: it cannot be sent now."""
@@ -792,23 +1162,43 @@ class Broker:
             if queued.identifiers:
                 properties = (*properties, *(("subscription_identifier", each) for each in queued.identifiers))
         try:
-            peer.publish(message.topic, message.payload, qos=queued.qos, retain=queued.retain, properties=properties)
+            handle = peer.publish(
+                message.topic, message.payload, qos=queued.qos, retain=queued.retain, properties=properties
+            )
         except LocalProtocolError as error:
+            if connection.state is mqtt.State.CLOSED:  # its end is among the events that wait
+                return False
             if error.reply == QUOTA_EXCEEDED:  # too many bytes are queued
                 peer.driver.want()
                 return False
             # AMQP's message has no form in MQTT; or it is larger than the client accepts [MQTT-3.1.2-25], or that has gone
             self.counts["unconvertible" if error.__cause__ is not None else "too_large"] += 1
+        else:
+            if handle is not None and message.expires is not None:
+                subscriber.expiring[handle] = message.expires
+            if queued.sharing is not None and handle is not None and queued.qos == 1:
+                subscriber.unacknowledged[handle] = queued
+                self._hold(message)
         return True
 
     def _drain(self, subscriber: Subscriber) -> None:
         """Send what waits, as far as possible."""
-        while subscriber.queue and self._send(subscriber, subscriber.queue[0]):
-            subscriber.take()
+        while subscriber.queue:
+            if not self._send(subscriber, subscriber.queue[0]):
+                return
+            self._dequeue(subscriber)
+        if subscriber.walks:
+            self._walk(subscriber)
 
     def _on_acknowledged(self, peer: Peer, event: Acknowledged | WindowOpened | Dropped) -> None:
         subscriber = self._by_peer.get(peer)
-        if subscriber is not None and subscriber.queue:
+        if subscriber is None:
+            return
+        if (subscriber.expiring or subscriber.unacknowledged) and not isinstance(event, WindowOpened):
+            assert isinstance(event.handle, Delivery)  # a server sends no requests
+            subscriber.expiring.pop(event.handle, None)
+            self._forget_shared(subscriber, event.handle)
+        if subscriber.queue:
             self._drain(subscriber)
 
     # ---- subscriptions
@@ -817,23 +1207,39 @@ class Broker:
         subscriber = self._by_peer[peer]
         identifier = find(event.properties, "subscription_identifier")
         codes: list[int] = []
-        retained: list[Subscription] = []
         answers = self._ask(subscriber.user, subscriber.identifier, event)
         for asked, code in zip(event.subscriptions, answers, strict=True):
             topic_filter = asked.topic_filter
-            shared = mqtt.parse_shared(topic_filter, event.version)
+            try:
+                shared = mqtt.parse_shared(topic_filter)  # of all versions, as mosquitto
+            except EncodeError:
+                codes.append(BAD_FILTER)
+                continue
+            if peer.connection.bridge and shared is None:
+                asked = mqtt.Subscription(topic_filter, qos=asked.qos, no_local=True, retain_as_published=True)
             before = subscriber.subscriptions.get(topic_filter)
+            topics = shared[1] if shared else topic_filter
             if code:
                 codes.append(code)
                 continue
-            if before is None and len(subscriber.subscriptions) >= self.options.subscriptions:
-                codes.append(QUOTA_EXCEEDED)
+            if _levels(topics) > self.options.topic_levels:
+                codes.append(BAD_FILTER)
                 continue
             subscription = Subscription(subscriber, asked, min(asked.qos, self.options.maximum_qos), identifier)
             subscription.shared = shared
+            if before is None and (
+                len(subscriber.subscriptions) >= self.options.subscriptions or not self._has_room(subscription.size)
+            ):
+                codes.append(QUOTA_EXCEEDED)
+                continue
+            walk: Walk[Message] | None = None
             if before is not None:
+                walk = before.walk
                 self._unsubscribe(before)
+            self.kept += subscription.size
             subscriber.subscriptions[topic_filter] = subscription
+            if topics.startswith(FIGURES):
+                self._figures.watch()
             if shared is not None:
                 sharing = self._shared.get(shared)
                 if sharing is None:
@@ -843,25 +1249,17 @@ class Broker:
             else:
                 self._index.add(topic_filter, subscription)
                 if asked.retain_handling == 0 or (asked.retain_handling == 1 and before is None):
-                    retained.append(subscription)
+                    walk = Walk(self.retained, topic_filter)
+                if walk is not None:  # one that has begun goes on
+                    subscription.walk, subscription.plain = walk, False
+                    subscriber.walks.append(subscription)
+                    self._walkers += 1
             codes.append(subscription.asked.qos)
         if event.version == 3:
             codes = [min(code, 2) if code < 0x80 else 0 for code in codes]  # 3.1 has no code for a refusal
         peer.grant(event, codes)
-        for subscription in retained:
-            self._send_retained(subscription)
-
-    def _send_retained(self, subscription: Subscription) -> None:
-        identifiers = (subscription.identifier,) if subscription.identifier is not None else ()
-        now = asyncio.get_running_loop().time()
-        for topic, message in list(self.retained.match(subscription.asked.topic_filter)):
-            if message.expires is not None and message.expires <= now:
-                self._drop_retained(topic)
-                continue
-            if not self._gets(subscription.subscriber, topic):
-                continue
-            qos = min(message.qos, subscription.asked.qos)
-            self._deliver(subscription.subscriber, Queued(message, qos, True, identifiers))  # [MQTT-3.3.1-8]
+        if subscriber.walks and not subscriber.queue:
+            self._walk(subscriber)
 
     def _on_unsubscribe(self, peer: Peer, event: mqtt.Unsubscribe) -> None:
         subscriber = self._by_peer[peer]
@@ -874,8 +1272,13 @@ class Broker:
         peer.grant(event, codes if event.version == 5 else ())
 
     def _unsubscribe(self, subscription: Subscription) -> None:
+        self.kept -= subscription.size
+        topics = subscription.shared[1] if subscription.shared else subscription.asked.topic_filter
+        if topics.startswith(FIGURES):
+            self._figures.unwatch()
         if subscription.shared is None:
-            self._index.discard(subscription.asked.topic_filter, subscription)
+            self._index.discard(topics, subscription)
+            self._end_walk(subscription)
             return
         sharing = self._shared[subscription.shared]
         sharing.members.remove(subscription)

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal, Protocol
 
-from wirefmt.amqp091.events import ACCESS_REFUSED, LOCKED, NOT_FOUND, PRECONDITION
+from wirefmt.amqp091.events import ACCESS_REFUSED, LOCKED, NOT_FOUND, NOT_IMPLEMENTED, PRECONDITION
 from wirefmt.broker.bindings import HOW_TO_MATCH, TABLES, Binding
 from wirefmt.broker.messages import Envelope, Item, Published
 from wirefmt.convert import Container
@@ -24,8 +24,11 @@ from wirefmt.errors import ConversionError
 TOGETHER: Final = 256
 TOGETHER_BYTES: Final = 1 << 18
 
-#: The longest time that a message or a queue may have, in milliseconds (RabbitMQ).
-LONGEST: Final = 0xFFFFFFFF
+#: The longest time that a message or a queue may have, in milliseconds: ten years (RabbitMQ).
+LONGEST: Final = 315_360_000_000
+
+#: How often a message of a quorum queue may go back to it, unless x-delivery-limit says otherwise (RabbitMQ 4).
+DELIVERY_LIMIT: Final = 20
 
 #: Arguments of queues that are numbers: the smallest and the largest value.
 NUMBERS: Final[Mapping[str, tuple[int, int]]] = {
@@ -34,7 +37,25 @@ NUMBERS: Final[Mapping[str, tuple[int, int]]] = {
     "x-message-ttl": (0, LONGEST),
     "x-expires": (1, LONGEST),
     "x-max-priority": (0, 255),
+    "x-delivery-limit": (-(1 << 63), 1 << 63),
 }
+
+#: Types of queues.
+QUEUE_TYPES: Final = ("classic", "quorum")
+
+_BOTH = (
+    "x-dead-letter-exchange", "x-dead-letter-routing-key", "x-expires", "x-max-length", "x-max-length-bytes", "x-message-ttl",
+    "x-overflow", "x-queue-leader-locator", "x-queue-type", "x-single-active-consumer",
+)  # fmt: skip
+
+#: The arguments that a second declaration of a queue is compared in, by its type. All others have no meaning (RabbitMQ).
+COMPARED: Final[Mapping[str, tuple[str, ...]]] = {
+    "classic": (*_BOTH, "x-max-priority", "x-queue-master-locator", "x-queue-mode", "x-queue-version"),
+    "quorum": (
+        *_BOTH, "x-dead-letter-strategy", "x-delivery-limit", "x-max-in-memory-bytes", "x-max-in-memory-length",
+        "x-quorum-initial-group-size",
+    ),
+}  # fmt: skip
 
 #: Copies that dead-lettering may make of a message without a client's doing, or as many as there may be queues. Queues that
 #: dead-letter to each other through a fanout exchange make more than they are by orders.
@@ -247,13 +268,20 @@ class Queue:
         self.ttl = self._number("x-message-ttl", -1)
         self.expiry = self._number("x-expires", 0)
         self.priorities = self._number("x-max-priority", 0)
+        self.type = self._text("x-queue-type") or "classic"
+        if self.type == "stream":
+            raise Refusal(NOT_IMPLEMENTED, f"queue '{name}' in vhost '{router.name}': this broker has no streams")
+        if self.type not in QUEUE_TYPES:
+            raise self.invalid("x-queue-type", f"unsupported queue type '{self.type}'")
+        limit = self._number("x-delivery-limit", DELIVERY_LIMIT)
+        self.delivery_limit = limit if self.type == "quorum" and limit >= 0 else None
         self.dead_letter_exchange = self._text("x-dead-letter-exchange")
         self.dead_letter_key = self._text("x-dead-letter-routing-key")
         if self.dead_letter_key is not None and self.dead_letter_exchange is None:
-            raise self._invalid("x-dead-letter-routing-key", "without x-dead-letter-exchange")
+            raise self.invalid("x-dead-letter-routing-key", "without x-dead-letter-exchange")
         overflow = self._text("x-overflow")
         if overflow not in (None, *OVERFLOWS):
-            raise self._invalid("x-overflow", repr(overflow))
+            raise self.invalid("x-overflow", repr(overflow))
         limited = "x-max-length" in self.arguments or "x-max-length-bytes" in self.arguments
         self.dead_letters_refused = overflow == "reject-publish-dlx"
         self.rejects = overflow in ("reject-publish", "reject-publish-dlx") or (
@@ -268,19 +296,29 @@ class Queue:
         value = self.arguments[name]
         least, most = NUMBERS[name]
         if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
-            raise self._invalid(name, repr(value))
+            raise self.invalid(name, f"{value!r}, expected an integer from {least} to {most}")
         return value
 
     def _text(self, name: str) -> str | None:
         value = self.arguments.get(name)
         if name in self.arguments and not isinstance(value, str):
-            raise self._invalid(name, repr(value))
+            raise self.invalid(name, repr(value))
         return value
 
-    def _invalid(self, name: str, why: str) -> Refusal:
+    def invalid(self, name: str, why: str) -> Refusal:
+        """The refusal of an argument."""
         return Refusal(
             PRECONDITION, f"invalid arg '{name}' for queue '{self.name}' in vhost '{self.router.name}': {why}"
         )
+
+    def check_same(self, durable: bool, auto_delete: bool, arguments: Mapping[str, Any]) -> None:
+        """The queue is declared again. Raises Refusal if it is not the same (1.7.2.1, "equivalent")."""
+        what = f"queue '{self.name}' in vhost '{self.router.name}'"
+        check_equal(what, "durable", durable, self.durable)
+        check_equal(what, "auto_delete", auto_delete, self.auto_delete)
+        for name in COMPARED[self.type]:
+            otherwise = "classic" if name == "x-queue-type" else None
+            check_equal(what, name, arguments.get(name, otherwise), self.arguments.get(name, otherwise))
 
     def full_for(self, *messages: Published) -> bool:
         """Would the queue have to drop messages to take these?"""
@@ -342,10 +380,18 @@ class Queue:
         self._watch()
 
     def back(self, items: Iterable[Item]) -> None:
-        """Messages that were delivered and are not acknowledged: to their old places."""
+        """Messages that were delivered and are not acknowledged: to their old places. What is too much drops the oldest ones, as
+        in `put`, unless the queue refuses what is too much."""
         for item in items:
             item.redelivered = True
+            if self.type == "quorum":
+                item.returns += 1
+                if self.delivery_limit is not None and item.returns > self.delivery_limit:
+                    self.router.dead_letter(self, item, "delivery_limit")
+                    continue
             self._push(item)
+        while not self.rejects and self._heap and self._exceeds:
+            self.router.dead_letter(self, self._pop(), "maxlen")
         self.pump()
         self._watch()
 
@@ -537,6 +583,7 @@ class Router:
 
     Attributes:
         exchanges, queues: by name.
+        replies: what gets messages of the default exchange besides queues, by routing key: consumers of direct replies.
         bytes: of all messages in queues and in open transactions.
         unroutable: messages that no queue was bound for.
         unconvertible: messages whose headers AMQP 0.9.1 cannot have, for which a headers exchange has seen none.
@@ -550,6 +597,7 @@ class Router:
         self.bytes = 0
         self.unroutable = 0
         self.unconvertible = 0
+        self.replies: dict[str, Sink] = {}
         self._bound: dict[Any, dict[tuple[Exchange, Binding], None]] = {}  # by destination
         self._bindings = 0
         self._owned: dict[object, dict[Queue, None]] = {}  # exclusive queues by their owners
@@ -573,6 +621,7 @@ class Router:
         self._bound.clear()
         self._bindings = 0
         self._dead.clear()
+        self.replies.clear()
         self.unroutable = self.unconvertible = 0
 
     def exchange(self, name: str) -> Exchange:
@@ -609,28 +658,31 @@ class Router:
         """
         published = messages[0]
         found: dict[Any, None] = {}
-        for key in published.keys:
-            if exchange.name == "":
-                queue = self.queues.get(key)
-                if queue is not None:
-                    found[queue] = None
-                continue
-            seen = {exchange.name}
-            waiting = [exchange]
-            while waiting:
-                one = waiting.pop()
+        keys = published.keys
+        if exchange.name == "":
+            for key in keys:
+                destination = self.queues.get(key) or self.replies.get(key)
+                if destination is not None:
+                    found[destination] = None
+            return list(found)
+        seen = {exchange.name}
+        waiting = [exchange]
+        while waiting:
+            one = waiting.pop()
+            destinations: list[Any] = []
+            for key in keys:  # every exchange looks at all of them (RabbitMQ)
                 if one.observe is not None and besides is None:
                     for message in messages:
                         one.observe(message, key)
-                destinations = one.matching(published, key)
-                if not destinations and one.alternate in self.exchanges:
-                    destinations = [self.exchanges[one.alternate]]
-                for destination in destinations:
-                    if not isinstance(destination, Exchange):
-                        found[destination] = None
-                    elif destination.name not in seen:
-                        seen.add(destination.name)
-                        waiting.append(destination)
+                destinations += one.matching(published, key)
+            if not destinations and one.alternate in self.exchanges:
+                destinations = [self.exchanges[one.alternate]]
+            for destination in destinations:
+                if not isinstance(destination, Exchange):
+                    found[destination] = None
+                elif destination.name not in seen:
+                    seen.add(destination.name)
+                    waiting.append(destination)
         self.unconvertible += published.unconvertible * len(messages)
         found.pop(besides, None)
         return list(found)
@@ -796,6 +848,21 @@ class Router:
         for queue in list(self._owned.get(owner, ())):
             self.delete_queue(queue)
         self._owned.pop(owner, None)
+
+
+def check_equal(what: str, name: str, received: Any, current: Any) -> None:
+    """Something is declared again, with a value that has to be the same. Integers of all sizes are one type (RabbitMQ)."""
+    if type(received) is not type(current) or received != current:
+        raise Refusal(
+            PRECONDITION,
+            f"inequivalent arg '{name}' for {what}: received {_value(received)} but current is {_value(current)}",
+        )
+
+
+def _value(value: Any) -> str:
+    if value is None:
+        return "none"
+    return f"'{str(value).lower() if isinstance(value, bool) else value}'"
 
 
 def _died_in(container: Container, queue: str, *, rejections: bool) -> bool:

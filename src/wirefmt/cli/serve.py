@@ -6,11 +6,13 @@ import asyncio
 import importlib
 import signal
 import sys
-from collections.abc import Callable, Mapping
-from dataclasses import fields, replace
-from typing import TYPE_CHECKING, Any, Final, Literal, get_args, get_origin, get_type_hints
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
 
 import rich_click as click
+
+from .settings import as_toml, assigned, joined, merged, names_of, written
 
 if TYPE_CHECKING:
     from wirefmt.broker import Broker, Options
@@ -33,8 +35,15 @@ GRACE: Final = 2.0
 #: Options of the protocols' brokers that `users` and `permissions` set, or that are functions.
 SEPARATE: Final = frozenset(("users", "accounts", "permissions", "authenticate", "authorise"))
 
-#: Settings of the table `limits` that are not members of routing.Limits.
+#: Options of connections that are the broker's own: it acknowledges, and keeps no journal.
+OF_THE_BROKER: Final = frozenset(("automatic", "journaled"))
+
+#: Types of the settings that are in no table.
+PLAIN: Final = (str, int, float, float | None, Collection[str])
+
+#: Settings of the table `limits` that are not members of routing.Limits, and the name of its `bytes`, of all queues together.
 IN_LIMITS: Final = ("clients", "messages", "bytes")
+ALL_BYTES: Final = "all_bytes"
 
 #: The options of each protocol that --messages and --bytes set.
 MOST_MESSAGES: Final = {
@@ -61,6 +70,8 @@ MOST_BYTES: Final = {
 @click.option("--tls-cert", metavar="FILE", help="A certificate chain in PEM. It adds MQTT on 8883 and AMQP 0.9.1 on 5671, "
               "and NSQ clients may ask for TLS.", panel="Ports")  # fmt: skip
 @click.option("--tls-key", metavar="FILE", help="The private key, if it is in another file.", panel="Ports")
+@click.option("--tls-client-ca", metavar="FILE", help="Clients need a certificate that one of this file has signed.",
+              panel="Ports")  # fmt: skip
 @click.option("--user", "users", multiple=True, metavar="NAME:PASSWORD",
               help="A user; others are refused. MQTT, AMQP (PLAIN; SCRAM-SHA-256 for 1.0), NSQ (secret of AUTH), "
               "RocketMQ (access key and secret key).", panel="Limits")  # fmt: skip
@@ -81,15 +92,21 @@ MOST_BYTES: Final = {
               panel="Test")  # fmt: skip
 @click.option("--faults", "script", metavar="FILE.toml", help="A script of faults.", panel="Test")
 @click.option("--config", metavar="FILE.toml", help="All options from a file. Options of the command line take precedence.",
-              panel="Test")  # fmt: skip
+              panel="Settings")  # fmt: skip
+@click.option("--set", "assignments", multiple=True, metavar="NAME=VALUE",
+              help="A setting as in the file, such as connection.mqtt.receive_maximum=20.", panel="Settings")  # fmt: skip
+@click.option("--settings", "show", is_flag=True, help="Print a file with all settings and their defaults, and exit.",
+              panel="Settings")  # fmt: skip
 @click.option_panel("Ports", help="The ports of the protocols; 0 is any free port: --mqtt 0 --listen mqtt+ws=8083")
 @click.option_panel("Limits", help="Who may connect, and how much is kept: --user alice:secret --messages 1000")
+@click.option_panel("Settings", help="Everything else: --set mqtt.overflow=refuse --set connection.amqp.frame_max=8192")
 @click.option_panel("Test", help="For tests: --record session.pcapng --fault mqtt:delay=0.2")
 def serve(
     host: str | None,
     listen: tuple[str, ...],
     tls_cert: str | None,
     tls_key: str | None,
+    tls_client_ca: str | None,
     users: tuple[str, ...],
     origins: tuple[str, ...],
     clients: int | None,
@@ -100,6 +117,8 @@ def serve(
     faults: tuple[str, ...],
     script: str | None,
     config: str | None,
+    assignments: tuple[str, ...],
+    show: bool,
     **ports: int | None,
 ) -> int:
     """Run a broker in memory that speaks MQTT, AMQP 0.9.1, AMQP 1.0, NSQ, RocketMQ and PHPMQ.
@@ -118,6 +137,9 @@ def serve(
     """
     from wirefmt.broker.faults import Fault, Script, Step
 
+    if show:
+        print(_all_settings())
+        return 0
     settings = _read(config)
     given = {name: port for name, port in ports.items() if port is not None}
     if "amqp" in given:
@@ -130,12 +152,15 @@ def serve(
     for key, value in (
         ("host", host), ("loop", loop), ("record", record), ("ports", given), ("origins", list(origins)),
         ("users", dict(_user(user) for user in users)),
-        ("tls", {"certificate": tls_cert, "key": tls_key} if tls_cert else None),
+        ("tls", {name: value for name, value in
+                 (("certificate", tls_cert), ("key", tls_key), ("client_ca", tls_client_ca)) if value is not None}),
         ("limits", {k: v for k, v in (("clients", clients), ("messages", messages), ("bytes", octets)) if v is not None}),
     ):  # fmt: skip
         if value:
-            settings[key] = {**settings.get(key, {}), **value} if isinstance(value, dict) else value
+            joined(settings, {key: value})
     try:
+        for text in assignments:
+            joined(settings, assigned(text))
         plan = _script(config, {name: settings.pop(name) for name in ("seed", "fault") if name in settings})
         if script is not None:
             plan = _script(script, _read(script))
@@ -194,11 +219,12 @@ def _options(settings: Mapping[str, Any]) -> Options:
     from wirefmt.broker.listeners import NAMES, PORTS, SCHEMES
     from wirefmt.errors import suggest
 
-    known = ["host", "loop", "record", "ports", "origins", "users", "permissions", "tls", "limits", *NAMES]
+    plain = {name: hint for name, hint in names_of(Options()).items() if hint in PLAIN}
+    tables = ("ports", "users", "permissions", "tls", "connection", "limits", *NAMES)
     for name in settings:
-        if name not in known:
+        if name not in (known := [*plain, "loop", "record", *tables]):
             raise ValueError(f"unknown setting {name!r}; {suggest(name, known)}")
-    for name in ("ports", "users", "permissions", "tls", "limits", *NAMES):
+    for name in tables:
         if not isinstance(settings.get(name, {}), dict):
             raise ValueError(f"{name} must be a table, not {settings[name]!r}")
     tls = _context(settings["tls"]) if "tls" in settings else None
@@ -217,61 +243,110 @@ def _options(settings: Mapping[str, Any]) -> Options:
         tls=tls,
         users=settings.get("users"),
         permissions=settings.get("permissions"),
-        host=settings.get("host", "127.0.0.1"),
-        origins=settings.get("origins", ()),
+        grace=GRACE,
+        connection=_connections(settings.get("connection", {})),
     )
+    options = merged(options, {name: value for name, value in settings.items() if name in plain}, "the settings")
     limits = dict(settings.get("limits", {}))
     clients, *most = (limits.pop(name, None) for name in IN_LIMITS)
     if clients is not None:
-        options = replace(options, connections=clients)
+        options = merged(options, {"connections": clients}, "limits")
+    if ALL_BYTES in limits:
+        limits["bytes"] = limits.pop(ALL_BYTES)
     changes: dict[str, Any] = {}
     for section in ("limits", *NAMES):
-        have = getattr(options, section)
         given = limits if section == "limits" else dict(settings.get(section, {}))
-        names = [field.name for field in fields(have) if field.name not in SEPARATE]
-        for key in given:
-            if key not in names:
-                known = [*IN_LIMITS, *names] if section == "limits" else names
-                raise ValueError(f"unknown option {key!r} in {section}; {suggest(key, known)}")
-            given[key] = _checked(f"{section}.{key}", given[key], get_type_hints(type(have))[key])
         for value, table in zip(most, (MOST_MESSAGES, MOST_BYTES), strict=True):
             if value is not None and section in table:
                 given.setdefault(table[section], value)
-        changes[section] = replace(have, **given)
+        have = getattr(options, section)
+        if section == "limits":
+            known = [*IN_LIMITS, ALL_BYTES, *names_of(have)]
+            for key in given:
+                if key not in known:
+                    raise ValueError(f"unknown option {key!r} in limits; {suggest(key, known)}")
+        changes[section] = merged(have, given, section, SEPARATE)
     return replace(options, **changes)
 
 
-def _checked(name: str, value: Any, hint: Any) -> Any:
-    """The value of an option. Raises ValueError if it has the wrong type."""
-    import types
+def _connection_options() -> dict[str, Any]:
+    """The default options of each protocol's connections."""
+    from wirefmt import amqp091, amqp10, mqtt, nsq, phpmq, rocketmq
 
-    allowed = get_args(hint)
-    if get_origin(hint) is Literal:
-        if value not in allowed:
-            raise ValueError(f"{name} must be {' or '.join(map(repr, allowed))}, not {value!r}")
-        return value
-    if get_origin(hint) is frozenset:
-        if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
-            raise ValueError(f"{name} must be a list of strings, not {value!r}")
-        return frozenset(value)
-    wanted = [kind for kind in (allowed if isinstance(hint, types.UnionType) else (hint,)) if isinstance(kind, type)]
-    found = [kind for kind in wanted if type(value) is kind or (kind is float and type(value) is int)]
-    if not found:
-        kinds = " or ".join(kind.__name__ for kind in wanted if kind is not type(None))
-        raise ValueError(f"{name} must be of type {kinds}, not {value!r}")
-    return value
+    return {
+        "mqtt": mqtt.ConnectionOptions(),
+        "amqp": amqp091.ConnectionOptions(),
+        "amqp10": amqp10.ConnectionOptions(),
+        "nsq": nsq.ConnectionOptions(),
+        "rocketmq": rocketmq.ConnectionOptions(),
+        "phpmq": phpmq.ConnectionOptions(),
+    }
+
+
+def _connections(tables: Mapping[str, Any]) -> dict[str, Any]:
+    """`Options.connection`."""
+    from wirefmt.errors import suggest
+
+    known = _connection_options()
+    for name, table in tables.items():
+        if name not in known:
+            raise ValueError(f"unknown protocol {name!r} in connection; {suggest(name, list(known))}")
+        if not isinstance(table, dict):
+            raise ValueError(f"connection.{name} must be a table, not {table!r}")
+    return {name: merged(known[name], table, f"connection.{name}", OF_THE_BROKER) for name, table in tables.items()}
 
 
 def _context(tls: Mapping[str, Any]) -> Any:
     import ssl
 
-    if unknown := set(tls) - {"certificate", "key"}:
-        raise ValueError(f"tls has certificate and key, not {', '.join(sorted(unknown))}")
-    if not isinstance(tls.get("certificate"), str):
+    from wirefmt.errors import suggest
+
+    known = ("certificate", "key", "client_ca", "client_certificates")
+    for name, value in tls.items():
+        if name not in known:
+            raise ValueError(f"unknown option {name!r} in tls; {suggest(name, known)}")
+        if not isinstance(value, str) and not (name == "key" and value is None):
+            raise ValueError(f"tls.{name} must be a string, not {value!r}")
+    if "certificate" not in tls:
         raise ValueError("tls needs a certificate: the name of a file")
+    demand = tls.get("client_certificates", "required")
+    if demand not in ("required", "optional"):
+        raise ValueError(f"tls.client_certificates must be 'required' or 'optional', not {demand!r}")
+    if "client_certificates" in tls and "client_ca" not in tls:
+        raise ValueError(
+            "tls.client_certificates needs client_ca: the file with the certificates of those who sign them"
+        )
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(tls["certificate"], tls.get("key"))
+    try:
+        name = "certificate"
+        context.load_cert_chain(tls["certificate"], tls.get("key"))
+        name = "client_ca"
+        if name in tls:
+            context.load_verify_locations(tls["client_ca"])
+    except OSError as error:  # ssl.SSLError, too
+        raise ValueError(f"tls.{name} {tls[name]!r} cannot be used: {error.strerror or error}") from None
+    if "client_ca" in tls:
+        context.verify_mode = ssl.CERT_REQUIRED if demand == "required" else ssl.CERT_OPTIONAL
     return context
+
+
+def _all_settings() -> str:
+    """A config file with the default of every setting."""
+    from wirefmt.broker.listeners import NAMES
+
+    options = _options({"ports": {"mqtt": 0}})
+    plain = {name: getattr(options, name) for name, hint in names_of(options).items() if hint in PLAIN}
+    lines = [f"{name} = {as_toml(value)}" for name, value in plain.items()]
+    for section in ("limits", *NAMES):
+        table = list(written(getattr(options, section), section, SEPARATE))
+        if section == "limits":
+            table = [
+                line.replace("bytes =", f"{ALL_BYTES} =", 1) if line.startswith("bytes =") else line for line in table
+            ]
+        lines += ["", *table]
+    for name, have in _connection_options().items():
+        lines += ["", *written(have, f"connection.{name}", OF_THE_BROKER)]
+    return "\n".join(lines)
 
 
 # ---- running
@@ -302,7 +377,7 @@ async def _serve(options: Options, record: str | None, script: Script) -> int:
     watch = Watch(recorder)
     task: asyncio.Task[None] | None = None
     try:
-        async with Broker(replace(options, tap=watch.tap, grace=GRACE)) as broker:
+        async with Broker(replace(options, tap=watch.tap)) as broker:
             if script.steps:
                 task = loop.create_task(_play(broker, script, watch))
             await watch.run(broker, stop)

@@ -86,7 +86,10 @@ cdef class Delivery:
     @property
     def size(self):
         """Bytes of the packet."""
-        return len(self.head) + len(self.tail)
+        return self.octets()
+
+    cdef inline int64_t octets(self) except -1:
+        return PyBytes_GET_SIZE(self.head) + len(self.tail)
 
     @property
     def buffers(self):
@@ -128,10 +131,12 @@ cdef class SessionFlows:
     Attributes:
         identifiers: packet identifiers of ours.
         outgoing: deliveries by packet identifier, in the order of sending.
+        outgoing_bytes: of their packets.
         incoming: QoS 2 messages received and not released: packet identifier -> `Held`, or None: the content is not kept.
     """
     cdef Identifiers numbers
     cdef readonly dict outgoing, incoming
+    cdef public int64_t outgoing_bytes
     cdef public int64_t _number             # of the next handle
     cdef public list _changes               # for a journal; None: no journal
 
@@ -171,12 +176,14 @@ cdef class SessionFlows:
         delivery.tail = tail
         self._number += 1
         self.outgoing[identifier] = delivery
+        self.outgoing_bytes += delivery.octets()
         if self._changes is not None:
             self._note_outgoing(delivery)
         return delivery
 
     def receive_pubrec(self, Delivery delivery not None):
         """QoS 2: the peer has the message; drop its content."""
+        self.outgoing_bytes -= delivery.octets()
         delivery.drop_content()
         if self._changes is not None:
             self._note_outgoing(delivery)
@@ -187,6 +194,7 @@ cdef class SessionFlows:
 
     cdef int forget(self, Delivery delivery, object identifier) except -1:
         PyDict_DelItem(self.outgoing, identifier)
+        self.outgoing_bytes -= delivery.octets()
         self.numbers.release(identifier)
         if self._changes is not None:
             self._note_finished(delivery)
@@ -390,6 +398,10 @@ cdef class Flows:
     The methods here handle the frequent kinds of messages. If a limit, a window or an option prevents that, or a packet is of
     another kind, they change nothing, and methods of the derived classes handle it: `_publish`, `_acknowledge` and the handlers
     of packets.
+
+    Attributes:
+        bytes_in, packets_in, packets_out, publishes_in, publishes_out: what has been received, and queued for the peer.
+        payload_in, payload_out: bytes of the payloads of these PUBLISHes.
     """
     cdef public Outbox _outbox
     cdef readonly Arrivals _arrivals
@@ -399,7 +411,7 @@ cdef class Flows:
     cdef SessionFlows session_
     cdef type acknowledged                  # the class of the event
     cdef int version_                       # 0: not known
-    cdef int64_t most_pending, receive_maximum
+    cdef int64_t most_pending, receive_maximum, most_outgoing
     cdef public int64_t _largest            # octets of a packet that the peer accepts
     cdef bint automatic, released, counted
     cdef public bint _up                    # the handshake is complete, and the connection has not ended
@@ -409,6 +421,8 @@ cdef class Flows:
     cdef public bint _restricted_out        # our PUBLISH: the same
     cdef public bint _aliased               # we may set topic aliases
     cdef public int _pongs                  # PINGRESPs that leave after the answers of this turn
+    cdef public int64_t bytes_in, packets_in, packets_out, publishes_in, publishes_out, payload_in, payload_out
+    cdef public bytes _closing              # the last packet, or b"", after them; None: answers of the host leave no more
 
     def __init__(self, *_, **__):
         self._outbox = Outbox()
@@ -430,6 +444,7 @@ cdef class Flows:
     def _configure(self, options, type acknowledged not None):
         """options: ConnectionOptions; acknowledged: the class of the event that names a finished delivery."""
         self.most_pending = options.pending_bytes
+        self.most_outgoing = options.outgoing_bytes
         self.receive_maximum = options.receive_maximum
         self.automatic = options.automatic
         self.released = options.qos2_event == "release"
@@ -470,25 +485,32 @@ cdef class Flows:
 
     def data_to_send(self):
         """Take everything queued, as one bytes object."""
-        if self._pongs:
-            self._put_pongs()
+        if self._pongs or self._closing is not None:
+            self._put_last()
         return self._outbox.take()
 
     def buffers_to_send(self):
         """Take everything queued, as a list of buffers in order. Large payloads are not copied."""
-        if self._pongs:
-            self._put_pongs()
+        if self._pongs or self._closing is not None:
+            self._put_last()
         return self._outbox.take_buffers()
 
     @property
     def pending_bytes(self):
         """Bytes queued and not taken."""
-        return self._outbox.position - self._outbox.taken + 2 * self._pongs
+        cdef int64_t closing = 0 if self._closing is None else len(self._closing)
+        return self._outbox.position - self._outbox.taken + 2 * self._pongs + closing
 
-    def _put_pongs(self):
+    def _put_last(self):
+        """Queue what comes after the host's answers to the packets read so far."""
         if self._pongs:
             self._outbox.put(b"\xd0\x00" * self._pongs)
+            self.packets_out += self._pongs
             self._pongs = 0
+        if self._closing is not None:
+            self._outbox.put(self._closing)
+            self.packets_out += self._closing != b""
+            self._closing = None
 
     def forward(self, Publish message not None, qos, int64_t most=-1):
         """Send a message that another connection has received, with this QoS, without RETAIN, and without making a packet object.
@@ -524,9 +546,10 @@ cdef class Flows:
         if look and not mqtt_is_plain_publish(first, topic, topic_size, 1):
             return NotImplemented
         if qos == 0:
+            self.count_publish(payload_size)
             self.write_publish(outbox.grow(size), first, remaining, topic, topic_size, 0, payload, payload_size)
             return None
-        if self._replay or self.quota.used >= self.quota.limit:
+        if self._replay or self.quota.used >= self.quota.limit or session.outgoing_bytes >= self.most_outgoing:
             return NotImplemented
         identifier = session.numbers.take()
         if identifier is None:
@@ -535,10 +558,16 @@ cdef class Flows:
         p = <uint8_t*>PyBytes_AS_STRING(packet)
         self.write_publish(p, first, remaining, topic, topic_size, identifier, payload, payload_size)
         delivery = session.remember(identifier, self.version_, packet, b"")
+        self.count_publish(payload_size)
         self.charge(delivery)
         memcpy(outbox.grow(size), p, size)
         delivery.position = outbox.position
         return delivery
+
+    cdef void count_publish(self, size_t payload_size) noexcept:
+        self.packets_out += 1
+        self.publishes_out += 1
+        self.payload_out += <int64_t>payload_size
 
     cdef void write_publish(self, uint8_t* p, int first, size_t remaining, const uint8_t* topic, size_t topic_size,
                             uint16_t identifier, const uint8_t* payload, size_t payload_size) noexcept:
@@ -562,7 +591,7 @@ cdef class Flows:
     cdef void charge(self, Delivery delivery) noexcept:
         self.quota.used += 1
         delivery.charged = True
-        if self.quota.used >= self.quota.limit:
+        if self.quota.used >= self.quota.limit or self.session_.outgoing_bytes >= self.most_outgoing:
             self._window_closed = True
 
     # ---- in
@@ -596,8 +625,11 @@ cdef class Flows:
                 self._arrivals.put(message)
             elif self._arrivals.first[1] < 0:           # it is its turn at once
                 self.put_short(PUBACK_FIRST, message.packet_identifier_)
+                self.packets_out += 1
             else:
                 return False
+        self.publishes_in += 1
+        self.payload_in += <int64_t>message.payload_span.size
         events.append(message)
         return True
 
@@ -684,6 +716,7 @@ cdef class Flows:
                 self.put_short(PUBACK_FIRST if qos == 1 else PUBREC_FIRST, a.identifier)
             else:
                 self._outbox.put(<object>a.answer)
+            self.packets_out += 1
             arrivals.take(i)
             Py_XDECREF(a.answer)
             Py_DECREF(<object>a.message)

@@ -380,6 +380,7 @@ class ClientConnection(Sending, Receiving):
 
     def _on_disconnect(self, message: mqtt.Disconnect, events: list[Event]) -> None:
         reason = find(message.properties, "reason_string") or "the server has disconnected"
+        self._closing = b""
         self._end("peer", message.reason_code or 0, reason, events, message=message)
 
     def _on_auth(self, message: mqtt.Auth, events: list[Event]) -> None:
@@ -475,6 +476,10 @@ class ServerConnection(Sending, Receiving):
         options: limits and times.
         random: for a Client Identifier that `accept` assigns; None: `accept` needs `assigned_client_identifier` for a client of
             5.0 that has none.
+
+    Attributes:
+        bridge: the client is a bridge of mosquitto's kind (`try_private`): it expects RETAIN as published, and none of its own
+            messages.
     """
 
     role = Role.SERVER
@@ -491,13 +496,32 @@ class ServerConnection(Sending, Receiving):
         self._waiting: mqtt.Connect | None = None  # waits for the host
         self._requests: dict[int, Asked] = {}  # undecided, by packet identifier
         self._will_removed = False
+        self.bridge = False
         self._deadlines.set("connect", now + self.options.connect_timeout)
 
     def receive(self, data: Buffer, now: float) -> list[Event]:
         if self.state is State.IDLE and len(self._opening) < 16:
-            self._opening = (self._opening + bytes(memoryview(data)[:16]))[:16]
-        self._put_pongs()
+            data = self._read_opening(bytes(data))
+        self.bytes_in += memoryview(data).nbytes
+        self._put_last()
         return super().receive(data, now)
+
+    def _read_opening(self, data: bytes) -> bytes:
+        """Keep the first bytes. Returns the data without the highest bit of the protocol's version, by which mosquitto marks that
+        its client is a bridge."""
+        before = len(self._opening)
+        self._opening = (self._opening + data[:16])[:16]
+        at = 1
+        while at < len(self._opening) and self._opening[at] & 0x80:
+            at += 1
+        for name, version in ((b"\0\4MQTT", 4), (b"\0\6MQIsdp", 3)):
+            level = at + 1 + len(name)
+            if self._opening[at + 1 : level + 1] == name + bytes((0x80 | version,)):
+                self.bridge = True
+                self._opening = self._opening[:level] + bytes((version,)) + self._opening[level + 1 :]
+                at = level - before
+                return data[:at] + bytes((version,)) + data[at + 1 :]
+        return data
 
     # ---- answers
 
@@ -620,7 +644,8 @@ class ServerConnection(Sending, Receiving):
         Returns events that had to wait for this answer. Raises LocalProtocolError if the event does not wait for an
         answer, or the answer cannot be written.
         """
-        self._check_connected()
+        if self._closing is None:  # else it has ended after it had read the request, and the answer can leave
+            self._check_connected()
         identifier = event.packet_identifier if isinstance(event, mqtt.Subscribe | mqtt.Unsubscribe) else 0
         if self._requests.get(identifier) is not event:
             raise LocalProtocolError("this request does not wait for an answer")
@@ -659,7 +684,7 @@ class ServerConnection(Sending, Receiving):
         if immediate:
             self._pongs = 0
             return self._drop()
-        self._put_pongs()
+        self._put_last()
         events: list[Event] = []
         code = None
         if self.version == 5 and self._up:
@@ -826,6 +851,7 @@ class ServerConnection(Sending, Receiving):
                 self._session.note_meta()
         self._will_removed = code == SUCCESS  # [MQTT-3.1.2-10], [MQTT-3.14.4-3]
         reason = find(message.properties, "reason_string") or "the client has disconnected"
+        self._closing = b""
         self._end("peer", code, reason, events, message=message)
 
     def _on_auth(self, message: mqtt.Auth, events: list[Event]) -> None:
@@ -849,7 +875,6 @@ class ServerConnection(Sending, Receiving):
     # ---- the end
 
     def _tell(self, code: int, reason: str) -> int | None:
-        self._put_pongs()
         if self.state is State.IDLE:
             return self._refuse_unread(code)
         if self.version == 5 and self.state in (State.CONNECTING, State.AUTHENTICATING):
@@ -887,9 +912,9 @@ class ServerConnection(Sending, Receiving):
         # [MQTT-3.1.2-8]: the will is published unless a normal DISCONNECT has removed it.
         if self._up and self.connect is not None and not self._will_removed:
             kwargs["will"] = self.connect.will
-        self._requests.clear()
+        if self._closing is None:
+            self._requests.clear()
         self._waiting = None
-        self._put_pongs()
         super()._end(*args, **kwargs)
 
     _handlers: ClassVar = {

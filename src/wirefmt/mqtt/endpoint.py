@@ -184,6 +184,11 @@ class Endpoint(Flows, endpoint.Endpoint[State]):
         """The session: a client's from the beginning, a server's once the host has accepted."""
         return self._session
 
+    @property
+    def sent_bytes(self) -> int:
+        """Bytes that have been queued for the peer."""
+        return self._outbox.position
+
     def changes(self) -> list[Change]:
         """What a journal must keep since the last call: see `Session.changes`."""
         return self._session.changes() if self._session is not None else []
@@ -197,6 +202,7 @@ class Endpoint(Flows, endpoint.Endpoint[State]):
         tolerant = bool(self.options.tolerate)
         steady = self._steady
         at, count = 0, len(messages)
+        self.packets_in += count
         while True:
             if self._up:
                 at = self._run(messages, at, events)
@@ -251,8 +257,12 @@ class Endpoint(Flows, endpoint.Endpoint[State]):
 
     # ---- writing
 
-    def _put(self, packet: bytes | memoryview) -> None:
+    def _put(self, packet: bytes, rest: bytes | memoryview = b"") -> None:
+        """Queue a packet, perhaps in two parts."""
         self._outbox.put(packet)
+        if rest:
+            self._outbox.put(rest)
+        self.packets_out += 1
 
     def _acknowledgement(
         self,
@@ -304,6 +314,7 @@ class Endpoint(Flows, endpoint.Endpoint[State]):
 
     def _reply_to(self, error: endpoint.Fault) -> int | None:
         """As the specification asks (4.13)."""
+        self._closing = b""
         reply = error.reply
         if isinstance(error, DecodeError):
             reply = _ANSWERS.get((error.path, error.spec), MALFORMED_PACKET if reply is None else reply)
@@ -312,7 +323,7 @@ class Endpoint(Flows, endpoint.Endpoint[State]):
     def _tell(self, code: int, reason: str) -> int | None:
         if self.version == 5 and self._up:
             code = code if code in REASONS["DISCONNECT"] else PROTOCOL_ERROR
-            self._put(mqtt.Disconnect(reason_code=code, version=5).encode())
+            self._closing = mqtt.Disconnect(reason_code=code, version=5).encode()
             return code
         return None
 

@@ -66,6 +66,8 @@ class ConnectionOptions:
             reading stops.
         unread_bytes: bytes kept while we do not read. A driver that reads on although `wants_read` is False meets it.
         pending_bytes: bytes queued for the peer. `send` refuses above it.
+        outgoing_bytes: of QoS 1 and 2 messages that we have sent and the peer has not acknowledged: no further one is sent then
+            (`send_quota` is 0), however many Receive Maximum allows.
         released_bytes: with `qos2_event="release"`: bytes of messages that wait for PUBREL.
         connect_timeout: seconds until CONNECT (server) or CONNACK (client) must have come.
         authentication_timeout: seconds until the peer's next AUTH must have come.
@@ -90,6 +92,7 @@ class ConnectionOptions:
     undecided: int = 1024
     unread_bytes: int = 1 << 20
     pending_bytes: int = 1 << 26
+    outgoing_bytes: int = 1 << 26
     released_bytes: int = 1 << 24
     connect_timeout: float = 30.0
     authentication_timeout: float = 30.0

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from wirefmt import mqtt
+from wirefmt.connection.outbox import Outbox
 from wirefmt.errors import EncodeError, LocalProtocolError, RemoteProtocolError
 from wirefmt.mqtt.endpoint import Endpoint, wrong_kind
 from wirefmt.mqtt.events import (
@@ -44,7 +45,6 @@ class Receiving(Endpoint):
         return len(self._arrivals)
 
     def _forget(self) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
-        self._arrivals.clear()
         self._aliases_in.clear()  # [MQTT-3.3.2-7]
         return super()._forget()
 
@@ -55,14 +55,36 @@ class Receiving(Endpoint):
 
     def _acknowledge(self, message: mqtt.Publish, reason_code: int, properties: Pairs) -> list[Event]:
         """`acknowledge`, with all that an answer may have."""
-        if not self._up:
+        if not self._up and not self._over:
             self._check_connected()
         identifier = (message.packet_identifier or 0) if isinstance(message, mqtt.Publish) else 0
         arrival = self._arrivals.get(identifier)
         if arrival is None or arrival.message is not message or arrival.decided:
+            self._check_over()
             raise LocalProtocolError("this message does not wait for an acknowledgement")
+        if self._over:
+            self._answer_late(message, reason_code, properties)
+            return []
         self._answer(message, reason_code, properties)
         return self._go_on()
+
+    def _answer_late(self, message: mqtt.Publish, code: int, properties: Pairs) -> None:
+        """The connection ended after it had read the message. The answer leaves if nothing has been taken since, before a closing
+        packet; and a session that lives on remembers a message of QoS 2 [MQTT-4.3.3-10]. A connection that has gone on with the
+        session has seen the message again."""
+        session = self._session
+        assert session is not None
+        if session.held:
+            self._check_over()
+        outbox = self._outbox
+        if self._closing is None:
+            self._outbox = Outbox()  # nobody reads it
+        try:
+            self._answer(message, code, properties)
+        finally:
+            self._outbox = outbox
+        if not session.established and message.packet_identifier in session.incoming:
+            session.release(message.packet_identifier)  # it has ended with the connection
 
     def _answer(self, message: mqtt.Publish, code: int, properties: Pairs) -> None:
         kind = mqtt.Puback if message.qos == 1 else mqtt.Pubrec
@@ -77,6 +99,8 @@ class Receiving(Endpoint):
         self._copies.pop(identifier, None)
 
     def _on_publish(self, message: mqtt.Publish, events: list[Event]) -> None:
+        self.publishes_in += 1
+        self.payload_in += len(message.payload)
         if message.properties:
             message = self._resolve_alias(message)
         if self._restricted:

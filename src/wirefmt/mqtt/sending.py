@@ -77,6 +77,8 @@ class Sending(Endpoint):
         """How many PUBLISH of QoS 1 and 2 may be sent now (4.9)."""
         if self._session is None or self._replay or not self._up:
             return 0
+        if self._session.outgoing_bytes >= self.options.outgoing_bytes:
+            return 0
         return min(self._quota.available, self._session.identifiers.free)
 
     def _send_publish(self, message: mqtt.Publish) -> Delivery | None:
@@ -112,12 +114,12 @@ class Sending(Endpoint):
             handle = self._session.add(packet, message.version)
             self._charge(handle)
             head, tail = handle.buffers if wire is packet else split_packet(wire, handle.packet_identifier)
-            self._put(head)
-            if tail:
-                self._put(tail)
+            self._put(head, tail)
             handle.mark = self._outbox.position
         if alias is not None:
             self._aliases_out.use(*alias)
+        self.publishes_out += 1
+        self.payload_out += len(message.payload)
         return handle
 
     def _check_publish_out(self, message: mqtt.Publish) -> None:
@@ -245,9 +247,7 @@ class Sending(Endpoint):
                 events.append(Dropped(delivery))
                 continue
             self._charge(delivery)
-            self._put(head)
-            if tail:
-                self._put(tail)
+            self._put(head, tail)
             delivery.mark = self._outbox.position
 
     def _again(self, delivery: Delivery) -> tuple[bytes, bytes | memoryview]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable
-from typing import Final, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 from wirefmt import mqtt
 from wirefmt.connection.contract import Change, records_of
@@ -100,6 +100,7 @@ class Session(SessionFlows):
         for delivery in lost:
             self.identifiers.release(delivery.packet_identifier)
         self.outgoing.clear()
+        self.outgoing_bytes = 0
         self.incoming.clear()
         if self._changes is not None:
             self._changes += [Change("clear", "outgoing", 0), Change("clear", "incoming", 0)]
@@ -139,6 +140,35 @@ class Session(SessionFlows):
         if self.held or self.outgoing.get(delivery.packet_identifier) is not delivery:
             raise LocalProtocolError(f"{delivery!r} is not outstanding, or a connection has the session")
         self.finish(delivery)
+
+    def amend(self, delivery: Delivery, properties: Iterable[tuple[str, Any]]) -> Delivery:
+        """Give a delivery other properties before the session is resumed: what is left of its Message Expiry Interval, say
+        [MQTT-3.3.2-6]. One of an older version, or of QoS 2 once PUBREC has come, stays as it is.
+
+        Returns the delivery that takes its place. Raises LocalProtocolError as `discard` does.
+        """
+        if self.held or self.outgoing.get(delivery.packet_identifier) is not delivery:
+            raise LocalProtocolError(f"{delivery!r} is not outstanding, or a connection has the session")
+        message = delivery.message
+        if message is None or delivery.version != 5:
+            return delivery
+        packet = mqtt.Publish(
+            topic_name=message.topic_name,
+            payload=message.payload,
+            qos=message.qos,
+            retain=message.retain,
+            packet_identifier=message.packet_identifier,
+            properties=properties,
+            version=5,
+        ).encode()
+        identifier = delivery.packet_identifier
+        amended = Delivery(delivery.number, identifier, 5, *split_packet(packet, identifier))
+        amended.transmitted = delivery.transmitted
+        self.outgoing[identifier] = amended
+        self.outgoing_bytes += amended.size - delivery.size
+        if self._changes is not None:
+            self._note_outgoing(amended)
+        return amended
 
     def number_after(self, number: int) -> None:
         """Give the next delivery a number after this one."""
@@ -237,6 +267,7 @@ class Session(SessionFlows):
             if delivery.packet_identifier in self.outgoing:
                 raise _bad("two deliveries have one packet identifier")
             self.outgoing[delivery.packet_identifier] = delivery
+            self.outgoing_bytes += delivery.size
             self.identifiers.reserve(delivery.packet_identifier)
             if number >= self._number:  # sent after the session's own record was written
                 self._number = number + 1

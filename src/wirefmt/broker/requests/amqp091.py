@@ -20,10 +20,22 @@ DEFAULT_EXCHANGE: Final = "amq.default"
 #: The prefix of the names that the server makes up.
 GENERATED: Final = "amq.gen"
 
-#: What RabbitMQ's clients consume from for direct replies. It is not a queue; each connection has its own.
+#: What RabbitMQ's clients consume from for direct replies. It is not a queue; each channel has its own. With a dot and a token it
+#: is the routing key of the replies for one channel.
 REPLY_TO: Final = "amq.rabbitmq.reply-to"
 
+
+def is_reply_name(name: str) -> bool:
+    """Is this the name of direct replies, or the routing key of those for one channel?"""
+    return name == REPLY_TO or name.startswith(f"{REPLY_TO}.")
+
+
 Named = Callable[[Any], str]
+
+
+def entity(name: Any) -> str:
+    """The name of a queue or an exchange, where it is declared, deleted or bound: CR and LF are removed (RabbitMQ)."""
+    return str(name).replace("\r", "").replace("\n", "")
 
 
 def exchange_name(name: Any) -> str:
@@ -33,7 +45,7 @@ def exchange_name(name: Any) -> str:
 
 def _exchange(right: str, field: str = "exchange") -> Rule:
     def rule(method: Any, named: Named) -> Iterable[Need]:
-        return (Need(right, exchange_name(getattr(method, field))),)
+        return (Need(right, exchange_name(entity(getattr(method, field)))),)
 
     return rule
 
@@ -41,6 +53,13 @@ def _exchange(right: str, field: str = "exchange") -> Rule:
 def _queue(right: str) -> Rule:
     def rule(method: Any, named: Named) -> Iterable[Need]:
         return (Need(right, named(method.queue)),)
+
+    return rule
+
+
+def _entity(right: str) -> Rule:
+    def rule(method: Any, named: Named) -> Iterable[Need]:
+        return (Need(right, entity(named(method.queue))),)
 
     return rule
 
@@ -59,7 +78,7 @@ def _some(name: str, *more: Need) -> Need:
 
 
 def _declare_exchange(method: amqp091.ExchangeDeclare, named: Named) -> Iterator[Need]:
-    name = exchange_name(method.exchange)
+    name = exchange_name(entity(method.exchange))
     if method.passive:
         yield _some(name)
         return
@@ -70,10 +89,12 @@ def _declare_exchange(method: amqp091.ExchangeDeclare, named: Named) -> Iterator
 
 
 def _declare_queue(method: amqp091.QueueDeclare, named: Named) -> Iterator[Need]:
+    if is_reply_name(entity(method.queue)):
+        return  # it only asks whether a consumer of replies is there
     if method.passive:  # who may publish to all queues may ask, too
-        yield _some(named(method.queue), Need("amqp.write", DEFAULT_EXCHANGE))
+        yield _some(entity(named(method.queue)), Need("amqp.write", DEFAULT_EXCHANGE))
         return
-    name = str(method.queue) or GENERATED
+    name = entity(method.queue) or GENERATED
     yield Need("amqp.configure", name)
     if "x-dead-letter-exchange" in method.arguments:
         yield Need("amqp.read", name)
@@ -127,13 +148,13 @@ REQUESTS: Final[Requests] = {
     amqp091.ExchangeUnbindOk: _OF_SERVERS,
     amqp091.QueueDeclare: _declare_queue,
     amqp091.QueueDeclareOk: _OF_SERVERS,
-    amqp091.QueueBind: _all(_queue("amqp.write"), _exchange("amqp.read")),
+    amqp091.QueueBind: _all(_entity("amqp.write"), _exchange("amqp.read")),
     amqp091.QueueBindOk: _OF_SERVERS,
-    amqp091.QueueUnbind: _all(_queue("amqp.write"), _exchange("amqp.read")),
+    amqp091.QueueUnbind: _all(_entity("amqp.write"), _exchange("amqp.read")),
     amqp091.QueueUnbindOk: _OF_SERVERS,
     amqp091.QueuePurge: _queue("amqp.read"),
     amqp091.QueuePurgeOk: _OF_SERVERS,
-    amqp091.QueueDelete: _queue("amqp.configure"),
+    amqp091.QueueDelete: _entity("amqp.configure"),
     amqp091.QueueDeleteOk: _OF_SERVERS,
     amqp091.BasicQos: _OWN,
     amqp091.BasicQosOk: _OF_SERVERS,

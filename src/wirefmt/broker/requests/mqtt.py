@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from wirefmt import mqtt
 from wirefmt.broker.permissions import Free, Need, Nobody, Requests
+from wirefmt.errors import EncodeError
 
 _OF_SERVERS: Final = Nobody("only servers send it")
 _OF_A_MESSAGE: Final = Free("it is for a message that its sender was allowed to publish or to receive")
@@ -25,9 +26,12 @@ def _publish(packet: mqtt.Publish, known: Any) -> Iterable[Need]:
 
 
 def _subscribe(packet: mqtt.Subscribe, known: Any) -> Iterable[Need]:
-    """A need for each filter. That of a shared subscription is without `$share` and the name of the share."""
+    """A need for each filter. That of a shared subscription is without `$share` and the name of the share, in all versions."""
     for asked in packet.subscriptions:
-        shared = mqtt.parse_shared(asked.topic_filter, packet.version)
+        try:
+            shared = mqtt.parse_shared(asked.topic_filter)
+        except EncodeError:  # before 5.0 it is like any other filter; the broker refuses it
+            shared = None
         yield Need("mqtt.subscribe", shared[1] if shared else asked.topic_filter)
 
 

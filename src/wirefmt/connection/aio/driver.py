@@ -524,8 +524,9 @@ class Driver(asyncio.BufferedProtocol):
             return
         if isinstance(self._carrier, WebSocket):
             if not self._carrier.closed:
-                transport.write(self._carrier.close())  # the answer to it ends the stream
-                return
+                transport.write(self._carrier.close())
+                if not self._eof:
+                    return  # the answer to it ends the stream
         elif not self._eof and transport.can_write_eof():
             try:
                 transport.write_eof()

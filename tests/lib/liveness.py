@@ -106,6 +106,8 @@ class World:
     }  # fmt: skip
     #: Ports of the servers.
     PORTS: ClassVar[tuple[int, ...]] = (7000,)
+    #: Ports of one server that has several, if the client may have several URLs.
+    CLUSTER: ClassVar[tuple[int, ...]] = ()
 
     def __init__(self, seed: int, script: Sequence[Action] | None = None) -> None:
         self.seed = seed
@@ -128,6 +130,7 @@ class World:
         self._numbers = 0
         self._passing: set[Wire] = set()  # frozen for a time
         self.reconnect = BACKOFF if self.random.random() < 0.8 else None
+        self.ports = self.CLUSTER if self.CLUSTER and self.random.random() < 0.4 else self.PORTS
         self.may_end = False  # the server refuses the client permanently
         self.disk = Disk()
         self.folder = Path()
@@ -146,6 +149,10 @@ class World:
     def make_client(self) -> Any:
         """A client that is not open."""
         raise NotImplementedError
+
+    def urls(self, scheme: str) -> list[str]:
+        """What the client gets."""
+        return [f"{scheme}://127.0.0.1:{port}" for port in self.ports]
 
     def serves(self, client: Any) -> bool:
         """True: the client is open."""
@@ -231,7 +238,8 @@ class World:
         await self.within(self.client.close(), "to close the client")
         await self.closed()
         for model in self.models:
-            await self.within(model.server.close(), "to close the server")
+            for server in model.servers:
+                await self.within(server.close(), "to close the server")
             model.stop()
         for task in self.tasks:
             task.cancel()
@@ -254,7 +262,7 @@ class World:
         before = len(self.network.dials)
         await asyncio.sleep(QUIET)
         self._raise()
-        dials = [dial for dial in self.network.dials[before:] if dial.port in self.PORTS]
+        dials = [dial for dial in self.network.dials[before:] if dial.port in self.ports]
         if dials:
             raise Violation(f"{len(dials)} connections in {QUIET:g} s when all is well")
 
@@ -559,7 +567,7 @@ class World:
             wire.freeze()
 
     def _for_a_while(self, random: Random, how: Any) -> None:
-        port = random.choice(self.PORTS)
+        port = random.choice(self.ports)
         self.network.refusing[port] = how
         self.loop.call_later(random.choice((0.3, 2.0, 5.0)), self.network.refusing.pop, port, None)
 
@@ -614,9 +622,10 @@ class World:
         model = self.model(random)
         for peer in model.peers():
             peer.driver.abort()
-        port = self.PORTS[self.models.index(model)]
-        self.network.refusing[port] = "refuse"
-        self.loop.call_later(random.choice((0.1, 1.0, 3.0)), self.network.refusing.pop, port, None)
+        wait = random.choice((0.1, 1.0, 3.0))
+        for port in self.ports if len(self.models) == 1 else (self.ports[self.models.index(model)],):
+            self.network.refusing[port] = "refuse"
+            self.loop.call_later(wait, self.network.refusing.pop, port, None)
         if random.random() < 0.3:
             self.loop.call_later(0.05, model.lose_all)
 
@@ -626,7 +635,7 @@ class ModelServer:
 
     Attributes:
         broker: the handler that serves.
-        server: the running server.
+        servers: those that run, one for each port.
         holding: True: events wait, so nothing is answered.
         drop_after: seconds until a connection that was accepted is dropped; None: it stays.
         swallow: messages that get no answer.
@@ -640,7 +649,7 @@ class ModelServer:
         self.world = world
         self._make = make
         self.broker = make()
-        self.server: Any = None
+        self.servers: list[Any] = []
         self.holding = False
         self.tainted: set[Any] = set()
         self._held: deque[tuple[Any, Any]] = deque()  # the event None: the transport is gone
@@ -734,5 +743,6 @@ class ModelServer:
 
     def peers(self) -> list[Any]:
         """Those that are connected, in order."""
-        found = [driver.host for driver in self.server.drivers if driver.transport is not None]
+        drivers = [driver for server in self.servers for driver in server.drivers]
+        found = [driver.host for driver in drivers if driver.transport is not None]
         return sorted(found, key=lambda peer: peer.address)

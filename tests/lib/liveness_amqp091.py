@@ -102,6 +102,7 @@ class Consuming:
 
 class Amqp091World(World):
     PROTOCOL = "amqp091"
+    CLUSTER = (7000, 7001)
     HOST: ClassVar[dict[str, float]] = {
         "publish": 10, "burst": 3, "new_channel": 2, "close_channel": 0.7, "consume": 3, "cancel_consumer": 1.5, "work": 2,
         "stop_work": 1.5, "bad_call": 1.5, "get": 1, "big_method": 0.5, "poison": 0.3, "cancel_call": 3, "reopen": 1,
@@ -135,12 +136,13 @@ class Amqp091World(World):
 
     def make_client(self) -> amqp091.Client:
         return amqp091.connect(
-            "amqp://127.0.0.1:7000", reconnect=self.reconnect, options=self.options, timeout=3.0, inbox=self.inbox,
+            self.urls("amqp"), reconnect=self.reconnect, options=self.options, timeout=3.0, inbox=self.inbox,
             random=Random(self.seed), on_event=self.told, journal=self.journal_path,
         )  # fmt: skip
 
     async def serve(self) -> None:
-        self.models[0].server = await amqp091.serve(self.models[0], port=7000, options=self.server_options)
+        for port in self.ports:
+            self.models[0].servers.append(await amqp091.serve(self.models[0], port=port, options=self.server_options))
 
     def begin(self) -> None:
         for _ in range(2):

@@ -90,6 +90,7 @@ def _body(payload: Any) -> bytes:
 
 class Amqp10World(World):
     PROTOCOL = "amqp10"
+    CLUSTER = (7000, 7001)
     HOST: ClassVar[dict[str, float]] = {
         "send": 12, "burst": 4, "new_sender": 2, "new_receiver": 2, "bad_link": 1.5, "close_link": 1, "work": 3,
         "stop_work": 1.5, "cancel_call": 3, "reopen": 1.5, "full_disk": 0.7, "stream": 1,
@@ -126,12 +127,13 @@ class Amqp10World(World):
 
     def make_client(self) -> amqp10.Client:
         return amqp10.connect(
-            "amqp://127.0.0.1:7000", reconnect=self.reconnect, options=self.options, timeout=3.0,
+            self.urls("amqp"), reconnect=self.reconnect, options=self.options, timeout=3.0,
             container_id="sim", random=Random(self.seed), on_event=self.told, journal=self.journal_path,
         )  # fmt: skip
 
     async def serve(self) -> None:
-        self.models[0].server = await amqp10.serve(self.models[0], port=7000, options=self.server_options)
+        for port in self.ports:
+            self.models[0].servers.append(await amqp10.serve(self.models[0], port=port, options=self.server_options))
 
     def begin(self) -> None:
         for _ in range(self.random.randint(1, 3)):

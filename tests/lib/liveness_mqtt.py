@@ -83,6 +83,7 @@ class Model(ModelServer):
 
 class MqttWorld(World):
     PROTOCOL = "mqtt"
+    CLUSTER = (7000, 7001)
     HOST: ClassVar[dict[str, float]] = {
         "publish": 10, "burst": 3, "subscribe": 3, "unsubscribe": 1, "work": 2, "stop_work": 1.5, "cancel_call": 3,
         "reopen": 1, "full_disk": 0.7,
@@ -113,13 +114,14 @@ class MqttWorld(World):
 
     def make_client(self) -> mqtt.Client:
         return mqtt.connect(
-            "mqtt://127.0.0.1:7000", client_identifier="sim", version=self.version, keep_alive=3,
+            self.urls("mqtt"), client_identifier="sim", version=self.version, keep_alive=3,
             reconnect=self.reconnect, options=self.options, timeout=3.0, in_flight=self.in_flight, inbox=self.inbox,
             journal=self.journal_path, random=Random(self.seed), on_event=self.told,
         )  # fmt: skip
 
     async def serve(self) -> None:
-        self.models[0].server = await mqtt.serve(self.models[0], port=7000, options=self.server_options)
+        for port in self.ports:
+            self.models[0].servers.append(await mqtt.serve(self.models[0], port=port, options=self.server_options))
 
     def begin(self) -> None:
         for _ in range(3):

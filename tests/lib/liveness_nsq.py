@@ -118,7 +118,7 @@ class NsqWorld(World):
 
     async def serve(self) -> None:
         for model, port in zip(self.models, self.PORTS, strict=True):
-            model.server = await nsq.serve(model, port=port, options=self.server_options)
+            model.servers.append(await nsq.serve(model, port=port, options=self.server_options))
         if self.looked_up:
             self.lookup = await self.models[0].broker.serve_lookup(0, port=LOOKUP_PORT)
             self.lookup._answer = self._look_up

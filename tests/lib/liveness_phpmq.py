@@ -31,6 +31,7 @@ class Model(ModelServer):
 
 class PhpmqWorld(World):
     PROTOCOL = "phpmq"
+    CLUSTER = (7000, 7001)
     HOST: ClassVar[dict[str, float]] = {
         "publish": 8, "burst": 3, "consume": 2, "work": 2, "stop_work": 1.5, "cancel_call": 3, "reopen": 1,
     }  # fmt: skip
@@ -49,13 +50,14 @@ class PhpmqWorld(World):
 
     def make_client(self) -> phpmq.Client:
         return phpmq.connect(
-            "phpmq://127.0.0.1:7000", profile=self.profile, reconnect=self.reconnect, timeout=3.0,
+            self.urls("phpmq"), profile=self.profile, reconnect=self.reconnect, timeout=3.0,
             random=Random(self.seed), on_event=self.told,
         )  # fmt: skip
 
     async def serve(self) -> None:
         options = phpmq.ConnectionOptions(profile=self.profile)
-        self.models[0].server = await phpmq.serve(self.models[0], port=7000, options=options)
+        for port in self.ports:
+            self.models[0].servers.append(await phpmq.serve(self.models[0], port=port, options=options))
 
     def begin(self) -> None:
         self.do_consume(self.random)

@@ -87,7 +87,7 @@ class RocketmqWorld(World):
         self.producer = client.producer("producers", check=lambda message: "commit")
 
     async def serve(self) -> None:
-        self.models[0].server = await rocketmq.serve(self.models[0], port=7000)
+        self.models[0].servers.append(await rocketmq.serve(self.models[0], port=7000))
 
     def begin(self) -> None:
         for _ in range(2):

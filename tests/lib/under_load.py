@@ -80,6 +80,10 @@ class Load:
                         if consuming.done():
                             consuming.result()
                         await asyncio.sleep(0.02)
+                arrived = -1
+                while lost and sum(self.arrived.values()) > arrived:  # until nothing more comes
+                    arrived = sum(self.arrived.values())
+                    await asyncio.sleep(1.0)
             finally:
                 for task in (*publishing, consuming):
                     task.cancel()

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import shutil
 import signal
 import subprocess
@@ -20,6 +21,7 @@ from live.test_nsqd import free_port, needs_nsqd
 
 from lib import mosquitto
 from lib.forwarder import Forwarder
+from lib.java import class_path
 from lib.loopback import HOST, run, until
 from lib.rabbitmq import PASSWORD, USER, rabbitmq4
 from lib.rabbitmq import SERVER as RABBITMQ
@@ -252,6 +254,49 @@ def test_a_virtual_host_that_is_full_until_the_old_connection_is_missed(rabbit: 
         await asyncio.to_thread(rabbit.control, "delete_vhost", "small")
 
     run(main(), patience=120.0)
+
+
+# ---- ActiveMQ Artemis
+
+
+@pytest.mark.parametrize("trouble", ["restart", "kill -9", "SIGSTOP"])
+def test_artemis(trouble: str, tmp_path: Path) -> None:
+    how = "mvn -f tests/live/artemis/pom.xml dependency:copy-dependencies -DoutputDirectory=DIR; WIREFMT_ARTEMIS=DIR"
+    path = class_path(
+        os.environ.get("WIREFMT_ARTEMIS", ""), Path(__file__).parent / "artemis", tmp_path, "ActiveMQ Artemis", how
+    )
+    port = free_port()
+
+    def start() -> subprocess.Popen[bytes]:
+        command = ["java", "-XX:TieredStopAtLevel=1", "-cp", path, "Artemis", str(port), str(tmp_path), "durable"]
+        process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        assert process.stdout is not None
+        assert process.stdout.readline().split()[0] == b"up"
+        return process
+
+    def end(process: subprocess.Popen[bytes], *, kill: bool) -> None:
+        if kill:
+            process.kill()
+        process.communicate(timeout=30)  # its input ends
+
+    running = [start()]
+
+    def trouble_() -> None:
+        if trouble == "SIGSTOP":
+            running[0].send_signal(signal.SIGSTOP)
+            time.sleep(5.0)
+            running[0].send_signal(signal.SIGCONT)
+            return
+        end(running[0], kill=trouble == "kill -9")
+        running[0] = start()
+
+    load = Amqp10(tmp_path, f"amqp://{HOST}:{port}", "load", idle_timeout=2.0)
+    try:
+        asyncio.run(load.run(lambda: asyncio.to_thread(trouble_)))  # the new process has other pipes
+    finally:
+        end(running[0], kill=True)
+    told(load)
+    load.check()
 
 
 # ---- mosquitto

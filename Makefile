@@ -68,8 +68,9 @@ mutants: $(DONE)/test  ## faults planted in what is compiled, and which of them 
 explore: $(DONE)/test  ## the property tests with EXPLORE (default 1000) new examples each
 	@EXPLORE=$${EXPLORE:-1000} $(BIN)/python -m pytest -q -n auto $$(grep -rl --include='test_*.py' '^@given' tests)
 
-simulate: $(DONE)/test  ## clients and servers under cuts and kills, for SIMULATE_STEPS (default 10 million) from SIMULATE_SEED
-	@SIMULATE_STEPS=$${SIMULATE_STEPS:-10000000} $(BIN)/python -m pytest -q -x -n auto tests/connection/test_*_simulation.py
+simulate: $(DONE)/test  ## clients and servers under cuts, kills and refusals, for SIMULATE_STEPS (default 10 million) from SIMULATE_SEED
+	@SIMULATE_STEPS=$${SIMULATE_STEPS:-10000000} SIMULATE_FAULTS=all $(BIN)/python -m pytest -q -x -n auto \
+		tests/connection/test_*_simulation.py tests/connection/test_liveness*.py
 
 bench: $(DONE)/test  ## benchmarks; ratios within one run, printed and in bench/results/
 	@mkdir -p bench/results

@@ -202,6 +202,26 @@ def test_users_tls_and_websocket(tmp_path: Path) -> None:
         b.stop()
 
 
+def test_the_proxy_protocol(tmp_path: Path) -> None:
+    """The log has the client's address, and says why a connection is refused."""
+    header = b"PROXY TCP4 192.0.2.7 198.51.100.1 56324 1883\r\n"
+    config = tmp_path / "serve.toml"
+    config.write_text('proxy_protocol = ["mqtt"]\n')
+    ports = ["--mqtt", "0", "--phpmq", "0"]
+    for arguments, proxied in (([*ports, "--proxy-protocol"], True), ([*ports, "--config", str(config)], False)):
+        with served(*arguments) as b:
+            with socket.create_connection((HOST, b.port("mqtt")), timeout=PATIENCE) as client:
+                client.sendall(header)
+                assert b.read("connected")["client"] == "192.0.2.7:56324"
+            assert "error" not in b.read("disconnected")
+            with socket.create_connection((HOST, b.port("phpmq")), timeout=PATIENCE) as client:
+                client.sendall(b"x" if proxied else header)
+                assert client.recv(1) == b""
+                reason = "no PROXY header" if proxied else "this listener does not take them (proxy_protocol)"
+                assert reason in b.read("disconnected")["error"]
+            b.stop()
+
+
 def test_the_secret_of_nsq_as_ansq_sends_it() -> None:
     ansq = pytest.importorskip("ansq", reason="needs ansq (pip install ansq)")
 

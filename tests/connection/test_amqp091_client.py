@@ -765,3 +765,42 @@ def test_a_server_that_closes_says_so() -> None:
             await client.close()
 
     run(test())
+
+
+@pytest.mark.parametrize("how", ["publish", "close"])
+def test_what_waits_for_the_server_while_the_inbox_is_full(how: str) -> None:
+    """Reading has stopped for a consumer that takes nothing; a confirm and a close-ok are still read."""
+
+    async def test() -> None:
+        async with brokered() as (_, _, url), amqp091.connect(url, inbox=1) as client:
+            channel, other = await client.channel(), await client.channel()
+            await channel.declare_queue("q")
+            consumer = await channel.consume("q")
+            await other.publish(b"1", routing_key="q")
+            await until(lambda: client._link is not None and client._link.driver.paused)
+            async with asyncio.timeout(2.0):
+                await (other.publish(b"2", routing_key="in") if how == "publish" else other.close())
+            assert (await anext(consumer)).body == b"1"
+
+    run(test())
+
+
+def test_closing_a_channel_ends_publishes_that_wait_for_room() -> None:
+    async def test() -> None:
+        async with brokered() as (_, server, url):
+            options = amqp091.ConnectionOptions(unconfirmed=1)
+            async with amqp091.connect(
+                url, options=options, reconnect=amqp091.Backoff(first=60.0, most=60.0)
+            ) as client:
+                channel = await client.channel()
+                for driver in list(server.drivers):
+                    driver.abort()
+                await until(lambda: not client.connected)
+                waiting = [asyncio.ensure_future(channel.publish(b"x", routing_key="q")) for _ in range(3)]
+                await asyncio.sleep(0)
+                await channel.close()
+                async with asyncio.timeout(2.0):
+                    results = await asyncio.gather(*waiting, return_exceptions=True)
+                assert all(isinstance(result, ConnectionLost) for result in results), results
+
+    run(test())

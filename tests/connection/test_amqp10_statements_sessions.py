@@ -337,3 +337,20 @@ def test_2_5_6_a_large_message_waits_in_the_middle_for_the_window() -> None:
     pair.server.accept(delivery)
     events, _ = pair.carry()
     assert of(events, Acknowledged)[0].handle is handle
+
+
+@pytest.mark.parametrize("by", ["server", "client"])
+def test_2_5_6_a_link_that_is_gone_gives_back_the_window_of_its_session(by: str) -> None:
+    """The incoming-window has closed for deliveries that are not settled; their link is detached, so none of them waits."""
+    pair = Pair(server=ConnectionOptions(idle_timeout=None, unsettled=3))
+    ours, _ = pair.session()
+    link, other = pair.sender(ours)
+    second, _ = pair.sender(ours, name="m")
+    for _ in range(3):
+        link.send(b"x")
+    pair.carry()
+    assert not second.send_quota
+    (other if by == "server" else link).detach()
+    events, _ = pair.carry()
+    assert second.send_quota
+    assert any(isinstance(event, WindowOpened) and event.view is second for event in events)

@@ -670,3 +670,58 @@ def test_a_fault_right_behind_a_request() -> None:
                 await client.route(T)
 
     run(main())
+
+
+# ---- servers that say nothing
+
+
+def test_a_connection_on_which_the_server_says_nothing_is_dropped() -> None:
+    """A request times out, and nothing has come since it was sent: the next one has another connection, as the Java client's."""
+    silent = True
+
+    class Model:
+        def handle(self, peer: rocketmq.Peer, event: Any) -> None:
+            if isinstance(event, RemotingCommand) and not silent:
+                peer.respond(event, 17, remark="no such topic")
+
+        def writable(self, peer: rocketmq.Peer) -> None: ...
+
+        def closed(self, peer: rocketmq.Peer) -> None: ...
+
+    async def test() -> None:
+        nonlocal silent
+        async with (
+            await rocketmq.serve(Model(), HOST, 0) as server,
+            rocketmq.connect(f"{HOST}:{server.port}", timeout=0.1) as client,
+        ):
+            with pytest.raises(TimeoutError):
+                await client.route(T)
+            await until(lambda: not server.drivers)
+            silent = False
+            with pytest.raises(Refused):
+                await client.route(T)
+            remote = client.remote(f"{HOST}:{server.port}")
+            assert remote.connections == 2
+            silent = True
+            with pytest.raises(TimeoutError):  # less than the client's own time: it says nothing of the connection
+                await remote.call(105, timeout=0.02)
+            silent = False
+            with pytest.raises(Refused):
+                await client.route(T)
+            assert remote.connections == 2
+
+    run(test())
+
+
+def test_a_consumer_that_is_closed_while_it_starts() -> None:
+    async def test() -> None:
+        async with served() as (broker, _, address), rocketmq.connect(address) as client:
+            broker.topic(T)
+            consumer = client.push_consumer("g", {T: "*"}, lambda message: True)
+            starting = asyncio.ensure_future(consumer.start())
+            await asyncio.sleep(0)
+            await consumer.close()
+            with pytest.raises(ConnectionLost):
+                await starting
+
+    run(test())

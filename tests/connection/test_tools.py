@@ -461,11 +461,66 @@ def test_a_websocket_close_is_answered_and_ends_it() -> None:
         ("server", "897e 0080"),  # a long ping
         ("server", "8001 61"),  # a fragment of nothing
         ("server", "0201 61 8201 62"),  # a message within a message
+        ("server", "a201 61"),  # another reserved bit
+        ("server", "9201 61"),  # and the third one
+        *(
+            ("server", f"8{opcode:x}00") for opcode in (3, 4, 5, 6, 7, 0xB, 0xC, 0xD, 0xE, 0xF)
+        ),  # opcodes without meaning
+        ("server", "827e 007d" + "00" * 125),  # lengths that are longer than they have to be (5.2)
+        ("server", "827f 000000000000007e" + "00" * 126),
+        ("server", "827f 000000000000ffff" + "00" * 0xFFFF),
+        ("server", "0801 61"),  # a close frame in fragments
+        ("server", "0a00"),  # a pong in fragments
+        ("server", "0201 61 0901 62"),  # a ping in fragments, in a message
+        ("server", "0201 61 8901 62 0201 63"),  # a second message begins, after a ping
+        ("server", "8801 03"),  # half a code (5.5.1)
+        # codes that are not sent (7.4.1), reserved ones, and those without a meaning (7.4.2)
+        *(
+            ("server", f"8802 {code:04x}")
+            for code in (0, 999, 1004, 1005, 1006, 1015, 1016, 1100, 2000, 2999, 5000, 65535)
+        ),
+        ("server", "8806 03e8 cebaffe1"),  # a reason that is not UTF-8
     ],
 )
 def test_websocket_faults(sender: str, frames: str) -> None:
     with pytest.raises(Malformed):
         WebSocket(masks(4) if sender == "server" else None).receive(bytes.fromhex(frames))
+
+
+@pytest.mark.parametrize("payload", ["", *(f"{code:04x}" for code in
+    (1000, 1001, 1002, 1003, 1007, 1008, 1009, 1010, 1011, 3000, 3999, 4000, 4999)), "03e8" + "c3a4" * 61])  # fmt: skip
+def test_close_frames_of_the_rfc(payload: str) -> None:
+    """5.5.1 and 7.4: the answer has the code, or none."""
+    data = bytes.fromhex(payload)
+    client = WebSocket(masks(6))
+    assert client.receive(bytes((0x88, len(data))) + data + b"after") == b""
+    assert client.closed
+    assert WebSocket().receive(bytes(client.replies)) == b""
+    assert client.replies[1] & 127 == len(data[:2])
+
+
+@pytest.mark.parametrize("piece", [1, 4, 1 << 20])
+def test_control_frames_between_fragments(piece: int) -> None:
+    """5.4 and 5.5: a ping, a pong that nobody has asked for, and empty fragments; the ping of 125 bytes is answered."""
+    ping = random.Random(7).randbytes(125)
+    wire = b"\x02\x01a" + b"\x89\x7d" + ping + b"\x00\x00" + b"\x8a\x02ab" + b"\x00\x01b" + b"\x80\x00" + b"\x82\x01c"
+    client, server = WebSocket(masks(8)), WebSocket()
+    assert b"".join(client.receive(wire[at : at + piece]) for at in range(0, len(wire), piece)) == b"abc"
+    assert client.replies[:2] == b"\x8a\xfd"
+    assert server._frame(bytes(client.replies), 0) == (0x8A, ping, 2 + 4 + 125)
+
+
+@pytest.mark.parametrize("size", [0, 1, 2, 3, 125, 126, 127, 1023, 1024, 1025, 1027, 65535, 65536])
+def test_masks_byte_by_byte(size: int) -> None:
+    """5.3: octet i of the payload XOR octet i modulo 4 of the mask; the lengths of 5.2."""
+    data, mask = random.Random(size).randbytes(size), bytes((0, 0x5A, 0xFF, 0x81))
+    wire = WebSocket(lambda: mask).send(data)
+    head = bytes((0x82, 0x80 | size)) if size < 126 else (
+        b"\x82\xfe" + size.to_bytes(2) if size < 65536 else b"\x82\xff" + size.to_bytes(8)
+    )  # fmt: skip
+    if size:
+        assert wire == head + mask + bytes(byte ^ mask[at % 4] for at, byte in enumerate(data))
+        assert WebSocket().receive(wire) == data
 
 
 def test_a_websocket_frame_above_the_limit_is_refused_by_its_length() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -28,6 +28,7 @@ class Load:
         arrived: how often each number has come; marked: how often with the protocol's mark of a repetition.
         uncertain: numbers whose end was open when a connection was lost: they may come twice without a mark.
         told: events of the clients' connections.
+        marks: False: the broker has no mark for messages whose acknowledgement was lost with its connection.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -40,7 +41,8 @@ class Load:
         self.told: list[RecoveryEvent] = []
         self._numbers = 0
         self._stopping = False
-        self._unmarked_limit = 1
+        self.marks = True
+        self._latest: deque[int] = deque(maxlen=20)  # as many as may be unacknowledged
 
     # ---- what a protocol adds
 
@@ -80,6 +82,10 @@ class Load:
                         if consuming.done():
                             consuming.result()
                         await asyncio.sleep(0.02)
+                arrived = -1
+                while lost and sum(self.arrived.values()) > arrived:  # until nothing more comes
+                    arrived = sum(self.arrived.values())
+                    await asyncio.sleep(1.0)
             finally:
                 for task in (*publishing, consuming):
                     task.cancel()
@@ -101,12 +107,15 @@ class Load:
     def came(self, body: bytes, again: bool) -> None:
         number = int(body)
         self.arrived[number] += 1
+        self._latest.append(number)
         self.marked[number] += again
 
     def on_event(self, event: RecoveryEvent) -> None:
         self.told.append(event)
         if isinstance(event, ConnectionDown):
             self.uncertain.update(set(range(1, self._numbers + 1)) - self.confirmed - self.failed.keys())
+            if not self.marks:
+                self.uncertain.update(self._latest)
 
     # ---- what must be true
 

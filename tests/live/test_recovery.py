@@ -6,6 +6,8 @@ Each test prints what it counted (`pytest -rP`).
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import os
 import shutil
 import signal
 import subprocess
@@ -19,6 +21,7 @@ from live.test_nsqd import free_port, needs_nsqd
 
 from lib import mosquitto
 from lib.forwarder import Forwarder
+from lib.java import class_path
 from lib.loopback import HOST, run, until
 from lib.rabbitmq import PASSWORD, USER, rabbitmq4
 from lib.rabbitmq import SERVER as RABBITMQ
@@ -29,6 +32,9 @@ from wirefmt.connection import NotRestored
 from wirefmt.errors import Refused
 
 pytestmark = pytest.mark.live
+
+#: Messages that a broker may lose which has forgotten the subscriber's session: those of a second or so.
+FORGOTTEN = 500
 
 NSQD = shutil.which("nsqd")
 NSQLOOKUPD = shutil.which("nsqlookupd")
@@ -67,10 +73,10 @@ def stops_and_starts(node: RabbitMQ) -> None:
 
 
 def alarm(node: RabbitMQ) -> None:
-    """No memory is left for publishers: the connections are blocked, and go on."""
-    node.control("set_vm_memory_high_watermark", "absolute", "1MB")
+    """No disk is left: connections that publish are blocked, and go on."""
+    node.control("set_disk_free_limit", "100000GB")
     time.sleep(2.0)
-    node.control("set_vm_memory_high_watermark", "0.6")
+    node.control("set_disk_free_limit", "1MB")
 
 
 TROUBLES: dict[str, Callable[[RabbitMQ], None]] = {
@@ -203,14 +209,12 @@ def test_an_exclusive_queue_whose_owner_is_dead_and_not_missed_yet(rabbit: Rabbi
                         half.transport.abort()  # type: ignore[union-attr]
                 await until(lambda: client.connections >= 2 and client.connected)
                 async with asyncio.timeout(40):
-                    while True:  # unroutable until the queue is there again
-                        try:
+                    coming = asyncio.ensure_future(anext(aiter(consumer)))
+                    while not coming.done():  # the dead owner's queue takes messages, too, and goes with them
+                        with contextlib.suppress(Refused):  # there is no queue for a moment
                             await other.publish(b"two", routing_key="mine", mandatory=True)
-                            break
-                        except Refused:
-                            await asyncio.sleep(0.2)
-                    message = await anext(aiter(consumer))
-                    assert message.body == b"two"
+                        await asyncio.sleep(0.2)
+                    assert coming.result().body == b"two"
                 refused = [event for event in events if isinstance(event, NotRestored)]
                 assert refused
                 assert {event.error.code for event in refused} == {405}
@@ -252,6 +256,50 @@ def test_a_virtual_host_that_is_full_until_the_old_connection_is_missed(rabbit: 
     run(main(), patience=120.0)
 
 
+# ---- ActiveMQ Artemis
+
+
+@pytest.mark.parametrize("trouble", ["restart", "kill -9", "SIGSTOP"])
+def test_artemis(trouble: str, tmp_path: Path) -> None:
+    how = "mvn -f tests/live/artemis/pom.xml dependency:copy-dependencies -DoutputDirectory=DIR; WIREFMT_ARTEMIS=DIR"
+    path = class_path(
+        os.environ.get("WIREFMT_ARTEMIS", ""), Path(__file__).parent / "artemis", tmp_path, "ActiveMQ Artemis", how
+    )
+    port = free_port()
+
+    def start() -> subprocess.Popen[bytes]:
+        command = ["java", "-XX:TieredStopAtLevel=1", "-cp", path, "Artemis", str(port), str(tmp_path), "durable"]
+        process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        assert process.stdout is not None
+        assert process.stdout.readline().split()[0] == b"up"
+        return process
+
+    def end(process: subprocess.Popen[bytes], *, kill: bool) -> None:
+        if kill:
+            process.kill()
+        process.communicate(timeout=30)  # its input ends
+
+    running = [start()]
+
+    def trouble_() -> None:
+        if trouble == "SIGSTOP":
+            running[0].send_signal(signal.SIGSTOP)
+            time.sleep(5.0)
+            running[0].send_signal(signal.SIGCONT)
+            return
+        end(running[0], kill=trouble == "kill -9")
+        running[0] = start()
+
+    load = Amqp10(tmp_path, f"amqp://{HOST}:{port}", "load", idle_timeout=2.0)
+    load.marks = False  # delivery-count is not kept over a restart
+    try:
+        asyncio.run(load.run(lambda: asyncio.to_thread(trouble_)))  # the new process has other pipes
+    finally:
+        end(running[0], kill=True)
+    told(load)
+    load.check()
+
+
 # ---- mosquitto
 
 
@@ -259,7 +307,11 @@ def test_a_virtual_host_that_is_full_until_the_old_connection_is_missed(rabbit: 
 @pytest.mark.parametrize("qos", [1, 2])
 @pytest.mark.parametrize("trouble", ["restart", "SIGSTOP"])
 def test_mosquitto(trouble: str, qos: int, version: int, tmp_path: Path) -> None:
-    """QoS 2 arrives once, whatever happens. (mosquitto writes its data when it ends: after kill -9 it has forgotten them.)"""
+    """QoS 2 arrives once, whatever happens.
+
+    mosquitto writes its data when it ends, so after kill -9 it has forgotten them. Debian's 2.0.11 forgets sessions of 5.0 at a
+    restart, too (session present 0): what is published before the subscriber is back has no receiver there.
+    """
     if mosquitto.MOSQUITTO is None:
         pytest.skip("needs mosquitto (apt install mosquitto)")
     process, port = mosquitto.start_broker(tmp_path, "max_queued_messages 100000\n", persistent=True)
@@ -275,13 +327,14 @@ def test_mosquitto(trouble: str, qos: int, version: int, tmp_path: Path) -> None
         running[0] = mosquitto.start_again(tmp_path, port)
 
     load = Mqtt(tmp_path, f"mqtt://{HOST}:{port}", qos=qos, version=version)
+    lost = FORGOTTEN if version == 5 and trouble == "restart" else 0
     try:
-        run(load.run(lambda: asyncio.to_thread(trouble_)), patience=240.0)
+        run(load.run(lambda: asyncio.to_thread(trouble_), lost=lost), patience=240.0)
     finally:
         mosquitto.stop(running[0])
     told(load)
     # a QoS 2 message that may have arrived is not sent again if the server has lost the session, as this one does at a restart
-    load.check(twice=qos == 1, failures=TASKS if qos == 2 and trouble == "restart" else 0)
+    load.check(twice=qos == 1, failures=TASKS if qos == 2 and trouble == "restart" else 0, lost=lost)
 
 
 # ---- NSQ
@@ -328,7 +381,7 @@ def test_three_nsqd_and_a_lookup(trouble: str, tmp_path: Path) -> None:
                 nodes[number] = start(number)
             time.sleep(0.7)
 
-    in_flight = 3 * 22 if trouble == "kill -9" else 0
+    in_flight = 40 if trouble == "kill -9" else 0  # 20 at one, 10 at each of two
     load = Nsq(tmp_path, [f"nsq://{HOST}:{port}" for port in ports], f"http://{HOST}:{http}")
     try:
         time.sleep(0.5)

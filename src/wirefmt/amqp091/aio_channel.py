@@ -347,6 +347,7 @@ class Channel:
                 self._client._entries[made] = (self, entry)
         if sent:
             link.driver.update()
+        self._client._check_reading()
         self._client._note_progress()
 
     # ---- consuming
@@ -452,6 +453,7 @@ class Channel:
         for consumer in self._consumers.values():
             consumer._end(None)
         self._fail_queue(ConnectionLost("the channel was closed"))
+        client._note_progress()
         if view is None or link is None:
             client._settle_all(self, ConnectionLost("the channel was closed"))
             return
@@ -462,6 +464,7 @@ class Channel:
                 closings.append(closed)
                 link.driver.update(each.close())
         if closings:
+            client._check_reading()
             await asyncio.wait(closings)
 
     def _drop(self) -> None:
@@ -470,7 +473,9 @@ class Channel:
         self._client._channels.pop(id(self), None)
         link = self._attached
         for view in (self._view, *self._beside):
-            if view is not None and link is not None and view.state in (ChannelState.OPENING, ChannelState.OPEN):
+            if view is None or link is None or link.connection.state is not State.OPEN:
+                continue
+            if view.state in (ChannelState.OPENING, ChannelState.OPEN):
                 link.driver.update(view.close())
 
     @property

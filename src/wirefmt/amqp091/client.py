@@ -224,7 +224,8 @@ class Client(connecting.Client[Link]):
             channel._view = None
             if view is not None:
                 self._by_number.pop(view.number, None)
-                if self._link is link and view.state in (ChannelState.OPENING, ChannelState.OPEN):
+                opened = view.state in (ChannelState.OPENING, ChannelState.OPEN)
+                if self._link is link and opened and link.connection.state is State.OPEN:
                     link.driver.update(view.close())
             raise
         return channel
@@ -304,11 +305,18 @@ class Client(connecting.Client[Link]):
         return await future
 
     def _check_reading(self) -> None:
-        """Stop reading while too many messages wait, but never while a call waits for its reply: that would wait for ever."""
+        """Stop reading while too many messages wait, but never while a call waits for its reply, or a message for a confirm or
+        for its turn: that would wait for ever."""
         link = self._link
         if link is None or link.event is not None:
             return
-        stop = self._waiting_messages >= self._inbox_limit and not link.calls and not self._entries
+        stop = (
+            self._waiting_messages >= self._inbox_limit
+            and not link.calls
+            and not self._closings
+            and not self._entries
+            and not any(channel.busy for channel in self._channels.values())
+        )
         if stop and not link.driver.paused:
             link.driver.pause()
         elif not stop and link.driver.paused:

@@ -249,6 +249,8 @@ class Receiver(Link, ReceiverFlows):
         returned = [delivery for delivery in self.unsettled.values() if not delivery.decided]
         for delivery in self.unsettled.values():
             session.incoming.records.pop(delivery.delivery_id, None)
+        if self.unsettled:
+            session.flow_due = True  # the session's window may open again
         self.unsettled.clear()
         self._drop_partial()
         self.credit = self._promised = 0

@@ -95,6 +95,7 @@ async def serve(
     backlog: int = 100,
     most: int = 100_000,
     tap: aio.TapFactory | None = None,
+    proxy_protocol: bool = False,
 ) -> Server:
     """Serve AMQP 1.0.
 
@@ -114,6 +115,8 @@ async def serve(
         backlog: connections that the system keeps until they are accepted.
         most: clients at a time; further ones are closed at once and counted (`Server.turned_away`).
         tap: what lies between transport and driver of each client (`aio.Tap`); None: nothing.
+        proxy_protocol: True: each client comes through a proxy that sends a header of the PROXY protocol first, version 1 or 2,
+            before TLS; it says `Peer.address`. Connections without one are refused; False: connections with one are.
 
     Returns the running server. Leaving `async with` or `close()` ends it.
     """
@@ -133,4 +136,6 @@ async def serve(
         )
         return peer.driver
 
-    return await aio.listen(make, host, port, path=path, ssl=ssl, backlog=backlog, most=most, tap=tap)
+    return await aio.listen(
+        make, host, port, path=path, ssl=ssl, backlog=backlog, most=most, tap=tap, proxy_protocol=proxy_protocol
+    )

@@ -49,6 +49,9 @@ class Options:
             clients if there are no users. PHPMQ is not restricted.
         origins: web pages that may connect over WebSocket, as "https://panel.example"; "*": all. Requests with another Origin are
             refused; clients outside browsers usually send none.
+        proxy_protocol: True: each client comes through a proxy that sends a header of the PROXY protocol first, version 1 or 2,
+            before TLS; it says the address of the client. Or the names of the listeners for which this is so. Connections to
+            them without a header are refused, and connections to the others with one.
         connections: clients of each listener at a time; further ones are closed immediately. Two protocols on one port are one
             listener.
         limits: limits of AMQP's exchanges and queues, and the dialect for messages between MQTT and AMQP.
@@ -69,6 +72,7 @@ class Options:
     users: Mapping[str, str] | None = field(default=None, repr=False)
     permissions: Table | None = None
     origins: Collection[str] = ()
+    proxy_protocol: bool | Collection[str] = False
     connections: int = 10_000
     limits: Limits = field(default_factory=Limits)
     stalled: float | None = 60.0
@@ -93,6 +97,14 @@ class Options:
         listed = isinstance(self.origins, Collection) and not isinstance(self.origins, str)
         if not listed or not all(isinstance(origin, str) for origin in self.origins):
             raise ValueError(f"origins must be a list of strings, not {self.origins!r}")
+        proxied = self.proxy_protocol
+        if not isinstance(proxied, bool):
+            if not isinstance(proxied, Collection) or isinstance(proxied, str):
+                raise ValueError(f"proxy_protocol must be true, false or a list of listeners, not {proxied!r}")
+            if unknown := set(proxied) - set(SCHEMES):
+                raise ValueError(f"proxy_protocol for unknown listeners: {', '.join(sorted(map(str, unknown)))}")
+            if ("amqp" in proxied) is not ("amqp10" in proxied) and self._is_shared:
+                raise ValueError("proxy_protocol: amqp and amqp10 are on one port, so it is for both or for none")
         if self.permissions is not None:
             Permissions(self.permissions)
             for user in self.permissions:
@@ -100,6 +112,15 @@ class Options:
                     raise ValueError(f"permissions for {user!r} need users; those for all clients are for {OTHERS!r}")
                 if user != OTHERS and user not in (self.users or ()):
                     raise ValueError(f"permissions for an unknown user {user!r}; {suggest(user, self.users or ())}")
+
+    @property
+    def _is_shared(self) -> bool:
+        """Are AMQP 0.9.1 and AMQP 1.0 on one port?"""
+        return bool(self.ports.get("amqp")) and self.ports.get("amqp") == self.ports.get("amqp10")
+
+    def is_proxied(self, listener: str) -> bool:
+        """Do connections to this listener begin with a PROXY header?"""
+        return self.proxy_protocol if isinstance(self.proxy_protocol, bool) else listener in self.proxy_protocol
 
 
 class Broker:
@@ -172,17 +193,17 @@ class Broker:
         options = self.options
         ports = {name: port for name, port in options.ports.items() if port is not None}
         try:
-            shared = ports.get("amqp")
-            if shared and shared == ports.get("amqp10"):
-                await self._share(shared)
+            if options._is_shared:
+                await self._share(ports["amqp"])
                 del ports["amqp"], ports["amqp10"]
             for name, port in ports.items():
                 if name != "nsqlookupd":
                     self._add(name, await self._serve(name, port))
             if "nsqlookupd" in ports:
                 self._lookup = await self.nsq.serve_lookup(
-                    self._ports["nsq"], options.host, ports["nsqlookupd"], most=options.connections
-                )
+                    self._ports["nsq"], options.host, ports["nsqlookupd"], most=options.connections,
+                    proxy_protocol=options.is_proxied("nsqlookupd"),
+                )  # fmt: skip
                 self._ports["nsqlookupd"] = self._lookup.port
         except BaseException:
             await self.close()
@@ -307,6 +328,7 @@ class Broker:
             "most": options.connections,
             "options": options.connection.get(protocol),
             "tap": tap,
+            "proxy_protocol": options.is_proxied(name),
         }
         match protocol:
             case "mqtt":
@@ -343,7 +365,7 @@ class Broker:
         """AMQP 0.9.1 and AMQP 1.0 on one port."""
         old, new = await self._serve("amqp", None), await self._serve("amqp10", None)
         self._shared = SharedPort(old, new, self.options.connections)
-        await self._shared.listen(self.options.host, port)
+        await self._shared.listen(self.options.host, port, proxy_protocol=self.options.is_proxied("amqp"))
         self._add("amqp", old, port)
         self._add("amqp10", new, port)
 

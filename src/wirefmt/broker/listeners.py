@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Final, cast
+from functools import partial
+from typing import Any, Final, cast
 
-from wirefmt.connection import aio
+from wirefmt.connection import aio, proxy
+from wirefmt.connection.aio.proxied import Proxied
+from wirefmt.errors import DecodeError
 from wirefmt.protocols import PROTOCOLS
 
 #: The protocols, as they are named in ports, URLs, views and faults. "amqp" is AMQP 0.9.1. They are not those of the registry,
@@ -43,24 +46,29 @@ class SharedPort:
         connections: clients of the port at a time; further ones are closed immediately.
 
     Attributes:
-        undecided: connections without a complete protocol header.
+        undecided: connections without a complete protocol header, or PROXY header.
         turned_away: connections that were closed because there were too many.
     """
 
     def __init__(self, old: aio.Server, new: aio.Server, connections: int) -> None:
         self.old = old
         self.new = new
-        self.undecided: set[_Undecided] = set()
+        self.undecided: set[Any] = set()
         self.turned_away = 0
         self._connections = connections
         self._listener: asyncio.Server | None = None
 
-    async def listen(self, host: str, port: int) -> None:
-        """Listen. Raises OSError if the port is not available."""
+    async def listen(self, host: str, port: int, *, proxy_protocol: bool = False) -> None:
+        """Listen. `proxy_protocol` as in `aio.listen`. Raises OSError if the port is not available."""
         loop = asyncio.get_running_loop()
-        self._listener = await loop.create_server(lambda: _Undecided(self), host, port)
+        accept = partial(Proxied, self) if proxy_protocol else self.accept
+        self._listener = await loop.create_server(accept, host, port)
 
-    def admit(self) -> bool:
+    def accept(self, source: proxy.Address | None = None, error: DecodeError | None = None) -> asyncio.BaseProtocol:
+        """The protocol of a new transport, as in `aio.Server.accept`."""
+        return _Undecided(self, source) if error is None else self.old.accept(source, error)
+
+    def has_room(self) -> bool:
         """Called for each new connection. Returns False if it must be closed."""
         used = len(self.undecided) + len(self.old.drivers) + len(self.new.drivers)
         if self._listener is None or used >= self._connections:
@@ -84,14 +92,15 @@ class SharedPort:
 class _Undecided(asyncio.Protocol):
     """A connection of the shared port until its protocol header is complete."""
 
-    def __init__(self, port: SharedPort) -> None:
+    def __init__(self, port: SharedPort, source: proxy.Address | None) -> None:
         self._port = port
+        self._source = source
         self._header = bytearray()
         self._timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = transport = cast(asyncio.Transport, transport)  # uvloop's are not, and are used alike
-        if not self._port.admit():
+        if not self._port.has_room():
             transport.abort()
             return
         self._port.undecided.add(self)
@@ -109,7 +118,7 @@ class _Undecided(asyncio.Protocol):
         self._leave()
         # "AMQP", protocol id, major, minor, revision. Version 1.0.0 is AMQP 1.0; 0.9.1 answers all other headers.
         is_new = self._header.startswith(b"AMQP") and self._header[5:HEADER_SIZE] == b"\1\0\0"
-        protocol = (self._port.new if is_new else self._port.old).accept()
+        protocol = (self._port.new if is_new else self._port.old).accept(self._source)
         self._transport.set_protocol(protocol)
         protocol.connection_made(self._transport)
         aio.hand_over(protocol, bytes(self._header))

@@ -12,13 +12,17 @@ import time
 from collections import OrderedDict, deque
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar
 from urllib.parse import parse_qs, urlsplit
 
 from wirefmt import nsq
 from wirefmt.broker.permissions import Permissions
 from wirefmt.broker.requests.nsq import REQUESTS
+from wirefmt.connection import proxy
+from wirefmt.connection.aio.proxied import Proxied
 from wirefmt.connection.contract import Acknowledged, Disconnected, WindowOpened
+from wirefmt.errors import DecodeError
 from wirefmt.nsq.events import Publication, Requeued, TimedOut
 from wirefmt.nsq.refusals import quoted
 from wirefmt.nsq.server import Peer
@@ -152,6 +156,8 @@ class LookupServer:
         self._listener: asyncio.Server | None = None
         self._closing = False
         self._tasks: set[asyncio.Task[Any]] = set()
+        #: Transports whose PROXY header is not complete.
+        self.undecided: set[Any] = set()
 
     @property
     def port(self) -> int:
@@ -160,20 +166,33 @@ class LookupServer:
         port: int = self._listener.sockets[0].getsockname()[1]
         return port
 
-    async def listen(self, host: str, port: int) -> None:
-        self._listener = await asyncio.start_server(self._serve, host, port)
+    async def listen(self, host: str, port: int, *, proxy_protocol: bool = False) -> None:
+        """Listen. `proxy_protocol` as in `aio.listen`. Raises OSError if the port is not available."""
+        accept = partial(Proxied, self) if proxy_protocol else self.accept
+        self._listener = await asyncio.get_running_loop().create_server(accept, host, port)
+
+    def has_room(self) -> bool:
+        """Is another transport to be kept?"""
+        return not self._closing and len(self._tasks) + len(self.undecided) < self._most
+
+    def accept(self, source: proxy.Address | None = None, error: DecodeError | None = None) -> asyncio.BaseProtocol:
+        """The protocol of a new transport; with an error it is dropped."""
+        serve = self._serve if error is None else lambda reader, writer: writer.transport.abort()
+        return asyncio.StreamReaderProtocol(asyncio.StreamReader(), serve)
 
     async def close(self) -> None:
         """Stop listening, and drop the clients."""
         self._closing = True
         if self._listener is not None:
             self._listener.close()
+        for proxied in list(self.undecided):
+            proxied.abort()
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        if self._closing or len(self._tasks) >= self._most:
+        if not self.has_room():
             writer.transport.abort()
             return
         task = asyncio.current_task()
@@ -181,7 +200,10 @@ class LookupServer:
         self._tasks.add(task)
         try:
             async with asyncio.timeout(self.TIMEOUT):
-                head = await reader.readuntil(b"\r\n\r\n")
+                head = await reader.readexactly(12)  # a request has more, and no empty line in them
+                if proxy.begins(head):
+                    raise ValueError(proxy.REFUSAL)
+                head += await reader.readuntil(b"\r\n\r\n")
                 status, data = self._answer(head.split(b" ")[1].decode("ascii", "replace"))
                 # without X-NSQ-Content-Type clients take the answer for one from before 1.0
                 body, form = (
@@ -439,17 +461,19 @@ class Broker:
         broadcast_address: str = "127.0.0.1",
         *,
         most: int = 1000,
+        proxy_protocol: bool = False,
     ) -> LookupServer:
         """Answer `/lookup?topic=`, `/topics`, `/channels?topic=`, `/nodes` and `/ping` as nsqlookupd does, for this broker.
 
         Args:
             tcp_port: where the broker's clients connect.
             most: clients at a time; further ones are closed immediately.
+            proxy_protocol: as in `nsq.serve`.
 
         Returns the server; the caller closes it. Raises OSError if the port is not available.
         """
         server = LookupServer(lambda path: self._look_up(path, tcp_port, broadcast_address), most)
-        await server.listen(host, port)
+        await server.listen(host, port, proxy_protocol=proxy_protocol)
         return server
 
     def _look_up(self, path: str, tcp_port: int, address: str) -> tuple[int, Any]:

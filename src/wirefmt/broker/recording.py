@@ -289,7 +289,7 @@ class RecordingTap(Tap):
 
     def _begin(self, *, begun: bool) -> None:
         self._below_tls = self.transport
-        client = address_of(self.get_extra_info("peername"))
+        client = address_of(self.address)
         server = address_of(self.get_extra_info("sockname"))
         comment = ""
         if self.get_extra_info("sslcontext") is not None:

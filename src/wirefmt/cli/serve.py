@@ -39,7 +39,7 @@ SEPARATE: Final = frozenset(("users", "accounts", "permissions", "authenticate",
 OF_THE_BROKER: Final = frozenset(("automatic", "journaled"))
 
 #: Types of the settings that are in no table.
-PLAIN: Final = (str, int, float, float | None, Collection[str])
+PLAIN: Final = (str, int, float, float | None, Collection[str], bool | Collection[str])
 
 #: Settings of the table `limits` that are not members of routing.Limits, and the name of its `bytes`, of all queues together.
 IN_LIMITS: Final = ("clients", "messages", "bytes")
@@ -77,6 +77,8 @@ MOST_BYTES: Final = {
               "RocketMQ (access key and secret key).", panel="Limits")  # fmt: skip
 @click.option("--origin", "origins", multiple=True, metavar="ORIGIN",
               help="A web page that may connect over WebSocket, as https://panel.example.", panel="Limits")  # fmt: skip
+@click.option("--proxy-protocol", is_flag=True, help="Clients come through a proxy that sends a PROXY header, version 1 or 2.",
+              panel="Limits")  # fmt: skip
 @click.option("--clients", type=click.IntRange(min=1), metavar="N", help="Maximum clients of each listener. \\[default: 10000]",
               panel="Limits")  # fmt: skip
 @click.option(
@@ -109,6 +111,7 @@ def serve(
     tls_client_ca: str | None,
     users: tuple[str, ...],
     origins: tuple[str, ...],
+    proxy_protocol: bool,
     clients: int | None,
     messages: int | None,
     octets: int | None,
@@ -151,6 +154,7 @@ def serve(
         given[name] = int(number)
     for key, value in (
         ("host", host), ("loop", loop), ("record", record), ("ports", given), ("origins", list(origins)),
+        ("proxy_protocol", proxy_protocol),
         ("users", dict(_user(user) for user in users)),
         ("tls", {name: value for name, value in
                  (("certificate", tls_cert), ("key", tls_key), ("client_ca", tls_client_ca)) if value is not None}),

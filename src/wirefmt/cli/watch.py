@@ -178,6 +178,7 @@ class Counted(Tap):
 
     def __init__(self, driver: Driver, watch: Watch, listener: str) -> None:
         super().__init__(driver)
+        self._driver = driver
         self._watch = watch
         self._listener = listener
         self._sums = watch.octets[listener.partition("+")[0]]
@@ -206,6 +207,7 @@ class Counted(Tap):
         super().lost(error)
         seconds = round(time.monotonic() - self._begun, 3)
         received, sent = self._own
+        error = error or self._driver.error
         why = str(error) if error is not None else None
         self._watch.say(
             "disconnected", listener=self._listener, client=self._client, seconds=seconds, received_bytes=received,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from wirefmt.errors import DecodeError, LimitExceeded, Malformed
 
@@ -277,6 +277,9 @@ class WebSocket:
 
     BINARY, CLOSE, PING, PONG = 0x2, 0x8, 0x9, 0xA
 
+    #: Codes of close frames below those of libraries and applications. 1012 to 1014 are in IANA's registry only.
+    CODES = frozenset((*range(1000, 1004), *range(1007, 1015)))
+
     def __init__(self, mask: Callable[[], bytes] | None = None, limit: int = LIMIT) -> None:
         self._mask = mask
         self._limit = limit
@@ -287,15 +290,20 @@ class WebSocket:
         self.closed = False
 
     def receive(self, data: bytes) -> bytes:
-        self._kept += data
-        if len(self._kept) < self._needed:
-            return b""
-        data, out, at = bytes(self._kept), bytearray(), 0
+        if self._kept or len(data) < self._needed:
+            self._kept += data
+            if len(self._kept) < self._needed:
+                return b""
+            data = bytes(self._kept)
+        out: list[bytes] = []
+        at = 0
         while not self.closed:
             try:
                 frame = self._frame(data, at)
+                if frame is not None and frame[0] & 0x0F == self.CLOSE:
+                    self._check_close(frame[1])
             except DecodeError as error:
-                error.messages = (bytes(out),)
+                error.messages = (b"".join(out),)
                 raise
             if frame is None:
                 break
@@ -308,10 +316,10 @@ class WebSocket:
                 self.closed = True
             elif opcode < 0x8:
                 self._in_message = not first & 0x80
-                out += payload
-        del self._kept[: len(data) if self.closed else at]
+                out.append(payload)
+        self._kept = bytearray() if self.closed else bytearray(data[at:])
         self._needed -= at
-        return bytes(out)
+        return b"".join(out)
 
     def send(self, data: bytes) -> bytes:
         return self._write(self.BINARY, data) if data else b""
@@ -332,6 +340,8 @@ class WebSocket:
             if not self._has(data, at, width):
                 return None
             size, at = int.from_bytes(data[at : at + width]), at + width
+            if size < (126 if width == 2 else 1 << 16):
+                raise Malformed("a length that is longer than it has to be", protocol="websocket", spec="RFC 6455, 5.2")
         if size > self._limit:
             raise LimitExceeded(
                 "a frame larger than the caller's limit", protocol="websocket", need=size, have=self._limit
@@ -367,6 +377,20 @@ class WebSocket:
         elif (opcode == 0) is not self._in_message:
             raise Malformed("an unexpected fragment", protocol="websocket", spec="RFC 6455, 5.4")
 
+    def _check_close(self, payload: bytes) -> None:
+        """A close frame has no payload, or a code and a reason (5.5.1)."""
+        code = int.from_bytes(payload[:2])
+        if len(payload) == 1 or (payload and code not in self.CODES and not 3000 <= code < 5000):
+            raise Malformed(
+                f"a close frame of {len(payload)} bytes with code {code}", protocol="websocket", spec="RFC 6455, 7.4"
+            )
+        try:
+            payload[2:].decode()
+        except UnicodeDecodeError:
+            raise Malformed(
+                "the reason of a close frame is not UTF-8", protocol="websocket", spec="RFC 6455, 5.5.1"
+            ) from None
+
     def _write(self, opcode: int, payload: bytes) -> bytes:
         size = len(payload)
         bit = 0x80 if self._mask is not None else 0
@@ -382,8 +406,20 @@ class WebSocket:
         return head + mask + _masked(payload, mask)
 
 
+#: A table for `bytes.translate` for each byte of a mask.
+_XOR: Final = tuple(bytes(byte ^ mask for byte in range(256)) for mask in range(256))
+
+#: Bytes from which tables are faster than one large integer.
+_LARGE: Final = 1024
+
+
 def _masked(payload: bytes, mask: bytes) -> bytes:
     """RFC 6455, 5.3: each byte XOR the mask's byte; the same call masks and unmasks."""
     size = len(payload)
-    repeated = (mask * (size // 4 + 1))[:size]
-    return (int.from_bytes(payload) ^ int.from_bytes(repeated)).to_bytes(size)
+    if size < _LARGE:
+        repeated = (mask * (size // 4 + 1))[:size]
+        return (int.from_bytes(payload) ^ int.from_bytes(repeated)).to_bytes(size)
+    out = bytearray(payload)
+    for at in range(4):
+        out[at::4] = out[at::4].translate(_XOR[mask[at]])
+    return bytes(out)

@@ -13,6 +13,7 @@ from ipaddress import ip_address
 from typing import Final
 from urllib.parse import urlsplit
 
+from wirefmt.connection import proxy
 from wirefmt.errors import LimitExceeded, Malformed
 
 #: Limit on the bytes of the head of a request or an answer.
@@ -67,7 +68,10 @@ class _Handshake:
     def receive(self, data: bytes) -> bytes:
         self._kept += data
         if self._kept[: len(self._begins)] != self._begins[: len(self._kept)]:
-            raise self._wrong(f"not HTTP: {self._kept[:20]!r}", "4")
+            begun = proxy.begins(self._kept)
+            if begun is None:
+                return b""
+            raise self._wrong(proxy.REFUSAL if begun else f"not HTTP: {self._kept[:20]!r}", "4")
         end = self._kept.find(b"\r\n\r\n", 0, HEAD_LIMIT)
         if end < 0:
             if len(self._kept) >= HEAD_LIMIT:

@@ -214,6 +214,7 @@ class PushConsumer:
         Raises:
             LocalProtocolError: the client has a consumer of the group.
             Refused: with code 23: a broker cannot parse a filter expression.
+            ConnectionLost: no broker is reached, or the consumer was closed meanwhile.
         """
         if self._tasks or self.group in self.client._consumers:
             raise LocalProtocolError(f"there is a consumer of the group {self.group}")
@@ -221,8 +222,11 @@ class PushConsumer:
         try:
             await self._check_expressions()
             await self.client.greet_all(self._subscriptions)
+            if self._closed:
+                raise ConnectionLost("the consumer was closed")
         except BaseException:
-            del self.client._consumers[self.group]
+            if self.client._consumers.get(self.group) is self:
+                del self.client._consumers[self.group]
             raise
         self._started = time.time()
         spawn = self.client.spawn

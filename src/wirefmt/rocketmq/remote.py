@@ -48,6 +48,8 @@ class Link(connecting.Link):
         self.connection = ClientConnection(asyncio.get_running_loop().time(), options)
         self.driver = aio.Driver(self.connection, self)
         self.waiting: dict[Any, asyncio.Future[RemotingCommand]] = {}  # by handle
+        self.sent: dict[Any, float] = {}  # when, by handle; in the loop's time
+        self.heard = 0.0  # when the server has said something last
         self._asked = asked
         self._over = over
         self._drained: list[asyncio.Future[None]] = []
@@ -69,26 +71,36 @@ class Link(connecting.Link):
     # ---- called by the driver
 
     def handle(self, event: Any) -> None:
+        now = asyncio.get_running_loop().time()
         match event:
             case Acknowledged():
-                future = self.waiting.pop(event.handle)
+                self.heard = now
+                future = self._pop(event.handle)
                 if not future.done():
                     future.set_result(event.message)
                 if not self.usable:  # GO_AWAY
                     self.writable()
             case TimedOut():
                 late = TimeoutError(f"no response to request {event.handle.code} in time")
-                connecting.fail(self.waiting.pop(event.handle), late)
+                sent = self.sent[event.handle]
+                connecting.fail(self._pop(event.handle), late)
+                if self.heard < sent <= now - self.connection.options.timeout:  # the connection may be dead
+                    self.driver.abort(late)
             case Disconnected():
                 self.event = event
                 self._over(self)
                 for handle in event.lost:
                     lost = ConnectionLost(event.reason, event)
                     lost.__cause__ = event.error
-                    connecting.fail(self.waiting.pop(handle), lost)
+                    connecting.fail(self._pop(handle), lost)
                 self.writable()
             case RemotingCommand():
+                self.heard = now
                 self._asked(self, event)
+
+    def _pop(self, handle: Any) -> asyncio.Future[RemotingCommand]:
+        del self.sent[handle]
+        return self.waiting.pop(handle)
 
     def writable(self) -> None:
         waiters, self._drained = self._drained, []
@@ -157,7 +169,8 @@ class Remote:
         A server that answers GO_AWAY is asked once more, by a new connection.
 
         Raises:
-            TimeoutError: no response in time.
+            TimeoutError: no response in time. If the server has said nothing meanwhile, for as long as `options.timeout`, the
+                connection is dropped: it may be dead.
             ConnectionLost: there is no connection, or it has ended; the request may have been carried out or not.
             LocalProtocolError: the request cannot be written.
         """
@@ -175,14 +188,16 @@ class Remote:
                 break
             assert handle is not None
             future: asyncio.Future[RemotingCommand] = loop.create_future()
-            link.waiting[handle] = future
+            link.waiting[handle], link.sent[handle] = future, loop.time()
             link.driver.update()
             try:
                 response = await future
             except asyncio.CancelledError:
-                if link.waiting.pop(handle, None) is not None and link.connection.state is not State.CLOSED:
-                    link.connection.cancel(handle)
-                    link.driver.update()
+                if handle in link.waiting:
+                    link._pop(handle)
+                    if link.connection.state is not State.CLOSED:
+                        link.connection.cancel(handle)
+                        link.driver.update()
                 raise
             if response.code != GO_AWAY or attempt:
                 return response

@@ -95,6 +95,7 @@ async def serve(
     backlog: int = 100,
     most: int = 100_000,
     tap: aio.TapFactory | None = None,
+    proxy_protocol: bool = False,
 ) -> Server:
     """Serve RocketMQ's remoting protocol.
 
@@ -104,21 +105,27 @@ async def serve(
         host, port: where to listen; loopback by default. None: all interfaces. Port 0: any that is free (`Server.port`).
         path: of a Unix socket, in place of host and port.
         ssl: TLS with this context, for all clients. The option `tls` must be "disabled": TLS that begins after the first
-            byte has been read is for hosts with a transport of their own.
+            byte has been read is for hosts with a transport of their own, and so is the option `proxy`.
         options: limits and times of each connection.
         backlog: connections that the system keeps until they are accepted.
         most: clients at a time; further ones are closed at once and counted (`Server.turned_away`).
         tap: what lies between transport and driver of each client (`aio.Tap`); None: nothing.
+        proxy_protocol: True: each client comes through a proxy that sends a header of the PROXY protocol first, version 1 or 2,
+            before TLS; it says `Peer.address`. Connections without one are refused; False: connections with one are.
 
     Returns the running server. Leaving `async with` or `close()` ends it.
     """
     if options is not None and options.tls != "disabled":
         raise ValueError("options.tls: give a context as ssl")
+    if options is not None and options.proxy:
+        raise ValueError("options.proxy: give proxy_protocol=True")
 
     def make(server: Server) -> aio.Driver:
         return make_driver(server, handler, options)
 
-    return await aio.listen(make, host, port, path=path, ssl=ssl, backlog=backlog, most=most, tap=tap)
+    return await aio.listen(
+        make, host, port, path=path, ssl=ssl, backlog=backlog, most=most, tap=tap, proxy_protocol=proxy_protocol
+    )
 
 
 def make_driver(

@@ -18,7 +18,7 @@ PUSH_REPLY_MESSAGE_TO_CLIENT: Final = 326
 
 
 def _text(address: tuple[str, int] | None) -> str:
-    return f"{address[0]}:{address[1]}" if address else "127.0.0.1:0"
+    return f"{address[0]}:{address[1]}" if isinstance(address, tuple) else "127.0.0.1:0"
 
 
 class Relaying(Sending):
@@ -58,7 +58,7 @@ class Relaying(Sending):
             properties=rocketmq.encode_properties(properties),
             reconsume_times=header.reconsume_times,
             unit_mode=header.unit_mode,
-            born_host=_text((address[0], address[1]) if address else None),
+            born_host=_text((address[0], address[1]) if isinstance(address, tuple) else None),
             store_host=self.address,
             store_timestamp=now,
         )
@@ -91,7 +91,7 @@ class Relaying(Sending):
             "flag": header.flag,
             "sys_flag": header.sys_flag,
             "born_timestamp": header.born_timestamp,
-            "born_host": (address[0], address[1]) if address else ("127.0.0.1", 0),
+            "born_host": (address[0], address[1]) if isinstance(address, tuple) else ("127.0.0.1", 0),
             "reconsume_times": header.reconsume_times or 0,
         }
         message = self._store(fields)

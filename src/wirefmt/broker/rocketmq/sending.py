@@ -89,7 +89,7 @@ class Sending(Transactions):
             "topic": topic,
             "queue_id": queue_id,
             "born_timestamp": int(given[field.born_timestamp] or ""),
-            "born_host": (address[0], address[1]) if address else ("127.0.0.1", 0),
+            "born_host": (address[0], address[1]) if isinstance(address, tuple) else ("127.0.0.1", 0),
             "reconsume_times": int(given.get(field.reconsume_times) or 0),
         }
         if event.code == SEND_BATCH_MESSAGE or given.get(field.batch) == "true":

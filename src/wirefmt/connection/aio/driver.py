@@ -6,6 +6,7 @@ import asyncio
 import sys
 from collections import deque
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from ssl import SSLContext
 from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 from weakref import WeakKeyDictionary
@@ -13,6 +14,7 @@ from weakref import WeakKeyDictionary
 from wirefmt.connection.aio.transports import LINGER, READ_SIZE, start_tls
 from wirefmt.connection.carriers import Carrier, WebSocket
 from wirefmt.connection.contract import Connection, Disconnected
+from wirefmt.connection.proxy import Address, FirstBytes
 from wirefmt.connection.websocket import ClientHandshake, ServerHandshake
 from wirefmt.errors import DecodeError, LocalProtocolError
 
@@ -163,6 +165,7 @@ class Driver(asyncio.BufferedProtocol):
         "full_since",
         "host",
         "server",
+        "source",
         "transport",
     )
 
@@ -185,7 +188,7 @@ class Driver(asyncio.BufferedProtocol):
         self._turn = _TURNS.setdefault(loop, _Turn()) if turn is None else turn
         # a view: TLS writes into slices of it
         self._buffer = memoryview(buffer if buffer is not None else bytearray(READ_SIZE))
-        self._opening = opening
+        self._opening: ClientHandshake | ServerHandshake | FirstBytes | None = opening
         self._carrier = carrier
         self._store = store
         self._handle = host.handle
@@ -216,6 +219,13 @@ class Driver(asyncio.BufferedProtocol):
         self._securing: asyncio.Task[None] | None = None  # the handshake
         #: The server that has accepted the transport.
         self.server: Server | None = None
+        #: The address of the peer, if a proxy has said it; "" for a Unix socket without name.
+        self.source: Address | None = None
+
+    def refuse_proxies(self) -> None:
+        """Called before there is a transport: refuse a peer that begins with a PROXY header."""
+        if self._opening is None:  # WebSocket's handshake does it, too
+            self._opening = FirstBytes()
 
     # ---- for the host
 
@@ -412,13 +422,21 @@ class Driver(asyncio.BufferedProtocol):
 
     # ---- called by the transport
 
+    @property
+    def _is_opening(self) -> bool:
+        """Is there a handshake that comes before the connection's bytes?"""
+        return self._opening is not None and type(self._opening) is not FirstBytes
+
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         transport = cast(asyncio.Transport, transport)  # uvloop's are not, and are used alike
         self.transport = transport
         if self.server is not None and not self.server.admit(self):
             self.abort(ConnectionError("the server takes no more clients"))
             return
-        if self._opening is not None:
+        if self.error is not None:
+            self._refuse(self.error)
+            return
+        if self._opening is not None and self._is_opening:
             transport.write(self._opening.data_to_send())
         self.update()
 
@@ -438,7 +456,7 @@ class Driver(asyncio.BufferedProtocol):
         self._eof = True
         if self._ended:
             return False
-        if self._opening is not None:
+        if self._is_opening:
             self.abort(ConnectionError("the stream ended in the opening handshake"))
             return False
         self.update(self.connection.receive_eof(self._loop.time()))
@@ -516,13 +534,9 @@ class Driver(asyncio.BufferedProtocol):
 
     def _flush_any(self) -> None:
         """Pass on what is queued, as the store, the carrier, TLS and the end of the connection want it."""
-        if (
-            self._lost
-            or self._storing
-            or self.transport is None
-            or self._opening is not None
-            or self._securing is not None
-        ):
+        if self._lost or self._storing or self.transport is None or self._securing is not None:
+            return
+        if self._opening is not None and self._is_opening:
             return
         connection = self.connection
         buffers: Sequence[Any] = connection.buffers_to_send()
@@ -664,9 +678,7 @@ class Driver(asyncio.BufferedProtocol):
             self.error = error
             if self._opening is None and isinstance(self._carrier, WebSocket):
                 transport.write(bytes(self._carrier.replies) + self._carrier.close(1002))  # 7.4.1: protocol error
-            self._opening = self._carrier = None
-            if not self._over:
-                self.update(self.connection.close(immediate=True))
+            self._refuse(error)
             return b""
         if isinstance(self._carrier, WebSocket):
             if self._carrier.replies:
@@ -681,6 +693,17 @@ class Driver(asyncio.BufferedProtocol):
                     transport.close()
                 return b""
         return data
+
+    def _refuse(self, error: Exception) -> None:
+        """End the connection because of bytes that it has not seen."""
+        self._opening = self._carrier = None
+        if self._over:
+            return
+        events = self.connection.close(immediate=True)
+        told = [
+            replace(each, reason=str(error), error=error) if type(each) is Disconnected else each for each in events
+        ]
+        self.update(told)
 
     def _set_reading(self) -> None:
         if self._securing is not None:

@@ -9,8 +9,11 @@ from functools import partial
 from ssl import SSLContext
 from typing import Any, Final, Protocol, TypeVar
 
+from wirefmt.connection import proxy
 from wirefmt.connection.aio.driver import Driver
+from wirefmt.connection.aio.proxied import Proxied
 from wirefmt.connection.aio.transports import LINGER, READ_SIZE, TapFactory
+from wirefmt.errors import DecodeError
 
 PeerT = TypeVar("PeerT", contravariant=True)
 EventT = TypeVar("EventT", contravariant=True)
@@ -71,7 +74,10 @@ class Peer:
 
     @property
     def address(self) -> Any:
-        """Where the peer is, as the transport says it; None over a Unix socket."""
+        """Where the peer is, as its proxy has said it (`proxy_protocol`), or else the transport; None over a Unix socket."""
+        source = self.driver.source
+        if source is not None:
+            return source or None
         transport = self.driver.transport
         return (transport.get_extra_info("peername") or None) if transport is not None else None
 
@@ -158,8 +164,16 @@ class Server:
     An asynchronous context manager: leaving it closes the server.
     """
 
-    def __init__(self, make: Callable[[Server], Driver], most: int, tap: TapFactory | None = None) -> None:
+    def __init__(
+        self,
+        make: Callable[[Server], Driver],
+        most: int,
+        tap: TapFactory | None = None,
+        *,
+        proxy_protocol: bool = False,
+    ) -> None:
         self._make = make
+        self._proxy_protocol = proxy_protocol
         self._most = most
         self._tap = tap
         self._listener: asyncio.Server | None = None
@@ -168,6 +182,8 @@ class Server:
         self.buffer = bytearray(READ_SIZE)
         self.drivers: set[Driver] = set()
         self.tasks: set[asyncio.Task[None]] = set()
+        #: Transports whose PROXY header, or TLS handshake after it, is not complete.
+        self.undecided: set[Any] = set()
         #: Transports that were closed at once, since there were too many.
         self.turned_away = 0
 
@@ -194,6 +210,8 @@ class Server:
         self._closing = True
         if self._listener is not None:
             self._listener.close()
+        for proxied in list(self.undecided):
+            proxied.abort()
         drivers = list(self.drivers)
         for driver in drivers:
             driver.close()
@@ -207,16 +225,31 @@ class Server:
 
     def admit(self, driver: Driver) -> bool:
         """Called by a driver once it has a transport."""
-        if self._closing or len(self.drivers) >= self._most:
-            self.turned_away += 1
+        if not self.has_room():
             return False
         self.drivers.add(driver)
         return True
 
-    def accept(self) -> asyncio.BaseProtocol:
-        """The protocol of a new transport: its driver, or the tap before it."""
+    def has_room(self) -> bool:
+        """Is another transport to be kept? If not, it is counted."""
+        if self._closing or len(self.drivers) + len(self.undecided) >= self._most:
+            self.turned_away += 1
+            return False
+        return True
+
+    def accept(self, source: proxy.Address | None = None, error: DecodeError | None = None) -> asyncio.BaseProtocol:
+        """The protocol of a new transport: its driver, or the tap before it.
+
+        Args:
+            source: the address of the client, if a proxy has said it.
+            error: why the transport is refused: `Disconnected` has it.
+        """
         driver = self._make(self)
         driver.server = self
+        driver.source = source
+        driver.error = error
+        if not self._proxy_protocol:
+            driver.refuse_proxies()
         return driver if self._tap is None else self._tap(driver)
 
 
@@ -230,6 +263,7 @@ async def listen(
     backlog: int = 100,
     most: int = 100_000,
     tap: TapFactory | None = None,
+    proxy_protocol: bool = False,
 ) -> Server:
     """A server on a TCP port or a Unix socket.
 
@@ -242,14 +276,19 @@ async def listen(
         backlog: connections that the system keeps until they are accepted.
         most: connections at a time; further ones are closed at once.
         tap: called with the driver of a new transport; returns what lies between them.
+        proxy_protocol: True: each transport begins with a header of the PROXY protocol, version 1 or 2, before TLS; it says where
+            the peer is (`Peer.address`). Others are refused. False: a transport that begins with one is refused.
     """
     loop = asyncio.get_running_loop()
-    server = Server(make, most, tap)
+    server = Server(make, most, tap, proxy_protocol=proxy_protocol)
+    accept: Callable[[], asyncio.BaseProtocol] = server.accept
+    if proxy_protocol:
+        accept, ssl = partial(Proxied, server, ssl), None
     times: dict[str, Any] = (
         {"ssl": ssl, "ssl_shutdown_timeout": LINGER, "ssl_handshake_timeout": 30.0} if ssl is not None else {}
     )
     if path is not None:
-        server._listener = await loop.create_unix_server(server.accept, path, backlog=backlog, **times)
+        server._listener = await loop.create_unix_server(accept, path, backlog=backlog, **times)
     elif port is not None:
-        server._listener = await loop.create_server(server.accept, host, port, backlog=backlog, **times)
+        server._listener = await loop.create_server(accept, host, port, backlog=backlog, **times)
     return server

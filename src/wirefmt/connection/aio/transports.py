@@ -70,8 +70,13 @@ class Tap(asyncio.Transport, asyncio.Protocol):
 
     @property
     def address(self) -> Any:
-        """Where the peer is, as the transport says it; None over a Unix socket."""
-        return self.get_extra_info("peername") or None
+        """Where the peer is, as its proxy has said it, or else the transport; None over a Unix socket."""
+        return (self.get_extra_info("peername") if self.source is None else self.source) or None
+
+    @property
+    def source(self) -> Any:
+        """Where the peer is, as its proxy has said it; None: it has not."""
+        return self.inner.source  # type: ignore[attr-defined]
 
     # ---- called by the transport
 

@@ -196,7 +196,7 @@ class Driver(asyncio.BufferedProtocol):
         self._events: list[Any] = []  # those that came while the host was handling others
         self._dispatching = False
         self._late = False  # these wait for their turn; nothing is read meanwhile
-        self._gone = False  # the transport is gone, and the host is told after them
+        self._gone = False  # the transport is gone, which the host receives after them
         self._over = False  # Disconnected has come
         self._finished = False  # the sending side is shut down
         self._immediate = False  # nothing more is written

@@ -343,7 +343,7 @@ def test_arrays() -> None:
             501,
         ),
         (frame(1, 1, b"\0\x3c\0\x1f\x02a\xff"), Malformed, "ill-formed UTF-8", "arguments.consumer_tag", 13, 501),
-        (frame(2, 1, bytes(14)), Malformed, "unknown class", "class_id", 7, 540),
+        (frame(2, 1, bytes(14)), Malformed, "content header of a class that has no content", "class_id", 7, 505),
         (
             frame(2, 1, b"\0\x0a" + bytes(12)),
             Malformed,

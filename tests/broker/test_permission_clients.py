@@ -13,6 +13,7 @@ import pytest
 from lib.loopback import HOST, run, until
 from wirefmt import amqp091, amqp10, mqtt, nsq, rocketmq
 from wirefmt.broker import Broker
+from wirefmt.broker import mqtt as mqtt_broker
 from wirefmt.broker import rocketmq as rocketmq_broker
 from wirefmt.broker.credentials import scram_credentials
 from wirefmt.broker.permissions import Permissions
@@ -136,7 +137,8 @@ def test_mqtt_rights_are_asked_again() -> None:
 
 def test_mqtt_topics_of_the_server_do_not_come_from_amqp() -> None:
     async def test() -> None:
-        async with Broker(ports={"mqtt": 0, "amqp": 0}) as b, mqtt.connect(b.url("mqtt")) as subscriber:
+        quiet = mqtt_broker.BrokerOptions(sys_interval=0)
+        async with Broker(ports={"mqtt": 0, "amqp": 0}, mqtt=quiet) as b, mqtt.connect(b.url("mqtt")) as subscriber:
             await subscriber.subscribe("$SYS/#", "last")
             async with amqp091.connect(b.url("amqp")) as publisher:
                 channel = await publisher.channel(confirms=True)

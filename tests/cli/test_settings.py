@@ -78,6 +78,8 @@ def another(path: str, hint: Any, value: Any) -> Any:
         return "other"
     if isinstance(value, frozenset | tuple):
         return ["/other"]
+    if isinstance(value, dict):
+        return {"product": "other"}
     kinds = {kind for kind in get_args(hint) if kind is not NoneType}
     if value is None and len(kinds) == 1:
         (kind,) = kinds

@@ -736,7 +736,7 @@ class Broker:
             code = BAD_TOPIC
         if not code:
             plain = not (self._bindings or event.retain or event.properties or permissions)
-            forwarded = self._forward(client, event) if plain else None
+            forwarded = self._forward(peer, client, event) if plain else None
             code = self._take(peer, event, client) if forwarded is None else forwarded
         if event.qos:
             peer.acknowledge(event, code)
@@ -751,7 +751,7 @@ class Broker:
             return code
         return self._accept(message)
 
-    def _forward(self, client: str, event: mqtt.Publish) -> int | None:
+    def _forward(self, peer: Peer, client: str, event: mqtt.Publish) -> int | None:
         """Deliver a message that is neither retained nor has properties, without an object for each subscriber. Returns the code
         for its publisher; None: it needs more, and nothing has been done."""
         qos = event.qos
@@ -761,18 +761,19 @@ class Broker:
         subscribers = {found.subscriber: found.qos for found in targets if type(found) is Subscription and found.plain}
         if len(subscribers) < len(targets):
             return None
+        peer.driver.spend(len(subscribers))
         message: Message | None = None
         if self.observe is not None:
             message = self._message(event, event.topic_name, client)
             self.observe(message)
         for subscriber, most in subscribers.items():
-            peer = subscriber.peer
+            there = subscriber.peer
             granted = qos and min(qos, most)
             if (
-                peer is not None
+                there is not None
                 and not subscriber.queue
-                and (driver := peer.driver).full_since is None
-                and peer.connection.forward(event, granted, READY_BYTES) is not NotImplemented
+                and (driver := there.driver).full_since is None
+                and there.connection.forward(event, granted, READY_BYTES) is not NotImplemented
             ):
                 driver.queued()
                 continue

@@ -300,7 +300,15 @@ def options_of(suite: dict[str, Any], tls: ssl.SSLContext) -> Options:
 
         mqtt = replace(mqtt, authorise=authorise)
     users, permissions = suite.get("users"), suite.get("permissions")
-    options = Options(ports=ports, tls=tls, users=users, permissions=permissions, host=host, mqtt=mqtt)
+    options = Options(
+        ports=ports,
+        tls=tls,
+        users=users,
+        permissions=permissions,
+        host=host,
+        mqtt=mqtt,
+        origins=suite.get("origins", ()),
+    )
     if known := suite.get("known_users"):
 
         def authenticate(connect: Any, peer: Any) -> int:

@@ -364,6 +364,7 @@ def test_the_program_changes_its_mind_while_something_is_asked_for_again() -> No
             await cancelled.cancel()
             await other.close()
             await channel.delete_queue("s")
+            await asyncio.sleep(0.1)  # a queue.declare for it may have been sent before
             b.broker.refuse = lambda event: None
             b.broker.events.clear()
             await until(lambda: b.broker.count(amqp091.QueueDeclare) == 2)

@@ -243,7 +243,7 @@ class Broker:
         self._next = 0
         self._channels: dict[Peer, Channel] = {}
         self._users: dict[Peer, str] = {}
-        self._pumps: set[Channel] = set()
+        self._pumps: dict[Channel, None] = {}
         self._made = 0  # channels that there are
 
     def topic(self, name: str) -> Topic:
@@ -444,10 +444,10 @@ class Broker:
         """Send once for all that this iteration of the loop brings."""
         if not self._pumps:
             asyncio.get_running_loop().call_soon(self._pump_all)
-        self._pumps.add(channel)
+        self._pumps[channel] = None
 
     def _pump_all(self) -> None:
-        pumps, self._pumps = self._pumps, set()
+        pumps, self._pumps = self._pumps, {}
         for channel in pumps:
             channel.pump()
 

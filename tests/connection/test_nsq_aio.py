@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from lib.loopback import OPENSSL, certificate, run, until
+from lib.loopback import HOST, OPENSSL, certificate, run, until
 from lib.needs import imported
 from wirefmt import nsq
 from wirefmt.broker.nsq import Broker, BrokerOptions
@@ -94,33 +94,30 @@ def test_auth() -> None:
 
 def test_several_servers_share_max_in_flight_and_are_found_by_look_up() -> None:
     async def main() -> None:
-        brokers, servers = [Broker() for _ in range(3)], []
-        lookups, listeners = [], []
-        for broker in brokers:
-            servers.append(await nsq.serve(broker, port=0))
-            listeners.append(await broker.serve_lookup(servers[-1].port))
-            lookups.append(f"http://127.0.0.1:{listeners[-1].port}")
-        for number, server in enumerate(servers):
-            async with nsq.connect(f"nsq://127.0.0.1:{server.port}") as client:
-                for n in range(20):
-                    await client.publish("t", b"%d %d" % (number, n))
-        assert await nsq.lookup(lookups[0], "nothing") == []
-        client = nsq.connect(lookup=lookups, lookup_interval=0.05)
-        async with client, client.consume("t", "c", max_in_flight=7) as messages:
-            await until(lambda: messages.connections == 3)
-            ready = [link.connection.ready_count for link in messages._links]
-            assert sorted(ready) == [2, 2, 3]
-            assert {(await anext(messages)).body for _ in range(60)} == {
-                b"%d %d" % (number, n) for number in range(3) for n in range(20)
-            }
-            messages.change_max_in_flight(2)
-            assert sorted(link.connection.ready_count for link in messages._links) == [0, 1, 1]
-        with pytest.raises(ConnectionLost):
-            await client.publish("t", b"x")
-        for server, broker, listener in zip(servers, brokers, listeners, strict=True):
-            await server.close()
-            broker.close()
-            await listener.close()
+        brokers = [Broker() for _ in range(3)]
+        async with contextlib.AsyncExitStack() as stack:
+            lookups = []
+            for number, broker in enumerate(brokers):
+                server = await stack.enter_async_context(await nsq.serve(broker, port=0))
+                stack.callback(broker.close)
+                listener = await broker.serve_lookup(server.port)
+                stack.push_async_callback(listener.close)
+                lookups.append(f"http://{HOST}:{listener.port}")
+                async with nsq.connect(f"nsq://{HOST}:{server.port}") as client:
+                    for n in range(20):
+                        await client.publish("t", b"%d %d" % (number, n))
+            assert await nsq.lookup(lookups[0], "nothing") == []
+            client = nsq.connect(lookup=lookups, lookup_interval=0.05)
+            async with client, client.consume("t", "c", max_in_flight=7) as messages:
+                assert {(await anext(messages)).body for _ in range(60)} == {
+                    b"%d %d" % (number, n) for number in range(3) for n in range(20)
+                }
+                assert messages.connections == 3
+                await until(lambda: ready_counts(messages) == [2, 2, 3])
+                messages.change_max_in_flight(2)
+                assert ready_counts(messages) == [0, 1, 1]
+            with pytest.raises(ConnectionLost):
+                await client.publish("t", b"x")
 
     run(main())
 

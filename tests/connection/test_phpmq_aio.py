@@ -158,16 +158,21 @@ def test_waits_grow_while_a_server_accepts_and_drops() -> None:
     async def main() -> None:
         events: list[Any] = []
 
-        server = await asyncio.start_server(lambda _, writer: writer.transport.abort(), HOST, 0)
-        url = f"phpmq://{HOST}:{server.sockets[0].getsockname()[1]}"
-        backoff = phpmq.Backoff(first=0.01, jitter=0.0, attempts=3)
-        async with phpmq.connect(url, reconnect=backoff, on_event=events.append) as client:
-            with pytest.raises(ConnectionLost):
-                await client.get()
-            with pytest.raises(ConnectionLost):
-                await client.publish("q", b"x")
-        server.close()
-        await server.wait_closed()
+        async def drop(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            accepted.append(writer)
+            await until(lambda: client.connections == len(accepted))
+            writer.transport.abort()
+
+        accepted: list[asyncio.StreamWriter] = []
+        async with await asyncio.start_server(drop, HOST, 0) as server:
+            url = f"phpmq://{HOST}:{server.sockets[0].getsockname()[1]}"
+            backoff = phpmq.Backoff(first=0.01, jitter=0.0, attempts=3)
+            client = phpmq.connect(url, reconnect=backoff, on_event=events.append)
+            async with client:
+                with pytest.raises(ConnectionLost):
+                    await client.get()
+                with pytest.raises(ConnectionLost):
+                    await client.publish("q", b"x")
         assert [event.wait for event in events if isinstance(event, ConnectionDown)] == [0.01, 0.02, 0.04, None]
 
     run(main())

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from lib.loopback import HOST, run, until
-from wirefmt import amqp091, amqp10, mqtt, nsq, phpmq
+from wirefmt import amqp091, amqp10, mqtt, nsq, phpmq, rocketmq
 from wirefmt.broker import Broker
-from wirefmt.connection import ConnectionDown, ConnectionUp, NotRestored, RecoveryEvent
+from wirefmt.connection import ConnectionDown, ConnectionUp, NotRestored, RecoveryEvent, aio
 from wirefmt.connection import client as connecting
 from wirefmt.connection.address import Address, Scheme, read_urls
 from wirefmt.connection.aio import Backoff
@@ -286,3 +286,29 @@ def test_the_second_server_serves_when_the_first_is_gone(name: str) -> None:
 
 def first_port(urls: list[str], at: int) -> int:
     return int(urls[at].rpartition(":")[2])
+
+
+@pytest.mark.parametrize("name", [*CLIENTS, "rocketmq"])
+def test_a_connection_whose_end_comes_before_the_dial_returns(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """uvloop may report the end of a connection before the coroutine that made it goes on: it is never up."""
+    dial = aio.open_transport
+
+    async def late(driver: aio.Driver, *args: Any, **more: Any) -> None:
+        await dial(driver, *args, **more)
+        await driver.wait_closed()
+
+    monkeypatch.setattr(aio, "open_transport", late)
+
+    async def check() -> None:
+        async with await asyncio.start_server(lambda _, writer: writer.transport.abort(), HOST, 0) as server:
+            port = server.sockets[0].getsockname()[1]
+            if name == "rocketmq":
+                async with rocketmq.connect(f"{HOST}:{port}") as asking:
+                    with pytest.raises(ConnectionLost):
+                        await asking.route("t")
+            else:
+                scheme, make = CLIENTS[name]
+                with pytest.raises(ConnectionLost):
+                    await make([f"{scheme}://{HOST}:{port}"], {}).open()
+
+    run(check(), patience=10.0)

@@ -261,10 +261,12 @@ class Client(Generic[_Link]):
     # ---- connections
 
     async def _dial(self, link: _Link, address: Address) -> None:
-        """Open the transport. Raises OSError (ssl.SSLError)."""
+        """Open the transport. Raises OSError (ssl.SSLError), ConnectionLost: it is gone already."""
         await aio.open_transport(
             link.driver, address.host, address.port, path=address.path, ssl=self._context(address.scheme.tls)
         )
+        if link.event is not None:  # on uvloop the end may come first
+            raise link.lost()
 
     def _context(self, wanted: bool) -> tls.SSLContext | None:
         """The context of TLS; None: there is no TLS."""

@@ -235,9 +235,7 @@ class Client(connecting.Client[_Link]):
         link.driver = aio.Driver(link.connection, link)
         async with link.attempt(self._timeout):
             await self._dial(link, address)
-            self.connections += 1
-            if link.event is not None:  # on uvloop the end may come before the dial returns
-                raise link.lost()
+        self.connections += 1
         self._link = link
         if self._consuming is not None:
             link.connection.consume(*self._consuming)

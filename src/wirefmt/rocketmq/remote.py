@@ -48,8 +48,8 @@ class Link(connecting.Link):
         self.connection = ClientConnection(asyncio.get_running_loop().time(), options)
         self.driver = aio.Driver(self.connection, self)
         self.waiting: dict[Any, asyncio.Future[RemotingCommand]] = {}  # by handle
-        self.sent: dict[Any, float] = {}  # when, by handle; in the loop's time
-        self.heard = 0.0  # when the server has said something last
+        self.heard = 0  # how much the server has said
+        self.silent: dict[Any, int | None] = {}  # `heard` when it was asked, by handle; None: its time says nothing of the server
         self._asked = asked
         self._over = over
         self._drained: list[asyncio.Future[None]] = []
@@ -71,10 +71,9 @@ class Link(connecting.Link):
     # ---- called by the driver
 
     def handle(self, event: Any) -> None:
-        now = asyncio.get_running_loop().time()
         match event:
             case Acknowledged():
-                self.heard = now
+                self.heard += 1
                 future = self._pop(event.handle)
                 if not future.done():
                     future.set_result(event.message)
@@ -82,9 +81,9 @@ class Link(connecting.Link):
                     self.writable()
             case TimedOut():
                 late = TimeoutError(f"no response to request {event.handle.code} in time")
-                sent = self.sent[event.handle]
+                silent = self.silent[event.handle] == self.heard
                 connecting.fail(self._pop(event.handle), late)
-                if self.heard < sent <= now - self.connection.options.timeout:  # the connection may be dead
+                if silent:  # the connection may be dead
                     self.driver.abort(late)
             case Disconnected():
                 self.event = event
@@ -95,11 +94,11 @@ class Link(connecting.Link):
                     connecting.fail(self._pop(handle), lost)
                 self.writable()
             case RemotingCommand():
-                self.heard = now
+                self.heard += 1
                 self._asked(self, event)
 
     def _pop(self, handle: Any) -> asyncio.Future[RemotingCommand]:
-        del self.sent[handle]
+        del self.silent[handle]
         return self.waiting.pop(handle)
 
     def writable(self) -> None:
@@ -188,7 +187,8 @@ class Remote:
                 break
             assert handle is not None
             future: asyncio.Future[RemotingCommand] = loop.create_future()
-            link.waiting[handle], link.sent[handle] = future, loop.time()
+            link.waiting[handle] = future
+            link.silent[handle] = link.heard if timeout is None or timeout >= self._options.timeout else None
             link.driver.update()
             try:
                 response = await future

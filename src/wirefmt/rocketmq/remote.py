@@ -49,7 +49,7 @@ class Link(connecting.Link):
         self.driver = aio.Driver(self.connection, self)
         self.waiting: dict[Any, asyncio.Future[RemotingCommand]] = {}  # by handle
         self.heard = 0  # how much the server has said
-        self.silent: dict[Any, int | None] = {}  # `heard` when it was asked, by handle; None: its time says nothing of the server
+        self.silent: dict[Any, int | None] = {}  # `heard` at the request, by handle; None: less than the client's time
         self._asked = asked
         self._over = over
         self._drained: list[asyncio.Future[None]] = []

@@ -36,12 +36,9 @@ run: $(DONE)/run  ## decode samples/ with Spark on this machine, to Parquet in o
 test: $(DONE)/test  ## linters, then all tests against the installed wheel, whatever the linters said
 	@linters=0; ( $(LINT) ) || linters=1; $(BIN)/python -m pytest -q -n auto; exit $$linters
 
-# Left out: test_nsq_aio and test_phpmq_aio, one test of which each hangs on uvloop for a reason that is not known yet
 uvloop: $(DONE)/test  ## tests of clients, servers and brokers once more, on uvloop in place of asyncio's own event loop
 	@WIREFMT_LOOP=uvloop $(BIN)/python -m pytest -q -n auto \
-		$$(ls tests/connection/test_*.py tests/broker/test_*.py tests/cli/test_serve.py | grep -E \
-		'aio\.py|client|asyncio|recovery|requests|journals|hostile_peers|leaks|proxy|consumers|silent|embedded|retained|fairness|recording|serve' | \
-		grep -vE 'test_(nsq|phpmq)_aio')
+		$$(grep -lE 'asyncio|lib\.loopback|wirefmt_broker' tests/connection/test_*.py tests/broker/test_*.py tests/cli/test_serve.py)
 
 lint: $(DONE)/test  ## ruff, mypy, cython-lint, codespell, words, generated tables (the stubs are checked by a test)
 	@$(LINT)

@@ -9,6 +9,7 @@ import shutil
 import ssl
 import subprocess
 import time
+import warnings
 from collections.abc import Awaitable, Callable, Coroutine
 from pathlib import Path
 from typing import Any
@@ -38,8 +39,13 @@ def run(coroutine: Coroutine[Any, Any, None], patience: float = PATIENCE) -> Non
 
     async def timed() -> None:
         asyncio.get_running_loop().set_exception_handler(lambda loop, context: reported.append(context))
-        async with asyncio.timeout(patience):
-            await coroutine
+        try:
+            async with asyncio.timeout(patience):
+                await coroutine
+        except BaseException:
+            # of what a failed test has left open uvloop warns while it closes; as an error that would end in a loop without end
+            warnings.simplefilter("ignore", ResourceWarning)
+            raise
         assert asyncio.all_tasks() == {asyncio.current_task()}
 
     gc.collect()

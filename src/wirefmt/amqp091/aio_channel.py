@@ -119,7 +119,9 @@ class Channel:
             ConnectionLost: the connection has ended, and it is not known whether the server has done it.
             LocalProtocolError: it is not legal now. Nothing was sent.
         """
-        view = await self._ready()
+        return await self._send(await self._ready(), cls, fields)
+
+    async def _send(self, view: ClientChannel, cls: type[Any], fields: dict[str, Any]) -> Any:
         link = self._link
         assert link is not None
         if "queue" in fields:  # now, for it may have another name on this connection
@@ -129,6 +131,14 @@ class Channel:
             link.driver.update()
             return None
         return await self._client._reply(link, handle)
+
+    async def _remove(self, cls: type[Any], **fields: Any) -> Any:
+        """Let the server remove something, while no restoration is about to declare it."""
+        while True:
+            view = await self._ready()
+            async with self._topology.asking:
+                if self._view is view:
+                    return await self._send(view, cls, fields)
 
     async def _ready(self) -> ClientChannel:
         while True:
@@ -156,7 +166,7 @@ class Channel:
 
     async def delete_exchange(self, exchange: str, *, if_unused: bool = False) -> None:
         """exchange.delete."""
-        await self.call(amqp091.ExchangeDelete, exchange=exchange, if_unused=if_unused)
+        await self._remove(amqp091.ExchangeDelete, exchange=exchange, if_unused=if_unused)
         self._topology.deleted("exchange", exchange)
 
     async def bind_exchange(
@@ -176,7 +186,7 @@ class Channel:
     async def unbind_exchange(self, destination: str, source: str, routing_key: str = "", **fields: Any) -> None:
         """exchange.unbind (RabbitMQ)."""
         fields = {"destination": destination, "source": source, "routing_key": routing_key, **fields}
-        await self.call(amqp091.ExchangeUnbind, **fields)
+        await self._remove(amqp091.ExchangeUnbind, **fields)
         self._topology.unbound(fields)
 
     async def declare_queue(
@@ -198,7 +208,7 @@ class Channel:
     async def delete_queue(self, queue: str, *, if_unused: bool = False, if_empty: bool = False) -> int:
         """queue.delete. Returns how many messages it had."""
         queue = queue or self._last_queue
-        answer = await self.call(amqp091.QueueDelete, queue=queue, if_unused=if_unused, if_empty=if_empty)
+        answer = await self._remove(amqp091.QueueDelete, queue=queue, if_unused=if_unused, if_empty=if_empty)
         self._topology.deleted("queue", queue)
         count: int = answer.message_count
         return count
@@ -220,7 +230,7 @@ class Channel:
     async def unbind_queue(self, queue: str, exchange: str, routing_key: str = "", **fields: Any) -> None:
         """queue.unbind."""
         fields = self._binding(queue, exchange, routing_key, fields)
-        await self.call(amqp091.QueueUnbind, **fields)
+        await self._remove(amqp091.QueueUnbind, **fields)
         self._topology.unbound(fields)
 
     def _binding(self, queue: str, exchange: str, routing_key: str, fields: dict[str, Any]) -> dict[str, Any]:

@@ -90,7 +90,6 @@ class Restoration:
         self._loop = asyncio.get_running_loop()
         self._states: dict[Key, asyncio.Future[Problem | None]] = {}  # of exchanges, queues and bindings
         self._view: ClientChannel | None = None  # where these are declared
-        self._lock = asyncio.Lock()
         self._first_pass = True
         self._granted: dict[Channel, list[Consumer]] = {}
         self._prefetch: dict[Channel, int] = {}
@@ -107,7 +106,7 @@ class Restoration:
         for channel in list(client._channels.values()):
             await self._restore_channel(channel)
         self._send_again()
-        async with self._lock:
+        async with client._topology.asking:
             self._first_pass = False
             self._close_view()
 
@@ -192,9 +191,9 @@ class Restoration:
 
     async def _declare(self, entry: Entry) -> None:
         topology = self.client._topology
-        if topology.entries.get(entry.key) is not entry:
-            return  # the program has changed it meanwhile
-        async with self._lock:
+        async with topology.asking:
+            if topology.entries.get(entry.key) is not entry:
+                return  # the program has changed it meanwhile
             if self._view is None or self._view.state not in (ChannelState.OPENING, ChannelState.OPEN):
                 self._view = self._send(self.link.connection.open_channel)
             fields = topology.method(entry)

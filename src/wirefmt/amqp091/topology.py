@@ -10,6 +10,7 @@ The server removes some of it by itself; what it has removed does not come back 
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -58,11 +59,13 @@ class Topology:
 
     Attributes:
         names: of queues that the server has named: the first name -> the name on this connection.
+        asking: held while the server is asked to declare something again, or to remove something.
     """
 
     def __init__(self) -> None:
         self.entries: dict[Key, Entry] = {}
         self.names: dict[str, str] = {}
+        self.asking = asyncio.Lock()
         self._consumers: dict[str, set[Any]] = {}  # by queue
 
     def __iter__(self) -> Iterator[Entry]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from wirefmt import broker
-from wirefmt.broker.embedded import Running
+from wirefmt.broker.thread import Running
 
 
 @pytest.fixture

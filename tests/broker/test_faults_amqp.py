@@ -15,7 +15,7 @@ from lib.loopback import HOST, PATIENCE, run, until, wait_for
 from lib.needs import imported
 from wirefmt import amqp091
 from wirefmt.broker import Broker
-from wirefmt.broker.embedded import Running
+from wirefmt.broker.thread import Running
 from wirefmt.errors import ConnectionLost
 
 # ---- AMQP 0.9.1
@@ -148,7 +148,7 @@ def test_messages_of_amqp_that_are_published_together_are_counted(delay: float |
                 for n in range(20):
                     await channel.publish(b"%d" % n, routing_key="q")
                 await until(lambda: len(b.queue("q").messages) == 20)
-            assert b.published["amqp"] == 20
+            assert b.counts["amqp"] == 20
 
     run(test())
 

@@ -16,9 +16,9 @@ from lib.loopback import HOST, PATIENCE, run, until
 from wirefmt import amqp091, amqp10, mqtt, nsq, phpmq, rocketmq
 from wirefmt.broker import Broker
 from wirefmt.broker import mqtt as mqtt_broker
-from wirefmt.broker.embedded import Running
 from wirefmt.broker.faults.frames import HELD_BYTES, FrameSplitter
 from wirefmt.broker.faults.protocols import PROTOCOLS
+from wirefmt.broker.thread import Running
 from wirefmt.connection import aio
 
 #: 3.1.1, client identifier "c"; and its answer.

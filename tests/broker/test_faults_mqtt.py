@@ -12,7 +12,7 @@ import pytest
 
 from lib.loopback import HOST, PATIENCE, wait_for
 from lib.needs import imported
-from wirefmt.broker.embedded import Running
+from wirefmt.broker.thread import Running
 
 
 class Paho:

@@ -137,6 +137,6 @@ def test_finished_messages_reach_the_broker(delay: float | None) -> None:
                         (await anext(messages)).finish()
                     await until(lambda: b.nsq.counts["finished"] == 20)
             assert b.nsq.messages == b.nsq.bytes == 0
-            assert b.published["nsq"] == 20
+            assert b.counts["nsq"] == 20
 
     run(test())

@@ -58,6 +58,11 @@ class ServerChannel(Channel, ServerChannelFlows):
         """Deliveries that wait for their acknowledgement."""
         return len(self._deliveries)
 
+    @property
+    def deliveries(self) -> list[Delivery]:
+        """Those."""
+        return list(self._deliveries.values())
+
     # ---- deliveries
 
     def get_ok(

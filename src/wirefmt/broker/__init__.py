@@ -15,12 +15,14 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from wirefmt.broker.embedded import Broker, Options, Running, running
+    from wirefmt.broker.embedded import Broker, Options
+    from wirefmt.broker.thread import AsyncRunning, Running, running, running_async
     from wirefmt.broker.views import Client, Message, NotSeen
 
 #: Modules that are loaded when one of their names is first used.
 _MODULES = {
-    "wirefmt.broker.embedded": ("Broker", "Options", "Running", "running"),
+    "wirefmt.broker.embedded": ("Broker", "Options"),
+    "wirefmt.broker.thread": ("AsyncRunning", "Running", "running", "running_async"),
     "wirefmt.broker.views": ("Client", "Message", "NotSeen"),
 }
 
@@ -34,4 +36,4 @@ def __getattr__(name: str) -> Any:
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
-__all__ = ["Broker", "Client", "Message", "NotSeen", "Options", "Running", "running"]
+__all__ = ["AsyncRunning", "Broker", "Client", "Message", "NotSeen", "Options", "Running", "running", "running_async"]

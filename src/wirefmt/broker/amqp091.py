@@ -450,6 +450,11 @@ class Broker:
             subscriber.forget()
             queue.leave(subscriber)
 
+    def unsettled(self) -> list[tuple[Queue, Item]]:
+        """What clients have and have not acknowledged."""
+        channels = [view for session in self._sessions.values() for view in session.views.values()]
+        return [delivery.context for channel in channels for delivery in channel.deliveries]
+
     def _requeue(self, deliveries: Iterable[Any]) -> None:
         back: dict[Queue, list[Item]] = {}
         for delivery in deliveries:
@@ -672,7 +677,7 @@ class Broker:
         if len(destinations) > 1:
             peer.driver.spend(len(destinations) * len(messages))
         if not destinations:
-            host.unroutable += len(messages)
+            host.note_unroutable(*messages)
             if events[0].method.mandatory:
                 for event in events:
                     self._return(peer, event)  # before its confirm

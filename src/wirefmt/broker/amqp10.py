@@ -428,7 +428,8 @@ class Broker:
             elif transaction is not None:
                 transaction.failed = True
             return
-        self.router.unroutable += not routed
+        if not routed:
+            self.router.note_unroutable(published)
         if not delivery.settled:
             if full is not None:
                 peer.reject(delivery, _error_of(full))
@@ -523,6 +524,10 @@ class Broker:
             case amqp10.Modified():
                 item.failed += bool(outcome.delivery_failed)
         queue.back([item])
+
+    def unsettled(self) -> list[tuple[Queue, Item]]:
+        """What clients have and have not settled."""
+        return [found for client in self._clients.values() for found in client.sending.values()]
 
     def _forget(self, client: _Client, link: Link, lost: tuple[Any, ...]) -> None:
         """A link is gone: its messages go back, in order."""

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import threading
-from collections import deque
-from collections.abc import Callable, Collection, Coroutine, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from collections import Counter, deque
+from collections.abc import Callable, Collection, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from ssl import SSLContext
 from typing import Any, Literal
+from urllib.parse import quote
 
 from wirefmt import amqp091, amqp10, mqtt, nsq, phpmq, rocketmq
 from wirefmt.broker import amqp091 as amqp091_broker
@@ -19,12 +19,13 @@ from wirefmt.broker import nsq as nsq_broker
 from wirefmt.broker import phpmq as phpmq_broker
 from wirefmt.broker import rocketmq as rocketmq_broker
 from wirefmt.broker.credentials import is_password, user_of
-from wirefmt.broker.faults import Active, Fault, Faults, FaultyHandler
+from wirefmt.broker.faults import Active, Faults, FaultyHandler
 from wirefmt.broker.listeners import NAMES, SCHEMES, SharedPort
 from wirefmt.broker.messages import Published
 from wirefmt.broker.permissions import OTHERS, Permissions, Table
+from wirefmt.broker.publishing import PUBLISHERS
 from wirefmt.broker.routing import Limits, Router
-from wirefmt.broker.views import AsyncSeen, Client, Message, SyncSeen
+from wirefmt.broker.views import AsyncSeen, Client, Message, named, text_of_body
 from wirefmt.connection import aio
 from wirefmt.convert import topic_of
 from wirefmt.errors import EncodeError, LocalProtocolError, suggest
@@ -57,7 +58,8 @@ class Options:
         limits: limits of AMQP's exchanges and queues, and the dialect for messages between MQTT and AMQP.
         stalled: seconds for which a client may read nothing while data for it waits; then it is dropped. None: no limit.
         grace: seconds that clients have to answer when the broker closes; then they are dropped.
-        history: the number of messages that `Broker.topic` remembers for MQTT topics. The oldest are forgotten first.
+        history: the number of messages that `Broker.published`, `Broker.unrouted` and, for MQTT topics, `Broker.topic` remember,
+            each. The oldest are forgotten first.
         tap: called with the name of the listener and the driver of each new connection; returns what lies between transport
             and driver (`wirefmt.connection.aio.Tap`).
         mqtt, amqp, amqp10, nsq, rocketmq, phpmq: policies and limits of each protocol's broker.
@@ -142,7 +144,7 @@ class Broker:
         router: the exchanges and queues that MQTT, AMQP 0.9.1 (virtual host "/") and AMQP 1.0 share.
         servers: the servers, by listener.
         faults: faults on purpose (`wirefmt.broker.faults`).
-        published: the number of messages that clients have published, by protocol.
+        counts: the number of messages that clients have published, by protocol.
     """
 
     def __init__(self, options: Options | None = None, **changes: Any) -> None:
@@ -169,12 +171,14 @@ class Broker:
         self.phpmq = phpmq_broker.Broker(options.phpmq)
         self.servers: dict[str, aio.Server] = {}
         self.faults = Faults(self._drivers)
-        self.published = dict.fromkeys(NAMES, 0)
+        self.counts = dict.fromkeys(NAMES, 0)
+        self._published: deque[Message] = deque(maxlen=options.history)
         self._ports: dict[str, int] = {}
         self._history: deque[tuple[str, mqtt_broker.Message | Published]] = deque(maxlen=options.history)  # with topics
         if options.history:
             self.mqtt.observe = lambda message: self._history.append((message.topic, message))
             self.router.exchanges[mqtt_broker.EXCHANGE].observe = self._remember
+            self.router.unrouted = deque(maxlen=options.history)
         self._sweep: asyncio.TimerHandle | None = None
         self._shared: SharedPort | None = None
         self._lookup: nsq_broker.LookupServer | None = None
@@ -302,6 +306,7 @@ class Broker:
         for broker in (self.mqtt, self.amqp, self.amqp10, self.nsq, self.rocketmq, self.phpmq):
             broker.close()
         self._history.clear()
+        self._published.clear()
 
     def _add(self, name: str, server: aio.Server, port: int | None = None) -> None:
         self.servers[name] = server
@@ -319,7 +324,8 @@ class Broker:
             return driver if tapping is None else tapping(name, driver)
 
         def faulty(handler: Any) -> Any:
-            return FaultyHandler(handler, protocol, faults, self.published)
+            remember = self._published.extend if options.history else None
+            return FaultyHandler(handler, protocol, faults, self.counts, remember)
 
         more: dict[str, Any] = {
             "host": options.host,
@@ -406,7 +412,15 @@ class Broker:
                 published before the topic had a channel.
         """
         look = {"amqp": self._amqp_queue, "nsq": self._nsq_queue, "phpmq": self._phpmq_queue}[protocol]
-        return AsyncSeen(f"queue {name!r}", lambda: look(name))
+        return AsyncSeen(f"queue {name!r}", lambda: look(name), lambda: named("queues", name, self._waiting(protocol)))
+
+    def unacked(self, name: str, protocol: Literal["amqp", "nsq", "phpmq"] = "amqp") -> AsyncSeen[Message]:
+        """The messages of a queue that clients have and that are not settled yet. `name`: as of `queue`; NSQ: TOPIC/CHANNEL."""
+        return AsyncSeen(
+            f"unacknowledged messages of queue {name!r}",
+            lambda: [message for queue, message in self._in_hand(protocol) if queue == name],
+            lambda: named("queues", name, Counter(queue for queue, _ in self._in_hand(protocol))),
+        )
 
     def topic(self, name: str, protocol: Literal["mqtt", "rocketmq"] = "mqtt") -> AsyncSeen[Message]:
         """The messages that were published to a topic, the oldest first.
@@ -418,8 +432,55 @@ class Broker:
         """
         if protocol == "mqtt":
             mqtt.validate_topic_filter(name)
-            return AsyncSeen(f"topic {name!r}", lambda: self._mqtt_topic(name))
-        return AsyncSeen(f"topic {name!r}", lambda: self._rocketmq_topic(name))
+            return AsyncSeen(
+                f"topic {name!r}",
+                lambda: self._mqtt_topic(name),
+                lambda: named("topics", name, Counter(topic for topic, _ in self._history)),
+            )
+        return AsyncSeen(
+            f"topic {name!r}",
+            lambda: self._rocketmq_topic(name),
+            lambda: named(
+                "topics", name, Counter({topic: sum(map(len, of)) for topic, of in self.rocketmq.topics.items()})
+            ),
+        )
+
+    def published(self, protocol: str = "*") -> AsyncSeen[Message]:
+        """The last `Options.history` messages that clients have published, the oldest first, whatever became of them. `protocol`:
+        of the publisher; "*": all."""
+        return AsyncSeen(
+            "published messages" if protocol == "*" else f"messages published with {protocol}",
+            lambda: [message for message in self._published if protocol in ("*", message.protocol)],
+            lambda: named("protocols", protocol, Counter(message.protocol for message in self._published)),
+        )
+
+    @property
+    def unrouted(self) -> AsyncSeen[Message]:
+        """The last `Options.history` messages of AMQP 0.9.1 and 1.0 that reached no queue, the oldest first."""
+        return AsyncSeen("unrouted messages", lambda: [_of_item(found) for found in self.router.unrouted])
+
+    async def publish(
+        self,
+        name: str,
+        body: bytes | str = b"",
+        protocol: Literal["mqtt", "amqp", "amqp10", "nsq", "rocketmq", "phpmq"] = "amqp",
+        *,
+        user: str | None = None,
+        **more: Any,
+    ) -> None:
+        """Publish a message as a client would, and return when the broker has it.
+
+        Args:
+            name: the topic (MQTT, NSQ, RocketMQ), the queue (AMQP, PHPMQ), or with `exchange` the routing key (AMQP 0.9.1).
+            user: whose rights it has; needed if the broker has users.
+            more: arguments of `publish` of that protocol's client: `qos`, `retain`, `properties`, `exchange`, ...
+
+        Raises KeyError if the broker does not listen for the protocol, Refused and ConnectionLost as the client does.
+        """
+        address = self.url(protocol)
+        if user is not None:
+            address = address.replace("://", f"://{quote(user, '')}:{quote((self.options.users or {})[user], '')}@")
+        await PUBLISHERS[protocol](address, name, body.encode() if isinstance(body, str) else body, more)
 
     def _remember(self, published: Published, routing_key: str) -> None:
         """A message from AMQP has reached the exchange of MQTT's topics."""
@@ -463,6 +524,33 @@ class Broker:
         queue = self.phpmq.queues.get(name)
         return [Message(message.content, name, "phpmq") for message in (queue.waiting if queue is not None else ())]
 
+    def _waiting(self, protocol: str) -> Counter[str]:
+        """How many messages wait, by queue."""
+        match protocol:
+            case "amqp":
+                return Counter({name: len(queue.messages) for name, queue in self.router.queues.items()})
+            case "nsq":
+                found: Counter[str] = Counter()
+                for topic in self.nsq.topics.values():
+                    found[topic.name] += len(topic.backlog)
+                    for channel in topic.channels.values():
+                        found[f"{topic.name}/{channel.name}"] += len(channel.queue)
+                return found
+        return Counter({name: len(queue.waiting) for name, queue in self.phpmq.queues.items()})
+
+    def _in_hand(self, protocol: str) -> list[tuple[str, Message]]:
+        """Queue and message of each delivery that is not settled."""
+        match protocol:
+            case "amqp":
+                found = [*self.amqp.unsettled(), *self.amqp10.unsettled()]
+                return [(queue.name, _of_item(item.published)) for queue, item in found]
+            case "nsq":
+                return [
+                    (f"{channel.topic.name}/{channel.name}", Message(message.body, channel.topic.name, "nsq"))
+                    for channel, message in self.nsq.unsettled()
+                ]
+        return [(name, Message(message.content, name, "phpmq")) for name, message in self.phpmq.unsettled()]
+
     def _rocketmq_topic(self, name: str) -> list[Message]:
         stored = [m for queue in self.rocketmq.topics.get(name, ()) for m in queue.messages]
         found = [m for s in sorted(stored, key=lambda s: s.physical) for m in rocketmq.decode_messages(s.frame)]
@@ -505,19 +593,10 @@ def _of_item(published: Published) -> Message:
             message, body = message
             protocol = "amqp"
         case "amqp10":
-            protocol, body = "amqp10", _body_of(message)
+            protocol, body = "amqp10", text_of_body(message)
         case "mqtt5":
             body, message = message.payload_bytes(), message.properties
     return Message(body, published.routing_key, protocol, published.exchange, properties=message)
-
-
-def _body_of(message: amqp10.Message) -> bytes:
-    """The data sections, or a string or binary value. Other bodies are converted to text."""
-    if message.payload is not None:
-        return bytes(message.payload)
-    values = [getattr(section, "value", section) for section in message.body]
-    value = values[0] if len(values) == 1 else values
-    return value if isinstance(value, bytes) else str(value).encode()
 
 
 def _name_of(protocol: str, connection: Any) -> str:
@@ -534,102 +613,3 @@ def _name_of(protocol: str, connection: Any) -> str:
         case "nsq":
             return connection.identify.client_id or "" if connection.identify is not None else ""
     return ""
-
-
-class Running:
-    """A broker in its own thread, for synchronous programs. `running` makes it. All methods can be called from any thread.
-
-    Attributes:
-        broker: the broker; use it only in its own thread (`run`).
-    """
-
-    def __init__(self, broker: Broker, loop: asyncio.AbstractEventLoop) -> None:
-        self.broker = broker
-        self._loop = loop
-        self._stop = asyncio.Event()
-
-    def run(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
-        """Run a coroutine in the broker's thread, and return its result."""
-        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result()
-
-    @contextmanager
-    def fault(self, protocol: str = "*", **values: Any) -> Iterator[Active]:
-        """As `Broker.fault`."""
-        fault = Fault.of({"protocol": protocol, **values})
-
-        async def start() -> Active:
-            return self.broker.faults.start(fault)
-
-        async def stop() -> None:
-            self.broker.faults.stop(active)
-
-        active: Active = self.run(start())
-        try:
-            yield active
-        finally:
-            self.run(stop())
-
-    def restart(self, *, keep_state: bool) -> None:
-        """As `Broker.restart`."""
-        self.run(self.broker.restart(keep_state=keep_state))
-
-    def port(self, name: str) -> int:
-        """As `Broker.port`."""
-        return self.broker.port(name)
-
-    def url(self, name: str) -> str:
-        """As `Broker.url`."""
-        return self.broker.url(name)
-
-    def reset(self) -> None:
-        """As `Broker.reset`."""
-        self.run(self.broker.reset())
-
-    @property
-    def clients(self) -> SyncSeen[Client]:
-        """As `Broker.clients`."""
-        return SyncSeen(self.broker.clients, self.run)
-
-    def queue(self, name: str, protocol: Literal["amqp", "nsq", "phpmq"] = "amqp") -> SyncSeen[Message]:
-        """As `Broker.queue`."""
-        return SyncSeen(self.broker.queue(name, protocol), self.run)
-
-    def topic(self, name: str, protocol: Literal["mqtt", "rocketmq"] = "mqtt") -> SyncSeen[Message]:
-        """As `Broker.topic`."""
-        return SyncSeen(self.broker.topic(name, protocol), self.run)
-
-
-@contextmanager
-def running(options: Options | None = None, **changes: Any) -> Iterator[Running]:
-    """Run a broker in its own thread. The arguments are those of `Broker`. Raises OSError if a port is not available."""
-    started: list[Running] = []
-    failed: list[BaseException] = []
-    ready = threading.Event()
-
-    async def serve() -> None:
-        async with Broker(options, **changes) as broker:
-            started.append(Running(broker, asyncio.get_running_loop()))
-            ready.set()
-            await started[0]._stop.wait()
-
-    def main() -> None:
-        try:
-            asyncio.run(serve())
-        except BaseException as error:
-            failed.append(error)
-        finally:
-            ready.set()
-
-    thread = threading.Thread(target=main, name="wirefmt broker", daemon=True)
-    thread.start()
-    ready.wait()
-    if not started:
-        thread.join()
-        raise failed[0]
-    try:
-        yield started[0]
-    finally:
-        started[0]._loop.call_soon_threadsafe(started[0]._stop.set)
-        thread.join()
-        if failed:
-            raise failed[0]

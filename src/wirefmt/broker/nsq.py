@@ -440,6 +440,11 @@ class Broker:
         self.messages += messages
         self.bytes += size
 
+    def unsettled(self) -> list[tuple[Channel, Message]]:
+        """What clients have and have not finished."""
+        found = [(channel, peer.connection) for peer, channel in self._channels.items()]
+        return [(channel, delivery.host) for channel, connection in found for delivery in connection.deliveries]
+
     def _pump_soon(self, channel: Channel) -> None:
         """Send once for all that this iteration of the loop brings."""
         if not self._pumps:

@@ -262,6 +262,10 @@ class Broker:
         self._leave(peer)
         self._give_back(peer, event.lost)  # type: ignore[arg-type]
 
+    def unsettled(self) -> list[tuple[str, Message]]:
+        """Queue and message of what clients have and have not answered."""
+        return [(q.name, message) for q in self.queues.values() for message in q.messages.values() if not message.waits]
+
     def _leave(self, peer: Peer) -> None:
         queue = self._by_peer.pop(peer, None)
         if queue is not None:

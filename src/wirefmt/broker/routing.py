@@ -598,6 +598,7 @@ class Router:
         replies: what gets messages of the default exchange besides queues, by routing key: consumers of direct replies.
         bytes: of all messages in queues and in open transactions, with ENTRY for each.
         unroutable: messages that no queue was bound for.
+        unrouted: the last of them.
         unconvertible: messages whose headers AMQP 0.9.1 cannot have, for which a headers exchange has seen none.
     """
 
@@ -608,6 +609,7 @@ class Router:
         self.queues: dict[str, Queue] = {}
         self.bytes = 0
         self.unroutable = 0
+        self.unrouted: deque[Published] = deque(maxlen=0)
         self.unconvertible = 0
         self.replies: dict[str, Sink] = {}
         self._bound: dict[Any, dict[tuple[Exchange, Binding], None]] = {}  # by destination
@@ -635,6 +637,7 @@ class Router:
         self._dead.clear()
         self.replies.clear()
         self.unroutable = self.unconvertible = 0
+        self.unrouted.clear()
 
     def exchange(self, name: str) -> Exchange:
         try:
@@ -702,6 +705,11 @@ class Router:
             self.unconvertible += published.unconvertible * len(messages)
         found.pop(besides, None)
         return list(found)
+
+    def note_unroutable(self, *messages: Published) -> None:
+        """No queue was bound for these."""
+        self.unroutable += len(messages)
+        self.unrouted += messages
 
     def takes(self, destinations: list[Any], *messages: Published) -> bool:
         """Do all destinations take these messages together? If not, each message has to be asked about: see `refuses`."""

@@ -110,7 +110,7 @@ class Watch:
                 before, then = counts, now
 
     def counts(self, broker: Broker) -> dict[str, Count]:
-        return {name: Count(broker.published[name], *self.octets[name]) for name in NAMES}
+        return {name: Count(broker.counts[name], *self.octets[name]) for name in NAMES}
 
     def table(
         self, broker: Broker, before: dict[str, Count], counts: dict[str, Count], seconds: float

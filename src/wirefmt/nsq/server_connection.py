@@ -129,6 +129,11 @@ class ServerConnection(Endpoint, ServerFlows):
         return len(self._in_flight)
 
     @property
+    def deliveries(self) -> list[Delivery]:
+        """Those."""
+        return list(self._in_flight.by_id.values())
+
+    @property
     def send_quota(self) -> int:
         """How many messages the client has room for."""
         return max(self.ready_count - len(self._in_flight), 0) if self._state is State.SUBSCRIBED else 0

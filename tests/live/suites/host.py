@@ -32,11 +32,11 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 from wirefmt.broker import Options, running
 from wirefmt.broker.amqp10 import Address
-from wirefmt.broker.embedded import Running
 from wirefmt.broker.faults import Fault
 from wirefmt.broker.messages import Item
 from wirefmt.broker.mqtt import BrokerOptions, default_authorise
 from wirefmt.broker.routing import Queue
+from wirefmt.broker.thread import Running
 
 HERE = Path(__file__).resolve().parent
 PORTS = {

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
 from wirefmt.broker.faults.control import Active, Faults, block
 from wirefmt.broker.faults.protocols import PROTOCOLS
+from wirefmt.broker.views import Message
 from wirefmt.connection.contract import Disconnected
+from wirefmt.errors import DecodeError
 
 
 class FaultyHandler:
@@ -17,15 +19,24 @@ class FaultyHandler:
     Args:
         handler: the broker.
         name: the protocol.
-        published: counts the messages that clients publish, by protocol.
+        counts: counts the messages that clients publish, by protocol.
+        remember: gets these messages; None: nobody wants them.
     """
 
-    def __init__(self, handler: Any, name: str, faults: Faults, published: dict[str, int]) -> None:
+    def __init__(
+        self,
+        handler: Any,
+        name: str,
+        faults: Faults,
+        counts: dict[str, int],
+        remember: Callable[[Iterable[Message]], None] | None = None,
+    ) -> None:
         self.handler = handler
         self._name = name
         self._rules = PROTOCOLS[name]
         self._active = faults.active[name]
-        self._published = published
+        self._counts = counts
+        self._remember = remember
         handle_run = getattr(handler, "handle_run", None)
         if handle_run is not None:
             self.handle_run = partial(self._run, handle_run)
@@ -36,8 +47,18 @@ class FaultyHandler:
             return at
         end = handle_run(peer, events, at)
         if self._rules.is_publication(events[at]):
-            self._published[self._name] += end - at
+            self._count(*events[at:end])
         return end
+
+    def _count(self, *events: Any) -> None:
+        """These are publications."""
+        self._counts[self._name] += len(events)
+        if self._remember is not None:
+            for event in events:
+                try:
+                    self._remember(self._rules.messages(event))
+                except DecodeError:
+                    pass  # the broker refuses it
 
     def handle(self, peer: Any, event: Any) -> None:
         publication = self._rules.is_publication(event)
@@ -48,7 +69,7 @@ class FaultyHandler:
             elif self._is_stopped(peer, event, publication):
                 return
         if publication:
-            self._published[self._name] += 1
+            self._count(event)
         self.handler.handle(peer, event)
         for active in self._active:
             if active.fault.duplicate and publication:
@@ -68,7 +89,7 @@ class FaultyHandler:
                 return True
             if active.fault.full and self._rules.full is not None and publication:
                 active.happened += 1
-                self._published[self._name] += 1
+                self._count(event)
                 self._rules.full(peer, event, active.fault.full)
                 return True
             if active.fault.full and self._rules.full is None and (publication or peer in active.kept):

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from wirefmt import amqp091, amqp10, mqtt, nsq, phpmq, rocketmq
 from wirefmt.amqp10._codec import Incoming
 from wirefmt.amqp10.events import Login
 from wirefmt.broker.messages import Published
+from wirefmt.broker.rocketmq.sending import SEND_BATCH_MESSAGE, SEND_LONG, SEND_MESSAGE, SEND_SHORT
 from wirefmt.broker.routing import Refusal
+from wirefmt.broker.views import Message, text_of_body
 from wirefmt.convert import Container
 from wirefmt.errors import ConversionError, DecodeError
 
@@ -36,6 +38,7 @@ class Rules(NamedTuple):
         decoder: a decoder for what the server sends on a connection.
         opening: the events with which a client asks for admission. Empty: the first event.
         is_publication: is this event a message for the broker?
+        messages: the messages of such an event.
         is_delivery: is this server message a message for the client?
         is_acknowledgement: does this server message acknowledge a message of the client?
         refuse: refuses a client.
@@ -48,6 +51,7 @@ class Rules(NamedTuple):
     decoder: Callable[[Any], Any]
     opening: tuple[type[Any], ...]
     is_publication: Callable[[Any], bool]
+    messages: Callable[[Any], Iterable[Message]]
     is_delivery: Callable[[Any, FaultyConnection], bool]
     is_acknowledgement: Callable[[Any, FaultyConnection], bool]
     refuse: Callable[[Any, Any], None]
@@ -65,6 +69,17 @@ def _drop(peer: Any, *_: Any) -> None:
 # ---- MQTT
 
 _ANSWERS: Final = (mqtt.Puback, mqtt.Pubrec, mqtt.Pubcomp)
+
+
+def _mqtt_messages(event: mqtt.Publish) -> Iterable[Message]:
+    yield Message(
+        event.payload_bytes(),
+        event.topic_name,
+        "mqtt",
+        qos=event.qos,
+        retain=event.retain,
+        properties=event.properties,
+    )
 
 
 def _mqtt_refuse(peer: Any, event: mqtt.Connect) -> None:
@@ -88,6 +103,13 @@ def _mqtt_again(broker: mqtt_broker.Broker, peer: Any, event: mqtt.Publish) -> N
 # ---- AMQP 0.9.1
 
 
+def _amqp091_messages(event: amqp091.BasicMessage) -> Iterable[Message]:
+    method = event.method
+    yield Message(
+        event.body_bytes(), str(method.routing_key), "amqp", str(method.exchange), properties=event.properties
+    )
+
+
 def _amqp091_refuse(peer: Any, event: amqp091.ConnectionOpen) -> None:
     peer.refuse(event, 320, "CONNECTION_FORCED - the broker takes no clients")
 
@@ -98,6 +120,13 @@ def _amqp091_again(broker: amqp091_broker.Broker, peer: Any, event: amqp091.Basi
 
 
 # ---- AMQP 1.0
+
+
+def _amqp10_messages(event: Incoming) -> Iterable[Message]:
+    message = event.message
+    target = getattr(event.link.target, "address", None)
+    name = target or (message.properties.to if message.properties is not None else None)
+    yield Message(text_of_body(message), str(name or ""), "amqp10", properties=message)
 
 
 def _amqp10_refuse(peer: Any, event: Login | amqp10.Open) -> None:
@@ -141,6 +170,11 @@ _NSQ_PUBLICATIONS: Final = (nsq.Publish, nsq.MultiPublish, nsq.DeferredPublish)
 _NSQ_ANSWERED: Final = (nsq.Identify, nsq.Auth, nsq.Sub, *_NSQ_PUBLICATIONS)
 
 
+def _nsq_messages(event: Any) -> Iterable[Message]:
+    bodies = event.bodies if isinstance(event, nsq.MultiPublish) else (event.body_bytes(),)
+    return [Message(bytes(body), event.topic, "nsq") for body in bodies]
+
+
 def _nsq_record(event: Any, connection: FaultyConnection) -> None:
     """Responses come in the order of the commands."""
     if isinstance(event, _NSQ_ANSWERED):
@@ -176,6 +210,17 @@ _PULLS: Final = frozenset((11, 361, 200050))
 _SYSTEM_BUSY: Final = 2
 
 
+def _rocketmq_messages(event: Any) -> Iterable[Message]:
+    given = event.ext_fields or {}
+    field = SEND_LONG if event.code == SEND_MESSAGE else SEND_SHORT
+    topic, body = str(given.get(field.topic) or ""), event.body_bytes() or b""
+    if event.code == SEND_BATCH_MESSAGE or given.get(field.batch) == "true":
+        found = [(bytes(m.body or b""), dict(m.properties)) for m in rocketmq.decode_batch_messages(body)]
+    else:
+        found = [(body, rocketmq.decode_properties(given.get(field.properties) or ""))]
+    return [Message(one, topic, "rocketmq", properties=properties) for one, properties in found]
+
+
 def _rocketmq_record(event: Any, connection: FaultyConnection) -> None:
     if isinstance(event, rocketmq.RemotingCommand) and not event.is_response and not event.is_oneway:
         connection.requests[event.opaque] = event.code
@@ -197,6 +242,10 @@ def _rocketmq_again(broker: rocketmq_broker.Broker, peer: Any, event: Any) -> No
 # ---- PHPMQ
 
 
+def _phpmq_messages(event: phpmq.MessageClientToServer) -> Iterable[Message]:
+    yield Message(event.content_bytes() or b"", event.queue_name or "", "phpmq")
+
+
 def _phpmq_again(broker: phpmq_broker.Broker, peer: Any, event: Any) -> None:
     broker.publish(event.queue_name or "", event.content_bytes() or b"", event.ttl or 0)
 
@@ -208,6 +257,7 @@ PROTOCOLS: Final[dict[str, Rules]] = {
         decoder=lambda connection: mqtt.Decoder(version=connection.version or 5, side="server"),
         opening=(mqtt.Connect,),
         is_publication=lambda event: isinstance(event, mqtt.Publish),
+        messages=_mqtt_messages,
         is_delivery=lambda message, _: isinstance(message, mqtt.Publish),
         is_acknowledgement=lambda message, _: isinstance(message, _ANSWERS),
         refuse=_mqtt_refuse,
@@ -219,6 +269,7 @@ PROTOCOLS: Final[dict[str, Rules]] = {
         decoder=lambda connection: amqp091.Assembler(side="server", frame_max=0),
         opening=(amqp091.ConnectionOpen,),
         is_publication=lambda event: isinstance(event, amqp091.BasicMessage),
+        messages=_amqp091_messages,
         is_delivery=lambda message, _: isinstance(message, amqp091.BasicMessage),
         is_acknowledgement=lambda message, _: isinstance(message, amqp091.BasicAck | amqp091.BasicNack),
         refuse=_amqp091_refuse,
@@ -230,6 +281,7 @@ PROTOCOLS: Final[dict[str, Rules]] = {
         decoder=lambda connection: amqp10.Assembler(),
         opening=(Login, amqp10.Open),
         is_publication=lambda event: isinstance(event, Incoming),
+        messages=_amqp10_messages,
         is_delivery=lambda message, _: isinstance(message, amqp10.Delivery),
         is_acknowledgement=lambda message, _: isinstance(message, amqp10.Disposition) and bool(message.role),
         refuse=_amqp10_refuse,
@@ -241,6 +293,7 @@ PROTOCOLS: Final[dict[str, Rules]] = {
         decoder=lambda connection: nsq.Decoder(side="server"),
         opening=(),
         is_publication=lambda event: isinstance(event, _NSQ_PUBLICATIONS),
+        messages=_nsq_messages,
         is_delivery=lambda message, _: isinstance(message, nsq.MessageFrame),
         is_acknowledgement=_nsq_is_acknowledgement,
         refuse=_drop,
@@ -254,6 +307,7 @@ PROTOCOLS: Final[dict[str, Rules]] = {
         decoder=lambda connection: rocketmq.Decoder(),
         opening=(),
         is_publication=lambda event: isinstance(event, rocketmq.RemotingCommand) and event.code in _SENDS,
+        messages=_rocketmq_messages,
         is_delivery=lambda message, connection: (
             bool(message.body_bytes()) and _rocketmq_answers(message, connection, _PULLS)
         ),
@@ -268,6 +322,7 @@ PROTOCOLS: Final[dict[str, Rules]] = {
         decoder=lambda connection: phpmq.Decoder(side="server"),
         opening=(),
         is_publication=lambda event: isinstance(event, phpmq.MessageClientToServer),
+        messages=_phpmq_messages,
         is_delivery=lambda message, _: isinstance(message, phpmq.MessageServerToClient),
         is_acknowledgement=lambda message, _: False,  # the server has none
         refuse=_drop,

@@ -26,7 +26,6 @@ from wirefmt.mqtt.events import (
     QUOTA_EXCEEDED,
     REAUTHENTICATE,
     SUCCESS,
-    UNSPECIFIED_ERROR,
     ConnectionOptions,
     Dropped,
     Negotiated,
@@ -36,12 +35,12 @@ from wirefmt.mqtt.events import (
     find,
     without,
 )
+from wirefmt.mqtt.inbox import Arrival, Inbox, Messages
 from wirefmt.mqtt.journal import Journal
+from wirefmt.mqtt.restoring import Restoration, Subscribed, shown
 from wirefmt.mqtt.session import Delivery, Session
 
 if TYPE_CHECKING:
-    from typing import Self
-
     from typing_extensions import Buffer
 
 SCHEMES: Final = {
@@ -57,13 +56,6 @@ SCHEMES: Final = {
 FINAL_CODES: Final = frozenset(
     (1, 2, 4, 5, 0x81, 0x82, 0x84, 0x85, 0x86, 0x87, 0x8A, 0x8C, 0x8E, 0x90, 0x95, 0x99, 0x9A, 0x9B, 0x9C, 0x9D)
 )
-
-#: Codes of SUBACK whose cause can pass: Unspecified error (before 5.0 each failure), Implementation specific error, Packet
-#: Identifier in use, Quota exceeded. A subscription that is to be restored is asked for again after them.
-PASSING_CODES: Final = frozenset((0x80, 0x83, 0x91, 0x97))
-
-#: Reading goes on while calls wait for answers, up to so many times the limit of the inbox; QoS 0 is dropped above it.
-STRETCH: Final = 10
 
 #: QoS 1 and 2 messages that may be unfinished before 5.0, unless the host says otherwise.
 IN_FLIGHT: Final = 20
@@ -90,7 +82,7 @@ class Authenticator(Protocol):
         ...
 
 
-class _Entry:
+class Entry:
     """A packet of the host: it waits to be sent, or for its acknowledgement. `future`: the call that waits, if one does.
     `on_refused`: of the subscriptions."""
 
@@ -122,32 +114,7 @@ class _Entry:
         return True
 
 
-class _Subscribed:
-    """A subscription that the server has granted, as it was asked for with `message`. `missing`: the server has it no more."""
-
-    __slots__ = ("message", "missing", "on_refused", "subscription")
-
-    def __init__(self, subscription: mqtt.Subscription, message: mqtt.Subscribe, on_refused: OnRefused | None) -> None:
-        self.subscription = subscription
-        self.message = message
-        self.on_refused = on_refused
-        self.missing = False
-
-
-class _Arrival:
-    """A message of the server. `driver`: where its acknowledgement goes; None: it needs none, or its connection is over."""
-
-    __slots__ = ("answer", "driver", "message", "record", "wire")
-
-    def __init__(self, message: mqtt.Publish, driver: aio.Driver | None) -> None:
-        self.message = message  # what the host has
-        self.wire = message  # what the connection waits for: another object if it has come again
-        self.driver = driver
-        self.answer: tuple[int, Pairs] | None = None  # decided while there was no connection
-        self.record: tuple[str, Sequence[Any]] | None = None  # for the journal, with the acknowledgement
-
-
-class _Link(connecting.Link):
+class Link(connecting.Link):
     """The host of one connection of a client."""
 
     connection: ClientConnection
@@ -165,43 +132,10 @@ class _Link(connecting.Link):
 
     def _refused(self, event: Disconnected) -> Refused:
         code = event.code or 0
-        return Refused(f"the server has ended the connection: {_code(code)} {event.reason}", code, event)
+        return Refused(f"the server has ended the connection: {shown(code)} {event.reason}", code, event)
 
 
-class Messages:
-    """Messages of the server, in order: `async for message in client.messages()`.
-
-    Each is acknowledged when the next one is asked for, so when the body of the loop is done with it. Several iterators share
-    the messages: each message goes to one.
-    """
-
-    def __init__(self, client: Client) -> None:
-        self._client = client
-        self._last: _Arrival | None = None
-
-    def __aiter__(self) -> Self:
-        return self
-
-    async def __anext__(self) -> mqtt.Publish:
-        client = self._client
-        last, self._last = self._last, None
-        client._in_hand.pop(id(self), None)
-        client._settle(last)
-        arrival = await client._next()
-        if arrival is None:
-            raise StopAsyncIteration
-        self._last = arrival
-        client._in_hand[id(self)] = arrival
-        return arrival.message
-
-    def __del__(self) -> None:
-        # a loop that was left: what it had counts as done when another message is asked for, or the client is closed
-        if self._last is not None:
-            self._client._left.append(self._last)
-            self._client._in_hand.pop(id(self), None)
-
-
-class Client(connecting.Client[_Link]):
+class Client(connecting.Client[Link]):
     """An MQTT client, made by `mqtt.connect`. `async with` connects and closes it; so do its methods `open` and `close`.
 
     ::
@@ -248,7 +182,6 @@ class Client(connecting.Client[_Link]):
     Attributes:
         session: what outlives the connection; with a journal it also outlives the process.
         journal: the journal, while the client is open; None without one.
-        dropped: QoS 0 messages that came while the inbox was full and a call waited for its answer.
         late: replies that came after their `request` had ended.
         lost: QoS 1 and 2 messages of which it is not known whether they have arrived and for which no call waits.
         connections: how many connections there have been.
@@ -307,34 +240,23 @@ class Client(connecting.Client[_Link]):
         self._authenticator = authenticator
         self._journal_path = journal
         self._in_flight = in_flight if in_flight is not None else 65535 if version == 5 else IN_FLIGHT
-        self._automatic = acknowledge == "automatic"
-        self._inbox_limit = inbox
-        self._inbox_bytes_limit = inbox_bytes
+        self._inbox = Inbox(inbox, inbox_bytes, acknowledge == "automatic", self._note)
         self._options = options or ConnectionOptions()
         if self._options.automatic:
             raise ValueError("options.automatic: messages are acknowledged when the host is done with them")
 
         self.session = session if session is not None else Session(client_identifier)
         self.journal: Journal | None = None
-        self.dropped = 0
         self.late = 0
         self.lost = 0
-        self._queue: deque[_Entry] = deque()  # not sent
-        self._waiting: dict[Delivery | Request, _Entry] = {}  # sent, in that order
-        self._subscriptions: dict[str, _Subscribed] = {}
+        self._queue: deque[Entry] = deque()  # not sent
+        self._waiting: dict[Delivery | Request, Entry] = {}  # sent, in that order
+        self._subscriptions: dict[str, Subscribed] = {}
         self._refusals: deque[Refused] = deque()  # of subscriptions that are over, for `messages`
         self._response_information = ""
         self._response_topic = ""
         self._responses = asyncio.Lock()  # while a request subscribes to it
         self._replies: dict[bytes, asyncio.Future[mqtt.Publish]] = {}  # awaited, by Correlation Data
-        self._inbox: deque[_Arrival] = deque()
-        self._inbox_bytes = 0
-        self._receivers = connecting.Receivers()
-        self._owed: dict[int, _Arrival] = {}  # the host has them and has not acknowledged them; by id of the message
-        self._in_hand: dict[int, _Arrival] = {}  # what each iterator has returned; by id of the iterator
-        self._left: list[_Arrival] = []  # returned by iterators that are gone
-        self._again: dict[int, _Arrival] = {}  # owed on the connection before this one; by packet identifier
-        self._held: list[_Arrival] = []  # not taken by the host when the connection ended
         self._reauthentication: asyncio.Future[None] | None = None
         self._fresh_start = True  # no connection of this opening has come up
         self._doubtful = False  # CONNECT was sent and CONNACK was not seen: the server may have begun a new session
@@ -343,10 +265,10 @@ class Client(connecting.Client[_Link]):
 
     async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if kind is None:
-            self._settle_all()
+            self._inbox.settle_all(self._link is not None)
         await super().__aexit__(kind)
 
-    async def _begin(self) -> _Link:
+    async def _begin(self) -> Link:
         if self._journal_path is not None:
             self._store = self.journal = Journal(self._journal_path, self._identifier)
             restored = await self.journal.open()
@@ -376,6 +298,11 @@ class Client(connecting.Client[_Link]):
         for entry in self._queue:
             if isinstance(entry.message, mqtt.Publish) and entry.message.qos:
                 entry.fail(error)
+
+    @property
+    def dropped(self) -> int:
+        """QoS 0 messages that came while the inbox was full and a call waited for its answer."""
+        return self._inbox.dropped
 
     @property
     def negotiated(self) -> Negotiated | None:
@@ -490,7 +417,7 @@ class Client(connecting.Client[_Link]):
             if known is None or known.subscription.qos < qos:
                 (code,) = await self.subscribe(mqtt.Subscription(self._response_topic, qos=qos, retain_handling=2))
                 if code >= 0x80:
-                    raise Refused(f"the server does not grant the Response Topic: {_code(code)}", code)
+                    raise Refused(f"the server does not grant the Response Topic: {shown(code)}", code)
             return self._response_topic
 
     @staticmethod
@@ -591,87 +518,40 @@ class Client(connecting.Client[_Link]):
         """
         if record is not None and self.journal is None:
             raise LocalProtocolError("a record needs a journal")
-        arrival = self._owed.pop(id(message), None)
-        if arrival is None:
-            raise LocalProtocolError("this message does not wait for an acknowledgement")
-        arrival.record = record
-        return self._answer(arrival, reason_code, properties)
+        return self._inbox.acknowledge(message, reason_code, properties, record)
 
-    def _answer(self, arrival: _Arrival, code: int, properties: Pairs) -> bool:
-        driver = arrival.driver
-        connection = driver.connection if driver is not None else None
-        if driver is None or not isinstance(connection, ClientConnection) or connection.state is mqtt.State.CLOSED:
-            arrival.answer = (code, properties)
-            return False
-        self._note(arrival)
-        driver.update(connection.acknowledge(arrival.wire, code, properties))
-        return True
+    def _note(self, record: tuple[str, Sequence[Any]]) -> None:
+        if self.journal is not None:
+            self.journal.add(*record)
 
-    def _note(self, arrival: _Arrival) -> None:
-        if arrival.record is not None and self.journal is not None:
-            self.journal.add(*arrival.record)
-
-    def _settle(self, arrival: _Arrival | None) -> None:
-        """The host asks for another message: what it had before is done."""
-        if not self._automatic:
-            self._left.clear()
-            return
-        done, self._left = [*self._left, arrival], []
-        for each in done:
-            if each is not None and self._owed.pop(id(each.message), None) is not None:
-                self._answer(each, SUCCESS, ())
-
-    def _settle_all(self) -> None:
-        """The host closes the client in good order."""
-        self._left += self._in_hand.values()
-        if self._link is not None:
-            self._settle(None)
-
-    async def _next(self) -> _Arrival | None:
-        while not self._inbox:
+    async def _next(self, iterator: Messages) -> mqtt.Publish | None:
+        inbox = self._inbox
+        inbox.settle(iterator)
+        while not inbox:
             if self._refusals:
                 raise self._refusals.popleft()
             if self._ended:
                 if self._error is not None:
                     raise self._error
                 return None
-            await self._receivers.wait()
-        arrival = self._inbox.popleft()
-        self._inbox_bytes -= len(arrival.message.payload)
-        if arrival.message.qos:
-            self._owed[id(arrival.message)] = arrival
+            await inbox.receivers.wait()
+        message = inbox.take(iterator)
         link = self._link
-        if link is not None and link.driver.paused and not self._inbox_full():
+        if link is not None and link.driver.paused and not inbox.full:
             link.driver.resume()
-        return arrival
+        return message
 
-    def _inbox_full(self) -> bool:
-        return len(self._inbox) >= self._inbox_limit or self._inbox_bytes >= self._inbox_bytes_limit
-
-    def _arrive(self, link: _Link, message: mqtt.Publish) -> None:
-        qos = message.qos
+    def _arrive(self, link: Link, message: mqtt.Publish) -> None:
         if self._response_topic and message.topic_name == self._response_topic:
             waiting = self._replies.get(find(message.properties, "correlation_data", b""))
             if waiting is not None and not waiting.done():
                 waiting.set_result(message)
             else:
                 self.late += 1
-            if qos:
-                self._answer(_Arrival(message, link.driver), SUCCESS, ())
+            if message.qos:
+                self._inbox.answer(Arrival(message, link.driver), SUCCESS, ())
             return
-        if qos:
-            known = self._again.pop(message.packet_identifier or 0, None)
-            if known is not None and _same(known.message, message):
-                known.wire, known.driver = message, link.driver
-                if known.answer is not None:
-                    self._answer(known, *known.answer)
-                return
-        elif len(self._inbox) >= STRETCH * self._inbox_limit or self._inbox_bytes >= STRETCH * self._inbox_bytes_limit:
-            self.dropped += 1
-            return
-        self._inbox.append(_Arrival(message, link.driver if qos else None))
-        self._inbox_bytes += len(message.payload)
-        self._receivers.wake()
+        self._inbox.arrive(message, link.driver)
         self._check_reading()
 
     def _check_reading(self) -> None:
@@ -681,7 +561,7 @@ class Client(connecting.Client[_Link]):
         if link is None:
             return
         awaited = self._waiting or self._queue or self._replies or self._reauthentication is not None
-        stop = self._inbox_full() and not awaited
+        stop = self._inbox.full and not awaited
         if stop and not link.driver.paused:
             link.driver.pause()
         elif not stop and link.driver.paused:
@@ -712,8 +592,14 @@ class Client(connecting.Client[_Link]):
         if self._ended or self._closing:
             raise self._error or ConnectionLost("the client is not open")
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        self._queue.append(_Entry(message, future, on_refused))
+        self._queue.append(Entry(message, future, on_refused))
         self._pump()
+        return future
+
+    def _ask_first(self, message: mqtt.Subscribe, on_refused: OnRefused | None) -> asyncio.Future[Any]:
+        """As `_ask`, before all that waits, once `_pump` is called."""
+        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self._queue.appendleft(Entry(message, future, on_refused))
         return future
 
     def _give_up(self, future: asyncio.Future[Any]) -> None:
@@ -771,7 +657,7 @@ class Client(connecting.Client[_Link]):
             assert entry is not None
             for subscription, code in zip(message.subscriptions, codes, strict=True):
                 if code < 0x80:
-                    granted = _Subscribed(subscription, message, entry.on_refused)
+                    granted = Subscribed(subscription, message, entry.on_refused)
                     self._subscriptions[subscription.topic_filter] = granted
             entry.succeed(codes)
         elif isinstance(message, mqtt.Unsubscribe):
@@ -790,7 +676,7 @@ class Client(connecting.Client[_Link]):
             if event.code < 0x80:
                 entry.succeed(event.code)
             elif not entry.fail(
-                Refused(f"the server refuses the message: {_code(event.code)}", event.code, event.message)
+                Refused(f"the server refuses the message: {shown(event.code)}", event.code, event.message)
             ):
                 self.lost += 1
         elif event.code >= 0x80:
@@ -800,7 +686,7 @@ class Client(connecting.Client[_Link]):
     def _forget(self, handles: Iterable[Any], reason: Exception) -> None:
         """Handles whose end is not known and that are not sent again by the connection: queue them again, first of all, if
         a copy does no harm; the others fail."""
-        again: list[_Entry] = []
+        again: list[Entry] = []
         for handle in sorted(handles, key=lambda handle: int(handle.number)):
             entry = self._waiting.pop(handle, None)
             if entry is not None and entry.given_up:
@@ -809,7 +695,7 @@ class Client(connecting.Client[_Link]):
                 harmless = handle.qos == 1 or not handle.transmitted
                 message = handle.message if entry is None and harmless else None
                 if harmless and (entry is not None or message is not None):
-                    again.append(entry or _Entry(_fresh(message, self._version), None))
+                    again.append(entry or Entry(_fresh(message, self._version), None))
                     continue
             elif entry is not None:
                 again.append(entry)
@@ -820,7 +706,7 @@ class Client(connecting.Client[_Link]):
 
     # ---- events
 
-    def _handle(self, link: _Link, event: Any) -> None:
+    def _handle(self, link: Link, event: Any) -> None:
         match event:
             case mqtt.Publish():
                 self._arrive(link, event)
@@ -842,7 +728,7 @@ class Client(connecting.Client[_Link]):
             case Disconnected():
                 self._disconnected(link, event)
 
-    def _connected(self, link: _Link, event: Connected) -> None:
+    def _connected(self, link: Link, event: Connected) -> None:
         if self._authenticator is not None:
             self._authenticator.complete(find(event.message.properties, "authentication_data"))
         self.connections += 1
@@ -851,83 +737,16 @@ class Client(connecting.Client[_Link]):
             return
         self._link = link
         self._response_information = event.negotiated.response_information
-        held, self._held = self._held, []
-        if not event.resumed:
-            # what was received and not taken does not come again
-            self._inbox.extendleft(reversed(held))
-            self._inbox_bytes += sum(len(arrival.message.payload) for arrival in held)
-            for arrival in held:
-                arrival.driver = None
-                self._receivers.wake()
-            for arrival in self._again.values():
-                if arrival.answer is not None:
-                    self._note(arrival)
-            self._again.clear()
+        self._inbox.begin(event.resumed)
         self._forget(event.lost, ConnectionLost("the server has lost the session: a QoS 2 message may have arrived"))
         if not event.resumed or self._doubtful or self._version == 3:  # 3.1 does not say whether there is a session
             for subscribed in self._subscriptions.values():
                 subscribed.missing = True
         self._doubtful = False
-        self._restore(link)
+        Restoration(self, link).begin()
         self._pump()
 
-    def _restore(self, link: _Link) -> None:
-        """Subscribe again to what the server has no more: before all else, in packets like those of the program."""
-        groups: dict[int, list[_Subscribed]] = {}
-        for subscribed in self._subscriptions.values():
-            if subscribed.missing:
-                groups.setdefault(id(subscribed.message), []).append(subscribed)
-        for group in reversed(groups.values()):
-            answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-            self._queue.appendleft(_Entry(_subscribe(group), answer, group[0].on_refused))
-            link.spawn(self._restored(link, group, answer))
-
-    async def _restored(self, link: _Link, group: list[_Subscribed], answer: asyncio.Future[Any]) -> None:
-        refusals: list[Refused | None]
-        try:
-            refusals = [_refusal(each, code) for each, code in zip(group, await answer, strict=True)]
-        except LocalProtocolError as error:  # this server takes smaller packets, or does not offer something
-            if len(group) == 1:
-                refusals = [_refusal(group[0], error)]
-            else:
-                for each in group:
-                    link.spawn(self._insist(link, each, None))
-                return
-        for each, refused in zip(group, refusals, strict=True):
-            if refused is not None:
-                link.spawn(self._insist(link, each, refused))
-
-    async def _insist(self, link: _Link, subscribed: _Subscribed, refused: Refused | None) -> None:
-        """Subscribe to one filter again, until it is granted or its policy ends that. `refused`: what the server has said."""
-        topic_filter = subscribed.subscription.topic_filter
-
-        async def ask() -> None:
-            nonlocal refused
-            if (
-                refused is None and self._subscriptions.get(topic_filter) is subscribed
-            ):  # the program may have unsubscribed
-                try:
-                    (code,) = await self._request(_subscribe([subscribed]), subscribed.on_refused)
-                    refused = _refusal(subscribed, code)
-                except LocalProtocolError as error:
-                    refused = _refusal(subscribed, error)
-            if refused is not None:
-                said, refused = refused, None
-                raise said
-
-        try:
-            await self._restore_one(link, topic_filter, ask, subscribed.on_refused, _passes)
-        except Refused as error:
-            if link.event is None and self._subscriptions.get(topic_filter) is subscribed:
-                del self._subscriptions[topic_filter]
-                if topic_filter == self._response_topic:
-                    for reply in self._replies.values():
-                        connecting.fail(reply, error)
-                else:
-                    self._refusals.append(error)
-                    self._receivers.wake()
-
-    def _disconnected(self, link: _Link, event: Disconnected) -> None:
+    def _disconnected(self, link: Link, event: Disconnected) -> None:
         link.ended(event)
         if self._link is not link:
             return
@@ -935,21 +754,12 @@ class Client(connecting.Client[_Link]):
         if self._reauthentication is not None:
             connecting.fail(self._reauthentication, link.lost())
         self._reauthentication = None
-        self._again = {}
-        for arrival in self._owed.values():
-            if arrival.driver is link.driver:
-                arrival.driver = None
-                self._again[arrival.wire.packet_identifier or 0] = arrival
-        if self._comes_back(link):
-            self._held = [arrival for arrival in self._inbox if arrival.message.qos]
-            self._inbox = deque(arrival for arrival in self._inbox if not arrival.message.qos)
-            self._inbox_bytes = sum(len(arrival.message.payload) for arrival in self._inbox)
+        comes_back = self._comes_back(link)
+        self._inbox.end(link.driver, comes_back)
+        if comes_back:
             self._forget(event.lost, link.lost())
-        else:
-            for arrival in self._inbox:
-                arrival.driver = None
 
-    def _comes_back(self, link: _Link) -> bool:
+    def _comes_back(self, link: Link) -> bool:
         event = link.event
         assert event is not None
         final = event.by == "peer" and event.code in FINAL_CODES
@@ -958,7 +768,7 @@ class Client(connecting.Client[_Link]):
     def _is_final(self, refused: Refused) -> bool:
         return refused.code in FINAL_CODES
 
-    def _authenticate(self, link: _Link, event: mqtt.Auth) -> None:
+    def _authenticate(self, link: Link, event: mqtt.Auth) -> None:
         authenticator = self._authenticator
         data = find(event.properties, "authentication_data")
         if authenticator is None:  # CONNECT had the method in its properties
@@ -983,7 +793,7 @@ class Client(connecting.Client[_Link]):
 
     # ---- connections
 
-    async def _connect(self, address: Address) -> _Link:
+    async def _connect(self, address: Address) -> Link:
         clean = self._fresh_start and bool(self._clean_start)
         if (
             self._fresh_start
@@ -1005,7 +815,7 @@ class Client(connecting.Client[_Link]):
         self._fresh_start = False
         return link
 
-    async def _attempt(self, address: Address, *, clean: bool, passing: bool = False) -> _Link:
+    async def _attempt(self, address: Address, *, clean: bool, passing: bool = False) -> Link:
         """One attempt: transport, CONNECT, CONNACK."""
         properties = self._properties
         if self._version == 5 and self._expiry:
@@ -1026,7 +836,7 @@ class Client(connecting.Client[_Link]):
             password=password.encode() if isinstance(password, str) else password,
             properties=properties,
         )
-        link = _Link(self, passing=passing)
+        link = Link(self, passing=passing)
         loop = asyncio.get_running_loop()
         link.connection = ClientConnection(loop.time(), Session() if passing else self.session, self._options)
         store = self.journal.put if self.journal is not None and not passing else None
@@ -1052,45 +862,7 @@ class Client(connecting.Client[_Link]):
         self._queue.clear()
         for reply in self._replies.values():
             connecting.fail(reply, reason)
-        self._inbox_bytes += sum(len(arrival.message.payload) for arrival in self._held)
-        self._inbox.extendleft(reversed(self._held))
-        self._held.clear()
-        self._receivers.wake_all()
-
-
-def _subscribe(group: list[_Subscribed]) -> mqtt.Subscribe:
-    """The SUBSCRIBE for these, which were asked for with one packet."""
-    message = group[0].message
-    return mqtt.Subscribe(
-        packet_identifier=1,
-        subscriptions=[each.subscription for each in group],
-        properties=message.properties,
-        version=message.version,
-    )
-
-
-def _refusal(subscribed: _Subscribed, answer: int | LocalProtocolError) -> Refused | None:
-    """The refusal of a subscription that was to be restored: by the server's code, or since it cannot be asked for. None: it is
-    granted."""
-    if isinstance(answer, int) and answer < 0x80:
-        return None
-    code = answer if isinstance(answer, int) else answer.reply
-    text = f"the server does not grant {subscribed.subscription.topic_filter!r} again"
-    refused = Refused(
-        f"{text}: {answer if code is None else _code(code)}", code if code is not None else UNSPECIFIED_ERROR
-    )
-    if isinstance(answer, LocalProtocolError):
-        refused.__cause__ = answer
-    return refused
-
-
-def _passes(refused: Refused) -> bool:
-    return refused.code in PASSING_CODES
-
-
-def _same(one: mqtt.Publish, other: mqtt.Publish) -> bool:
-    """Is it the same message, come again?"""
-    return one.qos == other.qos and one.topic_name == other.topic_name and one.payload_bytes() == other.payload_bytes()
+        self._inbox.finish()
 
 
 def _fresh(message: mqtt.Publish | None, version: int) -> mqtt.Publish:
@@ -1105,10 +877,6 @@ def _fresh(message: mqtt.Publish | None, version: int) -> mqtt.Publish:
         properties=message.properties if version == 5 else (),
         version=version,
     )
-
-
-def _code(code: int | str) -> str:
-    return f"0x{code:02X}" if isinstance(code, int) else code
 
 
 connect = connecting.verb(Client, 'mqtt.connect("mqtts://broker:8883", client_identifier="meter-7")')

@@ -245,7 +245,7 @@ def test_a_module_imports_only_what_is_below(path: Path) -> None:
 #: Module or package of broker/ -> what it may import of broker/.
 BROKER: dict[str, set[str]] = {
     **{name: set() for name in ("bindings", "credentials", "figures", "listeners", "messages")},
-    **{name: set() for name in ("permissions", "phpmq", "recording", "topics", "views")},
+    **{name: set() for name in ("permissions", "phpmq", "publishing", "recording", "topics", "views")},
     "routing": {"bindings", "messages"},
     "requests": {"permissions"},
     "amqp091": {"bindings", "credentials", "messages", "permissions", "requests", "routing"},
@@ -253,10 +253,12 @@ BROKER: dict[str, set[str]] = {
     "mqtt": {"figures", "messages", "permissions", "requests", "routing", "topics"},
     "nsq": {"permissions", "requests"},
     "rocketmq": {"permissions", "requests"},
-    "faults": {"embedded", "listeners", "messages", "routing"} | NAMED,  # embedded as a type only
-    "embedded": {"credentials", "faults", "listeners", "messages", "permissions", "routing", "views"} | NAMED,
-    "pytest_plugin": {"Options", "Running", "running"},
-    "__init__": {"embedded", "views"},
+    "faults": {"embedded", "listeners", "messages", "routing", "views"} | NAMED,  # embedded as a type only
+    "embedded": {"credentials", "faults", "listeners", "messages", "permissions", "publishing", "routing", "views"}
+    | NAMED,
+    "thread": {"embedded", "faults", "views"},
+    "pytest_plugin": {"AsyncRunning", "Options", "Running", "running", "running_async"},
+    "__init__": {"embedded", "thread", "views"},
 }
 
 

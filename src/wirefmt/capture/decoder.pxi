@@ -60,8 +60,8 @@ cdef class CaptureDecoder(KnownStreams):
         for i in range(PROTOCOLS):
             if options.protocols is None or names[i] in options.protocols:
                 self.wanted |= <uint32_t>1 << i
-                for port in PROTOCOL_ROWS[i].ports:
-                    self.port_rows[<uint16_t>port] |= <uint32_t>1 << i
+            for port in PROTOCOL_ROWS[i].ports:
+                self.port_rows[<uint16_t>port] |= <uint32_t>1 << i
         for port, name in options.forced_ports().items():
             self.port_forced[<uint16_t>port] = <uint8_t>(names.index(name) + 1)
 
@@ -564,12 +564,15 @@ cdef class CaptureDecoder(KnownStreams):
             if side.stage == STAGE_HTTP:
                 self.dismiss(f, UNDECODED_UNKNOWN)      # the octets that identify the protocol are missing
                 return
+            if end != f.client and self.answers(f, end):
+                self.on_gap(f, end, n, why, mark)
+                return
             self.pass_over(side, side.size)             # too few octets to be read
             side.missing += n
             side.why = <int8_t>why
             if not rows:
                 self.set_foreign(f, end)
-            elif is_one(rows):
+            elif is_one(rows) and (f.client < 0 or end == f.client or not f.streams[end].anchored):
                 self.set_protocol(f, first_row(rows))
                 if not f.ignored:
                     self.replay(f, 1 - end)
@@ -667,7 +670,7 @@ cdef class CaptureDecoder(KnownStreams):
         if self.must_wait():
             self.defer_hole(DEFERRED_END, f, end, 0, why, NULL)
             return
-        if fs == NULL or (fs.protocol == NULL and not fs.rows):
+        if fs == NULL or (fs.protocol == NULL and not fs.rows and not self.answers(f, end)) or f.ignored:
             return
         side = &fs.sides[end]
         if side.stage != STAGE_FRAMES and side.stage != STAGE_SOCKET and side.stage != STAGE_PACKED:

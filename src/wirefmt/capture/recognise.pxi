@@ -72,11 +72,16 @@ cdef class KnownStreams(CarriedStreams):
         cdef int i
         if value.at != NULL:
             for i in range(PROTOCOLS):
-                if self.wanted >> i & 1 and protocols[i].subprotocol.size and find_text(
+                if protocols[i].subprotocol.size and find_text(
                         value.at, value.size, <const char*>protocols[i].subprotocol.at,
                         <size_t>protocols[i].subprotocol.size) != NULL:
                     return i + 1
         return 0
+
+    cdef inline bint began_late(self, const Flow* f, int end) noexcept nogil:
+        """Are the first octets of this direction unknown?"""
+        cdef const Side* side = &(<FlowState*>f.state).sides[end]
+        return not f.streams[end].anchored or side.missing or side.skipped
 
     cdef inline int client_of(self, Flow* f) noexcept nogil:
         """The client's end; if it is unknown, the end with an unregistered port."""
@@ -138,6 +143,12 @@ cdef class KnownStreams(CarriedStreams):
                 and (not side.foreign or self.buffered < self.max_buffered // 4) \
                 and self.keep_origin(side, side.size, n, mark) and self.append(side, p, n):
             return
+        if self.answers(f, end):
+            if f.ignored:
+                self.on_ignored(f, 0, <int64_t>n)
+            else:
+                self.on_octets(f, end, p, n, mark)
+            return
         self.pass_over(side, side.size)
         side.skipped += <int64_t>n
         if not side.foreign:
@@ -160,28 +171,25 @@ cdef class KnownStreams(CarriedStreams):
         """A Verdict; YES: the flow has its protocol and both directions read frames."""
         cdef FlowState* fs = <FlowState*>f.state
         cdef uint32_t rows = self.by_port(f)
-        cdef int i = 0, verdict
+        cdef bint forced = self.port_forced[f.port[0]] or self.port_forced[f.port[1]]
+        cdef bint late = self.began_late(f, end)
         cdef bint more = False
-        if not (self.port_forced[f.port[0]] or self.port_forced[f.port[1]]):
-            verdict = looks_like_tls(p, n, not f.streams[end].anchored)
+        cdef int i = 0, verdict
+        if not forced:
+            verdict = looks_like_tls(p, n, late)
             if verdict == YES:
                 self.dismiss(f, UNDECODED_TLS)
                 return NO
             if verdict == MORE or looks_like_http(p, n) == MORE:
                 more = True
-        if not f.streams[end].anchored:
+        if late:
             verdict = self.socket_opens(f, end, p, n, &i)
             if verdict == YES:
                 self.open_socket(f, end, i, p[1] & 0x80 != 0)
                 return NO if f.ignored else YES
             if verdict == MORE:
                 more = True
-        if is_one(rows):
-            if more:
-                return MORE
-            self.set_protocol(f, first_row(rows))
-            return YES
-        verdict = sniff_rows(rows if rows else self.wanted, p, n, &i)
+        verdict = NO if forced else sniff_rows(ALL_ROWS, p, n, &i)
         if verdict == YES or verdict == SERVERS:
             if f.client < 0 or not (rows or protocols[i].both_open):
                 f.client = <int8_t>(end if verdict == YES else 1 - end)
@@ -189,17 +197,48 @@ cdef class KnownStreams(CarriedStreams):
             if fs.sides[end].missing == 0 and fs.sides[end].skipped == 0:
                 fs.sides[end].searching = False     # it begins here, even without a SYN
             return YES
-        if verdict == MORE:
-            more = True
-        if not rows or more:
-            return MORE if more else NO
+        if is_one(rows) and not more and (late or forced):
+            self.set_protocol(f, first_row(rows))
+            return YES
+        if more or verdict == MORE:
+            return MORE
+        if not rows or not late:                        # a stream from its start begins as its protocol does
+            return NO
         self.await_protocol(f, rows)
         return NO if f.ignored else YES
 
+    cdef bint answers(self, Flow* f, int end) noexcept nogil:
+        """No octets of the client are known. Those of the server are read if they are frames of a protocol of its port, from the
+        first one on. True: they were read."""
+        cdef FlowState* fs = <FlowState*>f.state
+        cdef Side* side = &fs.sides[end]
+        cdef const Side* other = &fs.sides[1 - end]
+        cdef uint32_t rows = self.by_port(f)
+        cdef size_t at, step
+        cdef int i, verdict
+        if not side.foreign or end == f.client or side.missing or side.skipped or other.size or other.skipped or other.foreign:
+            return False
+        for i in range(PROTOCOLS):
+            at = step = 0
+            verdict = YES if rows >> i & 1 else NO
+            while verdict == YES and at < side.size:
+                verdict = protocols[i].probe(NULL, 1, side.pending + at, side.size - at, &step)
+                at += step if verdict == YES else 0
+            if at and verdict != NO:
+                self.set_protocol(f, i + 1)
+                if not f.ignored:
+                    self.replay(f, end)
+                return True
+        return False
+
     cdef void set_protocol(self, Flow* f, int row) noexcept nogil:
-        """Both directions now read frames of protocols[row - 1]; one without its beginning, after a search."""
+        """Both directions now read frames of protocols[row - 1]; one without its beginning, after a search. Flows of protocols
+        outside of `wanted` end here: it does not change what is recognised."""
         cdef FlowState* fs = <FlowState*>f.state
         cdef int end
+        if not self.wanted >> (row - 1) & 1:
+            self.dismiss(f, UNDECODED_UNKNOWN)
+            return
         fs.protocol = &protocols[row - 1]
         fs.state = open_state(fs.protocol)
         if fs.state == NULL:
@@ -349,7 +388,7 @@ cdef class KnownStreams(CarriedStreams):
         sought.state = NULL
         sought.scratch = self.scratch
         for i in range(PROTOCOLS):
-            if not (rows if rows else self.wanted) >> i & 1 or protocols[i].subprotocol.size == 0:
+            if not (rows if rows else ALL_ROWS) >> i & 1 or protocols[i].subprotocol.size == 0:
                 continue
             if fs.protocol != NULL and fs.protocol != &protocols[i]:
                 continue

@@ -651,6 +651,7 @@ cdef class CaptureDecoder(KnownStreams):
         front.older = front.newer = NULL
         front.state = state
         state[0] = fs[0]
+        state.proxied = NULL
         memset(state.sides, 0, sizeof(state.sides))
         state.state = kept
         state.counted = 0
@@ -701,6 +702,7 @@ cdef class CaptureDecoder(KnownStreams):
         if fs.protocol == NULL and not f.ignored:
             self.seen.undecoded_flows[<int>UNDECODED_UNKNOWN] += 1
             self.seen.undecoded_packets[<int>UNDECODED_UNKNOWN] += f.packets
+        self.seen.undecoded_octets[<int>UNDECODED_UNKNOWN] += self.drop_proxied(fs)
         for end in range(2):
             if f.ignored:
                 pass

@@ -109,15 +109,18 @@ cdef class KnownStreams(CarriedStreams):
                 return
             first = side.pending
             size = side.size
-        if side.stage == STAGE_HTTP or looks_like_http(first, size) == YES:
+        found = self.take_proxied(f, end, first, size, mark, &head)
+        if found != NO:
+            pass
+        elif side.stage == STAGE_HTTP or looks_like_http(first, size) == YES:
             found = self.handshake(f, end, first, size, &head)
+            self.seen.carrier_octets += <int64_t>head if found == YES else 0
         else:
             found = self.guess(f, end, first, size)
         if f.ignored:
             if not kept:
                 self.on_ignored(f, 0, <int64_t>n)
         elif found == YES:                              # the octets are owned here: detach them, then read them
-            self.seen.carrier_octets += <int64_t>head
             if kept:
                 self.replay_rest(f, end, head)
             elif n > head:
@@ -132,6 +135,33 @@ cdef class KnownStreams(CarriedStreams):
                     self.on_ignored(f, 0, <int64_t>n)
             elif not kept:
                 self.keep_first(f, end, p, n, mark)
+
+    cdef int take_proxied(self, Flow* f, int end, const uint8_t* p, size_t n, const Mark* mark, size_t* head) noexcept nogil:
+        """Does the client's stream begin with a PROXY header? A Verdict; YES: it has `head` octets, and what follows is the
+        client's."""
+        cdef FlowState* fs = <FlowState*>f.state
+        cdef Side* side = &fs.sides[end]
+        cdef Proxied* header
+        cdef int verdict
+        if side.stage != STAGE_START or side.offset or side.missing or side.skipped or (f.client >= 0 and end != f.client):
+            return NO
+        verdict = proxy_header(p, n, head)
+        if verdict != YES:
+            return verdict
+        header = <Proxied*>malloc(sizeof(Proxied) + head[0])
+        if header == NULL:
+            self.counts.no_memory += 1
+            return NO
+        self.buffered += <int64_t>(sizeof(Proxied) + head[0] + BLOCK_OCTETS)
+        header.first = side.search.origins[0].mark if side.size else mark[0]
+        header.last = mark[0]
+        header.size = head[0]
+        header.octets = <uint8_t*>header + sizeof(Proxied)
+        memcpy(header.octets, p, head[0])
+        fs.proxied = header
+        f.client = <int8_t>end
+        side.offset = <int64_t>head[0]
+        return YES
 
     cdef void keep_first(self, Flow* f, int end, const uint8_t* p, size_t n, const Mark* mark) noexcept nogil:
         """Octets that do not identify the protocol yet: the other direction, or more of them, may. They are kept up to a limit
@@ -233,8 +263,9 @@ cdef class KnownStreams(CarriedStreams):
 
     cdef void set_protocol(self, Flow* f, int row) noexcept nogil:
         """Both directions now read frames of protocols[row - 1]; one without its beginning, after a search. Flows of protocols
-        outside of `wanted` end here: it does not change what is recognised."""
+        outside of `wanted` end here: it has no effect on what is recognised."""
         cdef FlowState* fs = <FlowState*>f.state
+        cdef MessageContext m
         cdef int end
         if not self.wanted >> (row - 1) & 1:
             self.dismiss(f, UNDECODED_UNKNOWN)
@@ -252,6 +283,10 @@ cdef class KnownStreams(CarriedStreams):
             fs.sides[end].foreign = False
             self.free_candidates(&fs.sides[end])
         self.begin_frames(f)
+        if fs.proxied != NULL:
+            self.context(f, f.client, &fs.proxied.first, &fs.proxied.last, 0, <int64_t>fs.proxied.size, &m)
+            put_proxied(self.table, &m, &fs.protocol.name, fs.proxied)
+            self.drop_proxied(fs)
 
     cdef void begin_frames(self, Flow* f) noexcept nogil:
         """Leave the first stage. The pending octets are searched, or begin the first frame."""

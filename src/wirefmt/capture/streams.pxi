@@ -50,6 +50,7 @@ cdef struct FlowState:
     void* state                 # the protocol's
     int64_t counted             # octets of it that `buffered` of the decoder includes
     uint32_t rows               # candidates by port, one bit per row, while both directions are searched; otherwise 0
+    Proxied* proxied            # a PROXY header whose row waits for the protocol; NULL: none
     uint8_t carrier             # a Carrier: the encoding of the streams
     uint8_t undecoded           # an Undecoded, if the flow is ignored
     uint8_t address_size[2]
@@ -406,7 +407,18 @@ cdef class Streams(Reassembler):
             self.seen.undecoded_octets[reason] += <int64_t>fs.sides[end].size + fs.sides[end].skipped
             fs.sides[end].skipped = 0
             self.free_pending(&fs.sides[end])
+        self.seen.undecoded_octets[reason] += self.drop_proxied(fs)
         self.ignore(f)
+
+    cdef int64_t drop_proxied(self, FlowState* fs) noexcept nogil:
+        """Free a PROXY header. Returns its octets."""
+        cdef int64_t size = 0
+        if fs.proxied != NULL:
+            size = <int64_t>fs.proxied.size
+            self.buffered -= <int64_t>sizeof(Proxied) + size + BLOCK_OCTETS
+            free(fs.proxied)
+            fs.proxied = NULL
+        return size
 
     # ---- what waits until a full batch has been taken ---------------------------------------------------------------
 

@@ -550,7 +550,6 @@ cdef class CaptureDecoder(KnownStreams):
     cdef void on_gap(self, Flow* f, int end, int64_t n, int why, const Mark* mark) noexcept nogil:
         cdef FlowState* fs = <FlowState*>f.state
         cdef Side* side
-        cdef uint32_t rows
         if self.must_wait():
             self.defer_hole(DEFERRED_GAP, f, end, n, why, mark)
             return
@@ -560,22 +559,18 @@ cdef class CaptureDecoder(KnownStreams):
                 return
         side = &fs.sides[end]
         if side.stage == STAGE_START or side.stage == STAGE_HTTP:
-            rows = self.by_port(f)
-            if side.stage == STAGE_HTTP:
-                self.dismiss(f, UNDECODED_UNKNOWN)      # the octets that identify the protocol are missing
+            if side.stage == STAGE_HTTP and fs.protocol != NULL:
+                self.lose_handshake(f, end, n, why)
                 return
+            side.stage = STAGE_START
             if end != f.client and self.answers(f, end):
                 self.on_gap(f, end, n, why, mark)
                 return
             self.pass_over(side, side.size)             # too few octets to be read
             side.missing += n
             side.why = <int8_t>why
-            if not rows:
+            if not self.by_port(f):
                 self.set_foreign(f, end)
-            elif is_one(rows) and (f.client < 0 or end == f.client or not f.streams[end].anchored):
-                self.set_protocol(f, first_row(rows))
-                if not f.ignored:
-                    self.replay(f, 1 - end)
             return
         if side.stage == STAGE_PACKED:
             self.lose_packed(f, end, n, why, mark)
@@ -713,9 +708,7 @@ cdef class CaptureDecoder(KnownStreams):
             self.free_pending(&fs.sides[end])
             self.free_origins(&fs.sides[end])
             self.free_candidates(&fs.sides[end])
-            if fs.sides[end].socket != NULL:
-                self.buffered -= sizeof(WebSocket) + BLOCK_OCTETS
-                free(fs.sides[end].socket)
+            self.drop_socket(&fs.sides[end])
             if fs.sides[end].unpacker != NULL:
                 self.drop_unpacker(&fs.sides[end])
         if fs.protocol != NULL:

@@ -10,7 +10,7 @@
 cdef enum SideStage:
     STAGE_START = 0             # the protocol is not known
     STAGE_FRAMES                # the protocol's frames
-    STAGE_HTTP                  # the handshake of a WebSocket
+    STAGE_HTTP                  # a request or response of HTTP, perhaps the handshake of a WebSocket
     STAGE_SOCKET                # frames of a WebSocket around the protocol's
     STAGE_PACKED                # a compressed stream around the protocol's frames
 
@@ -28,6 +28,7 @@ cdef struct Side:               # one direction of a flow
     # members that each packet needs, in one or two cache lines
     uint8_t stage
     uint8_t foreign             # STAGE_START: its first octets are not a client's
+    uint8_t upgraded            # STAGE_START: frames of a WebSocket begin here, of a protocol that was not named
     uint8_t searching           # for a frame boundary
     uint8_t reading             # the search window is being read, from pending[at]; the batch was full before its end
     uint8_t broken              # STAGE_PACKED: decompression has failed
@@ -52,6 +53,7 @@ cdef struct FlowState:
     uint32_t rows               # candidates by port, one bit per row, while both directions are searched; otherwise 0
     Proxied* proxied            # a PROXY header whose row waits for the protocol; NULL: none
     uint8_t carrier             # a Carrier: the encoding of the streams
+    uint8_t http                # a direction begins with HTTP: the handshake of a WebSocket may follow
     uint8_t undecoded           # an Undecoded, if the flow is ignored
     uint8_t address_size[2]
     char address[2][ADDRESS_ROOM]

@@ -66,8 +66,8 @@ def test_pcap_of_red_hat_is_kuznetzovs_under_the_common_magic_number() -> None:
     "0200000000020200000000010800", "0242ac1100020242ac1100030800", "0800000000000001030400060000000000000000",
 ])  # fmt: skip
 def test_a_fraction_of_a_second_or_more_does_not_make_longer_headers(head: str, count: int, chunk: int) -> None:
-    """tcpdump, tshark and capinfos read every record. The octets are those of usual headers of Ethernet and SLL2, behind which the
-    beginning of a packet looks like a record of Red Hat 6.1."""
+    """tcpdump, tshark and capinfos read every record. The octets are those of usual headers of Ethernet and SLL2, behind which
+    the beginning of a packet looks like a record of Red Hat 6.1."""
     for fraction in (1_000_000, 1_500_000, 999_999, 4_000_000_000):
         packets = [bytes.fromhex(head) + b"\x45\0\0\x28" + bytes(36 + 7 * i) for i in range(count)]
         octets = file_header(0xA1B2C3D4)

@@ -170,12 +170,16 @@ cdef class CaptureDecoder(KnownStreams):
         return done
 
     def finish(self):
-        """End every open flow; more segments may still follow. Returns False if a batch is full: take() it and call again."""
+        """End every open flow: what follows is of another capture, or of flows that begin again. Returns False if a batch is
+        full: take() it and call again."""
         cdef bint done
         begin_call(&self.busy)
         try:
             with nogil:
                 done = self.end_flows()
+                if done:
+                    self.packets.forget()
+                    self.count_fragments()
         finally:
             self.busy = False
         self.check_memory()
@@ -238,6 +242,11 @@ cdef class CaptureDecoder(KnownStreams):
     def not_a_capture(self):
         """True if the present file is not a capture, or not in a supported format."""
         return self.file.is_unread()
+
+    @property
+    def last_ns(self):
+        """Time in ns of the last packet of the present file."""
+        return self.file.last_ns
 
     @property
     def fault(self):

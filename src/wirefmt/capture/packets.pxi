@@ -754,8 +754,8 @@ cdef class PacketParser:
         return self.geneve(x, out) if port == 6081 else self.vxlan(x, port, out)
 
     cdef int vxlan(self, Layer* x, int port, Segment* out) noexcept nogil:
-        """Flags that RFC 7348 reserves are ignored; at port 4790 they are those of the generic protocol extension, which names the
-        content."""
+        """Flags that RFC 7348 reserves are ignored; at port 4790 they are those of the generic protocol extension, which names
+        the content."""
         cdef int following = x.p[3] if port == 4790 and x.p[0] & 0x04 else 3
         if not x.p[0] & 0x08:                               # no valid network identifier: no VXLAN
             return PACKET_UDP

@@ -380,6 +380,7 @@ cdef class PcapFile:
     cdef int64_t frames             # the number of the last record returned
     cdef int64_t offset             # in the file, of the first octet not used
     cdef int64_t faults             # also those beyond MAX_FAULTS
+    cdef int64_t last_ns            # time of the last record returned
     cdef Interface* interfaces
     cdef uint32_t interface_count, interface_room
     cdef ChainRule rule
@@ -445,7 +446,7 @@ cdef class PcapFile:
                            PacketRecord* out) noexcept nogil:
         """A record of a pcap file, without its size on the wire."""
         self.frames += 1
-        out.ts_ns = <int64_t>seconds * 1000000000 + <int64_t>fraction * self.to_ns
+        out.ts_ns = self.last_ns = <int64_t>seconds * 1000000000 + <int64_t>fraction * self.to_ns
         out.frame_no = self.frames
         out.data = p + self.rule.header_size
         out.captured_size = captured
@@ -678,7 +679,7 @@ cdef class PcapFile:
             reason = self.packet(body + 20, n - 20, interface, load_u32_as(body + 12, self.rule.big),
                                  load_u32_as(body + 16, self.rule.big), out)
             if reason == CAPTURE_OK:
-                out.ts_ns = interface_time(
+                out.ts_ns = self.last_ns = interface_time(
                     &self.interfaces[interface],
                     (<uint64_t>load_u32_as(body + 4, self.rule.big) << 32) | load_u32_as(body + 8, self.rule.big))
                 return READ_RECORD

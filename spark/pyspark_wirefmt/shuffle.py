@@ -60,7 +60,7 @@ def read(
     parts = chosen.partitions or parallelism(spark)
     # here `partitions` is the width of the shuffle, not the number of ranges
     found = packets.pieces(captures, replace(chosen, partitions=None))
-    if chosen.flows == "in-file" or len(captures) < 2:
+    if chosen.flows != "across-files" or len(captures) < 2:
         whole = [captures[p.file_index] for p in found if p.range is None]
         shuffled = [p for p in found if p.range is not None]
     else:
@@ -105,7 +105,7 @@ def _shuffle(
             yield from packets.scan(planned[number], options, columns)
 
     rows = _each(spark, len(planned), scan, packet_schema(columns))
-    in_file = options.flows == "in-file"
+    in_file = options.flows != "across-files"
     keys = ["file_index", hashed] if in_file else [hashed]
     return (
         rows.repartition(parts, *keys)
@@ -116,7 +116,7 @@ def _shuffle(
 
 def _decoder(hashed: str, names: list[str], options: Options, columns: list[str]) -> ArrowFunction:
     """Sorted packets to messages. Flows come one after another, so only the last one of a batch can continue in the next."""
-    in_file = options.flows == "in-file"
+    in_file = options.flows != "across-files"
 
     def decode(batches: Iterator[pa.RecordBatch]) -> Iterator[Any]:
         from wirefmt.capture import CaptureDecoder

@@ -68,7 +68,7 @@ class CaptureStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         begin, last = _offset_key(start), _offset_key(end)
         listed = self._all()
         taken = [f for f in listed if begin < _key(f) <= last]
-        if self.options.flows == "in-file" or self.options.table == "packets":
+        if self.options.flows != "across-files" or self.options.table == "packets":
             return works(taken, self.options)
         before = [f for f in listed if _key(f) <= begin]
         context = before[max(0, len(before) - self.options.context_files) :]

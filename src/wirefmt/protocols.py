@@ -55,8 +55,8 @@ def sniff(data: Buffer) -> str | Literal[NeedData.NEED_DATA] | None:
 
     Returns:
         "mqtt", "amqp091", "amqp10", "rocketmq", "nsq" or "phpmq"; NEED_DATA if more bytes are needed; None if no client
-        of these begins so. TLS and WebSockets have to be taken off before. Compare by `is`: NEED_DATA and None are both
-        false.
+        of these begins so. TLS, WebSockets and PROXY headers have to be taken off before. Compare by `is`: NEED_DATA and
+        None are both false.
     """
     engine = import_module("wirefmt.capture._engine")  # it knows the codecs, which are imported on first use
     found: str | Literal[NeedData.NEED_DATA] | None = engine.sniff(data)

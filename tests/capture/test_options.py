@@ -49,7 +49,7 @@ def test_naming_a_column_is_asking_for_it(name: str) -> None:
     ("given", "says"),
     [
         ({"strictness": "mild"}, "strictness must be 'lax' or 'strict', not 'mild'"),
-        ({"flows": "some"}, "flows must be 'in-file' or 'across-files'"),
+        ({"flows": "some"}, "flows must be 'auto' or 'in-file' or 'across-files'"),
         ({"batch_rows": 0}, "must be at least 1"),
         ({"batch_bytes": 0}, "must be at least 1"),
         ({"payload_max": -1}, "payload_max must be at least 0, not -1"),

@@ -31,6 +31,11 @@ def check(
     return fields
 
 
+def pktap(link_type: int) -> bytes:
+    """Length, record type (1: a packet), link type, then the interface and the process: 108 octets."""
+    return struct.pack("<III", 108, 1, link_type) + b"en0".ljust(24, b"\0") + bytes(72)
+
+
 LABEL, BOTTOM = b"\x00\x01\x00\x40", b"\x00\x01\x01\x40"
 LINKS = {
     "ethernet": (1, ethernet(0x0800, ip4(tcp()))),
@@ -55,6 +60,20 @@ LINKS = {
     "Cisco HDLC": (104, b"\x0f\x00\x08\x00" + ip4(tcp())),
     "NFLOG": (239, b"\x02\x00\x00\x00" + struct.pack("<HHI", 8, 1, 9)
               + struct.pack("<HH", 4 + len(ip4(tcp())), 9) + ip4(tcp())),
+    # https://www.tcpdump.org/linktypes.html; tshark 4.0 reads these packets, but not files of 166, 205 and 219
+    "PPP with a direction": (204, b"\x00\xff\x03\x00\x21" + ip4(tcp())),
+    "PPP of pppd": (166, b"\x01\x03\x00\x21" + ip4(tcp())),
+    "Cisco HDLC with a direction": (205, b"\x00\x0f\x00\x08\x00" + ip4(tcp())),
+    "MPLS alone": (219, LABEL + BOTTOM + ip4(tcp())),
+    "BSD enc": (109, struct.pack("<III", 2, 1, 0) + ip4(tcp())),
+    "BSD pflog": (117, bytes((61, 2, 0, 0)) + b"em0".ljust(60, b"\0") + ip4(tcp())),
+    "netANALYZER": (240, b"\x00\x04\x3c\x00" + ethernet(0x0800, ip4(tcp()))),
+    "PKTAP of Ethernet": (258, pktap(1) + ethernet(0x0800, ip4(tcp()))),
+    "PKTAP of raw IP": (258, pktap(12) + ip4(tcp())),
+    "PKTAP as USER2": (149, pktap(0) + struct.pack("<I", 2) + ip4(tcp())),
+    "802.1BR": (1, ethernet(0x893F, bytes(6) + b"\x08\x00" + ip4(tcp()))),
+    "VN-TAG": (1, ethernet(0x8926, bytes(4) + b"\x08\x00" + ip4(tcp()))),
+    "802.1ah": (1, ethernet(0x88E7, bytes(4) + ethernet(0x0800, ip4(tcp())))),
 }  # fmt: skip
 
 
@@ -386,6 +405,15 @@ def test_vxlan_without_a_valid_identifier_is_udp(flags: int) -> None:
     """RFC 7348, section 5: the I flag must be 1 for a valid VNI."""
     octets = ip4(udp(4789, bytes([flags]) + b"\0\0\0\x00\x12\x34\0" + INNER), 17, ends=OUTER)
     assert parsed(101, octets, tunnels=True) == ("udp", None)
+
+
+@pytest.mark.parametrize("flags", [0x08, 0x0C, 0x88, 0xFF])
+def test_reserved_flags_of_vxlan_are_ignored(flags: int) -> None:
+    """RFC 7348, section 5: reserved, ignored on receipt. The generic protocol extension has a port of its own."""
+    octets = ip4(udp(4789, bytes([flags]) + b"\0\0\1\x00\x12\x34\0" + INNER), 17, ends=OUTER)
+    assert check(101, octets, tunnels=True)["vni"] == 0x1234
+    octets = ip4(udp(4790, b"\x0c\0\0\1\x00\x12\x34\0" + ip4(tcp())), 17, ends=OUTER)
+    assert check(101, octets, tunnels=True)["vni"] == 0x1234
 
 
 def test_six_in_four() -> None:

@@ -53,9 +53,29 @@ def test_pcap_of_kuznetzov_has_eight_more_octets_a_record(order: str) -> None:
 
 def test_pcap_of_red_hat_is_kuznetzovs_under_the_common_magic_number() -> None:
     long = struct.pack("<IIIIIHBB", 5, 7, 4, 9, 2, 0x0800, 0, 0) + b"abcd"
-    packets, faults = read(file_header(0xA1B2C3D4) + long * 4)
-    assert [p[4] for p in packets] == [b"abcd"] * 4
-    assert faults == []
+    for count in (2, 3, 4, 50):
+        for chunk in (1, 33, 1 << 30):
+            packets, faults = read(file_header(0xA1B2C3D4) + long * count, chunk)
+            assert [p[4] for p in packets] == [b"abcd"] * count
+            assert faults == []
+
+
+@pytest.mark.parametrize("chunk", [1, 37, 1 << 30])
+@pytest.mark.parametrize("count", [2, 3, 4, 5, 40])
+@pytest.mark.parametrize("head", [
+    "0200000000020200000000010800", "0242ac1100020242ac1100030800", "0800000000000001030400060000000000000000",
+])  # fmt: skip
+def test_a_fraction_of_a_second_or_more_does_not_make_longer_headers(head: str, count: int, chunk: int) -> None:
+    """tcpdump, tshark and capinfos read every record. The octets are those of usual headers of Ethernet and SLL2, behind which
+    the beginning of a packet looks like a record of Red Hat 6.1."""
+    for fraction in (1_000_000, 1_500_000, 999_999, 4_000_000_000):
+        packets = [bytes.fromhex(head) + b"\x45\0\0\x28" + bytes(36 + 7 * i) for i in range(count)]
+        octets = file_header(0xA1B2C3D4)
+        for i, packet in enumerate(packets):
+            octets += record(packet, 1_700_000_000 + i, fraction if i == 1 else 500)
+        found, faults = read(octets, chunk)
+        assert [p[4] for p in found] == packets
+        assert faults == []
 
 
 @pytest.mark.parametrize("order", ["<", ">"])

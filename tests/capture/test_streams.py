@@ -462,24 +462,18 @@ HEARTBEAT = b"\x08\0\0\0\0\0\0\xce"  # 4.2.7
 
 
 @pytest.mark.parametrize("size", [1, 100, 5000, 70_000])
-@pytest.mark.parametrize("captured_from_its_start", [True, False])
 @pytest.mark.parametrize("junk_from", [0, 1])
-def test_a_port_of_two_protocols_and_octets_of_neither(
-    size: int, captured_from_its_start: bool, junk_from: int
-) -> None:
-    """Which AMQP it is, is said by the first frames in either direction; what stands before them is a hole."""
+def test_a_port_of_two_protocols_and_octets_of_neither(size: int, junk_from: int) -> None:
+    """A capture that begins later. Which AMQP it is, is said by the first frames in either direction; what stands before them is
+    a hole."""
     tcp = Tcp(port=5672)
-    frames = tcp.open() if captured_from_its_start else []
-    frames += tcp.send(junk_from, random.Random(size).randbytes(size))
+    frames = tcp.send(junk_from, random.Random(size).randbytes(size))
     frames += tcp.send(1 - junk_from, HEARTBEAT if junk_from == 0 else AMQP091_HEADER + HEARTBEAT)
     frames += [*tcp.send(junk_from, HEARTBEAT), *tcp.send(junk_from, HEARTBEAT + HEARTBEAT)]
     found = rows(frames)
     junk = [r for r in found if r["direction"] == junk_from]
-    assert [r["status"] for r in junk if r["status"] != "malformed"] == ["gap", "ok", "ok", "ok"]
-    assert [(r["byte_offset"], r["wire_size"]) for r in junk if r["status"] != "malformed"][:2] == [
-        (0, size),
-        (size, 8),
-    ]
+    assert [r["status"] for r in junk] == ["gap", "ok", "ok", "ok"]
+    assert [(r["byte_offset"], r["wire_size"]) for r in junk][:2] == [(0, size), (size, 8)]
     other = [(r["status"], r["kind"]) for r in found if r["direction"] != junk_from]
     assert other == [("ok", "heartbeat")] if junk_from == 0 else [("ok", "protocol-header"), ("ok", "heartbeat")]
     assert {r["protocol"] for r in found} == {"amqp091"}
@@ -782,7 +776,7 @@ def test_spoilt_streams(seed: int) -> None:
     chance = random.Random(seed)
     tcp = Tcp()
     pieces = [connect(), publish("t", b"x" * 200), chance.randbytes(300), b"\x30\xc4\x84\x0800" * 2000, b"\x30" * 5000]
-    stream = b"".join(chance.choice(pieces) for _ in range(60))
+    stream = connect() + b"".join(chance.choice(pieces) for _ in range(60))
     found = rows([*tcp.open(), *tcp.send(0, stream, chance.choice((10, 1000))), *tcp.close()])
     at = 0
     for r in found:

@@ -131,7 +131,7 @@ def test_values(name, value, parsed):
     [
         ({"colums": "ts"}, "no option 'colums'; did you mean columns"),
         ({"payload": "perhaps"}, "option payload = 'perhaps': must be true or false"),
-        ({"flows": "some"}, "must be in-file or across-files"),
+        ({"flows": "some"}, "must be auto or in-file or across-files"),
         ({"split_size": "0"}, "must be at least 1"),
         ({"split_size": "many"}, "option split_size = 'many'"),
         ({"batch_rows": None, "strictness": "mild"}, "must be lax or strict"),

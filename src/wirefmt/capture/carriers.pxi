@@ -58,6 +58,12 @@ cdef class CarriedStreams(FrameStreams):
             return n
         return at
 
+    cdef void drop_socket(self, Side* side) noexcept nogil:
+        if side.socket != NULL:
+            self.buffered -= sizeof(WebSocket) + BLOCK_OCTETS
+            free(side.socket)
+            side.socket = NULL
+
     cdef void lose_socket(self, Flow* f, int end, int64_t n, int why, const Mark* mark) noexcept nogil:
         """`n` octets are missing, possibly with frame headers, or a header is invalid. How many octets of the protocol's stream
         are missing is not known. The next frame is searched for: see chain."""

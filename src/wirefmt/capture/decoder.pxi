@@ -60,8 +60,8 @@ cdef class CaptureDecoder(KnownStreams):
         for i in range(PROTOCOLS):
             if options.protocols is None or names[i] in options.protocols:
                 self.wanted |= <uint32_t>1 << i
-                for port in PROTOCOL_ROWS[i].ports:
-                    self.port_rows[<uint16_t>port] |= <uint32_t>1 << i
+            for port in PROTOCOL_ROWS[i].ports:
+                self.port_rows[<uint16_t>port] |= <uint32_t>1 << i
         for port, name in options.forced_ports().items():
             self.port_forced[<uint16_t>port] = <uint8_t>(names.index(name) + 1)
 
@@ -170,12 +170,16 @@ cdef class CaptureDecoder(KnownStreams):
         return done
 
     def finish(self):
-        """End every open flow; more segments may still follow. Returns False if a batch is full: take() it and call again."""
+        """End every open flow: what follows is of another capture, or of flows that begin again. Returns False if a batch is
+        full: take() it and call again."""
         cdef bint done
         begin_call(&self.busy)
         try:
             with nogil:
                 done = self.end_flows()
+                if done:
+                    self.packets.forget()
+                    self.count_fragments()
         finally:
             self.busy = False
         self.check_memory()
@@ -238,6 +242,11 @@ cdef class CaptureDecoder(KnownStreams):
     def not_a_capture(self):
         """True if the present file is not a capture, or not in a supported format."""
         return self.file.is_unread()
+
+    @property
+    def last_ns(self):
+        """Time in ns of the last packet of the present file."""
+        return self.file.last_ns
 
     @property
     def fault(self):
@@ -550,7 +559,6 @@ cdef class CaptureDecoder(KnownStreams):
     cdef void on_gap(self, Flow* f, int end, int64_t n, int why, const Mark* mark) noexcept nogil:
         cdef FlowState* fs = <FlowState*>f.state
         cdef Side* side
-        cdef uint32_t rows
         if self.must_wait():
             self.defer_hole(DEFERRED_GAP, f, end, n, why, mark)
             return
@@ -560,19 +568,18 @@ cdef class CaptureDecoder(KnownStreams):
                 return
         side = &fs.sides[end]
         if side.stage == STAGE_START or side.stage == STAGE_HTTP:
-            rows = self.by_port(f)
-            if side.stage == STAGE_HTTP:
-                self.dismiss(f, UNDECODED_UNKNOWN)      # the octets that identify the protocol are missing
+            if side.stage == STAGE_HTTP and fs.protocol != NULL:
+                self.lose_handshake(f, end, n, why)
+                return
+            side.stage = STAGE_START
+            if end != f.client and self.answers(f, end):
+                self.on_gap(f, end, n, why, mark)
                 return
             self.pass_over(side, side.size)             # too few octets to be read
             side.missing += n
             side.why = <int8_t>why
-            if not rows:
+            if not self.by_port(f):
                 self.set_foreign(f, end)
-            elif is_one(rows):
-                self.set_protocol(f, first_row(rows))
-                if not f.ignored:
-                    self.replay(f, 1 - end)
             return
         if side.stage == STAGE_PACKED:
             self.lose_packed(f, end, n, why, mark)
@@ -648,6 +655,7 @@ cdef class CaptureDecoder(KnownStreams):
         front.older = front.newer = NULL
         front.state = state
         state[0] = fs[0]
+        state.proxied = NULL
         memset(state.sides, 0, sizeof(state.sides))
         state.state = kept
         state.counted = 0
@@ -667,7 +675,7 @@ cdef class CaptureDecoder(KnownStreams):
         if self.must_wait():
             self.defer_hole(DEFERRED_END, f, end, 0, why, NULL)
             return
-        if fs == NULL or (fs.protocol == NULL and not fs.rows):
+        if fs == NULL or (fs.protocol == NULL and not fs.rows and not self.answers(f, end)) or f.ignored:
             return
         side = &fs.sides[end]
         if side.stage != STAGE_FRAMES and side.stage != STAGE_SOCKET and side.stage != STAGE_PACKED:
@@ -698,6 +706,7 @@ cdef class CaptureDecoder(KnownStreams):
         if fs.protocol == NULL and not f.ignored:
             self.seen.undecoded_flows[<int>UNDECODED_UNKNOWN] += 1
             self.seen.undecoded_packets[<int>UNDECODED_UNKNOWN] += f.packets
+        self.seen.undecoded_octets[<int>UNDECODED_UNKNOWN] += self.drop_proxied(fs)
         for end in range(2):
             if f.ignored:
                 pass
@@ -708,9 +717,7 @@ cdef class CaptureDecoder(KnownStreams):
             self.free_pending(&fs.sides[end])
             self.free_origins(&fs.sides[end])
             self.free_candidates(&fs.sides[end])
-            if fs.sides[end].socket != NULL:
-                self.buffered -= sizeof(WebSocket) + BLOCK_OCTETS
-                free(fs.sides[end].socket)
+            self.drop_socket(&fs.sides[end])
             if fs.sides[end].unpacker != NULL:
                 self.drop_unpacker(&fs.sides[end])
         if fs.protocol != NULL:

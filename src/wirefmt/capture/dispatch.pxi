@@ -183,6 +183,17 @@ cdef class Dispatcher:
         item.mark.frame_no = frame_no
         return item.segment.payload != NULL
 
+    def finish(self):
+        """What follows is of another capture."""
+        begin_call(&self.busy)
+        self.packets.forget()
+        self.busy = False
+
+    @property
+    def last_ns(self):
+        """As CaptureDecoder.last_ns."""
+        return self.records.file.last_ns
+
     @property
     def not_a_capture(self):
         """As CaptureDecoder.not_a_capture."""

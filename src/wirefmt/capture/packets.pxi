@@ -179,6 +179,17 @@ cdef struct Layer:              # the position of the parser
     size_t ip_captured
 
 
+cdef inline size_t tag_size(int kind) noexcept nogil:
+    """Octets between the EtherType of a tag and the end of the one behind it; 0: not a tag."""
+    if kind in (0x8100, 0x88A8, 0x9100, 0x9200):            # 802.1Q, 802.1ad and its predecessors
+        return 4
+    if kind == 0x893F:                                      # 802.1BR: E-TAG
+        return 8
+    if kind == 0x8926:                                      # VN-TAG
+        return 6
+    return 18 if kind == 0x88E7 else 0                      # 802.1ah: I-TAG and the addresses of the customer
+
+
 cdef inline int64_t elapsed_ns(int64_t since, int64_t now) noexcept nogil:
     """now - since, within 146 years: a capture may contain any times, so both are halved to avoid an overflow."""
     cdef int64_t half = (now >> 1) - (since >> 1)
@@ -314,7 +325,40 @@ cdef class PacketParser:
             return self.after(x, 4, 2, out)
         if link_type == 239:
             return self.nflog(x, out)
+        return self.rare_link(x, link_type, out)
+
+    cdef int rare_link(self, Layer* x, int link_type, Segment* out) noexcept nogil:
+        cdef size_t header
+        if link_type == 204 or link_type == 205:            # PPP, Cisco HDLC: a direction comes first
+            if not self.skip(x, 1):
+                return PACKET_TRUNCATED
+            return self.ppp(x, out) if link_type == 204 else self.after(x, 4, 2, out)
+        if link_type == 166:                                # pppd's PPP: a direction replaces the address
+            return self.ppp(x, out) if self.skip(x, 2) else PACKET_TRUNCATED
+        if link_type == 219:
+            return self.mpls(x, out)
+        if link_type == 109:                                # BSD enc: family, SPI, flags
+            return self.ip(x, out) if self.skip(x, 12) else PACKET_TRUNCATED
+        if link_type == 117:                                # BSD pflog: the header's length, rounded up to words
+            header = (<size_t>x.p[0] + 3) & ~<size_t>3 if x.n else 0
+            return self.ip(x, out) if header and self.skip(x, header) else PACKET_TRUNCATED
+        if link_type == 240:                                # netANALYZER
+            return self.ethernet(x, out) if self.skip(x, 4) else PACKET_TRUNCATED
+        if link_type == 258 or link_type == 149:            # Apple PKTAP; 149: as older systems wrote it
+            return self.pktap(x, out)
         return PACKET_LINK_TYPE
+
+    cdef int pktap(self, Layer* x, Segment* out) noexcept nogil:
+        """Length of this header (4), type of the record (4; 1: a packet follows), its link type (4), then the interface and the
+        process; little-endian."""
+        cdef uint32_t size, link_type
+        if x.n < 12:
+            return PACKET_TRUNCATED
+        size = load_u32_as(x.p, False)
+        link_type = load_u32_as(x.p + 8, False)
+        if load_u32_as(x.p + 4, False) != 1 or size < 12 or size > 4096 or link_type in (149, 258) or link_type > 0xFFFF:
+            return PACKET_LINK_TYPE
+        return self.link(x, <int>link_type, out) if self.skip(x, size) else PACKET_TRUNCATED
 
     cdef inline bint skip(self, Layer* x, size_t n) noexcept nogil:
         """Skip a header of `n` octets. False: it was not captured."""
@@ -409,17 +453,19 @@ cdef class PacketParser:
 
     cdef int network(self, Layer* x, int kind, Segment* out) noexcept nogil:
         """The packet after an EtherType."""
+        cdef size_t tag
         while True:
             x.layers += 1
             if x.layers > MAX_LAYERS:
                 return PACKET_LAYERS
             if kind == 0x0800 or kind == 0x86DD:
                 return self.ip(x, out)
-            if kind in (0x8100, 0x88A8, 0x9100, 0x9200):    # 802.1Q, 802.1ad and its predecessors
-                if x.n < 4:
+            tag = tag_size(kind)
+            if tag:
+                if x.n < tag:
                     return PACKET_TRUNCATED
-                kind = load_u16(x.p + 2)
-                self.skip(x, 4)
+                kind = load_u16(x.p + tag - 2)
+                self.skip(x, tag)
                 x.ethernet = True
                 continue
             if kind == 0x8847 or kind == 0x8848:
@@ -705,10 +751,12 @@ cdef class PacketParser:
         self.skip(x, min(x.n, <size_t>8))
         if x.n < 8:
             return PACKET_MALFORMED if x.wire < 8 else PACKET_TRUNCATED
-        return self.geneve(x, out) if port == 6081 else self.vxlan(x, out)
+        return self.geneve(x, out) if port == 6081 else self.vxlan(x, port, out)
 
-    cdef int vxlan(self, Layer* x, Segment* out) noexcept nogil:
-        cdef int following = x.p[3] if x.p[0] & 0x04 else 3  # the generic protocol extension names the content
+    cdef int vxlan(self, Layer* x, int port, Segment* out) noexcept nogil:
+        """Flags that RFC 7348 reserves are ignored; at port 4790 they are those of the generic protocol extension, which names
+        the content."""
+        cdef int following = x.p[3] if port == 4790 and x.p[0] & 0x04 else 3
         if not x.p[0] & 0x08:                               # no valid network identifier: no VXLAN
             return PACKET_UDP
         x.vni = load_u32(x.p + 4) >> 8

@@ -20,6 +20,8 @@ cdef enum:
     CHAIN_AT_END = 3                # at a file's end: two records, or three of which the last is truncated
     CHAIN_WINDOW = 2 * MAX_BLOCK    # octets examined together in a search for records
     LONG_HEADER = 24                # octets of Kuznetzov's record header; others have 16
+    SETTLED = 3                     # records after the first that tell which header a file has,
+    SETTLE_WINDOW = 1 << 20         # within so many octets
     PCAP_MAX_NEED = 1048576         # next_record never waits for more than this: see CHAIN_WINDOW
     FORMAT_WINDOW = 4096            # octets examined to name an unsupported format
     FORMATS_MAX = 64                # rows of wirefmt/spec/captures.py
@@ -320,6 +322,22 @@ cdef inline size_t chain_next(const ChainRule* c, const uint8_t* p, size_t n) no
     return c.header_size + captured
 
 
+cdef int chain_follows(const ChainRule* c, const uint8_t* p, size_t n, bint last, int count) noexcept nogil:
+    """Do `count` plausible records follow the one at `p`? A Verdict. `last`: nothing follows p[:n], and one that ends there is
+    enough."""
+    cdef size_t at = c.header_size + load_u32_as(p + (12 if c.swapped_lengths else 8), c.big)
+    cdef size_t step
+    cdef int i
+    for i in range(count):
+        if at + c.header_size > n:
+            return MORE if not last else YES if at == n and i else NO
+        step = chain_next(c, p + at, n - at)
+        if step == 0:
+            return NO
+        at += step
+    return YES
+
+
 cdef int64_t chain_start(const ChainRule* c, const uint8_t* p, size_t n, bint last, uint8_t* alive, int64_t base) noexcept nogil:
     """Where the first record of `p[:n]` begins, or -1.
 
@@ -362,6 +380,7 @@ cdef class PcapFile:
     cdef int64_t frames             # the number of the last record returned
     cdef int64_t offset             # in the file, of the first octet not used
     cdef int64_t faults             # also those beyond MAX_FAULTS
+    cdef int64_t last_ns            # time of the last record returned
     cdef Interface* interfaces
     cdef uint32_t interface_count, interface_room
     cdef ChainRule rule
@@ -427,7 +446,7 @@ cdef class PcapFile:
                            PacketRecord* out) noexcept nogil:
         """A record of a pcap file, without its size on the wire."""
         self.frames += 1
-        out.ts_ns = <int64_t>seconds * 1000000000 + <int64_t>fraction * self.to_ns
+        out.ts_ns = self.last_ns = <int64_t>seconds * 1000000000 + <int64_t>fraction * self.to_ns
         out.frame_no = self.frames
         out.data = p + self.rule.header_size
         out.captured_size = captured
@@ -549,8 +568,9 @@ cdef class PcapFile:
         if self.unsure:
             if not last and n < 2 * LONG_HEADER + captured:
                 return READ_NEED
+            if not self.settle_header(p, n, last):
+                return READ_NEED
             self.unsure = False
-            self.settle_header(p, n, captured)
             header = self.rule.header_size
         if n - header < captured or n < header:
             if not last:
@@ -562,19 +582,20 @@ cdef class PcapFile:
         used[0] = header + captured
         return READ_RECORD
 
-    cdef void settle_header(self, const uint8_t* p, size_t n, uint32_t captured) noexcept nogil:
-        """The libpcap of Red Hat 6.1 wrote Kuznetzov's records with the usual magic number: the position of the second record
-        tells them apart."""
-        cdef ChainRule long_rule = self.rule
-        cdef size_t short_end = self.rule.header_size + captured
-        cdef size_t long_end = LONG_HEADER + <size_t>captured
-        long_rule.header_size = LONG_HEADER
-        if long_end > n:
-            return
-        if n - short_end >= self.rule.header_size and chain_next(&self.rule, p + short_end, n - short_end):
-            return
-        if n - long_end >= LONG_HEADER and chain_next(&long_rule, p + long_end, n - long_end):
+    cdef bint settle_header(self, const uint8_t* p, size_t n, bint last) noexcept nogil:
+        """The libpcap of Red Hat 6.1 wrote Kuznetzov's records with the usual magic number: the positions of the next records
+        tell them apart. False: more octets are needed."""
+        cdef ChainRule loose = self.rule, longer = self.rule
+        cdef int short_chain, long_chain
+        loose.fraction_limit = 0xFFFFFFFFU              # some programs write fractions of a second and more
+        longer.header_size = LONG_HEADER
+        if chain_follows(&self.rule, p, n, last, 1) == YES:
+            return True
+        short_chain = chain_follows(&loose, p, n, last, SETTLED)
+        long_chain = chain_follows(&longer, p, n, last, SETTLED)
+        if short_chain == NO and long_chain == YES:
             self.rule.header_size = LONG_HEADER
+        return short_chain == YES or long_chain == NO or self.rule.header_size == LONG_HEADER or n >= SETTLE_WINDOW
 
     cdef int search(self, const uint8_t* p, size_t n, bint last, size_t* used) noexcept nogil:
         """Skip octets until a chain of records begins. The octet after the fault is the first candidate."""
@@ -658,7 +679,7 @@ cdef class PcapFile:
             reason = self.packet(body + 20, n - 20, interface, load_u32_as(body + 12, self.rule.big),
                                  load_u32_as(body + 16, self.rule.big), out)
             if reason == CAPTURE_OK:
-                out.ts_ns = interface_time(
+                out.ts_ns = self.last_ns = interface_time(
                     &self.interfaces[interface],
                     (<uint64_t>load_u32_as(body + 4, self.rule.big) << 32) | load_u32_as(body + 8, self.rule.big))
                 return READ_RECORD

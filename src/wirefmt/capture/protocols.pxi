@@ -7,6 +7,8 @@ from wirefmt.protocols import PROTOCOLS as PROTOCOL_ROWS
 cdef enum:
     PROTOCOLS_MAX = 32          # sets of protocols are bits of a uint32_t
 
+cdef uint32_t ALL_ROWS = 0xFFFFFFFF
+
 
 # If octets can be of several protocols, the earlier row is asked first.
 cdef Protocol[PROTOCOLS_MAX] protocols
@@ -60,7 +62,7 @@ def sniff(data):
     """See wirefmt.protocols.sniff."""
     cdef Input octets = take_input(data)
     cdef int row = 0
-    cdef int verdict = sniff_rows(0xFFFFFFFF, octets.at, <size_t>octets.size, &row)
+    cdef int verdict = sniff_rows(ALL_ROWS, octets.at, <size_t>octets.size, &row)
     if verdict == MORE:
         return NEED_DATA_VALUE
     return PROTOCOL_ROWS[row].name if verdict == YES else None

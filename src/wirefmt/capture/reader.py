@@ -5,12 +5,14 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from typing import Any, ParamSpec, Protocol, cast, overload
 
 from wirefmt._core import schema_capsule, stream_capsule
 from wirefmt.batch import Batch
 from wirefmt.capture._engine import CaptureDecoder, Dispatcher
 from wirefmt.capture.decode import decode_source, decoders_for, stats_of
+from wirefmt.capture.rotation import Rotations
 from wirefmt.capture.sources import Source, find
 from wirefmt.errors import CaptureError
 from wirefmt.spec.columns import Column
@@ -58,7 +60,11 @@ def read(source: Any, options: Options | None = None, /, **keywords: Any) -> Rea
     """
     options = options_of(options, keywords)
     alone = not isinstance(source, Sequence) or isinstance(source, str)
-    return Reader(*decoders_for(options), find(source), options.columns, alone=alone)
+    sources = find(source)
+    rotations = Rotations(sources if options.flows == "auto" else ())
+    if rotations:
+        sources, options = rotations.sources, replace(options, flows="across-files")
+    return Reader(*decoders_for(options), sources, options.columns, rotations, alone=alone)
 
 
 class Schema:
@@ -100,6 +106,8 @@ class Reader(AbstractContextManager["Reader"]):
         schema: the columns, in order.
         stats: counters of data read, skipped and limited; see `CaptureDecoder.stats`.
         stopped: True after stop().
+        notes: lines about the files as a whole: which are read as one rotated capture, and what is missing in it.
+            Complete after the last batch.
         bytes_read, bytes_total: bytes of the files as stored (compressed); the total is None if it is unknown.
     """
 
@@ -109,6 +117,7 @@ class Reader(AbstractContextManager["Reader"]):
         dispatcher: Dispatcher | None,
         sources: list[Source],
         columns: Sequence[str] | None,
+        rotations: Rotations,
         *,
         alone: bool,
     ) -> None:
@@ -117,6 +126,7 @@ class Reader(AbstractContextManager["Reader"]):
         sizes = [s.size for s in sources]
         self.bytes_total = None if None in sizes else sum(s for s in sizes if s is not None)
         self._decoders, self._dispatcher = decoders, dispatcher
+        self._rotations = rotations
         self._batches = self._run(sources, alone and len(sources) == 1)
         # read to the first batch or pause, so that a file that is not a capture is reported at once
         self._first: Batch | None = next(self._batches, None) if alone and len(sources) == 1 else None
@@ -124,6 +134,10 @@ class Reader(AbstractContextManager["Reader"]):
     @property
     def stats(self) -> dict[str, Any]:
         return stats_of(self._decoders, self._dispatcher)
+
+    @property
+    def notes(self) -> list[str]:
+        return list(self._rotations.notes)
 
     @property
     def bytes_read(self) -> int:
@@ -162,8 +176,15 @@ class Reader(AbstractContextManager["Reader"]):
 
     def _run(self, sources: list[Source], alone: bool) -> Generator[Batch | None]:
         decoders, dispatcher, progress = self._decoders, self._dispatcher, self._progress
+        rotations = self._rotations
         file = dispatcher or decoders[0]  # what reads the octets of files
+        index = -1
         for index, source in enumerate(sources):
+            if rotations and index and not rotations.goes_on(index, file.last_ns):
+                rotations.ended(index)
+                yield from self._end_flows()
+                if dispatcher is not None:
+                    dispatcher.finish()
             for batch in decode_source(decoders, source, index, progress.count, progress.is_stopped, dispatcher):
                 if alone and file.not_a_capture:
                     break
@@ -172,8 +193,14 @@ class Reader(AbstractContextManager["Reader"]):
                 raise CaptureError(f"cannot read {source.name!r}: {file.fault}")
             if self.stopped:
                 break
+        if rotations:
+            rotations.ended(index + 1)
+        yield from self._end_flows()
         for decoder in decoders:
-            while not decoder.finish():
-                yield decoder.take()
             if (batch := decoder.take(final=True)) is not None:
                 yield batch
+
+    def _end_flows(self) -> Iterator[Batch | None]:
+        for decoder in self._decoders:
+            while not decoder.finish():
+                yield decoder.take()

@@ -5,7 +5,8 @@ cdef enum:
     # octets kept of one direction until the other one identifies the protocol: RFC 6928's initial window, 10 segments
     FIRST_KEPT = 1 << 14
     TLS_RECORD_MAX = 16384 + 2048       # octets of a record's content: RFC 5246, 6.2.3
-    # octets of a connection that began before the capture, on an unregistered port, that are searched for WebSocket frames
+    # octets of a connection that are searched for WebSocket frames or their handshake: it began before the capture, on an
+    # unregistered port, or with other uses of HTTP
     LATE_SEARCH = 1 << 20
 
 
@@ -29,12 +30,18 @@ cdef int looks_like_tls(const uint8_t* p, size_t n, bint late) noexcept nogil:
     return YES
 
 
+cdef const char* HTTP_BEGINS[6]
+HTTP_BEGINS[:] = [b"GET ", b"HTTP/1.1 ", b"POST ", b"HEAD ", b"PUT ", b"OPTIONS "]
+
+
 cdef int looks_like_http(const uint8_t* p, size_t n) noexcept nogil:
-    """The first octets of a WebSocket handshake's request or response."""
-    if memcmp(p, b"GET ", min(n, <size_t>4)) == 0:
-        return YES if n >= 4 else MORE
-    if memcmp(p, b"HTTP/1.1 ", min(n, <size_t>9)) == 0:
-        return YES if n >= 9 else MORE
+    """The first octets of a request or response of HTTP/1.1, of which that of a WebSocket handshake may be the next one."""
+    cdef size_t size
+    cdef int i
+    for i in range(6):
+        size = strlen(HTTP_BEGINS[i])
+        if memcmp(p, HTTP_BEGINS[i], min(n, size)) == 0:
+            return YES if n >= size else MORE
     return NO
 
 
@@ -72,11 +79,16 @@ cdef class KnownStreams(CarriedStreams):
         cdef int i
         if value.at != NULL:
             for i in range(PROTOCOLS):
-                if self.wanted >> i & 1 and protocols[i].subprotocol.size and find_text(
+                if protocols[i].subprotocol.size and find_text(
                         value.at, value.size, <const char*>protocols[i].subprotocol.at,
                         <size_t>protocols[i].subprotocol.size) != NULL:
                     return i + 1
         return 0
+
+    cdef inline bint began_late(self, const Flow* f, int end) noexcept nogil:
+        """Are the first octets of this direction unknown?"""
+        cdef const Side* side = &(<FlowState*>f.state).sides[end]
+        return not f.streams[end].anchored or side.missing or side.skipped
 
     cdef inline int client_of(self, Flow* f) noexcept nogil:
         """The client's end; if it is unknown, the end with an unregistered port."""
@@ -91,12 +103,17 @@ cdef class KnownStreams(CarriedStreams):
         cdef const uint8_t* first = p
         cdef size_t size = n
         cdef size_t head = 0
-        cdef bint kept = side.size != 0 and not side.foreign
+        cdef bint kept
         cdef int found
         if side.foreign:
-            if f.streams[end].anchored or not self.find_socket(f, end, p, n, mark):
-                self.keep_first(f, end, p, n, mark)
-            return
+            if (fs.http or self.began_late(f, end)) and looks_like_http(p, n) == YES:
+                self.pass_over(side, side.size)
+                side.foreign = False
+            else:
+                if not (side.upgraded or self.began_late(f, end)) or not self.find_socket(f, end, p, n, mark):
+                    self.keep_first(f, end, p, n, mark)
+                return
+        kept = side.size != 0
         if kept:
             if not self.keep_origin(side, side.size, n, mark) or not self.append(side, p, n):
                 self.dismiss(f, UNDECODED_UNKNOWN)
@@ -104,15 +121,21 @@ cdef class KnownStreams(CarriedStreams):
                 return
             first = side.pending
             size = side.size
-        if side.stage == STAGE_HTTP or looks_like_http(first, size) == YES:
+        found = self.take_proxied(f, end, first, size, mark, &head)
+        if found != NO:
+            pass
+        elif side.stage == STAGE_HTTP and fs.protocol != NULL and looks_like_http(first, size) == NO:
+            self.begin_search_again(side, WHY_NO_FRAME if f.streams[end].anchored else -1)
+            found = YES if self.make_socket(f, end, True) else NO       # the handshake was not captured
+        elif side.stage == STAGE_HTTP or looks_like_http(first, size) == YES:
             found = self.handshake(f, end, first, size, &head)
+            self.seen.carrier_octets += <int64_t>head if found == YES else 0
         else:
             found = self.guess(f, end, first, size)
         if f.ignored:
             if not kept:
                 self.on_ignored(f, 0, <int64_t>n)
         elif found == YES:                              # the octets are owned here: detach them, then read them
-            self.seen.carrier_octets += <int64_t>head
             if kept:
                 self.replay_rest(f, end, head)
             elif n > head:
@@ -128,6 +151,33 @@ cdef class KnownStreams(CarriedStreams):
             elif not kept:
                 self.keep_first(f, end, p, n, mark)
 
+    cdef int take_proxied(self, Flow* f, int end, const uint8_t* p, size_t n, const Mark* mark, size_t* head) noexcept nogil:
+        """Does the client's stream begin with a PROXY header? A Verdict; YES: it has `head` octets, and what follows is the
+        client's."""
+        cdef FlowState* fs = <FlowState*>f.state
+        cdef Side* side = &fs.sides[end]
+        cdef Proxied* header
+        cdef int verdict
+        if side.stage != STAGE_START or side.offset or side.missing or side.skipped or (f.client >= 0 and end != f.client):
+            return NO
+        verdict = proxy_header(p, n, head)
+        if verdict != YES:
+            return verdict
+        header = <Proxied*>malloc(sizeof(Proxied) + head[0])
+        if header == NULL:
+            self.counts.no_memory += 1
+            return NO
+        self.buffered += <int64_t>(sizeof(Proxied) + head[0] + BLOCK_OCTETS)
+        header.first = side.search.origins[0].mark if side.size else mark[0]
+        header.last = mark[0]
+        header.size = head[0]
+        header.octets = <uint8_t*>header + sizeof(Proxied)
+        memcpy(header.octets, p, head[0])
+        fs.proxied = header
+        f.client = <int8_t>end
+        side.offset = <int64_t>head[0]
+        return YES
+
     cdef void keep_first(self, Flow* f, int end, const uint8_t* p, size_t n, const Mark* mark) noexcept nogil:
         """Octets that do not identify the protocol yet: the other direction, or more of them, may. They are kept up to a limit
         and skipped after it."""
@@ -138,20 +188,26 @@ cdef class KnownStreams(CarriedStreams):
                 and (not side.foreign or self.buffered < self.max_buffered // 4) \
                 and self.keep_origin(side, side.size, n, mark) and self.append(side, p, n):
             return
+        if self.answers(f, end):
+            if f.ignored:
+                self.on_ignored(f, 0, <int64_t>n)
+            else:
+                self.on_octets(f, end, p, n, mark)
+            return
         self.pass_over(side, side.size)
         side.skipped += <int64_t>n
         if not side.foreign:
             self.set_foreign(f, end)
-        if fs.sides[0].skipped + fs.sides[1].skipped > LATE_SEARCH and not f.streams[end].anchored:
+        if fs.sides[0].skipped + fs.sides[1].skipped > LATE_SEARCH and (fs.http or self.began_late(f, f.client == 1)):
             self.dismiss(f, UNDECODED_UNKNOWN)
 
     cdef void set_foreign(self, Flow* f, int end) noexcept nogil:
         """This direction does not begin as a client of a known protocol. If it is the client's, or neither does, the connection
-        is not decoded; one that began before the capture may still be a WebSocket."""
+        is not decoded; one whose beginning was not captured, or is HTTP, may still be a WebSocket."""
         cdef FlowState* fs = <FlowState*>f.state
         fs.sides[end].foreign = True
-        if f.streams[0].anchored or f.streams[1].anchored:
-            if end == f.client or fs.sides[1 - end].foreign:
+        if not (fs.http or self.began_late(f, end)):
+            if end == f.client or (fs.sides[1 - end].foreign and not self.began_late(f, 1 - end)):
                 self.dismiss(f, UNDECODED_UNKNOWN)
         elif fs.sides[1 - end].foreign:
             self.pass_over(&fs.sides[1 - end], fs.sides[1 - end].size)
@@ -160,28 +216,28 @@ cdef class KnownStreams(CarriedStreams):
         """A Verdict; YES: the flow has its protocol and both directions read frames."""
         cdef FlowState* fs = <FlowState*>f.state
         cdef uint32_t rows = self.by_port(f)
-        cdef int i = 0, verdict
+        cdef bint forced = self.port_forced[f.port[0]] or self.port_forced[f.port[1]]
+        cdef const Side* side = &fs.sides[end]
+        cdef bint late = side.upgraded or self.began_late(f, end)
         cdef bint more = False
-        if not (self.port_forced[f.port[0]] or self.port_forced[f.port[1]]):
-            verdict = looks_like_tls(p, n, not f.streams[end].anchored)
+        cdef int i = 0, verdict
+        if not forced:
+            verdict = looks_like_tls(p, n, late)
             if verdict == YES:
                 self.dismiss(f, UNDECODED_TLS)
                 return NO
             if verdict == MORE or looks_like_http(p, n) == MORE:
                 more = True
-        if not f.streams[end].anchored:
+        if late:
             verdict = self.socket_opens(f, end, p, n, &i)
             if verdict == YES:
                 self.open_socket(f, end, i, p[1] & 0x80 != 0)
                 return NO if f.ignored else YES
             if verdict == MORE:
                 more = True
-        if is_one(rows):
-            if more:
-                return MORE
-            self.set_protocol(f, first_row(rows))
-            return YES
-        verdict = sniff_rows(rows if rows else self.wanted, p, n, &i)
+        if side.upgraded:
+            return MORE if more else NO
+        verdict = NO if forced else sniff_rows(ALL_ROWS, p, n, &i)
         if verdict == YES or verdict == SERVERS:
             if f.client < 0 or not (rows or protocols[i].both_open):
                 f.client = <int8_t>(end if verdict == YES else 1 - end)
@@ -189,17 +245,49 @@ cdef class KnownStreams(CarriedStreams):
             if fs.sides[end].missing == 0 and fs.sides[end].skipped == 0:
                 fs.sides[end].searching = False     # it begins here, even without a SYN
             return YES
-        if verdict == MORE:
-            more = True
-        if not rows or more:
-            return MORE if more else NO
+        if is_one(rows) and not more and (late or forced):
+            self.set_protocol(f, first_row(rows))
+            return YES
+        if more or verdict == MORE:
+            return MORE
+        if not rows or not late:                        # a stream from its start begins as its protocol does
+            return NO
         self.await_protocol(f, rows)
         return NO if f.ignored else YES
 
-    cdef void set_protocol(self, Flow* f, int row) noexcept nogil:
-        """Both directions now read frames of protocols[row - 1]; one without its beginning, after a search."""
+    cdef bint answers(self, Flow* f, int end) noexcept nogil:
+        """No octets of the client are known. Those of the server are read if they are frames of a protocol of its port, from the
+        first one on. True: they were read."""
         cdef FlowState* fs = <FlowState*>f.state
+        cdef Side* side = &fs.sides[end]
+        cdef const Side* other = &fs.sides[1 - end]
+        cdef uint32_t rows = self.by_port(f)
+        cdef size_t at, step
+        cdef int i, verdict
+        if not side.foreign or end == f.client or side.missing or side.skipped or other.size or other.skipped or other.foreign:
+            return False
+        for i in range(PROTOCOLS):
+            at = step = 0
+            verdict = YES if rows >> i & 1 else NO
+            while verdict == YES and at < side.size:
+                verdict = protocols[i].probe(NULL, 1, side.pending + at, side.size - at, &step)
+                at += step if verdict == YES else 0
+            if at and verdict != NO:
+                self.set_protocol(f, i + 1)
+                if not f.ignored:
+                    self.replay(f, end)
+                return True
+        return False
+
+    cdef void set_protocol(self, Flow* f, int row) noexcept nogil:
+        """Both directions now read frames of protocols[row - 1]; one without its beginning, after a search. Flows of protocols
+        outside of `wanted` end here: it has no effect on what is recognised."""
+        cdef FlowState* fs = <FlowState*>f.state
+        cdef MessageContext m
         cdef int end
+        if not self.wanted >> (row - 1) & 1:
+            self.dismiss(f, UNDECODED_UNKNOWN)
+            return
         fs.protocol = &protocols[row - 1]
         fs.state = open_state(fs.protocol)
         if fs.state == NULL:
@@ -213,13 +301,17 @@ cdef class KnownStreams(CarriedStreams):
             fs.sides[end].foreign = False
             self.free_candidates(&fs.sides[end])
         self.begin_frames(f)
+        if fs.proxied != NULL:
+            self.context(f, f.client, &fs.proxied.first, &fs.proxied.last, 0, <int64_t>fs.proxied.size, &m)
+            put_proxied(self.table, &m, &fs.protocol.name, fs.proxied)
+            self.drop_proxied(fs)
 
     cdef void begin_frames(self, Flow* f) noexcept nogil:
         """Leave the first stage. The pending octets are searched, or begin the first frame."""
         cdef FlowState* fs = <FlowState*>f.state
         cdef Side* side
         cdef int64_t missing, skipped
-        cdef int end, origins
+        cdef int end
         f.client = <int8_t>self.client_of(f)
         for end in range(2):
             side = &fs.sides[end]
@@ -229,12 +321,16 @@ cdef class KnownStreams(CarriedStreams):
             missing = side.missing                      # a gap before the protocol was known
             skipped = side.skipped
             if missing or skipped or fs.protocol == NULL or not f.streams[end].anchored:
-                origins = side.search.origin_count
-                self.begin_search(side, side.why if missing else -1 if not f.streams[end].anchored else
-                                  WHY_LIMIT if skipped else WHY_NO_FRAME)
-                side.search.origin_count = origins             # of the pending octets: see replay
+                self.begin_search_again(side, side.why if missing else -1 if not f.streams[end].anchored else
+                                        WHY_LIMIT if skipped else WHY_NO_FRAME)
                 side.missing = missing
                 side.skipped = skipped
+
+    cdef void begin_search_again(self, Side* side, int why) noexcept nogil:
+        """Begin a search in which the pending octets are replayed."""
+        cdef int origins = side.search.origin_count
+        self.begin_search(side, why)
+        side.search.origin_count = origins
 
     # ---- one of several protocols -----------------------------------------------------------------------------------
 
@@ -285,10 +381,11 @@ cdef class KnownStreams(CarriedStreams):
     # ---- WebSocket --------------------------------------------------------------------------------------------------
 
     cdef int handshake(self, Flow* f, int end, const uint8_t* p, size_t n, size_t* head) noexcept nogil:
-        """GET ... Upgrade, or 101 Switching Protocols, with a known subprotocol (RFC 6455, 4.1, 4.2.2). `head`: its
-        octets."""
+        """GET ... Upgrade, or 101 Switching Protocols, with a known subprotocol or without one (RFC 6455, 4.1, 4.2.2). `head`:
+        its octets."""
         cdef FlowState* fs = <FlowState*>f.state
         cdef Side* side = &fs.sides[end]
+        cdef Side* other = &fs.sides[1 - end]
         cdef size_t size = http_head_size(p, n)
         cdef Span upgrade, subprotocol
         cdef bint request = p[0] == c"G"
@@ -307,30 +404,95 @@ cdef class KnownStreams(CarriedStreams):
             row = self.by_subprotocol(&subprotocol)
             if row == 0:
                 row = first_row(self.by_port(f))
-            if row == 0:
+            if (row == 0 and subprotocol.at != NULL) or (
+                    not request and other.foreign and not other.upgraded and not self.began_late(f, 1 - end)):
                 return self.refuse(f, end)
             if request:
                 f.client = <int8_t>end
             elif f.client < 0:
                 f.client = <int8_t>(1 - end)
+            fs.http = True
+            side.missing = 0
+            self.seen.carrier_octets += side.skipped    # earlier requests and responses
+            side.skipped = 0
+            if row == 0:
+                side.stage = STAGE_START
+                side.upgraded = True
+                return YES
             self.seen.websockets += 1
-            fs.sides[1 - end].stage = STAGE_HTTP
-            self.set_protocol(f, row)
+            side.stage = STAGE_SOCKET
+            self.set_protocol_behind_http(f, 1 - end, row)
             if f.ignored:
                 return NO
+        return YES if self.make_socket(f, end, False) else NO
+
+    cdef void set_protocol_behind_http(self, Flow* f, int other, int row) noexcept nogil:
+        """The handshake of one direction was read. Does that of the other one follow, was it read, or was it not captured?"""
+        cdef FlowState* fs = <FlowState*>f.state
+        cdef Side* side = &fs.sides[other]
+        cdef bint lost = side.missing != 0 or (not f.streams[other].anchored and (side.size != 0 or side.skipped != 0)
+                                               and not looks_like_http(side.pending, side.size))
+        if fs.http and not side.missing and not lost:   # what was skipped is HTTP
+            self.seen.carrier_octets += side.skipped
+            side.skipped = 0
+        if side.upgraded:
+            side.stage = STAGE_SOCKET
+            self.set_protocol(f, row)
+            if not f.ignored:
+                self.make_socket(f, other, False)
+        elif lost:
+            self.set_protocol(f, row)                   # the search begins, with the gap so far
+            if not f.ignored:
+                self.make_socket(f, other, True)
+        else:
+            side.stage = STAGE_HTTP
+            self.set_protocol(f, row)
+
+    cdef bint make_socket(self, Flow* f, int end, bint lost) noexcept nogil:
+        """This direction is frames of a WebSocket now. `lost`: where one begins is not known."""
+        cdef Side* side = &(<FlowState*>f.state).sides[end]
         side.socket = <WebSocket*>calloc(1, sizeof(WebSocket))
         if side.socket == NULL:
             self.counts.no_memory += 1
-            return NO
+            self.dismiss(f, UNDECODED_UNKNOWN)
+            return False
         self.buffered += sizeof(WebSocket) + BLOCK_OCTETS
         side.stage = STAGE_SOCKET
-        return YES
+        side.socket.lost = lost
+        if lost and not side.searching:
+            self.begin_search(side, WHY_NO_FRAME)
+        return True
+
+    cdef void lose_handshake(self, Flow* f, int end, int64_t n, int why) noexcept nogil:
+        """The protocol is known, but `n` octets of this direction's handshake are missing: frames are searched for."""
+        cdef Side* side = &(<FlowState*>f.state).sides[end]
+        cdef size_t size = side.size
+        self.pass_over(side, size)
+        self.begin_search(side, why)
+        side.missing = n
+        side.skipped = <int64_t>size
+        self.make_socket(f, end, True)
 
     cdef int refuse(self, Flow* f, int end) noexcept nogil:
-        """HTTP without a known subprotocol. A response alone does not decide: the request may name the subprotocol."""
+        """HTTP that is not the handshake of a known protocol. Another request and response may be."""
         cdef FlowState* fs = <FlowState*>f.state
+        cdef int i
         if fs.protocol != NULL:
-            self.dismiss(f, UNDECODED_UNKNOWN)
+            if fs.sides[1 - end].stage != STAGE_SOCKET or fs.sides[1 - end].offset or fs.sides[1 - end].size:
+                self.dismiss(f, UNDECODED_UNKNOWN)
+                return NO
+            self.seen.websockets -= 1                   # the server does not upgrade the connection
+            self.buffered -= fs.counted
+            close_state(fs.protocol, fs.state)
+            fs.protocol = NULL
+            fs.state = NULL
+            fs.counted = 0
+            for i in range(2):
+                self.drop_socket(&fs.sides[i])
+                fs.sides[i].foreign = True
+                fs.sides[i].stage = STAGE_START
+        fs.http = True
+        fs.sides[end].stage = STAGE_START
         return NO
 
     cdef int socket_opens(self, Flow* f, int end, const uint8_t* p, size_t n, int* row) noexcept nogil:
@@ -349,7 +511,7 @@ cdef class KnownStreams(CarriedStreams):
         sought.state = NULL
         sought.scratch = self.scratch
         for i in range(PROTOCOLS):
-            if not (rows if rows else self.wanted) >> i & 1 or protocols[i].subprotocol.size == 0:
+            if not (rows if rows else ALL_ROWS) >> i & 1 or protocols[i].subprotocol.size == 0:
                 continue
             if fs.protocol != NULL and fs.protocol != &protocols[i]:
                 continue
@@ -382,14 +544,8 @@ cdef class KnownStreams(CarriedStreams):
                 return
         for i in range(2):
             side = &fs.sides[i]
-            side.socket = <WebSocket*>calloc(1, sizeof(WebSocket))
-            if side.socket == NULL:
-                self.counts.no_memory += 1
-                self.dismiss(f, UNDECODED_UNKNOWN)
+            if not self.make_socket(f, i, i != end and not side.upgraded):
                 return
-            self.buffered += sizeof(WebSocket) + BLOCK_OCTETS
-            side.stage = STAGE_SOCKET
-            side.socket.lost = i != end
 
     cdef bint find_socket(self, Flow* f, int end, const uint8_t* p, size_t n, const Mark* mark) noexcept nogil:
         """A packet of a connection that began before the capture and of which nothing was read yet. It is read if WebSocket

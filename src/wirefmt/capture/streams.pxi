@@ -10,7 +10,7 @@
 cdef enum SideStage:
     STAGE_START = 0             # the protocol is not known
     STAGE_FRAMES                # the protocol's frames
-    STAGE_HTTP                  # the handshake of a WebSocket
+    STAGE_HTTP                  # a request or response of HTTP, perhaps the handshake of a WebSocket
     STAGE_SOCKET                # frames of a WebSocket around the protocol's
     STAGE_PACKED                # a compressed stream around the protocol's frames
 
@@ -28,6 +28,7 @@ cdef struct Side:               # one direction of a flow
     # members that each packet needs, in one or two cache lines
     uint8_t stage
     uint8_t foreign             # STAGE_START: its first octets are not a client's
+    uint8_t upgraded            # STAGE_START: frames of a WebSocket begin here, of a protocol that was not named
     uint8_t searching           # for a frame boundary
     uint8_t reading             # the search window is being read, from pending[at]; the batch was full before its end
     uint8_t broken              # STAGE_PACKED: decompression has failed
@@ -50,7 +51,9 @@ cdef struct FlowState:
     void* state                 # the protocol's
     int64_t counted             # octets of it that `buffered` of the decoder includes
     uint32_t rows               # candidates by port, one bit per row, while both directions are searched; otherwise 0
+    Proxied* proxied            # a PROXY header whose row waits for the protocol; NULL: none
     uint8_t carrier             # a Carrier: the encoding of the streams
+    uint8_t http                # a direction begins with HTTP: the handshake of a WebSocket may follow
     uint8_t undecoded           # an Undecoded, if the flow is ignored
     uint8_t address_size[2]
     char address[2][ADDRESS_ROOM]
@@ -406,7 +409,18 @@ cdef class Streams(Reassembler):
             self.seen.undecoded_octets[reason] += <int64_t>fs.sides[end].size + fs.sides[end].skipped
             fs.sides[end].skipped = 0
             self.free_pending(&fs.sides[end])
+        self.seen.undecoded_octets[reason] += self.drop_proxied(fs)
         self.ignore(f)
+
+    cdef int64_t drop_proxied(self, FlowState* fs) noexcept nogil:
+        """Free a PROXY header. Returns its octets."""
+        cdef int64_t size = 0
+        if fs.proxied != NULL:
+            size = <int64_t>fs.proxied.size
+            self.buffered -= <int64_t>sizeof(Proxied) + size + BLOCK_OCTETS
+            free(fs.proxied)
+            fs.proxied = NULL
+        return size
 
     # ---- what waits until a full batch has been taken ---------------------------------------------------------------
 

@@ -114,6 +114,8 @@ def open_captures(files: tuple[str, ...], *, out: str | None = None, **options: 
             click.echo(f"wirefmt: {name}: {others}", err=True)
     with reader, _stopped_by_ctrl_c(reader):
         yield reader
+        for note in reader.notes:
+            click.echo(f"wirefmt: {note}", err=True)
 
 
 @contextmanager

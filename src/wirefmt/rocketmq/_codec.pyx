@@ -13,7 +13,7 @@ from cpython.unicode cimport PyUnicode_AsUTF8AndSize, PyUnicode_DecodeUTF8
 from libc.stdint cimport INT32_MAX, INT32_MIN, int16_t, int32_t, int64_t, int8_t, uint16_t, uint32_t, uint64_t, uint8_t
 from libc.stdio cimport snprintf
 from libc.stdlib cimport free, malloc, realloc
-from libc.string cimport memchr, memcmp, memcpy, memset, strlen
+from libc.string cimport memcmp, memcpy, memset, strlen
 
 from wirefmt._core cimport (
     AHEAD_OCTETS, BatchEncoder, CText, Col, DETAIL_FIELD, DetailField, DetailForm, DetailLine, FAULT_CLASSES, Factory,

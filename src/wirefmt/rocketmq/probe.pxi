@@ -1,38 +1,7 @@
 # RocketMQ in captures: how to recognise and frame its streams, and how to put messages into the message table.
 
-cdef enum:
-    ROCKETMQ_PREFACE_MAX = 107      # octets of a preface of version 1
-
-
-cdef int rocketmq_preface(const uint8_t* p, size_t n, size_t* size) noexcept nogil:
-    """Is p[:n] a preface of the PROXY protocol, version 1 or 2, or the beginning of one? Servers of 5.x accept it before the
-    first frame (section 12). A Verdict; YES: it has `size` octets."""
-    cdef const char* sign = b"\r\n\r\n\0\r\nQUIT\n"
-    cdef const uint8_t* end
-    if memcmp(p, b"PROXY ", min(n, <size_t>6)) == 0:
-        end = <const uint8_t*>memchr(p, c"\n", min(n, <size_t>ROCKETMQ_PREFACE_MAX))
-        if end == NULL:
-            return MORE if n < ROCKETMQ_PREFACE_MAX else NO
-        size[0] = <size_t>(end - p) + 1
-        return YES if end - p > 6 and (end - 1)[0] == c"\r" else NO
-    if memcmp(p, sign, min(n, <size_t>12)) != 0 or (n > 12 and p[12] >> 4 != 2):
-        return NO
-    if n < 16:
-        return MORE
-    size[0] = <size_t>16 + load_u16(p + 14)
-    return YES
-
-
 cdef int rocketmq_sniff(const uint8_t* p, size_t n) noexcept nogil:
-    """Is this a request with a readable header, with or without a preface? A client's first request is small."""
-    cdef size_t size = 0
-    cdef int verdict = rocketmq_preface(p, n, &size)
-    if verdict != YES:
-        return verdict if verdict == MORE else rocketmq_sniff_frame(p, n)
-    return MORE if size >= n else rocketmq_sniff_frame(p + size, n - size)
-
-
-cdef int rocketmq_sniff_frame(const uint8_t* p, size_t n) noexcept nogil:
+    """Is this a request with a readable header? A client's first request is small."""
     cdef RocketmqFrameView m
     cdef Fault f
     cdef size_t header
@@ -80,11 +49,6 @@ cdef bint rocketmq_header_fits(const uint8_t* p, size_t header, RocketmqFrameVie
 
 cdef int rocketmq_frame_size_in(void* state, int direction, const uint8_t* p, size_t n, uint32_t limit, size_t* size,
                                 Fault* f) noexcept nogil:
-    cdef int verdict
-    if direction == 0 and state != NULL and not (<RocketmqConnection*>state).begun and n:
-        verdict = rocketmq_preface(p, n, size)
-        if verdict != NO:
-            return OK if verdict == YES else NEED_DATA
     return rocketmq_frame_size(p, n, min(limit, <uint32_t>ROCKETMQ_FRAME_MAX), size, f)
 
 
@@ -131,14 +95,8 @@ cdef bint rocketmq_put(MessageTable t, const MessageContext* m, void* state, bin
     cdef Fault f
     cdef RocketmqConnection* c = <RocketmqConnection*>state
     cdef char[256] text
-    cdef size_t preface = 0
     cdef int64_t row
     cdef int size
-    if m.direction == 0 and not c.begun:
-        c.begun = True
-        if rocketmq_preface(p, n, &preface) == YES and preface == n:
-            rocketmq_put_preface(t, m, p, n)
-            return True
     if rocketmq_read(&t.shapes, p, n, 0, &frame, &fields, &f) != OK:
         row = t.begin_row(m)
         put_text(t.cols + T_PROTOCOL, row, &ROCKETMQ_PROTOCOL_TEXT)
@@ -146,17 +104,6 @@ cdef bint rocketmq_put(MessageTable t, const MessageContext* m, void* state, bin
         t.put_status(row, ROW_MALFORMED, text, size)
         return True
     return rocketmq_put_rows(t, m, c, &frame, &fields, NULL, 0)
-
-
-cdef void rocketmq_put_preface(MessageTable t, const MessageContext* m, const uint8_t* p, size_t n) noexcept nogil:
-    cdef int64_t row = t.begin_row(m)
-    cdef Span octets
-    octets.at = p
-    octets.size = <uint32_t>n
-    put_text(t.cols + T_PROTOCOL, row, &ROCKETMQ_PROTOCOL_TEXT)
-    put_text(t.cols + T_KIND, row, &ROCKETMQ_PREFACE_TEXT)
-    put_text(t.cols + T_OPERATION, row, &ROCKETMQ_CONNECT_TEXT)
-    rocketmq_put_body(t, row, &octets, 0)
 
 
 cdef bint rocketmq_put_rows(MessageTable t, const MessageContext* m, RocketmqConnection* c, const RocketmqFrameView* frame,

@@ -35,7 +35,6 @@ cdef struct RocketmqConnection:         # what a capture knows about one connect
     RocketmqAskedTable asked[2]         # by the direction of the request
     Text client_id
     RocketmqScratch names, values, properties
-    bint begun                          # the client has sent something: no preface can follow
     # a body of stored messages with pending rows: the index and offset of the next one, and how many can be read
     int put_index, put_count            # put_index 0: none
     size_t put_at
@@ -46,8 +45,6 @@ cdef struct RocketmqConnection:         # what a capture knows about one connect
 cdef Text ROCKETMQ_PROTOCOL_TEXT = pad_text(b"rocketmq")
 cdef Text ROCKETMQ_RESPONSE_TEXT = pad_text(b"RESPONSE")
 cdef Text ROCKETMQ_MANAGE_TEXT = pad_text(b"manage")
-cdef Text ROCKETMQ_PREFACE_TEXT = pad_text(b"PROXY")
-cdef Text ROCKETMQ_CONNECT_TEXT = pad_text(b"connect")
 cdef Text[ROCKETMQ_REQUESTS] ROCKETMQ_KIND_TEXT
 cdef Text[ROCKETMQ_REQUESTS][2] ROCKETMQ_OPERATION_TEXT     # of the request, of the response
 cdef Text[ROCKETMQ_VERSIONS] ROCKETMQ_VERSION_TEXT

@@ -13,7 +13,7 @@ from wirefmt.errors import suggest
 from wirefmt.protocols import PROTOCOLS
 from wirefmt.spec.columns import ON_REQUEST
 
-Flows = Literal["in-file", "across-files"]
+Flows = Literal["auto", "in-file", "across-files"]
 Strictness = Literal["lax", "strict"]
 
 
@@ -60,7 +60,9 @@ class Options:
         strictness: "lax" reads what can be framed and reports violations in `error`; with "strict" such a message is malformed.
         batch_rows, batch_bytes: a batch is emitted as soon as either limit is reached. `batch_bytes` counts strings and
             binaries, at most 256 MiB; the rows of one message may exceed it.
-        flows: "in-file": each file is independent; "across-files": the files are one rotated capture, in this order.
+        flows: "auto": files that are one rotated capture, by their names and times, are read as one, others are independent;
+            "in-file": each file is independent; "across-files": the files are one rotated capture, in this order. A
+            `CaptureDecoder`, which knows no names, and Spark take "auto" as "in-file".
         tunnels: True also decodes packets in VXLAN, GENEVE, GRE, IP in IP ...
         slice: (i, n): only flows whose hash belongs to shard i of n; the n slices together have exactly all rows.
         threads: how many threads decode a capture, each a part of the connections; at most 65,535. Rows of one connection keep
@@ -100,8 +102,11 @@ class Options:
     batch_rows: int = 16384
     batch_bytes: int = 16 << 20
     flows: Flows = field(
-        default="in-file",
-        metadata=_flag("--flows", "across-files: the files are one rotated capture, in the given order."),
+        default="auto",
+        metadata=_flag(
+            "--flows",
+            "in-file: each file is independent. across-files: the files are one rotated capture, in the given order.",
+        ),
     )
     tunnels: bool = field(
         default=False, metadata=_flag("--tunnels", "Decode packets in VXLAN, GENEVE, GRE and other tunnels.")
@@ -143,7 +148,7 @@ class Options:
 
     def __post_init__(self) -> None:
         _one_of("strictness", self.strictness, ("lax", "strict"))
-        _one_of("flows", self.flows, ("in-file", "across-files"))
+        _one_of("flows", self.flows, ("auto", "in-file", "across-files"))
         if self.batch_rows < 1 or self.batch_bytes < 1:
             raise ValueError("batch_rows and batch_bytes must be at least 1")
         if self.payload_max is not None and self.payload_max < 0:

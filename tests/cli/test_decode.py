@@ -290,6 +290,8 @@ KEEPS = [
     "payload == b''",
     "payload_size == -1",
     "qos in (1, 300)",
+    "qos in [1e400]",
+    "qos in (1.0, 1.5, -1e400)",
     "True",
     "kind == 'PUBLISH' or False",
     "'PUBLISH' == kind",
@@ -329,6 +331,50 @@ def test_filters_keep_what_python_would(wirefmt, text, v5):
         if kept:
             expected.append(row["frame_no"])
     assert got == expected
+
+
+def test_a_time_of_day_is_that_of_the_table(v5):
+    """The default table prints times without their date."""
+    times = [when.time() for when in v5["ts"].to_pylist()]
+    middle = sorted(times)[len(times) // 2]
+    assert times[0] < middle
+    for text, kept in (
+        (f"ts >= '{middle.isoformat()}'", [when >= middle for when in times]),
+        (f"ts < '{middle.isoformat('milliseconds')}'", [when < middle.replace(microsecond=middle.microsecond // 1000 * 1000) for when in times]),
+        ("'00:00' <= ts < '00:00:01'", [False] * len(times)),
+    ):  # fmt: skip
+        assert v5.filter(Filter(text).compile(v5.schema)).num_rows == sum(kept), text
+
+
+def test_many_comparisons_are_one_filter(v5):
+    rows = v5.filter(Filter(" or ".join(f"frame_no == {n}" for n in range(1000))).compile(v5.schema))
+    assert rows.num_rows == sum(n < 1000 for n in v5["frame_no"].to_pylist())
+
+
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        ("kind == 'publish'", "; no kind 'publish'; did you mean 'PUBLISH'?"),
+        ("'publish' == kind and qos > 0", "did you mean 'PUBLISH'?"),
+        ("kind in ('publsh', 'PUBACK')", "did you mean 'PUBLISH'?"),
+        ("kind == 'Basic.Deliver'", "did you mean 'basic.deliver'?"),
+        ("kind == 'send_message'", "did you mean 'SEND_MESSAGE'?"),
+        ("protocol == 'MQTT' and kind == 'x'", "no protocol 'MQTT'; did you mean 'mqtt'?"),
+        ("status == 'OK'", "did you mean 'ok'?"),
+        ("operation == 'Send'", "did you mean 'send'?"),
+        ("client_id == 'nobody'", "filter holds\n"),
+    ],
+)
+def test_a_filter_that_keeps_nothing_says_which_value_was_meant(wirefmt, text, hint):
+    if "PUBACK" in text:
+        text += " and qos == 7"
+    code, out, err = wirefmt("decode", V5, "--filter", text)
+    assert (code, out) == (0, b"")
+    assert err.startswith("no messages for which the filter holds")
+    assert hint in err
+    for command in (("decode", V5, "--format", "jsonl"), ("summary", V5)):
+        code, _, err = wirefmt(*command, "--filter", text)
+        assert (code, "did you mean" in err) == (0, "did you mean" in hint)
 
 
 def test_filters_find_something_and_leave_something(v5):
@@ -451,6 +497,14 @@ def test_filters_of_fields_headers_and_octets(wirefmt, v5):
         ("kind =", "did you mean kind ==", None),
         ("", "not an expression", None),
         ("ts > 'noon'", "'noon' is not a time", 5),
+        ("ts > '25:00:00'", "'25:00:00' is not a time of day", 5),
+        ("port", "needs a comparison, such as port == 1883", 0),
+        ("qos == 1 or not ip", "needs a comparison, such as ip.startswith('10.')", 16),
+        ("port.x", "needs a comparison", 0),
+        ("ip['x'] is None or ip['x']", "only headers['name'] can be looked up", None),
+        ("qos==1" + " or qos==1" * 9990, "more than 1,000 comparisons", 0),
+        ("0" + " < qos" * 1002, "more than 1,000 comparisons", 0),
+        ("port == 1" + " or port == 1" * 600, "more than 1,000 comparisons", 0),
         ("destination.matches('[')", "not a regular expression", 20),
         ("destination.startswith()", "takes one text argument", 0),
         ("qos.startswith('1')", "only text and payloads can be searched", 0),

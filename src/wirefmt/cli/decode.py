@@ -21,6 +21,7 @@ from .inputs import (
     is_live,
     open_captures,
     parse_filter,
+    tell_empty,
     verdict,
 )
 from .lines import COLUMNS as LINE_COLUMNS
@@ -136,8 +137,8 @@ def decode(
                     writer.flush()
                 if rows == limit:
                     break
-        if not rows and fmt == "table" and limit != 0:
-            click.echo("no messages" + (" for which the filter holds" if condition else ""), err=True)
+        if not rows and limit != 0:
+            tell_empty(condition, whole=fmt == "table")
         return verdict(reader)
 
 

@@ -83,6 +83,14 @@ def parse_filter(text: str | None) -> Filter | None:
         raise _filter_usage(text or "", fault) from None
 
 
+def tell_empty(condition: Filter | None, *, whole: bool) -> None:
+    """Say on standard error that there are no messages, if `whole`, and which values of the filter no message has."""
+    hints = condition.hints if condition else []
+    if whole or hints:
+        held = " for which the filter holds" if condition else ""
+        click.echo("; ".join([f"no messages{held}", *hints]), err=True)
+
+
 def columns_to_read(shown: list[str] | None, condition: Filter | None) -> list[str] | None:
     """The columns that the reader must fill, in table order; None for all."""
     if shown is None:

@@ -13,7 +13,7 @@ import rich_click as click
 
 from .failures import COLUMNS as FAILURE_COLUMNS
 from .failures import failures
-from .inputs import PANELS, batches, capture_options, columns_to_read, open_captures, parse_filter, verdict
+from .inputs import PANELS, batches, capture_options, columns_to_read, open_captures, parse_filter, tell_empty, verdict
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -73,6 +73,8 @@ def summary(
             click.echo(json.dumps(found.as_dict(top), ensure_ascii=False))
         else:
             found.show(top)
+        if not found.messages:
+            tell_empty(condition, whole=False)
         return verdict(reader)
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 import sys
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from functools import partial
+from typing import IO, TYPE_CHECKING, Any
 
 import rich_click as click
 from click.core import ParameterSource
@@ -26,7 +28,7 @@ from .inputs import (
 )
 from .lines import COLUMNS as LINE_COLUMNS
 from .lines import LinesWriter
-from .output import FORMATS, format_of, no_rows, open_writer
+from .output import FORMATS, CsvWriter, Writer, format_of, no_rows, open_writer
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -62,6 +64,10 @@ _SHOWN = 64
     "--format", "fmt", type=click.Choice(list(FORMATS)), help="Format, if no suffix selects it. \\[default: table]",
     panel="Output",
 )  # fmt: skip
+@click.option(
+    "--mark-formulas", is_flag=True, panel="Output",
+    help="CSV: an apostrophe before texts that a spreadsheet would take for formulas.",
+)  # fmt: skip
 @click.option_panel(PANELS[0][0], help=PANELS[0][1])
 @click.option_panel(PANELS[1][0], help=PANELS[1][1])
 @click.option_panel("Columns", help="Columns of a message, as in: --columns ts,destination,payload --payload-max 80")
@@ -79,6 +85,7 @@ def decode(
     to: str | None,
     out: str | None,
     fmt: str | None,
+    mark_formulas: bool,
     **options: Any,
 ) -> int:
     """Decode captures to the message table.
@@ -95,6 +102,8 @@ def decode(
     wirefmt decode trace.pcap --as amqp10 --filter "raw is not None" -o converted.parquet
     """
     fmt = format_of(out, fmt)
+    if mark_formulas and fmt != "csv":
+        raise click.UsageError("--mark-formulas is for CSV: --format csv, or -o FILE.csv")
     condition = parse_filter(filter_text)
     shown = _shown(columns, fmt, to)
     used = {*(shown or ()), *(condition.columns if condition else ())}
@@ -124,7 +133,12 @@ def decode(
         rows = 0
         read = batches(reader, condition, to_terminal=to_terminal)
         live = is_live(files)
-        with open_writer(out, fmt, schema, LinesWriter if fmt == "table" and columns is None else None) as writer:
+        make: Callable[[IO[bytes], pa.Schema], Writer] | None = None
+        if mark_formulas:
+            make = partial(CsvWriter, mark=True)
+        elif fmt == "table" and columns is None:
+            make = LinesWriter
+        with open_writer(out, fmt, schema, make) as writer:
             for batch in read:
                 part = batch.slice(0, None if limit is None else limit - rows)
                 rows += part.num_rows

@@ -13,6 +13,7 @@ import fcntl
 import gc
 import gzip
 import io
+import itertools
 import json
 import os
 import pty
@@ -1274,9 +1275,84 @@ def test_summary_counts_failures(wirefmt, tmp_path):
         ("SUBACK", 0x80, "Unspecified error"): 1,
         ("SUBACK", 0x87, "Not authorized"): 2,
         ("PUBACK", 0x97, "Quota exceeded"): 1,
+        ("PUBACK", 0x10, "No matching subscribers"): 1,
         ("DISCONNECT", 0x8B, "Server shutting down"): 1,
         ("CONNACK", 5, "not authorized"): 1,
     }
+
+
+def test_summary_names_the_first_failure_of_a_kind(wirefmt, tmp_path):
+    """Of two clients that are refused by the same code, the earlier one, with its queue, time and place."""
+    packets: list[bytes] = []
+    for port, name, topic in ((40001, "early", "a"), (40002, "late", "b")):
+        tcp = Tcp(client_port=port)
+        packets += [*tcp.open(), *tcp.send(0, connect(name, 5)), *tcp.send(1, connack(5))]
+        packets += [
+            *tcp.send(0, publish(topic, b"12345", 5, identifier=9)),
+            *tcp.send(1, packet(0x40, b"\0\x09\x97\0")),
+        ]
+        packets += [
+            *tcp.send(1, publish(topic, b"123", 5)),
+            *tcp.send(0, packet(0x82, b"\0\x07\0" + string(topic) + b"\0")),
+        ]
+    (tmp_path / "f.pcap").write_bytes(pcap(packets))
+    rows = pa.table(read(tmp_path / "f.pcap")).to_pylist()
+    wanted = next(row for row in rows if row["kind"] == "PUBACK")
+    _, out, _ = wirefmt("summary", tmp_path / "f.pcap", "--json")
+    told = json.loads(out)
+    (failure,) = told["failures"]
+    assert (failure["messages"], failure["client"], failure["about"]) == (2, "early", None)
+    assert (failure["ts_ns"], failure["frame_no"], failure["capture"]) == (
+        wanted["ts_ns"], wanted["frame_no"], str(tmp_path / "f.pcap"),
+    )  # fmt: skip
+    assert datetime.fromisoformat(failure["first"]) == wanted["ts"]
+    counts = {"messages": 3, "published": 1, "delivered": 1, "payload_bytes": 8}
+    assert told["destinations"] == [{"destination": name, **counts} for name in "ab"]
+    assert {row["client"]: (row["published"], row["delivered"]) for row in told["clients"]} == {
+        "early": (1, 1), "late": (1, 1),
+    }  # fmt: skip
+    _, out, _ = wirefmt("summary", tmp_path / "f.pcap")
+    line = next(line for line in out.decode().splitlines() if "Quota exceeded" in line)
+    assert line.split() == [
+        "2",
+        "PUBACK",
+        "151",
+        "Quota",
+        "exceeded",
+        f"{wanted['ts']:%H:%M:%S.%f}"[:12],
+        "early",
+        "-",
+        str(wanted["frame_no"]),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "queue", "about"),
+    [
+        ("nsq/nsqd-1.3.0-wirefmt.pcap.gz", "ch#ephemeral", {"E_FIN_FAILED": None}),
+        ("rocketmq/client-5.5.0-json-header.pcap.gz", "Push_json", {21: "Push_json"}),
+        ("rabbitmq-amqp091.pcap.gz", "box", {}),
+    ],
+)
+def test_summary_has_queues_and_groups(wirefmt, name, queue, about):
+    _, out, _ = wirefmt("summary", DATA / name, "--json", "--top", 100)
+    told = json.loads(out)
+    rows = pa.table(read(DATA / name)).to_pylist()
+    named = [row for row in rows if queue in (row["consumer_group"], (row["amqp091"] or {}).get("queue"))]
+    sizes = [row for row in named if row["payload_size"] is not None]
+    assert next(row for row in told["queues"] if row["queue"] == queue) == {
+        "queue": queue, "messages": len(named), "payload_bytes": sum(row["payload_size"] for row in sizes),
+        "published": sum(row["operation"] == "send" for row in sizes),
+        "delivered": sum(row["operation"] == "receive" for row in sizes),
+    }  # fmt: skip
+    assert about.items() <= {failure["code"]: failure["about"] for failure in told["failures"]}.items()
+
+
+def test_summary_lists_kinds_by_protocol(wirefmt):
+    _, out, _ = wirefmt("summary", SAMPLES)
+    lines = out.decode().split("Messages")[1].split("\n\n")[0].splitlines()[2:]
+    protocols = [line.split()[0] for line in lines]
+    assert [name for name, _ in itertools.groupby(protocols)] == ["mqtt", "amqp10", "amqp091"]
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import reduce
-from typing import IO, TYPE_CHECKING, NamedTuple, Protocol
+from typing import IO, TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import rich_click as click
 
@@ -114,7 +114,8 @@ class JsonLinesWriter:
     def __init__(self, sink: IO[bytes], schema: pa.Schema) -> None:
         from .text import compact_json, json_objects, printable_json
 
-        self._sink, self._objects, self._json = sink, json_objects, compact_json
+        self._sink, self._objects = sink, json_objects
+        self._json: Callable[[Any], str] = compact_json
         if to_terminal(sink):
             self._json = lambda row: printable_json(compact_json(row))
 

@@ -1313,17 +1313,8 @@ def test_summary_names_the_first_failure_of_a_kind(wirefmt, tmp_path):
     }  # fmt: skip
     _, out, _ = wirefmt("summary", tmp_path / "f.pcap")
     line = next(line for line in out.decode().splitlines() if "Quota exceeded" in line)
-    assert line.split() == [
-        "2",
-        "PUBACK",
-        "151",
-        "Quota",
-        "exceeded",
-        f"{wanted['ts']:%H:%M:%S.%f}"[:12],
-        "early",
-        "-",
-        str(wanted["frame_no"]),
-    ]
+    when = f"{wanted['ts']:%H:%M:%S.%f}"[:12]
+    assert line.split() == f"2 PUBACK 151 Quota exceeded {when} early - {wanted['frame_no']}".split()
 
 
 @pytest.mark.parametrize(

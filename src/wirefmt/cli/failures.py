@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 if TYPE_CHECKING:
     import pyarrow as pa
 
-#: What is told of the first message of a kind of failure: columns that `failures` reads, beside these of the message table.
+#: What is known of the first message of a kind of failure: columns that `failures` reads, beside these of the message table.
 FIRST = ("ts_ns", "client", "about", "capture", "frame_no")
 COLUMNS = ("protocol", "version", "kind", "direction", "code", "mqtt", "amqp091", "amqp10", "nsq", "rocketmq")
 #: Response codes of RocketMQ that only mean that there is nothing yet: PULL_NOT_FOUND, PULL_RETRY_IMMEDIATELY,

@@ -191,7 +191,7 @@ class Summary:
             traffic.add_rows(messages)
         for failure, count, first in failures(messages):
             self.failures.add(failure, count, 0)
-            if failure not in self.firsts or first.ts_ns < self.firsts[failure].ts_ns:
+            if failure not in self.firsts or (first.ts_ns or 0) < (self.firsts[failure].ts_ns or 0):
                 self.firsts[failure] = first
         if len(self.firsts) > len(self.failures.messages):  # the rarer ones were dropped
             self.firsts = {failure: self.firsts[failure] for failure in self.failures.messages}  # type: ignore[index, misc]
@@ -306,22 +306,22 @@ class Summary:
     def _by_kind(self) -> list[tuple[Any, ...]]:
         """Rows of messages by protocol and kind, with the protocol versions in which it occurred."""
         totals: Counter[str] = Counter()
-        rows: dict[tuple[str, str], dict[str, int]] = {}
+        rows: dict[tuple[str, str], Counter[str]] = {}
         octets: Counter[tuple[str, str]] = Counter()
         for (protocol, version, kind), n, payload in self.kinds.top():
-            rows.setdefault((protocol, kind), {})[version or "-"] = n
+            rows.setdefault((protocol, kind), Counter())[version or "-"] = n
             octets[protocol, kind] += payload
             totals[protocol] += n
         return [
-            (*key, sum(counts.values()), octets[key], ", ".join(sorted(counts)))
+            (*key, counts.total(), octets[key], ", ".join(sorted(counts)))
             for key, counts in sorted(
-                rows.items(), key=lambda row: (-totals[row[0][0]], row[0][0], -sum(row[1].values()), row[0])
+                rows.items(), key=lambda row: (-totals[row[0][0]], row[0][0], -row[1].total(), row[0])
             )
         ]
 
 
 def _with_ends(table: pa.Table) -> pa.Table:
-    """With `client`, the client identifier or else the address; `queue`, a queue or a group; `about`: it, or else the destination."""
+    """With `client`, its identifier or else its address; `queue`, a queue or a group; `about`, that or else the destination."""
     import pyarrow.compute as pc
 
     def address(end: str) -> Any:

@@ -18,8 +18,10 @@ import json
 import os
 import pty
 import re
+import shlex
 import shutil
 import signal
+import struct
 import subprocess
 import sys
 import termios
@@ -44,10 +46,12 @@ from lib.wire import Tcp, connack, connect, packet, pcap, publish, string
 
 pytest.importorskip("rich_click", reason="needs rich-click (pip install 'wirefmt[cli]')")
 
+from click.shell_completion import ShellComplete
 from rich.cells import cell_len
 
 from wirefmt import capture
 from wirefmt.cli.app import run
+from wirefmt.cli.app import wirefmt as wirefmt_group
 from wirefmt.cli.filter import Filter, FilterError
 from wirefmt.cli.output import FORMATS, format_of, open_writer
 from wirefmt.cli.summary import BINS, DISTINCT, Histogram, Tally
@@ -1406,6 +1410,107 @@ def test_counting_many_destinations_is_bounded_and_keeps_the_frequent_ones():
     assert len(tally.messages) <= DISTINCT
     assert not tally.exact
     assert tally.top(1) == [(("frequent",), DISTINCT * 2 // 10 + 1, (DISTINCT * 2 // 10 + 1) * 10)]
+
+
+def on_a_terminal(width: int, *arguments: object) -> list[str]:
+    """The lines that a command prints to a terminal of this width."""
+    leader, follower = pty.openpty()
+    fcntl.ioctl(follower, termios.TIOCSWINSZ, struct.pack("HHHH", 40, width, 0, 0))
+    env = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES")} | {"NO_COLOR": "1"}
+    done = subprocess.Popen([*COMMAND, *map(str, arguments)], stdout=follower, env=env)
+    os.close(follower)
+    out = b""
+    with contextlib.suppress(OSError):
+        while part := os.read(leader, 1 << 16):
+            out += part
+    os.close(leader)
+    assert done.wait() == 0
+    return out.decode().replace("\r\n", "\n").splitlines()
+
+
+def test_a_long_topic_does_not_hide_what_follows_it(tmp_path):
+    topic = "plants/north/hall-7/line-3/machine-12/temperature/sensor-0042"
+    tcp = Tcp()
+    packets = [*tcp.open(), *tcp.send(0, connect("c", 4)), *tcp.send(0, publish(topic, b"21.5", 4, identifier=77))]
+    (tmp_path / "t.pcap").write_bytes(pcap(packets))
+    line = on_a_terminal(80, "decode", tmp_path / "t.pcap")[-1]
+    assert re.search(r"plants/\S*…\S*0042 qos=1 id=77 size=4 \| 21.5$", line), line
+    assert cell_len(line) <= 80
+    assert topic in on_a_terminal(140, "decode", tmp_path / "t.pcap")[-1]
+    assert cell_len(on_a_terminal(64, "decode", tmp_path / "t.pcap")[-1]) <= 64
+
+
+@pytest.mark.parametrize("command", ["", "columns", "convert", "decode", "serve", "summary"])
+def test_help_can_be_pasted_and_names_no_file_that_is_not_installed(command, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    said = subprocess.run([*COMMAND, *command.split(), "--help"], capture_output=True, text=True, check=True).stdout
+    assert "docs/" not in said
+    lines = [line.strip() for line in said.split("Examples")[1].splitlines()[1:]]
+    examples = list(itertools.takewhile(bool, lines))
+    assert examples
+    assert all(re.match(r"(\S.*\| )?wirefmt( |$)|tcpdump|xxd", line) for line in examples), examples
+    panels = [line for line in said.splitlines() if "as in:" in line and line.startswith("│")]
+    assert all(re.search(r"as in: \S.*\S +│$", line) and line.count('"') % 2 == 0 for line in panels), panels
+
+
+def test_examples_of_help_are_run(wirefmt, tmp_path, monkeypatch):
+    """Each example that reads captures is run, on captures of these names."""
+    monkeypatch.setenv("COLUMNS", "100")
+    said = {
+        command: subprocess.run([*COMMAND, command, "--help"], capture_output=True, text=True, check=True).stdout
+        for command in ("decode", "summary", "columns")
+    }
+    monkeypatch.chdir(tmp_path)
+    shutil.copy(V5, "trace.pcap")
+    (tmp_path / "captures").mkdir()
+    shutil.copy(V5, "captures/a.pcap")
+    Path("captures/a.pcapng.gz").write_bytes(gzip.compress(V5.read_bytes()))
+    ran = 0
+    for command, text in said.items():
+        for line in re.findall(rf"^ (wirefmt {command}\b[^|\n]*)", text, re.M):
+            _, *arguments = shlex.split(line)
+            code, _, err = wirefmt(*arguments)
+            assert code == 0, (line, err)
+            ran += 1
+    assert ran >= 9
+
+
+def test_columns_are_listed(wirefmt):
+    _, out, _ = wirefmt("columns")
+    names = [line.split()[0] for line in out.decode().splitlines() if "  " in line]
+    assert names[2:] == [*(column.name for column in COLUMNS), "converted"]
+    _, out, _ = wirefmt("columns", "mqtt", "kind")
+    lines = out.decode().splitlines()
+    assert any(line.split()[:2] == ["mqtt.topic_filters", "list<string>"] for line in lines)
+    assert lines[-1].split()[:2] == ["kind", "string"]
+    code, _, err = wirefmt("columns", "mqt")
+    assert (code, "no column 'mqt'; did you mean mqtt" in err) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("typed", "offered"),
+    [
+        (["decode", "--columns", "ts,mqtt.ret"], ["ts,mqtt.retain", "ts,mqtt.retain_available"]),
+        (["decode", "--columns", "payl"], ["payload", "payload_size"]),
+        (["summary", "--protocol", "amqp"], ["amqp091", "amqp10"]),
+        (["decode", "--decode-as", "tcp.port==1,rock"], ["tcp.port==1,rocketmq"]),
+        (["decode", "--filter", "qos > 0 and payload_"], ["qos > 0 and payload_size"]),
+        (["decode", "--filter", "kind == 'PUBL"], ["kind == 'PUBLISH'"]),
+        (["decode", "--filter", "kind in ('PUBLISH', 'basic.del"], ["kind in ('PUBLISH', 'basic.deliver'"]),
+        (["decode", "--filter", "status != 'g"], ["status != 'gap'"]),
+        (["columns", "client"], ["client_id"]),
+    ],
+)
+def test_completion_knows_columns_protocols_and_kinds(typed, offered):
+    complete = ShellComplete(wirefmt_group, {}, "wirefmt", "_WIREFMT_COMPLETE")
+    assert [item.value for item in complete.get_completions(typed[:-1], typed[-1])] == offered
+
+
+def test_completion_of_a_shell():
+    words = {"COMP_WORDS": "wirefmt summary --protocol m", "COMP_CWORD": "3", "_WIREFMT_COMPLETE": "bash_complete"}
+    code = "import sys; sys.argv = ['wirefmt']; from wirefmt.cli import main; main()"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=os.environ | words)
+    assert done.stdout == "plain,mqtt\n"
 
 
 def test_every_column_can_be_filtered_by():

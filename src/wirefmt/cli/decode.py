@@ -28,6 +28,7 @@ from .inputs import (
 )
 from .lines import COLUMNS as LINE_COLUMNS
 from .lines import LinesWriter
+from .names import complete_columns
 from .output import FORMATS, CsvWriter, Writer, format_of, no_rows, open_writer
 
 if TYPE_CHECKING:
@@ -41,9 +42,9 @@ _SHOWN = 64
 @capture_options
 @click.option("-n", "--limit", type=click.IntRange(min=0), metavar="N", help="Stop after N messages.", panel="Rows")
 @click.option(
-    "--columns", metavar="A,B,C", help="Only these columns, in this order, such as kind,mqtt.flags; docs/message-table.md "
-    "lists them.",
-    panel="Columns",
+    "--columns", metavar="A,B,C", help="Only these columns, in this order, such as kind,mqtt.flags; "
+    "the command wirefmt columns lists them.",
+    panel="Columns", shell_complete=complete_columns,
 )  # fmt: skip
 @capture_option("payload", "Columns")
 @capture_option("payload_max", "Columns")
@@ -70,11 +71,9 @@ _SHOWN = 64
 )  # fmt: skip
 @click.option_panel(PANELS[0][0], help=PANELS[0][1])
 @click.option_panel(PANELS[1][0], help=PANELS[1][1])
-@click.option_panel("Columns", help="Columns of a message, as in: --columns ts,destination,payload --payload-max 80")
-@click.option_panel(
-    "Conversion", help="Messages of captures in another protocol, as in: --as amqp10 -o converted.parquet"
-)
-@click.option_panel("Output", help="The output, as in: -o messages.parquet, or --format jsonl | jq .destination")
+@click.option_panel("Columns", help="Columns of a message, as in: --columns ts,payload --payload-max 80")
+@click.option_panel("Conversion", help="Messages in another protocol, as in: --as amqp10 -o m.parquet")
+@click.option_panel("Output", help="The output, as in: -o messages.parquet, or --format jsonl | jq .kind")
 def decode(
     files: tuple[str, ...],
     filter_text: str | None,
@@ -96,10 +95,10 @@ def decode(
 
     \b
     wirefmt decode trace.pcap
-    wirefmt decode trace.pcap --filter "kind == 'PUBLISH' and destination.startswith('plant/')" -n 20
+    wirefmt decode trace.pcap --filter "qos >= 1 and 'plant/' in destination"
     wirefmt decode 'captures/*.pcapng.gz' --no-payload -o messages.parquet
-    wirefmt decode trace.pcap --columns ts,client_id,payload --format jsonl | jq .payload
-    wirefmt decode trace.pcap --as amqp10 --filter "raw is not None" -o converted.parquet
+    wirefmt decode trace.pcap --columns ts,payload --format jsonl | jq .payload
+    wirefmt decode trace.pcap --as amqp10 --filter "raw is not None" -o m.jsonl
     """
     fmt = format_of(out, fmt)
     if mark_formulas and fmt != "csv":

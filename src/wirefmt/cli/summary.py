@@ -40,7 +40,7 @@ _BARS = " ▁▂▃▄▅▆▇█"
 @click.option("--json", "as_json", is_flag=True, help="One JSON object instead of tables.", panel="Output")
 @click.option_panel(PANELS[0][0], help=PANELS[0][1])
 @click.option_panel(PANELS[1][0], help=PANELS[1][1])
-@click.option_panel("Output", help="The output, as in: wirefmt summary a.pcap --json | jq .messages")
+@click.option_panel("Output", help="The output, as in: --json | jq .messages")
 def summary(
     files: tuple[str, ...],
     filter_text: str | None,

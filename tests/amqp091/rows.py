@@ -122,9 +122,10 @@ def row(message: Any, direction: int, *, body_frames: int | None = None) -> Row:
 
 
 def batch_row(message: Any) -> Row:
-    if isinstance(message, (amqp091.ProtocolHeader, amqp091.Heartbeat)):
-        kind = "heartbeat" if isinstance(message, amqp091.Heartbeat) else "protocol-header"
-        return {"channel": message.channel, "kind": kind}
+    if isinstance(message, amqp091.ProtocolHeader):
+        return {"kind": "protocol-header"}
+    if isinstance(message, amqp091.Heartbeat):
+        return {"channel": message.channel, "kind": "heartbeat"}
     method = message.method if isinstance(message, amqp091.BasicMessage) else message
     row: Row = {"channel": message.channel, "kind": method.name}
     for key, value in arguments_of(method):

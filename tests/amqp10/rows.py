@@ -210,6 +210,8 @@ def batch_row(frame: Any, content: amqp10.Message | None = None) -> Row:
     if isinstance(frame, amqp10.EmptyFrame):
         return {"channel": frame.channel, "kind": "empty"}
     row: Row = {"channel": frame.channel, "kind": kind_of(frame)}
+    if row["kind"].startswith("sasl-"):
+        row["channel"] = None  # 5.3.1: its octets are ignored
     if isinstance(frame, amqp10.Transfer):
         row["transfers"] = 1
     entries = []

@@ -11,7 +11,6 @@ import os
 import pty
 import subprocess
 import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -302,7 +301,7 @@ def test_a_refused_message_names_its_rule_and_the_others_go_on(wirefmt):
     refused = "005370c0020142"  # no body
     code, out, err = wirefmt("convert", "--from", "amqp10", "--to", "amqp091", refused, MESSAGE)
     assert (code, out) == (1, f"{CONTENT}\n")
-    assert "(rule amqp10:body-missing); docs/conversions.md" in err
+    assert "(rule amqp10:body-missing)" in err
     given = "".join(json.dumps({"protocol": "amqp10", "raw": {"hex": h}}) + "\n" for h in (refused, MESSAGE)).encode()
     code, out, _ = wirefmt("convert", "--input", "jsonl", "--to", "amqp091", "--format", "jsonl", given=given)
     assert (code, [row.get("rule") for row in lines(out)]) == (1, ["amqp10:body-missing", None])
@@ -394,4 +393,3 @@ def test_octets_are_a_column(wirefmt):
 def test_help_has_examples(wirefmt):
     code, out, _ = wirefmt("convert", "--help")
     assert (code, PUBLISH in out, "--explain" in out) == (0, True, True)
-    assert Path("docs/dialects.md").name in out

@@ -13,12 +13,15 @@ import fcntl
 import gc
 import gzip
 import io
+import itertools
 import json
 import os
 import pty
 import re
+import shlex
 import shutil
 import signal
+import struct
 import subprocess
 import sys
 import termios
@@ -43,15 +46,18 @@ from lib.wire import Tcp, connack, connect, packet, pcap, publish, string
 
 pytest.importorskip("rich_click", reason="needs rich-click (pip install 'wirefmt[cli]')")
 
+from click.shell_completion import ShellComplete
 from rich.cells import cell_len
 
 from wirefmt import capture
 from wirefmt.cli.app import run
+from wirefmt.cli.app import wirefmt as wirefmt_group
 from wirefmt.cli.filter import Filter, FilterError
 from wirefmt.cli.output import FORMATS, format_of, open_writer
 from wirefmt.cli.summary import BINS, DISTINCT, Histogram, Tally
 from wirefmt.cli.table import show_table
 from wirefmt.cli.text import cell, octets_for_csv, octets_for_json, printable
+from wirefmt.convert.table import converted_field
 from wirefmt.spec.table import COLUMNS
 
 SAMPLES = ROOT / "samples"
@@ -174,6 +180,101 @@ def test_csv_says_the_same_as_the_table(wirefmt, v5):
         assert json.loads(row["headers"] or "null") == ([list(p) for p in want["headers"]] if want["headers"] else None)
 
 
+def one_of(kind: pa.DataType) -> list[Any]:
+    """Values of a type, the difficult ones among them."""
+    if pa.types.is_struct(kind):
+        fields = [(kind.field(i).name, one_of(kind.field(i).type)) for i in range(kind.num_fields)]
+        return [{name: values[n % len(values)] for name, values in fields} for n in range(4)] + [None]
+    if pa.types.is_map(kind):
+        return [[("k", "v"), ("k", "=1\x9b")], [], None]
+    if pa.types.is_list(kind):
+        of = [v for v in one_of(kind.value_type) if v is not None]
+        return [of, [], of[:1], None]
+    if pa.types.is_binary(kind):
+        return [b"\xff\x00", b"text", b"base64:", b"", None]
+    if pa.types.is_string(kind):
+        return ["plain", '\x1b[31m\u202e\x9b\x7f\n"', "=1+1", "", None]
+    if pa.types.is_boolean(kind):
+        return [True, False, None]
+    return [datetime(2026, 1, 2, 3, 4, 5, 678)] if pa.types.is_timestamp(kind) else [5, 0, None]
+
+
+@pytest.fixture(scope="module")
+def every_type() -> pa.RecordBatch:
+    """Rows with values in every column of the message table, and in the one that conversion adds."""
+    schema = pa.schema(capture.read(V5).schema).append(converted_field())
+    values = [one_of(field.type) for field in schema]
+    columns = [pa.array([of[n % len(of)] for n in range(12)], f.type) for of, f in zip(values, schema, strict=True)]
+    return pa.record_batch(columns, schema=schema)
+
+
+@pytest.mark.parametrize("fmt", FORMATS)
+def test_every_column_is_written_in_every_format(every_type, tmp_path, fmt):
+    out = tmp_path / "out"
+    with open_writer(str(out), fmt, every_type.schema) as writer:
+        writer.write(every_type)
+    said = out.read_bytes()
+    rows = every_type.to_pylist()
+    if fmt == "jsonl":
+        for line, row in zip(json_lines(said), rows, strict=True):
+            assert set(line) == {name for name, value in row.items() if value is not None}
+            bodies = (row["nsq"] or {}).get("bodies")
+            assert bodies is None or [_octets(v) for v in line["nsq"]["bodies"]] == bodies
+    elif fmt == "csv":
+        for line, row in zip(csv.DictReader(io.StringIO(said.decode(), newline="")), rows, strict=True):
+            bodies = (row["nsq"] or {}).get("bodies")
+            told = json.loads(line["nsq.bodies"] or "null")
+            assert bodies is None or [_octets(v) for v in told] == bodies
+            assert line["destination"] == (row["destination"] or "")
+    elif fmt == "table":
+        assert said.count(b"\n") >= len(rows)
+    else:
+        assert read_back(fmt, said).to_pylist() == rows
+
+
+def read_back(fmt: str, octets: bytes) -> pa.Table:
+    source = io.BytesIO(octets)
+    return pa.parquet.read_table(source) if fmt == "parquet" else pa.ipc.open_file(source).read_all()
+
+
+@pytest.mark.parametrize("fmt", ["table", "jsonl", "csv"])
+def test_a_terminal_gets_nothing_that_controls_it(every_type, fmt, monkeypatch):
+    class Terminal(io.BytesIO):
+        buffer = property(lambda self: self)
+        isatty = staticmethod(lambda: True)
+
+    sink = Terminal()
+    monkeypatch.setattr(sys, "stdout", sink)
+    monkeypatch.setenv("NO_COLOR", "1")
+    writer = FORMATS[fmt].writer(sink, every_type.schema)
+    writer.write(every_type)
+    writer.close()
+    monkeypatch.undo()
+    text = sink.getvalue().decode()
+    assert all(line.isprintable() for line in text.split("\n")), fmt
+    if fmt == "jsonl":
+        assert [row.get("kind") for row in map(json.loads, text.splitlines())] == every_type["kind"].to_pylist()
+
+
+def test_formulas_in_csv_are_marked_on_request(wirefmt, tmp_path):
+    texts = ["=cmd|'/C calc'!A0", "+1+1", "-2+3", "@SUM(1)", "\t=1", "-21.5", "+7", "21.5", "a=b", ""]
+    tcp = Tcp()
+    packets = [
+        *tcp.open(),
+        *tcp.send(0, connect("=c")),
+        *(p for t in texts for p in tcp.send(0, publish("t", t.encode()))),
+    ]
+    (tmp_path / "f.pcap").write_bytes(pcap(packets))
+    command = ("decode", tmp_path / "f.pcap", "--columns", "client_id,payload", "--filter", "kind == 'PUBLISH'")
+    for option, marked in (("--mark-formulas", texts[:5]), (None, [])):
+        _, out, _ = wirefmt(*command, "--format", "csv", *([option] if option else []))
+        rows = list(csv.DictReader(io.StringIO(out.decode(), newline="")))
+        assert [row["payload"] for row in rows] == [f"'{t}" if t in marked else t for t in texts]
+        assert {row["client_id"] for row in rows} == {"'=c" if option else "=c"}
+    code, _, err = wirefmt(*command, "--mark-formulas")
+    assert (code, "--mark-formulas is for CSV" in err) == (2, True)
+
+
 @given(st.binary(max_size=40))
 def test_octets_as_text_can_be_read_back(octets):
     assert _octets(json.loads(json.dumps(octets_for_json(octets)))) == octets
@@ -290,6 +391,8 @@ KEEPS = [
     "payload == b''",
     "payload_size == -1",
     "qos in (1, 300)",
+    "qos in [1e400]",
+    "qos in (1.0, 1.5, -1e400)",
     "True",
     "kind == 'PUBLISH' or False",
     "'PUBLISH' == kind",
@@ -329,6 +432,49 @@ def test_filters_keep_what_python_would(wirefmt, text, v5):
         if kept:
             expected.append(row["frame_no"])
     assert got == expected
+
+
+def test_a_time_of_day_is_that_of_the_table(v5):
+    """The default table prints times without their date."""
+    times = [when.time() for when in v5["ts"].to_pylist()]
+    middle = sorted(times)[len(times) // 2]
+    assert times[0] < middle
+    for text, kept in (
+        (f"ts >= '{middle.isoformat()}'", [when >= middle for when in times]),
+        ("'00:00' <= ts < '00:00:01'", [False] * len(times)),
+    ):  # fmt: skip
+        assert v5.filter(Filter(text).compile(v5.schema)).num_rows == sum(kept), text
+
+
+def test_many_comparisons_are_one_filter(v5):
+    rows = v5.filter(Filter(" or ".join(f"frame_no == {n}" for n in range(1000))).compile(v5.schema))
+    assert rows.num_rows == sum(n < 1000 for n in v5["frame_no"].to_pylist())
+
+
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        ("kind == 'publish'", "; no kind 'publish'; did you mean 'PUBLISH'?"),
+        ("'publish' == kind and qos > 0", "did you mean 'PUBLISH'?"),
+        ("kind in ('publsh', 'PUBACK')", "did you mean 'PUBLISH'?"),
+        ("kind == 'Basic.Deliver'", "did you mean 'basic.deliver'?"),
+        ("kind == 'send_message'", "did you mean 'SEND_MESSAGE'?"),
+        ("protocol == 'MQTT' and kind == 'x'", "no protocol 'MQTT'; did you mean 'mqtt'?"),
+        ("status == 'OK'", "did you mean 'ok'?"),
+        ("operation == 'Send'", "did you mean 'send'?"),
+        ("client_id == 'nobody'", "filter holds\n"),
+    ],
+)
+def test_a_filter_that_keeps_nothing_says_which_value_was_meant(wirefmt, text, hint):
+    if "PUBACK" in text:
+        text += " and qos == 7"
+    code, out, err = wirefmt("decode", V5, "--filter", text)
+    assert (code, out) == (0, b"")
+    assert err.startswith("no messages for which the filter holds")
+    assert hint in err
+    for command in (("decode", V5, "--format", "jsonl"), ("summary", V5)):
+        code, _, err = wirefmt(*command, "--filter", text)
+        assert (code, "did you mean" in err) == (0, "did you mean" in hint)
 
 
 def test_filters_find_something_and_leave_something(v5):
@@ -451,6 +597,14 @@ def test_filters_of_fields_headers_and_octets(wirefmt, v5):
         ("kind =", "did you mean kind ==", None),
         ("", "not an expression", None),
         ("ts > 'noon'", "'noon' is not a time", 5),
+        ("ts > '25:00:00'", "'25:00:00' is not a time of day", 5),
+        ("port", "needs a comparison, such as port == 1883", 0),
+        ("qos == 1 or not ip", "needs a comparison, such as ip.startswith('10.')", 16),
+        ("port.x", "needs a comparison", 0),
+        ("ip['x'] is None or ip['x']", "only headers['name'] can be looked up", None),
+        ("qos==1" + " or qos==1" * 9990, "more than 1,000 comparisons", 0),
+        ("0" + " < qos" * 1002, "more than 1,000 comparisons", 0),
+        ("port == 1" + " or port == 1" * 600, "more than 1,000 comparisons", 0),
         ("destination.matches('[')", "not a regular expression", 20),
         ("destination.startswith()", "takes one text argument", 0),
         ("qos.startswith('1')", "only text and payloads can be searched", 0),
@@ -1125,9 +1279,75 @@ def test_summary_counts_failures(wirefmt, tmp_path):
         ("SUBACK", 0x80, "Unspecified error"): 1,
         ("SUBACK", 0x87, "Not authorized"): 2,
         ("PUBACK", 0x97, "Quota exceeded"): 1,
+        ("PUBACK", 0x10, "No matching subscribers"): 1,
         ("DISCONNECT", 0x8B, "Server shutting down"): 1,
         ("CONNACK", 5, "not authorized"): 1,
     }
+
+
+def test_summary_names_the_first_failure_of_a_kind(wirefmt, tmp_path):
+    """Of two clients that are refused by the same code, the earlier one, with its queue, time and place."""
+    packets: list[bytes] = []
+    for port, name, topic in ((40001, "early", "a"), (40002, "late", "b")):
+        tcp = Tcp(client_port=port)
+        packets += [*tcp.open(), *tcp.send(0, connect(name, 5)), *tcp.send(1, connack(5))]
+        packets += [
+            *tcp.send(0, publish(topic, b"12345", 5, identifier=9)),
+            *tcp.send(1, packet(0x40, b"\0\x09\x97\0")),
+        ]
+        packets += [
+            *tcp.send(1, publish(topic, b"123", 5)),
+            *tcp.send(0, packet(0x82, b"\0\x07\0" + string(topic) + b"\0")),
+        ]
+    (tmp_path / "f.pcap").write_bytes(pcap(packets))
+    rows = pa.table(read(tmp_path / "f.pcap")).to_pylist()
+    wanted = next(row for row in rows if row["kind"] == "PUBACK")
+    _, out, _ = wirefmt("summary", tmp_path / "f.pcap", "--json")
+    told = json.loads(out)
+    (failure,) = told["failures"]
+    assert (failure["messages"], failure["client"], failure["about"]) == (2, "early", None)
+    assert (failure["ts_ns"], failure["frame_no"], failure["capture"]) == (
+        wanted["ts_ns"], wanted["frame_no"], str(tmp_path / "f.pcap"),
+    )  # fmt: skip
+    assert datetime.fromisoformat(failure["first"]) == wanted["ts"]
+    counts = {"messages": 3, "published": 1, "delivered": 1, "payload_bytes": 8}
+    assert told["destinations"] == [{"destination": name, **counts} for name in "ab"]
+    assert {row["client"]: (row["published"], row["delivered"]) for row in told["clients"]} == {
+        "early": (1, 1), "late": (1, 1),
+    }  # fmt: skip
+    _, out, _ = wirefmt("summary", tmp_path / "f.pcap")
+    line = next(line for line in out.decode().splitlines() if "Quota exceeded" in line)
+    when = f"{wanted['ts']:%H:%M:%S.%f}"[:12]
+    assert line.split() == f"2 PUBACK 151 Quota exceeded {when} early - {wanted['frame_no']}".split()
+
+
+@pytest.mark.parametrize(
+    ("name", "queue", "about"),
+    [
+        ("nsq/nsqd-1.3.0-wirefmt.pcap.gz", "ch#ephemeral", {"E_FIN_FAILED": None}),
+        ("rocketmq/client-5.5.0-json-header.pcap.gz", "Push_json", {21: "Push_json"}),
+        ("rabbitmq-amqp091.pcap.gz", "box", {}),
+    ],
+)
+def test_summary_has_queues_and_groups(wirefmt, name, queue, about):
+    _, out, _ = wirefmt("summary", DATA / name, "--json", "--top", 100)
+    told = json.loads(out)
+    rows = pa.table(read(DATA / name)).to_pylist()
+    named = [row for row in rows if queue in (row["consumer_group"], (row["amqp091"] or {}).get("queue"))]
+    sizes = [row for row in named if row["payload_size"] is not None]
+    assert next(row for row in told["queues"] if row["queue"] == queue) == {
+        "queue": queue, "messages": len(named), "payload_bytes": sum(row["payload_size"] for row in sizes),
+        "published": sum(row["operation"] == "send" for row in sizes),
+        "delivered": sum(row["operation"] == "receive" for row in sizes),
+    }  # fmt: skip
+    assert about.items() <= {failure["code"]: failure["about"] for failure in told["failures"]}.items()
+
+
+def test_summary_lists_kinds_by_protocol(wirefmt):
+    _, out, _ = wirefmt("summary", SAMPLES)
+    lines = out.decode().split("Messages")[1].split("\n\n")[0].splitlines()[2:]
+    protocols = [line.split()[0] for line in lines]
+    assert [name for name, _ in itertools.groupby(protocols)] == ["mqtt", "amqp10", "amqp091"]
 
 
 @pytest.mark.parametrize(
@@ -1190,6 +1410,107 @@ def test_counting_many_destinations_is_bounded_and_keeps_the_frequent_ones():
     assert len(tally.messages) <= DISTINCT
     assert not tally.exact
     assert tally.top(1) == [(("frequent",), DISTINCT * 2 // 10 + 1, (DISTINCT * 2 // 10 + 1) * 10)]
+
+
+def on_a_terminal(width: int, *arguments: object) -> list[str]:
+    """The lines that a command prints to a terminal of this width."""
+    leader, follower = pty.openpty()
+    fcntl.ioctl(follower, termios.TIOCSWINSZ, struct.pack("HHHH", 40, width, 0, 0))
+    env = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES")} | {"NO_COLOR": "1"}
+    done = subprocess.Popen([*COMMAND, *map(str, arguments)], stdout=follower, env=env)
+    os.close(follower)
+    out = b""
+    with contextlib.suppress(OSError):
+        while part := os.read(leader, 1 << 16):
+            out += part
+    os.close(leader)
+    assert done.wait() == 0
+    return out.decode().replace("\r\n", "\n").splitlines()
+
+
+def test_a_long_topic_does_not_hide_what_follows_it(tmp_path):
+    topic = "plants/north/hall-7/line-3/machine-12/temperature/sensor-0042"
+    tcp = Tcp()
+    packets = [*tcp.open(), *tcp.send(0, connect("c", 4)), *tcp.send(0, publish(topic, b"21.5", 4, identifier=77))]
+    (tmp_path / "t.pcap").write_bytes(pcap(packets))
+    line = on_a_terminal(80, "decode", tmp_path / "t.pcap")[-1]
+    assert re.search(r"plants/\S*…\S*0042 qos=1 id=77 size=4 \| 21.5$", line), line
+    assert cell_len(line) <= 80
+    assert topic in on_a_terminal(140, "decode", tmp_path / "t.pcap")[-1]
+    assert cell_len(on_a_terminal(64, "decode", tmp_path / "t.pcap")[-1]) <= 64
+
+
+@pytest.mark.parametrize("command", ["", "columns", "convert", "decode", "serve", "summary"])
+def test_help_can_be_pasted_and_names_no_file_that_is_not_installed(command, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    said = subprocess.run([*COMMAND, *command.split(), "--help"], capture_output=True, text=True, check=True).stdout
+    assert "docs/" not in said
+    lines = [line.strip() for line in said.split("Examples")[1].splitlines()[1:]]
+    examples = list(itertools.takewhile(bool, lines))
+    assert examples
+    assert all(re.match(r"(\S.*\| )?wirefmt( |$)|tcpdump|xxd", line) for line in examples), examples
+    panels = [line for line in said.splitlines() if "as in:" in line and line.startswith("│")]
+    assert all(re.search(r"as in: \S.*\S +│$", line) and line.count('"') % 2 == 0 for line in panels), panels
+
+
+def test_examples_of_help_are_run(wirefmt, tmp_path, monkeypatch):
+    """Each example that reads captures is run, on captures of these names."""
+    monkeypatch.setenv("COLUMNS", "100")
+    said = {
+        command: subprocess.run([*COMMAND, command, "--help"], capture_output=True, text=True, check=True).stdout
+        for command in ("decode", "summary", "columns")
+    }
+    monkeypatch.chdir(tmp_path)
+    shutil.copy(V5, "trace.pcap")
+    (tmp_path / "captures").mkdir()
+    shutil.copy(V5, "captures/a.pcap")
+    Path("captures/a.pcapng.gz").write_bytes(gzip.compress(V5.read_bytes()))
+    ran = 0
+    for command, text in said.items():
+        for line in re.findall(rf"^ (wirefmt {command}\b[^|\n]*)", text, re.M):
+            _, *arguments = shlex.split(line)
+            code, _, err = wirefmt(*arguments)
+            assert code == 0, (line, err)
+            ran += 1
+    assert ran >= 9
+
+
+def test_columns_are_listed(wirefmt):
+    _, out, _ = wirefmt("columns")
+    names = [line.split()[0] for line in out.decode().splitlines() if "  " in line]
+    assert names[2:] == [*(column.name for column in COLUMNS), "converted"]
+    _, out, _ = wirefmt("columns", "mqtt", "kind")
+    lines = out.decode().splitlines()
+    assert any(line.split()[:2] == ["mqtt.topic_filters", "list<string>"] for line in lines)
+    assert lines[-1].split()[:2] == ["kind", "string"]
+    code, _, err = wirefmt("columns", "mqt")
+    assert (code, "no column 'mqt'; did you mean mqtt" in err) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("typed", "offered"),
+    [
+        (["decode", "--columns", "ts,mqtt.ret"], ["ts,mqtt.retain", "ts,mqtt.retain_available"]),
+        (["decode", "--columns", "payl"], ["payload", "payload_size"]),
+        (["summary", "--protocol", "amqp"], ["amqp091", "amqp10"]),
+        (["decode", "--decode-as", "tcp.port==1,rock"], ["tcp.port==1,rocketmq"]),
+        (["decode", "--filter", "qos > 0 and payload_"], ["qos > 0 and payload_size"]),
+        (["decode", "--filter", "kind == 'PUBL"], ["kind == 'PUBLISH'"]),
+        (["decode", "--filter", "kind in ('PUBLISH', 'basic.del"], ["kind in ('PUBLISH', 'basic.deliver'"]),
+        (["decode", "--filter", "status != 'g"], ["status != 'gap'"]),
+        (["columns", "client"], ["client_id"]),
+    ],
+)
+def test_completion_knows_columns_protocols_and_kinds(typed, offered):
+    complete = ShellComplete(wirefmt_group, {}, "wirefmt", "_WIREFMT_COMPLETE")
+    assert [item.value for item in complete.get_completions(typed[:-1], typed[-1])] == offered
+
+
+def test_completion_of_a_shell():
+    words = {"COMP_WORDS": "wirefmt summary --protocol m", "COMP_CWORD": "3", "_WIREFMT_COMPLETE": "bash_complete"}
+    code = "import sys; sys.argv = ['wirefmt']; from wirefmt.cli import main; main()"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=os.environ | words)
+    assert done.stdout == "plain,mqtt\n"
 
 
 def test_every_column_can_be_filtered_by():

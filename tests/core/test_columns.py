@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import struct
 from collections.abc import Iterator
+from importlib import import_module
 from typing import Any
 
 import pytest
@@ -201,6 +202,129 @@ def test_decode_batch_and_captures_say_what_objects_say(protocol: str) -> None:
             if lines:
                 wrong.append(f"{name}: {'; '.join(lines)}; {case}")
     assert not wrong, f"{len(wrong)} of {len(found)}:\n" + "\n".join(wrong[:20])
+
+
+#: Columns of decode_batch whose name in the message table is another one, "" if it has none or shows it in another form. All
+#: others have the same name there, or in the struct of the protocol.
+OTHER_NAMES: dict[str, dict[str, str]] = {
+    "mqtt": {
+        "packet_type": "", "packet_identifier": "sequence", "topic_name": "destination", "reason_code": "code",
+        "client_identifier": "client_id", "user_properties": "headers",
+    },
+    "amqp091": {"delivery_tag": "sequence", "reply_code": "code", "arguments": "", "body": "payload"},
+    "amqp10": {
+        "ttl": "ttl_ms", "application_properties": "headers", "body_type": "amqp10.body", "body": "payload", "fields": "",
+    },
+    "rocketmq": {
+        "code": "rocketmq.code", "opaque": "sequence", "version": "", "topic": "destination", "properties": "",
+        "body": "payload",
+    },
+    "nsq": {
+        "topic": "destination", "channel": "consumer_group", "timestamp": "nsq.timestamp_ns", "body": "payload",
+    },
+    "phpmq": {"queue_name": "destination", "content": "payload"},
+}  # fmt: skip
+#: Fields in the maps `arguments` and `fields` whose names are others in the message table; "": shown in another form there.
+IN_MAPS = {
+    "internal": "", "ticket": "", "role": "", "source": "", "target": "", "state": "", "error": "", "code": "code",
+    "sasl_server_mechanisms": "mechanisms", "nowait": "",
+}  # fmt: skip
+#: What is empty in decode_batch and null in the message table.
+EMPTY = {"mqtt": ("topic_name", "client_identifier"), "phpmq": ("kind",)}
+
+#: Columns that are null in decode_batch where the message table has what it knows of the connection, of the other packets or
+#: from the other one of two columns.
+ELSEWHERE = {
+    "mqtt": ("client_identifier", "topic_name"), "rocketmq": ("topic",), "amqp10": ("body", "payload"),
+}  # fmt: skip
+
+
+def shown(value: Any) -> str:
+    """A value of the message table as text of a map of decode_batch."""
+    if isinstance(value, bytes):
+        return part("amqp10", "rows").text(value)
+    return ("true" if value else "false") if isinstance(value, bool) else str(value)
+
+
+def differing(protocol: str, batch: dict[str, Any], row: dict[str, Any]) -> list[str]:
+    """Columns of decode_batch that say something else than the same columns of the message table."""
+    struct, wrong = row[protocol], []
+    in_map = {key for name in ("arguments", "fields") for key, _ in batch.get(name) or ()}
+    for column in MODULES[protocol].columns.BATCH:
+        name = column.name
+        if name in ("offset", "size", "error") or (protocol, name) == ("nsq", "message_id"):
+            continue  # message_id: bytes there, text here
+        place = OTHER_NAMES[protocol].get(name, name)
+        got = batch.get(name)
+        if name in ("arguments", "fields"):
+            for key, value in got or ():
+                field = IN_MAPS.get(key.rstrip("_"), key.rstrip("_"))
+                want = row.get(field, struct.get(field)) if field in (*row, *struct) else None
+                if field and not isinstance(want, list) and shown("" if want is None else want) != value:
+                    wrong.append(f"{name}.{key}: {value!r}, captures say {want!r}")
+            continue
+        if not place:
+            continue
+        holder, _, field = place.rpartition(".")
+        found = struct if holder or any(c.name == field for c in MODULES[protocol].columns.FIELDS) else row
+        assert holder or found is struct or field in {c.name for c in table.COLUMNS}, (
+            f"{protocol}: no column for {name}"
+        )
+        want = found.get(field)
+        if got is None and (name in in_map or name in ELSEWHERE.get(protocol, ())):
+            continue
+        if got == "" and name in EMPTY.get(protocol, ()):
+            got = None
+        if got != want:
+            wrong.append(f"{name}: {got!r}, captures say {want!r}")
+    return wrong
+
+
+@pytest.mark.parametrize("protocol", MESSAGES)
+def test_every_column_of_decode_batch_says_what_captures_say(protocol: str) -> None:
+    import_module(f"wirefmt.{protocol}.columns")
+    cases = [case for case, *_ in MESSAGES[protocol][0]()] + MADE.get(protocol, [])
+    rows = [row for at in range(0, len(cases), 500) for row in captured(protocol, cases[at : at + 500])]
+    wrong = []
+    for case, captured_rows in zip(cases, rows, strict=True):
+        for batch, row in zip(batch_rows(protocol, case), captured_rows, strict=True):
+            if lines := differing(protocol, batch, {protocol: {}} | row):
+                wrong.append(f"{'; '.join(lines)}; {case}")
+    assert not wrong, f"{len(wrong)} of {len(cases)}:\n" + "\n".join(wrong[:20])
+
+
+def transfers(*pieces: bytes, aborted: bool = False, **first: Any) -> bytes:
+    """A delivery in as many transfers."""
+    out = b""
+    for i, piece in enumerate(pieces):
+        last = i == len(pieces) - 1
+        fields = {"delivery_id": 4, "delivery_tag": b"t", **first} if i == 0 else {}
+        more, ends = (None, True) if last and aborted else (not last, None)
+        out += amqp10.Transfer(handle=0, more=more, aborted=ends, payload=piece, **fields).encode()
+    return out
+
+
+BODY = amqp10.Message(body=b"payload").encode()
+#: What no vector has: deliveries in several transfers, other message formats, protocol headers.
+MADE = {
+    "mqtt": [
+        Case(mqtt.Publish(version=v, topic_name="t", payload=b"p", qos=1, packet_identifier=1, dup=d, retain=r).encode(), 0, v)
+        for v in (3, 4, 5) for d in (False, True) for r in (False, True)
+    ],
+    "amqp091": [Case(b"AMQP\0\0\x09\1", 0), Case(amqp091.Heartbeat().encode(), 1)],
+    "amqp10": [
+        Case(transfers(BODY[:4], BODY[4:]), 0),
+        Case(transfers(BODY[:4], BODY[4:], settled=True, message_format=0), 1),
+        Case(transfers(BODY[:4], BODY[4:], aborted=True), 0),
+        Case(transfers(b"opaque", message_format=0x80004200), 0),
+        Case(transfers(b"", message_format=7), 0),
+        Case(transfers(BODY, message_format=7), 1),
+        Case(transfers(b"opa", b"que", message_format=7), 0),
+        Case(b"AMQP\0\1\0\0", 0),
+        Case(amqp10.SaslInit(mechanism="PLAIN", initial_response=b"\0u\0p").encode(), 0),
+        Case(amqp10.EmptyFrame(channel=3).encode(), 1),
+    ],
+}  # fmt: skip
 
 
 def stored_messages() -> Iterator[tuple[bytes, list[Any], list[Any]]]:

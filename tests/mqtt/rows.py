@@ -32,6 +32,10 @@ def bytes_after_filters(message: Any) -> list[int]:
 def struct_of(message: Any) -> Row:
     kind = type(message).__name__.upper()
     fields: Row = {"flags": message.flags}
+    if kind == "PUBLISH" or (message.version == 3 and kind in ("PUBREL", "SUBSCRIBE", "UNSUBSCRIBE")):
+        fields["dup"] = message.dup
+    if kind == "PUBLISH":
+        fields["retain"] = message.retain
     if kind == "CONNECT":
         for name in ("protocol_name", "connect_flags", "clean_start", "keep_alive", "user_name", "password"):
             fields[name] = getattr(message, name)
@@ -88,12 +92,10 @@ def row(message: Any, direction: int) -> Row:
     if (seconds := properties.get("message_expiry_interval")) is not None:
         row["ttl_ms"] = seconds * 1000
     row["mqtt"] = fields = struct_of(message)
-    if kind == "PUBLISH" or (message.version == 3 and kind in ("PUBREL", "SUBSCRIBE", "UNSUBSCRIBE")):
-        fields["dup"] = row["redelivered"] = message.dup
+    row["redelivered"] = fields.get("dup")
     if kind == "PUBLISH":
         row |= {"qos": message.qos, "payload": message.payload_bytes(), "payload_size": len(message.payload_bytes())}
         row |= {"destination": message.topic_name or None}
-        fields["retain"] = message.retain
     elif kind in ("SUBSCRIBE", "UNSUBSCRIBE"):
         first = fields["topic_filters"][0]
         parts = first.split("/", 2)
@@ -120,8 +122,7 @@ def batch_row(message: Any) -> Row:
     row["client_identifier"] = getattr(message, "client_identifier", None)
     row["content_type"] = dict(getattr(message, "properties", ())).get("content_type")
     row["user_properties"] = user_properties(message)
-    if kind != "PUBLISH" or message.properties:
-        row["mqtt"] = struct_of(message)
+    row["mqtt"] = struct_of(message)
     return row
 
 

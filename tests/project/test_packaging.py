@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import shutil
 import subprocess
 import sys
 import tarfile
+import tomllib
 from importlib import metadata
 
 import pytest
@@ -55,6 +57,26 @@ def test_the_command_and_the_plugin_of_pytest_are_installed(installed):
     }
 
 
+def test_the_licence_is_that_of_apache_and_the_metadata_name_it():
+    # the digest of https://www.apache.org/licenses/LICENSE-2.0.txt
+    text = (ROOT / "LICENSE").read_bytes()
+    assert hashlib.sha256(text).hexdigest() == "cfc7749b96f63bd31c3c42b5c471bf756814053e847c10f3eb003417bc523d30"
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert (project["license"], project["license-files"]) == ("Apache-2.0", ["LICENSE"])
+    assert project["authors"] == [{"name": "The wirefmt authors"}]
+    assert project["keywords"]
+    assert {"Repository", "Documentation", "Issues"} <= set(project["urls"])
+    # PEP 639: an SPDX expression takes the place of the classifier
+    assert not [name for name in project["classifiers"] if name.startswith("License ::")]
+
+
+def test_the_wheel_holds_the_licence(installed):
+    (held,) = (file for file in metadata.distribution("wirefmt").files or () if file.name == "LICENSE")
+    assert str(held).endswith(".dist-info/licenses/LICENSE")
+    assert held.read_binary() == (ROOT / "LICENSE").read_bytes()
+    assert metadata.metadata("wirefmt")["License-Expression"] == "Apache-2.0"
+
+
 def test_the_source_distribution_can_be_built_from(tmp_path):
     pytest.importorskip("Cython", reason="needs Cython (pip install Cython)")
     made = (".git", ".venv", "build", "dist", "out", "*.so", "*.egg-info", "__pycache__", ".*_cache", ".hypothesis")
@@ -66,6 +88,6 @@ def test_the_source_distribution_can_be_built_from(tmp_path):
         held = {name.partition("/")[2] for name in tar.getnames()}
     core = {str(p.relative_to(ROOT)) for p in (ROOT / "src").rglob("*.p[xy]*") if p.suffix != ".pyc"}
     assert core <= held, core - held
-    assert {"setup.py", "pyproject.toml", "README.md", "Makefile"} <= held
+    assert {"setup.py", "pyproject.toml", "LICENSE", "README.md", "Makefile"} <= held
     # the only C that is written by hand
     assert [name for name in held if name.endswith((".so", ".c"))] == ["fuzz/coverage.c"]

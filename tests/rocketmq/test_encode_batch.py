@@ -18,7 +18,7 @@ pa = pytest.importorskip("pyarrow", reason="needs pyarrow (pip install pyarrow)"
 
 WRITTEN = of("captured-frame", "request", "response", "acl-signed-request")
 #: A value of no bytes is null in the binary header, and columns have no null values.
-NOT_HELD = {"rmq-edge-ext-rocketmq"}
+NOT_HELD = {"rmq-edge-ext-rocketmq", "rmq-frame-bin-ext-emptyval"}
 FRAMES = [v for v in load() if "frame" in v.kind or v in WRITTEN]
 
 
@@ -28,9 +28,20 @@ def decode(octets: bytes) -> Any:
 
 @pytest.mark.parametrize("vector", FRAMES, ids=[v.id for v in FRAMES])
 def test_what_was_decoded_is_encoded_again(vector: Vector) -> None:
+    if vector.id in NOT_HELD:
+        return
     made = again(vector.octets, decode, rocketmq.encode_batch)
-    if vector in WRITTEN and vector.id not in NOT_HELD:
+    if vector in WRITTEN:
         assert made == vector.octets
+
+
+def test_an_empty_map_has_no_entries() -> None:
+    """A binary header has the length 0 then, which is null again (as the object with `ext_fields={}`); JSON has {}."""
+    for form in ("ROCKETMQ", "JSON"):
+        row = columns(serialize_type=form, code=10, opaque=1, flag=0, language="JAVA", ext_fields=[])
+        octets = rocketmq.encode_batch(row)
+        command = rocketmq.RemotingCommand(code=10, opaque=1, ext_fields={}, serialize_type=form)
+        assert rocketmq.decode(octets).ext_fields == rocketmq.decode(command.encode()).ext_fields
 
 
 def test_a_stream_of_all() -> None:

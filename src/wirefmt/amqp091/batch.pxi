@@ -47,14 +47,15 @@ cdef class BatchColumns(FrameBatch):
         cdef Col* c = self.cols
         cdef int64_t row = self.row
         self.put_place(offset, size)
+        if m.type == AMQP091_PROTOCOL_HEADER:           # not a frame: it has no channel
+            put_text(c + A9B_KIND, row, &AMQP091_PROTOCOL_HEADER_TEXT)
+            return
         put_i32(c + A9B_CHANNEL, row, m.channel)
         if m.type == AMQP091_FRAME_METHOD:
             put_text(c + A9B_KIND, row, &AMQP091_KIND_TEXT[m.method])
             self.put_arguments(row, m)
         elif m.type == AMQP091_FRAME_HEARTBEAT:
             put_text(c + A9B_KIND, row, &AMQP091_HEARTBEAT_TEXT)
-        elif m.type == AMQP091_PROTOCOL_HEADER:
-            put_text(c + A9B_KIND, row, &AMQP091_PROTOCOL_HEADER_TEXT)
 
     cdef inline void put_arguments(self, int64_t row, const Amqp091FrameView* m) noexcept nogil:
         cdef const Amqp091MethodRow* method = &amqp091_methods[m.method]

@@ -8,6 +8,7 @@ cdef Text[AMQP10_SHAPES] AMQP10_KIND_TEXT           # by shape
 cdef Text AMQP10_PROTOCOL_HEADER_TEXT = pad_text(b"protocol-header")
 cdef Text AMQP10_EMPTY_TEXT = pad_text(b"empty")
 cdef const char* AMQP10_ABORTED_TEXT = "delivery was aborted"
+cdef const uint8_t* AMQP10_TRUE = b"\x41"           # a value (1.6.2)
 cdef Text[3] AMQP10_BODY_TEXT                       # by code - AMQP10_SECTION_DATA
 cdef int[AMQP10_FIELDS_MAX] AMQP10_TRANSFER_COLUMN  # field of transfer -> its column; -1: an entry of `fields`
 
@@ -64,7 +65,8 @@ cdef class BatchColumns(FrameBatch):
         if f.kind == AMQP10_KIND_PROTOCOL_HEADER:
             put_text(c + A10B_KIND, row, &AMQP10_PROTOCOL_HEADER_TEXT)
             return
-        put_i32(c + A10B_CHANNEL, row, f.channel)
+        if f.type == 0:                     # octets 6 and 7 of a SASL frame are ignored (5.3.1)
+            put_i32(c + A10B_CHANNEL, row, f.channel)
         if f.kind == AMQP10_KIND_EMPTY:
             put_text(c + A10B_KIND, row, &AMQP10_EMPTY_TEXT)
             return
@@ -101,11 +103,15 @@ cdef class BatchColumns(FrameBatch):
         else:
             amqp10_put_entry(map, row, &name, &v)
 
-    cdef void put_message(self, int64_t offset, const uint8_t* p, size_t n) noexcept nogil:
+    cdef void put_message(self, int64_t offset, const Amqp10CompositeView* transfer, const uint8_t* p, size_t n) noexcept nogil:
         cdef Amqp10MessageView m
         cdef Fault f
         cdef Col* c = self.cols
         cdef int64_t row = self.row
+        if amqp10_is_opaque(transfer):
+            if self.payload:
+                put_octets(c + A10B_PAYLOAD, row, p if n else <const uint8_t*>b"", <int64_t>n)
+            return
         if amqp10_parse_message(p, n, &self.options, &m, &f) != OK:
             self.put_fault(offset, &f)
             return
@@ -166,6 +172,10 @@ cdef class BatchColumns(FrameBatch):
         if amqp10_parse(d.first.at, d.first.size, &self.options, &first, &f) != OK:
             self.put_error(d.m.byte_offset, size, &f)
             return
+        if d == self.deliveries.done:       # `more` is of a delivery that lacks its last transfer
+            first.performative.at[<int>AMQP10_TRANSFER_MORE] = NULL
+            if error != NULL:
+                first.performative.at[<int>AMQP10_TRANSFER_ABORTED] = AMQP10_TRUE
         if d.settled:                       # the first put counts: any transfer may settle
             put_bool(self.cols + A10B_SETTLED, self.row, True)
         self.put_parsed(d.m.byte_offset, size, &first)
@@ -173,7 +183,7 @@ cdef class BatchColumns(FrameBatch):
         if error != NULL:
             self.put_text_error(error)
         else:
-            self.put_message(d.m.byte_offset, d.payload.at, d.payload.size)
+            self.put_message(d.m.byte_offset, &first.performative, d.payload.at, d.payload.size)
         self.row += 1
 
     # ---- frames
@@ -241,7 +251,7 @@ cdef class BatchColumns(FrameBatch):
         if answer == AMQP10_JOIN_ABORTED:
             self.put_text_error(AMQP10_ABORTED_TEXT)
         elif answer == AMQP10_JOIN_WHOLE:
-            self.put_message(at + frame.size - frame.payload.size, frame.payload.at, frame.payload.size)
+            self.put_message(at + frame.size - frame.payload.size, &frame.performative, frame.payload.at, frame.payload.size)
         self.row += 1
         return OK
 

@@ -166,5 +166,6 @@ BATCH: Final[tuple[Column, ...]] = (
         "binary",
         "data, several sections joined; an amqp-value as text or bytes; sequences as JSON, one per line",
     ),
+    Column("payload", "binary", "of a transfer whose message_format is not 0: it has no sections"),
     Column("error", "string", "why the frame or message is malformed, or the delivery is incomplete"),
 )

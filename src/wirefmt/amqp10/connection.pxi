@@ -144,9 +144,11 @@ cdef class Incoming:
     @property
     def message(self):
         """The message, read as `strictness="lax"` does: it has crossed a broker, and nobody can change it any more. Its `notes`
-        say which rules it violates. Raises DecodeError if the payload is not a message: `reject` it then."""
+        say which rules it violates. Raises DecodeError if the payload is not a message, or `message_format` is not 0: `reject`
+        it then, or read `payload`."""
         cdef Transfer transfer = self.transfer
         if self.decoded is None:
+            amqp10_check_format(transfer)
             if self.joined is not None:
                 self.decoded = decode_message(self.joined, strictness="lax")
             else:

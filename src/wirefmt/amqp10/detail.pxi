@@ -354,16 +354,14 @@ cdef void amqp10_put_detail(MessageTable t, int64_t row, const Amqp10FrameView* 
     cdef Amqp10MessageView m
     cdef Fault fault
     cdef DetailLine l
-    cdef uint64_t format = 0
     x.f = f
     x.address = address
     x.m = NULL
     x.transfers = transfers
     line_begin(&l)
     if f.performative.shape == AMQP10_TRANSFER and n and p != NULL:
-        amqp10_field_unsigned(&f.performative, AMQP10_TRANSFER_MESSAGE_FORMAT, &format)
         memset(&o, 0, sizeof(o))
-        if format == 0 and amqp10_parse_message(p, n, &o, &m, &fault) == OK:
+        if not amqp10_is_opaque(&f.performative) and amqp10_parse_message(p, n, &o, &m, &fault) == OK:
             x.m = &m
     if f.kind == AMQP10_KIND_PROTOCOL_HEADER:
         amqp10_line_form(&l, &AMQP10_DETAIL_FORM[0], &x)

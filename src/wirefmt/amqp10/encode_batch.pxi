@@ -93,8 +93,6 @@ cdef int amqp10_encode_json(Octets* o, object value, const Amqp10FieldRow* row, 
     elif type(value) is list:
         if row != NULL and row.multiple:
             amqp10_put_symbols(o, value)
-        elif type_ == AMQP10_MAP:
-            amqp10_encode_json_map(o, value, binary_keys, True, depth)
         else:
             amqp10_encode_json_list(o, value, NULL, depth)
     elif type_ != AMQP10_MAP and [pair[0] for pair in value] == ["descriptor", "value"]:
@@ -206,8 +204,9 @@ cdef class RowEncoder(BatchEncoder):
             if sasl and self.after_header and self.after_header == self.size:
                 self.at[self.size - 4] = 3
             channel = 0
-            if source_needed_number(x, c + A10B_CHANNEL, row, 0, 0xFFFF, &channel):
-                return -1
+            if source_has(c + A10B_CHANNEL, row) or not sasl:
+                if source_needed_number(x, c + A10B_CHANNEL, row, 0, 0xFFFF, &channel):
+                    return -1
             o.size = 0
             add_u32(o, 8)
             add_u8(o, 2)
@@ -380,7 +379,7 @@ cdef class RowEncoder(BatchEncoder):
         cdef Problem* x = &self.problem
         cdef Octets* o = &self.scratch
         cdef Octets* m = &self.message
-        cdef int64_t transfers = 1, handle = 0
+        cdef int64_t transfers = 1, handle = 0, format = 0
         cdef uint8_t[64] room
         cdef Octets rest = octets_over(room, sizeof(room))
         cdef Amqp10MessageView message
@@ -392,13 +391,15 @@ cdef class RowEncoder(BatchEncoder):
                 source_needed_number(x, c + A10B_HANDLE, row, 0, 0xFFFFFFFF, &handle):
             return -1
         m.size = 0
-        if self.put_message(row):
+        if source_number(x, c + A10B_MESSAGE_FORMAT, row, 0, 0xFFFFFFFF, &format):
+            return -1
+        if self.put_opaque(row) if format else self.put_message(row):
             return -1
         if m.failed:
             return refuse(x, REFUSED_MEMORY, NULL)
         if m.size:
             octets = m.at
-        if amqp10_parse_message(octets, m.size, &self.options, &message, &x.fault) != OK:
+        if not format and amqp10_parse_message(octets, m.size, &self.options, &message, &x.fault) != OK:
             return refuse(x, REFUSED_FAULT, NULL)
         if transfers > AMQP10_TRANSFERS_MAX and <uint64_t>transfers > m.size:
             return refuse_range(x, c + A10B_TRANSFERS, transfers, 1, max(<int64_t>AMQP10_TRANSFERS_MAX, <int64_t>m.size))
@@ -473,14 +474,12 @@ cdef class RowEncoder(BatchEncoder):
         cdef int64_t v = 0
         cdef Span tag
         cdef int i, count = shape.count
-        if several and self.entry[<int>AMQP10_TRANSFER_MORE].at == NULL:
-            self.entry[<int>AMQP10_TRANSFER_MORE].at = <const uint8_t*>b"true"
-            self.entry[<int>AMQP10_TRANSFER_MORE].size = 4
-        if self.entry[<int>AMQP10_TRANSFER_MORE].at != NULL and \
-                several != (self.entry[<int>AMQP10_TRANSFER_MORE].size == 4):
-            return refuse_text(x, c + A10B_FIELDS, "more: it contradicts the column `transfers`")
+        if self.entry[<int>AMQP10_TRANSFER_MORE].size == 4:
+            return refuse_text(x, c + A10B_FIELDS, "more: a row is a whole delivery")
         if self.entry[<int>AMQP10_TRANSFER_ABORTED].size == 4:
             return refuse_text(x, c + A10B_FIELDS, "aborted: an aborted delivery has no message")
+        if several:
+            self.entry[<int>AMQP10_TRANSFER_MORE] = span_of(<const uint8_t*>b"true", 4)
         while count > AMQP10_TRANSFER_SETTLED + 1 and self.entry[count - 1].at == NULL:
             count -= 1
         while AMQP10_TRANSFER_HANDLE + 1 < count <= AMQP10_TRANSFER_SETTLED + 1 and \
@@ -511,8 +510,24 @@ cdef class RowEncoder(BatchEncoder):
 
     # ---- sections
 
+    cdef int put_opaque(self, int64_t row) noexcept nogil:
+        """A payload of another message format, which has no sections."""
+        cdef const SourceCol* c = self.cols
+        cdef const uint8_t* body = NULL
+        cdef int64_t size = 0
+        cdef int i
+        for i in range(<int>A10B_DURABLE, <int>A10B_PAYLOAD):
+            if source_has(c + i, row):
+                return refuse_text(&self.problem, c + i, "a message whose message_format is not 0 has no sections")
+        if source_has(c + A10B_PAYLOAD, row) and source_octets(&self.problem, c + A10B_PAYLOAD, row, &body, &size):
+            return -1
+        add_octets(&self.message, body, <size_t>size)
+        return 0
+
     cdef int put_message(self, int64_t row) noexcept nogil:
         """3.2: the sections that have values, in order."""
+        if source_has(self.cols + A10B_PAYLOAD, row):
+            return refuse_text(&self.problem, self.cols + A10B_PAYLOAD, "a message whose message_format is 0 has sections")
         if self.put_columns(row, AMQP10_HEADER, A10B_DURABLE) or \
                 self.put_map(row, A10B_DELIVERY_ANNOTATIONS, AMQP10_SECTION_DELIVERY_ANNOTATIONS) or \
                 self.put_map(row, A10B_MESSAGE_ANNOTATIONS, AMQP10_SECTION_MESSAGE_ANNOTATIONS) or \

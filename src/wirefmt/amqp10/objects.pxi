@@ -219,6 +219,15 @@ cdef class Flow(Performative):
     """flow (2.7.4): credit and windows."""
 
 
+cdef int amqp10_check_format(Transfer transfer) except -1:
+    """2.7.5, 3.2.16: only a payload of message-format 0 is made of the sections of part 3."""
+    form = transfer.message_format
+    if form:
+        raise Unsupported(f"message-format {form:#x}: the payload has no sections that can be read", protocol="amqp10",
+                          path="transfer.message_format", spec="3.2.16")
+    return 0
+
+
 @cython.final
 cdef class Transfer(Performative):
     """transfer (2.7.5): a message, or a part of one. Also a buffer: that of its payload.
@@ -245,7 +254,8 @@ cdef class Transfer(Performative):
     @property
     def message(self):
         """The Message in the payload, decoded as strictly as the transfer. Raises DecodeError if the payload is not a
-        message, or only a part of one."""
+        message, or only a part of one, or if `message_format` is not 0."""
+        amqp10_check_format(self)
         return amqp10_read_message(self.block, self.payload_span.at if self.payload_span.at != NULL else self.frame,
                             self.payload_span.size, self.strict, 0)
 

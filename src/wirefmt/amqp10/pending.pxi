@@ -55,6 +55,12 @@ cdef enum:
     AMQP10_MAX_DELIVERIES = 1024            # default limit of pending deliveries
 
 
+cdef inline bint amqp10_is_opaque(const Amqp10CompositeView* transfer) noexcept nogil:
+    """Has the message another format than 0? Then its payload does not consist of the sections of part 3 (2.7.5, 3.2.16)."""
+    cdef uint64_t format = 0
+    return amqp10_field_unsigned(transfer, AMQP10_TRANSFER_MESSAGE_FORMAT, &format) and format != 0
+
+
 cdef int amqp10_join(Amqp10Deliveries* d, const Amqp10FrameView* frame, bint strict, Amqp10Delivery** kept,
                      Fault* f) noexcept nogil:
     """Add the next frame of the stream. Returns an Amqp10Join; after JOIN_PART `kept` is the frame's delivery."""
@@ -235,8 +241,7 @@ cdef bint amqp10_begins_another(const Amqp10Delivery* delivery, const Amqp10Comp
 cdef bint amqp10_begins_message(const Amqp10FrameView* f) noexcept nogil:
     """Can the payload be the first of its delivery? It is absent, of another format, or begins with a section."""
     cdef const uint8_t* p = f.payload.at
-    cdef uint64_t format = 0
-    if f.payload.size < 3 or (amqp10_field_unsigned(&f.performative, AMQP10_TRANSFER_MESSAGE_FORMAT, &format) and format):
+    if f.payload.size < 3 or amqp10_is_opaque(&f.performative):
         return True
     if p[0] != 0:
         return False

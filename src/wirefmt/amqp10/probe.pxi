@@ -281,10 +281,8 @@ cdef int amqp10_put_delivery_message(MessageTable t, int64_t row, const Amqp10Fr
     cdef Amqp10MessageView m
     cdef Fault fault
     cdef Amqp10ValueView v
-    cdef uint64_t format = 0
     size[0] = 0
-    amqp10_field_unsigned(&f.performative, AMQP10_TRANSFER_MESSAGE_FORMAT, &format)
-    if format:                              # not of this specification: 2.7.5, 3.2.16
+    if amqp10_is_opaque(&f.performative):
         t.put_payload(row, p, <int64_t>n)
         return ROW_OK
     amqp10_options(&o, strict)
@@ -310,12 +308,10 @@ cdef void amqp10_put_some(MessageTable t, int64_t row, const Amqp10FrameView* f,
     cdef Amqp10Reader x
     cdef Amqp10MessageView m
     cdef Fault fault
-    cdef uint64_t format = 0
     cdef const uint8_t* at = p
     cdef const uint8_t* after
     cdef size_t used, left_
-    amqp10_field_unsigned(&f.performative, AMQP10_TRANSFER_MESSAGE_FORMAT, &format)
-    if format:
+    if amqp10_is_opaque(&f.performative):
         t.put_payload(row, p, <int64_t>n)
         return
     amqp10_options(&o, False)

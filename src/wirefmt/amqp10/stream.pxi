@@ -145,8 +145,9 @@ cdef class Delivery:
 
     @property
     def message(self):
-        """The Message. Raises DecodeError."""
+        """The Message. Raises DecodeError, also if the message-format is not 0."""
         cdef Transfer transfer = self.transfer
+        amqp10_check_format(transfer)
         if self.joined is not None:
             return amqp10_read_message(self.joined, <const uint8_t*>PyBytes_AS_STRING(self.joined),
                                 <size_t>PyBytes_GET_SIZE(self.joined), self.strict, self.max_elements)

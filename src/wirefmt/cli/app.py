@@ -9,6 +9,7 @@ from typing import Any
 import rich_click as click
 from click.exceptions import Exit
 
+from .columns import columns
 from .convert import convert
 from .decode import decode
 from .serve import serve
@@ -48,6 +49,7 @@ def wirefmt() -> None:
     \b
     wirefmt summary trace.pcap
     wirefmt decode trace.pcapng.gz --filter "kind == 'PUBLISH' and qos >= 1"
+    wirefmt columns mqtt
     wirefmt decode 'captures/*.pcap' -o messages.parquet
     tcpdump -i any -w - port 1883 | wirefmt decode - --format jsonl
     wirefmt serve --record session.pcapng
@@ -55,6 +57,7 @@ def wirefmt() -> None:
     """
 
 
+wirefmt.add_command(columns)
 wirefmt.add_command(convert)
 wirefmt.add_command(decode)
 wirefmt.add_command(serve)

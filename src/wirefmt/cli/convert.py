@@ -58,7 +58,7 @@ def conversion_options(command: Any) -> Any:
         click.option(
             "--dialect", type=_Dialect(), default="documented", show_default=True, metavar="NAME", panel="Conversion",
             help="The set of rules: documented (RabbitMQ's published tables) or rabbitmq-4.3, rabbitmq-3.13 (as those "
-            "servers do); docs/dialects.md compares them.",
+            "servers do).",
         ),
     ):  # fmt: skip
         command = decorate(command)
@@ -121,8 +121,8 @@ def convert(
     \b
     wirefmt convert --from mqtt5 --to amqp10 300a0003612f620032312e35
     wirefmt convert --from mqtt5 --to amqp091 --explain --input raw packet.bin
-    xxd -p message.bin | wirefmt convert --from amqp10 --to mqtt5 --routing-key plant.line-1 --format text
-    wirefmt convert --to amqp10 --input jsonl messages.jsonl --format jsonl -o converted.jsonl
+    xxd -p m.bin | wirefmt convert --from amqp10 --to mqtt5 --routing-key a.b
+    wirefmt convert --to amqp10 --input jsonl m.jsonl --format jsonl -o n.jsonl
     """
     failed = False
     if fmt == "raw":
@@ -188,9 +188,7 @@ def _convert(given: Input, to: str, key: str | None, **options: Any) -> Conversi
             lost = "; ".join(printable(str(loss)) for loss in fault.losses)
             raise _Failure(fault.reason, hint=f"{lost}; without --lossless it is converted") from None
         undecodable = fault.rule.endswith((":undecodable", ":not-publish"))
-        raise _Failure(
-            fault.reason, fault.rule, given.hint if undecodable else "docs/conversions.md says what is refused"
-        ) from None
+        raise _Failure(fault.reason, fault.rule, given.hint if undecodable else "") from None
 
 
 def _topic_key(wire: Any, options: dict[str, Any]) -> str | bytes:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 import sys
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from functools import partial
+from typing import IO, TYPE_CHECKING, Any
 
 import rich_click as click
 from click.core import ParameterSource
@@ -21,11 +23,13 @@ from .inputs import (
     is_live,
     open_captures,
     parse_filter,
+    tell_empty,
     verdict,
 )
 from .lines import COLUMNS as LINE_COLUMNS
 from .lines import LinesWriter
-from .output import FORMATS, format_of, no_rows, open_writer
+from .names import complete_columns
+from .output import FORMATS, CsvWriter, Writer, format_of, no_rows, open_writer
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -38,9 +42,9 @@ _SHOWN = 64
 @capture_options
 @click.option("-n", "--limit", type=click.IntRange(min=0), metavar="N", help="Stop after N messages.", panel="Rows")
 @click.option(
-    "--columns", metavar="A,B,C", help="Only these columns, in this order, such as kind,mqtt.flags; docs/message-table.md "
-    "lists them.",
-    panel="Columns",
+    "--columns", metavar="A,B,C", help="Only these columns, in this order, such as kind,mqtt.flags; "
+    "the command wirefmt columns lists them.",
+    panel="Columns", shell_complete=complete_columns,
 )  # fmt: skip
 @capture_option("payload", "Columns")
 @capture_option("payload_max", "Columns")
@@ -61,13 +65,15 @@ _SHOWN = 64
     "--format", "fmt", type=click.Choice(list(FORMATS)), help="Format, if no suffix selects it. \\[default: table]",
     panel="Output",
 )  # fmt: skip
+@click.option(
+    "--mark-formulas", is_flag=True, panel="Output",
+    help="CSV: an apostrophe before texts that a spreadsheet would take for formulas.",
+)  # fmt: skip
 @click.option_panel(PANELS[0][0], help=PANELS[0][1])
 @click.option_panel(PANELS[1][0], help=PANELS[1][1])
-@click.option_panel("Columns", help="Columns of a message, as in: --columns ts,destination,payload --payload-max 80")
-@click.option_panel(
-    "Conversion", help="Messages of captures in another protocol, as in: --as amqp10 -o converted.parquet"
-)
-@click.option_panel("Output", help="The output, as in: -o messages.parquet, or --format jsonl | jq .destination")
+@click.option_panel("Columns", help="Columns of a message, as in: --columns ts,payload --payload-max 80")
+@click.option_panel("Conversion", help="Messages in another protocol, as in: --as amqp10 -o m.parquet")
+@click.option_panel("Output", help="The output, as in: -o messages.parquet, or --format jsonl | jq .kind")
 def decode(
     files: tuple[str, ...],
     filter_text: str | None,
@@ -78,6 +84,7 @@ def decode(
     to: str | None,
     out: str | None,
     fmt: str | None,
+    mark_formulas: bool,
     **options: Any,
 ) -> int:
     """Decode captures to the message table.
@@ -88,12 +95,14 @@ def decode(
 
     \b
     wirefmt decode trace.pcap
-    wirefmt decode trace.pcap --filter "kind == 'PUBLISH' and destination.startswith('plant/')" -n 20
+    wirefmt decode trace.pcap --filter "qos >= 1 and 'plant/' in destination"
     wirefmt decode 'captures/*.pcapng.gz' --no-payload -o messages.parquet
-    wirefmt decode trace.pcap --columns ts,client_id,payload --format jsonl | jq .payload
-    wirefmt decode trace.pcap --as amqp10 --filter "raw is not None" -o converted.parquet
+    wirefmt decode trace.pcap --columns ts,payload --format jsonl | jq .payload
+    wirefmt decode trace.pcap --as amqp10 --filter "raw is not None" -o m.jsonl
     """
     fmt = format_of(out, fmt)
+    if mark_formulas and fmt != "csv":
+        raise click.UsageError("--mark-formulas is for CSV: --format csv, or -o FILE.csv")
     condition = parse_filter(filter_text)
     shown = _shown(columns, fmt, to)
     used = {*(shown or ()), *(condition.columns if condition else ())}
@@ -123,7 +132,12 @@ def decode(
         rows = 0
         read = batches(reader, condition, to_terminal=to_terminal)
         live = is_live(files)
-        with open_writer(out, fmt, schema, LinesWriter if fmt == "table" and columns is None else None) as writer:
+        make: Callable[[IO[bytes], pa.Schema], Writer] | None = None
+        if mark_formulas:
+            make = partial(CsvWriter, mark=True)
+        elif fmt == "table" and columns is None:
+            make = LinesWriter
+        with open_writer(out, fmt, schema, make) as writer:
             for batch in read:
                 part = batch.slice(0, None if limit is None else limit - rows)
                 rows += part.num_rows
@@ -136,8 +150,8 @@ def decode(
                     writer.flush()
                 if rows == limit:
                     break
-        if not rows and fmt == "table" and limit != 0:
-            click.echo("no messages" + (" for which the filter holds" if condition else ""), err=True)
+        if not rows and limit != 0:
+            tell_empty(condition, whole=fmt == "table")
         return verdict(reader)
 
 

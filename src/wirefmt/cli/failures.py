@@ -1,4 +1,5 @@
-"""Messages that report a failure: refused, rejected, returned, closed with an error. Counted by protocol, kind and reason."""
+"""Messages that report a failure: refused, rejected, returned, closed with an error. Counted by protocol, kind and reason,
+each with the first one of them."""
 
 from __future__ import annotations
 
@@ -9,12 +10,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 if TYPE_CHECKING:
     import pyarrow as pa
 
-#: The columns that `failures` reads.
+#: What is known of the first message of a kind of failure: columns that `failures` reads, beside these of the message table.
+FIRST = ("ts_ns", "client", "about", "capture", "frame_no")
 COLUMNS = ("protocol", "version", "kind", "direction", "code", "mqtt", "amqp091", "amqp10", "nsq", "rocketmq")
 #: Response codes of RocketMQ that only mean that there is nothing yet: PULL_NOT_FOUND, PULL_RETRY_IMMEDIATELY,
 #: POLLING_TIMEOUT.
 _NOTHING_YET = (19, 20, 210)
 _MQTT_FAILURE = 0x80  # 5.0, 2.4; before 5.0 the only failure of SUBACK
+_NO_SUBSCRIBERS = 0x10  # of PUBACK and PUBREC: a success that nobody got
 _REPLY_SUCCESS = 200  # AMQP 0.9.1
 
 
@@ -25,8 +28,18 @@ class Failure(NamedTuple):
     text: str  # the code's name, or the text of the message
 
 
-def failures(table: pa.Table) -> Iterator[tuple[Failure, int]]:
-    """The failures among rows of the message table, each with its count."""
+class First(NamedTuple):
+    """The first message of a kind of failure."""
+
+    ts_ns: int | None
+    client: str | None
+    about: str | None  # the queue or group, or else the destination
+    capture: str
+    frame_no: int
+
+
+def failures(table: pa.Table) -> Iterator[tuple[Failure, int, First]]:
+    """The failures among rows of the message table with the columns of FIRST, each with its count and its first row."""
     yield from _mqtt(table)
     yield from _mqtt_lists(table)
     yield from _amqp091(table)
@@ -35,18 +48,19 @@ def failures(table: pa.Table) -> Iterator[tuple[Failure, int]]:
     yield from _rocketmq(table)
 
 
-def _mqtt(table: pa.Table) -> Iterator[tuple[Failure, int]]:
+def _mqtt(table: pa.Table) -> Iterator[tuple[Failure, int, First]]:
     import pyarrow.compute as pc
 
     code, kind = pc.field("code"), pc.field("kind")
     refused = (kind == "CONNACK") & (code > 0)  # before 5.0 the codes are 1 to 5
-    for (version, name, number), n in _counted(
+    refused = refused | (kind.isin(["PUBACK", "PUBREC"]) & (code == _NO_SUBSCRIBERS))
+    for (version, name, number), n, first in _counted(
         table, (pc.field("protocol") == "mqtt") & ((code >= _MQTT_FAILURE) | refused), ["version", "kind", "code"]
     ):
-        yield Failure("mqtt", name, number, _reason(version, name, number)), n
+        yield Failure("mqtt", name, number, _reason(version, name, number)), n, first
 
 
-def _mqtt_lists(table: pa.Table) -> Iterator[tuple[Failure, int]]:
+def _mqtt_lists(table: pa.Table) -> Iterator[tuple[Failure, int, First]]:
     """SUBACK and UNSUBACK have one code per filter."""
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -55,13 +69,15 @@ def _mqtt_lists(table: pa.Table) -> Iterator[tuple[Failure, int]]:
     codes = pc.struct_field(part["mqtt"], "reason_codes").combine_chunks()
     rows = pc.list_parent_indices(codes)
     flat = pa.table(
-        {"version": part["version"].take(rows), "kind": part["kind"].take(rows), "code": pc.list_flatten(codes)}
+        {name: part[name].take(rows) for name in ("version", "kind", *FIRST)} | {"code": pc.list_flatten(codes)}
     )
-    for (version, name, number), n in _counted(flat, pc.field("code") >= _MQTT_FAILURE, flat.column_names):
-        yield Failure("mqtt", name, number, _reason(version, name, number)), n
+    for (version, name, number), n, first in _counted(
+        flat, pc.field("code") >= _MQTT_FAILURE, ["version", "kind", "code"]
+    ):
+        yield Failure("mqtt", name, number, _reason(version, name, number)), n, first
 
 
-def _amqp091(table: pa.Table) -> Iterator[tuple[Failure, int]]:
+def _amqp091(table: pa.Table) -> Iterator[tuple[Failure, int, First]]:
     import pyarrow.compute as pc
 
     kind = pc.field("kind")
@@ -69,11 +85,11 @@ def _amqp091(table: pa.Table) -> Iterator[tuple[Failure, int]]:
     refused = kind.isin(["basic.nack", "basic.reject"]) | ((kind == "basic.cancel") & (pc.field("direction") == 1))
     failed = refused | (pc.field("code") > _REPLY_SUCCESS) | (kind == "connection.blocked")
     keys = ["kind", "code", "amqp091.reply_text"]
-    for (name, code, text), n in _counted(table, (pc.field("protocol") == "amqp091") & failed, keys):
-        yield Failure("amqp091", name, code, text or ""), n
+    for (name, code, text), n, first in _counted(table, (pc.field("protocol") == "amqp091") & failed, keys):
+        yield Failure("amqp091", name, code, text or ""), n, first
 
 
-def _amqp10(table: pa.Table) -> Iterator[tuple[Failure, int]]:
+def _amqp10(table: pa.Table) -> Iterator[tuple[Failure, int, First]]:
     import pyarrow.compute as pc
 
     from wirefmt.amqp10.spec import SASL_CODES
@@ -82,43 +98,47 @@ def _amqp10(table: pa.Table) -> Iterator[tuple[Failure, int]]:
     login = (pc.field("kind") == "sasl-outcome") & (pc.field("code") > 0)
     failed = error.is_valid() | (state == "rejected") | login
     keys = ["kind", "code", "amqp10.error_condition", "amqp10.error_description", "amqp10.state"]
-    for (name, code, condition, text, outcome), n in _counted(table, (pc.field("protocol") == "amqp10") & failed, keys):
-        yield Failure("amqp10", name, condition or code, text or outcome or SASL_CODES.get(code, "")), n
+    for (name, code, condition, text, outcome), n, first in _counted(
+        table, (pc.field("protocol") == "amqp10") & failed, keys
+    ):
+        yield Failure("amqp10", name, condition or code, text or outcome or SASL_CODES.get(code, "")), n, first
 
 
-def _nsq(table: pa.Table) -> Iterator[tuple[Failure, int]]:
+def _nsq(table: pa.Table) -> Iterator[tuple[Failure, int, First]]:
     import pyarrow.compute as pc
 
     keys = ["kind", "nsq.error_code"]
-    for (name, code), n in _counted(table, pc.field("nsq", "error_code").is_valid(), keys):
-        yield Failure("nsq", name, code, ""), n
+    for (name, code), n, first in _counted(table, pc.field("nsq", "error_code").is_valid(), keys):
+        yield Failure("nsq", name, code, ""), n, first
 
 
-def _rocketmq(table: pa.Table) -> Iterator[tuple[Failure, int]]:
+def _rocketmq(table: pa.Table) -> Iterator[tuple[Failure, int, First]]:
     import pyarrow.compute as pc
 
     from wirefmt.rocketmq.spec import FLAG_RESPONSE, RESPONSE_CODES
 
     answer = pc.bit_wise_and(pc.field("rocketmq", "flag"), pc.scalar(FLAG_RESPONSE)) == FLAG_RESPONSE
     failed = answer & (pc.field("code") != 0) & ~pc.field("code").isin(list(_NOTHING_YET))
-    for (name, code), n in _counted(table, failed, ["kind", "code"]):
-        yield Failure("rocketmq", name, code, RESPONSE_CODES.get(code, "")), n
+    for (name, code), n, first in _counted(table, failed, ["kind", "code"]):
+        yield Failure("rocketmq", name, code, RESPONSE_CODES.get(code, "")), n, first
 
 
-def _counted(table: pa.Table, condition: Any, keys: list[str]) -> Iterator[tuple[tuple[Any, ...], int]]:
-    """The number of rows for each combination of values, among rows for which the condition is true."""
+def _counted(table: pa.Table, condition: Any, keys: list[str]) -> Iterator[tuple[tuple[Any, ...], int, First]]:
+    """The number of rows for each combination of values among rows for which the condition is true, and the first of them."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
     part = table.filter(condition)
     if not part.num_rows:
         return
-    columns = {}
+    columns = {name: part[name] for name in FIRST}
     for key in keys:
         column, _, field = key.partition(".")
         columns[key] = pc.struct_field(part[column], field) if field else part[column]
-    for row in pa.table(columns).group_by(keys).aggregate([([], "count_all")]).to_pylist():
-        yield tuple(row[key] for key in keys), row["count_all"]
+    firsts = [(name, "first", pc.ScalarAggregateOptions(skip_nulls=False)) for name in FIRST]
+    groups = pa.table(columns).group_by(keys, use_threads=False).aggregate([([], "count_all"), *firsts])
+    for row in groups.to_pylist():
+        yield tuple(row[key] for key in keys), row["count_all"], First(*(row[f"{name}_first"] for name in FIRST))
 
 
 @cache

@@ -16,12 +16,17 @@ import ast
 import copy
 import re
 import warnings
-from datetime import UTC, datetime
+from collections.abc import Iterator
+from datetime import UTC, datetime, time
 from difflib import get_close_matches
+from functools import reduce
+from operator import and_, or_
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from wirefmt.errors import suggest
 from wirefmt.spec.table import COLUMNS
+
+from .names import meant
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -44,7 +49,9 @@ _METHODS = {
     "contains": "match_substring",
     "matches": "match_substring_regex",
 }
-_DEPTH = 50
+_DEPTH, _COMPARISONS = 50, 1000
+#: A time of day, as the default table prints it.
+_OF_DAY = re.compile(r"\d\d:\d\d(:|$)")
 
 
 class FilterError(ValueError):
@@ -82,7 +89,9 @@ class Filter:
             if isinstance(node, ast.expr):  # Python counts bytes, users count characters
                 node.col_offset = len(octets[: node.col_offset].decode())
         self.columns = self._names()
+        self.hints = list(self._hints())
         self._tree = _Either().visit(self._tree)
+        _check_count(self._tree)
 
     def _names(self) -> list[str]:
         """The columns the filter reads."""
@@ -97,6 +106,19 @@ class Filter:
                 else:
                     raise FilterError(f"no column {node.id!r}; {self._meant(node)}", node.col_offset)
         return list(names)
+
+    def _hints(self) -> Iterator[str]:
+        """Values that a column of text cannot have, with those that were meant: for a filter that keeps nothing."""
+        for node in ast.walk(self._tree):
+            if not isinstance(node, ast.Compare):
+                continue
+            parts = [node.left, *node.comparators]
+            names = [part.id for part in parts if isinstance(part, ast.Name)]
+            for value in (part for whole in parts for part in ast.walk(whole)):
+                if isinstance(value, ast.Constant) and isinstance(value.value, str):
+                    for name in names:
+                        if other := meant(name, value.value):
+                            yield f"no {name} {value.value!r}; did you mean {other!r}?"
 
     def _meant(self, node: ast.Name) -> str:
         """A suggestion for an unknown name: a text without quotes, if a value is expected, or another column."""
@@ -180,11 +202,7 @@ class _Compiler:
     def boolean(self, node: ast.expr) -> Any:
         match node:
             case ast.BoolOp(op=op, values=values):
-                terms = [self.boolean(value) for value in values]
-                whole = terms[0]
-                for term in terms[1:]:
-                    whole = whole & term if isinstance(op, ast.And) else whole | term
-                return whole
+                return reduce(and_ if isinstance(op, ast.And) else or_, map(self.boolean, values))
             case ast.UnaryOp(op=ast.Not(), operand=operand):
                 return ~self.boolean(operand)
             case ast.Compare():
@@ -197,13 +215,8 @@ class _Compiler:
         return self.pc.scalar(term.value) if term.literal else term.value
 
     def comparison(self, node: ast.Compare) -> Any:
-        whole = None
-        left = node.left
-        for op, right in zip(node.ops, node.comparators, strict=True):
-            part = self.compare(left, op, right)
-            whole = part if whole is None else whole & part
-            left = right
-        return whole
+        lefts = [node.left, *node.comparators]
+        return reduce(and_, map(self.compare, lefts, node.ops, node.comparators))
 
     def compare(self, left: ast.expr, op: ast.cmpop, right: ast.expr) -> Any:
         if isinstance(op, ast.Is | ast.IsNot):
@@ -225,7 +238,12 @@ class _Compiler:
             if item.type is None or item.literal:
                 raise FilterError("`in` needs a column on its left", left.col_offset)
             values = [self.literal(self.constant(v), item, v.col_offset).as_py() for v in right.elts]
-            found = item.value.isin(self.pa.array(values, _plain(self.pa, item.type)))
+            kind = item.type
+            if self.pa.types.is_integer(
+                kind
+            ):  # a number that the column cannot have is not in it, which is not an error
+                kind, values = self.pa.int64(), [int(v) for v in values if v % 1 == 0]
+            found = item.value.isin(self.pa.array(values, kind))
             # Arrow returns False for null in a list; here null stays null, so that `not in` omits the row as well
             return self.pc.if_else(item.value.is_valid(), found, self.pc.scalar(self.pa.scalar(None, self.pa.bool_())))
         whole = self.term(right)
@@ -275,7 +293,7 @@ class _Compiler:
     def term(self, node: ast.expr) -> Term:
         match node:
             case ast.Name(id=name):
-                return Term(self.pc.field(name), self.schema.field(name).type, False)
+                return Term(self.pc.field(name), self.type_of(name, node), False)
             case ast.Constant() | ast.UnaryOp(op=ast.USub()):
                 value = self.constant(node)
                 return Term(value, self.pa.scalar(value).type, True)
@@ -295,8 +313,14 @@ class _Compiler:
         term = self.term(node)
         return self.pc.scalar(term.value) if term.literal else term.value
 
+    def type_of(self, name: str, node: ast.expr) -> pa.DataType:
+        if name in EITHER:  # `_Either` has replaced it where it is compared
+            example = "port == 1883" if name == "port" else "ip.startswith('10.')"
+            raise FilterError(f"needs a comparison, such as {example}", node.col_offset)
+        return self.schema.field(name).type
+
     def struct_field(self, name: str, field: str, node: ast.expr) -> Term:
-        kind = self.schema.field(name).type
+        kind = self.type_of(name, node)
         if not self.pa.types.is_struct(kind):
             raise FilterError(f"{name} has no fields; methods are {', '.join(_METHODS)}", node.col_offset)
         names = [kind.field(i).name for i in range(kind.num_fields)]
@@ -305,7 +329,7 @@ class _Compiler:
         return Term(self.pc.field(name, field), kind.field(field).type, False)
 
     def map_value(self, name: str, key: ast.expr, node: ast.expr) -> Term:
-        kind = self.schema.field(name).type
+        kind = self.type_of(name, node)
         value = self.constant(key)
         if not self.pa.types.is_map(kind) or not isinstance(value, str):
             raise FilterError("only headers['name'] can be looked up", node.col_offset)
@@ -344,6 +368,8 @@ class _Compiler:
         if a.literal and not b.literal:
             right, left = self.fit(b, a, at)
             return left, right
+        if b.literal and _family(self.pa, a.type) == "time" and isinstance(b.value, str) and _OF_DAY.match(b.value):
+            return a.value.cast(self.pa.time64("us")), self.pc.scalar(_of_day(b.value, at))
         if b.literal:
             other = self.literal(b.value, a, at)
             return (self.pc.scalar(a.value) if a.literal else a.value), self.pc.scalar(other)
@@ -372,21 +398,33 @@ def _family(pa: Any, kind: pa.DataType | None) -> str:
     return next((name for name, test in tests.items() if kind is not None and test(kind)), str(kind))
 
 
-def _plain(pa: Any, kind: pa.DataType) -> pa.DataType:
-    # a number that does not fit the column's type is not in it; it must not be an error
-    return pa.int64() if pa.types.is_integer(kind) else kind
+def _of_day(text: str, at: int) -> time:
+    try:
+        return time.fromisoformat(text)
+    except ValueError:
+        raise FilterError(f"{text!r} is not a time of day such as 12:00:00", at) from None
 
 
 def _time(text: str, at: int) -> datetime:
     try:
         when = datetime.fromisoformat(text)
     except ValueError:
-        raise FilterError(f"{text!r} is not a time such as 2026-01-31T12:00:00", at) from None
+        raise FilterError(f"{text!r} is not a time such as 2026-01-31T12:00:00, or 12:00:00 of any day", at) from None
     return when if when.tzinfo else when.replace(tzinfo=UTC)
 
 
 def _describe(node: ast.AST) -> str:
     return {"Call": "such function", "BinOp": "such operator"}.get(type(node).__name__, type(node).__name__.lower())
+
+
+def _check_count(tree: ast.AST) -> None:
+    """Arrow walks a long expression by recursion."""
+    count = sum(len(n.values) if isinstance(n, ast.BoolOp) else len(n.ops) - 1 for n in ast.walk(tree)
+                if isinstance(n, ast.BoolOp | ast.Compare))  # fmt: skip
+    if count > _COMPARISONS:
+        raise FilterError(
+            f"more than {_COMPARISONS:,} comparisons; one of many values is kind in ('PUBLISH', 'PUBACK')"
+        )
 
 
 def _check_depth(tree: ast.AST) -> None:

@@ -16,6 +16,8 @@ import rich_click as click
 
 from wirefmt.spec.options import FLAGS, Options
 
+from .names import complete_filter, complete_protocols
+
 if TYPE_CHECKING:
     import pyarrow as pa
 
@@ -26,8 +28,8 @@ if TYPE_CHECKING:
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 PANELS = (
-    ("Captures", "How captures are read, as in: wirefmt decode a.pcap --decode-as tcp.port==21883,mqtt"),
-    ("Rows", "Which messages come out, as in: --filter \"qos >= 1 and destination.startswith('a/')\""),
+    ("Captures", "How captures are read, as in: --decode-as tcp.port==21883,mqtt"),
+    ("Rows", 'Which messages come out, as in: --filter "qos >= 1"'),
 )
 
 
@@ -41,6 +43,7 @@ def capture_options(command: Command) -> Command:
             help="Only messages for which this is true: columns, numbers, 'texts', == != < <= in and or not, "
             ".startswith() .endswith() .contains() .matches(), len(), headers\\['name'].",
             panel="Rows",
+            shell_complete=complete_filter,
         ),
         capture_option("flows", "Captures"),
         capture_option("threads", "Captures"),
@@ -71,6 +74,8 @@ def capture_option(name: str, panel: str) -> Callable[[Command], Command]:
         form = {"multiple": True, "callback": lambda context, option, values: values or default}
     if flag.metavar:
         form["metavar"] = flag.metavar
+    if name in ("protocols", "decode_as"):
+        form["shell_complete"] = complete_protocols
     return click.option(flag.name, name, help=flag.help, panel=panel, **form)
 
 
@@ -81,6 +86,14 @@ def parse_filter(text: str | None) -> Filter | None:
         return Filter(text) if text is not None else None
     except FilterError as fault:
         raise _filter_usage(text or "", fault) from None
+
+
+def tell_empty(condition: Filter | None, *, whole: bool) -> None:
+    """Say on standard error that there are no messages, if `whole`, and which values of the filter no message has."""
+    hints = condition.hints if condition else []
+    if whole or hints:
+        held = " for which the filter holds" if condition else ""
+        click.echo("; ".join([f"no messages{held}", *hints]), err=True)
 
 
 def columns_to_read(shown: list[str] | None, condition: Filter | None) -> list[str] | None:

@@ -7,7 +7,8 @@
 
 On a terminal a line is cut to the width; in a file or pipe it is whole. The columns `server` and `ch` (an AMQP channel) are
 omitted until a row needs them; then a new header is printed. The kind is never cut. A text that explains a failure is not cut
-either: it continues below its line, and so does the error of the row itself (column `error`).
+either: it continues below its line, and so does the error of the row itself (column `error`). Where there is little room,
+long words, such as topics, lose their middle first.
 """
 
 from __future__ import annotations
@@ -34,6 +35,8 @@ WIDE = 110
 NARROWEST = 20
 #: The most characters of a payload or converted message, and the fewest worth printing.
 SHOWN, LEAST = 60, 8
+#: A word of a detail is not shortened to fewer characters.
+SHORTEST = 16
 #: Initial widths for a live capture.
 _LIVE = {"client": 15, "kind": 13}
 _INDENT = "    "
@@ -176,11 +179,12 @@ class LinesWriter:
         text = self._columns(line, self._shown(line.server))
         left = self._room - cell_len(text)
         detail, below = line.detail, list[str]()
-        if cell_len(detail) > left:
-            if _TEXT.search(detail):
+        if _TEXT.search(detail):
+            if cell_len(detail) > left:
                 detail, *below = _folded(detail, left, self._room)
-            else:
-                detail = _cut(detail, left)
+        else:
+            room = left - (min(cell_len(line.tail), LEAST) + 1 if line.tail else 0)
+            detail = _cut(_shortened(detail, room), left)
         text += detail
         left -= cell_len(detail)
         wrong, after = f"! {printable(line.error)}" if line.error is not None else "", ""
@@ -270,6 +274,33 @@ def _cut(text: str, width: int) -> str:
     if cell_len(text) <= width:
         return text
     return set_cell_size(text, max(width - 1, 0)).rstrip() + "…" if width > 0 else ""
+
+
+def _shortened(text: str, width: int) -> str:
+    """A text whose longest words are cut in the middle, as far as needed: a long topic must not hide what comes after it."""
+    from rich.cells import cell_len
+
+    words = text.split(" ")
+    over = cell_len(text) - width
+    while over > 0:
+        sizes = [cell_len(word) for word in words]
+        at = sizes.index(max(sizes))
+        if sizes[at] <= SHORTEST:
+            return text  # no room for all of it anyway
+        words[at] = _middle_cut(words[at], max(sizes[at] - over, SHORTEST))
+        over = cell_len(" ".join(words)) - width
+    return " ".join(words)
+
+
+def _middle_cut(word: str, width: int) -> str:
+    """The beginning and the end of a word; of `name=value` the name, too."""
+    from rich.cells import cell_len, set_cell_size
+
+    begin = set_cell_size(word, width // 2).rstrip()
+    end = word[len(begin) :]
+    while cell_len(begin) + 1 + cell_len(end) > width:
+        end = end[1:]
+    return f"{begin}…{end}"
 
 
 def _folded(text: str, first: int, room: int) -> list[str]:

@@ -6,7 +6,8 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from typing import IO, TYPE_CHECKING, NamedTuple, Protocol
+from functools import reduce
+from typing import IO, TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import rich_click as click
 
@@ -85,18 +86,20 @@ class ParquetWriter:
 
 
 class CsvWriter:
-    """CSV with a header; nested columns as in `text.flat_columns`."""
+    """CSV with a header; nested columns as in `text.flat_columns`. mark: `text.mark_formula` for every cell."""
 
-    def __init__(self, sink: IO[bytes], schema: pa.Schema) -> None:
+    def __init__(self, sink: IO[bytes], schema: pa.Schema, mark: bool = False) -> None:
         import pyarrow.csv
 
-        from .text import flat_columns
+        from .text import flat_columns, mark_formula, printable
 
+        changes = [mark_formula] * mark + [printable] * to_terminal(sink)
+        self._change = (lambda text: reduce(lambda made, change: change(made), changes, text)) if changes else None
         self._flat, self._sink = flat_columns, sink
         self._writer = pyarrow.csv.CSVWriter(sink, flat_columns(no_rows(schema)).schema)
 
     def write(self, batch: pa.RecordBatch) -> None:
-        self._writer.write_batch(self._flat(batch))
+        self._writer.write_batch(self._flat(batch, self._change))
 
     def flush(self) -> None:
         self._sink.flush()
@@ -109,9 +112,12 @@ class JsonLinesWriter:
     """One JSON object per line, without keys whose value is null."""
 
     def __init__(self, sink: IO[bytes], schema: pa.Schema) -> None:
-        from .text import compact_json, json_objects
+        from .text import compact_json, json_objects, printable_json
 
-        self._sink, self._objects, self._json = sink, json_objects, compact_json
+        self._sink, self._objects = sink, json_objects
+        self._json: Callable[[Any], str] = compact_json
+        if to_terminal(sink):
+            self._json = lambda row: printable_json(compact_json(row))
 
     def write(self, batch: pa.RecordBatch) -> None:
         columns = list(zip(batch.schema.names, batch.columns, strict=True))
@@ -123,6 +129,11 @@ class JsonLinesWriter:
 
     def close(self) -> None:
         pass
+
+
+def to_terminal(sink: IO[bytes]) -> bool:
+    """Does the output go to a terminal? Then it must not contain what controls one."""
+    return sink is sys.stdout.buffer and sys.stdout.isatty()
 
 
 def no_rows(schema: pa.Schema) -> pa.RecordBatch:

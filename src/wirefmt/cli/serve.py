@@ -90,7 +90,7 @@ MOST_BYTES: Final = {
               panel="Limits")  # fmt: skip
 @click.option("--record", metavar="FILE.pcapng", help="Record all connections, in plaintext.", panel="Test")
 @click.option("--fault", "faults", multiple=True, metavar="PROTOCOL:NAME=VALUE,...",
-              help="A fault on purpose, such as mqtt:cut_after=10. docs/broker-faults.md lists all faults.",
+              help="A fault on purpose, such as mqtt:cut_after=10; a wrong name lists all.",
               panel="Test")  # fmt: skip
 @click.option("--faults", "script", metavar="FILE.toml", help="A script of faults.", panel="Test")
 @click.option("--config", metavar="FILE.toml", help="All options from a file. Options of the command line take precedence.",

@@ -12,14 +12,15 @@ from typing import TYPE_CHECKING, Any
 import rich_click as click
 
 from .failures import COLUMNS as FAILURE_COLUMNS
-from .failures import failures
-from .inputs import PANELS, batches, capture_options, columns_to_read, open_captures, parse_filter, verdict
+from .failures import Failure, First, failures
+from .inputs import PANELS, batches, capture_options, columns_to_read, open_captures, parse_filter, tell_empty, verdict
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 _COLUMNS = [
-    "ts_ns", "destination", "payload_size", "wire_size", "status", "error", *FAILURE_COLUMNS,
+    "ts_ns", "destination", "payload_size", "wire_size", "status", "error", *FAILURE_COLUMNS, "operation", "capture",
+    "frame_no", "client_id", "consumer_group", "src_ip", "src_port", "dst_ip", "dst_port",
 ]  # fmt: skip
 #: Why packets were not decoded, as text; other names of `stats["not_decoded"]` are shown unchanged.
 _NOT_DECODED = {
@@ -39,7 +40,7 @@ _BARS = " ▁▂▃▄▅▆▇█"
 @click.option("--json", "as_json", is_flag=True, help="One JSON object instead of tables.", panel="Output")
 @click.option_panel(PANELS[0][0], help=PANELS[0][1])
 @click.option_panel(PANELS[1][0], help=PANELS[1][1])
-@click.option_panel("Output", help="The output, as in: wirefmt summary a.pcap --json | jq .messages")
+@click.option_panel("Output", help="The output, as in: --json | jq .messages")
 def summary(
     files: tuple[str, ...],
     filter_text: str | None,
@@ -73,6 +74,8 @@ def summary(
             click.echo(json.dumps(found.as_dict(top), ensure_ascii=False))
         else:
             found.show(top)
+        if not found.messages:
+            tell_empty(condition, whole=False)
         return verdict(reader)
 
 
@@ -96,6 +99,35 @@ class Tally:
         # equal counts in the order of their names, so that two runs print the same
         ranked = sorted(self.messages.items(), key=lambda item: (-item[1], str(item[0])))
         return [(key, n, self.octets[key]) for key, n in ranked[:count]]
+
+
+class Traffic:
+    """Messages by the values of one column, those published and those delivered apart."""
+
+    COUNTS = ("messages", "published", "delivered", "payload bytes")
+
+    def __init__(self, column: str) -> None:
+        self.column, self.all, self.published, self.delivered = column, Tally(), Tally(), Tally()
+
+    def add_rows(self, table: pa.Table) -> None:
+        import pyarrow.compute as pc
+
+        table = table.filter(pc.field(self.column).is_valid())
+        _tally(self.all, table, [self.column])
+        for tally, operation in ((self.published, "send"), (self.delivered, "receive")):
+            # a request for a message, or the answer of a broker, is none
+            carries = pc.field("payload_size").is_valid() & (pc.field("operation") == operation)
+            _tally(tally, table.filter(carries), [self.column])
+
+    def rows(self, count: int) -> list[tuple[Any, ...]]:
+        return [
+            (*key, n, self.published.messages[key], self.delivered.messages[key], octets)
+            for key, n, octets in self.all.top(count)
+        ]
+
+    def as_dicts(self, count: int) -> list[dict[str, Any]]:
+        names = (self.column, *(name.replace(" ", "_") for name in self.COUNTS))
+        return [dict(zip(names, row, strict=True)) for row in self.rows(count)]
 
 
 class Histogram:
@@ -136,9 +168,12 @@ class Histogram:
 class Summary:
     stats: dict[str, Any] = field(default_factory=dict)  # the reader's
     kinds: Tally = field(default_factory=Tally)
-    destinations: Tally = field(default_factory=Tally)
+    destinations: Traffic = field(default_factory=lambda: Traffic("destination"))
+    clients: Traffic = field(default_factory=lambda: Traffic("client"))
+    queues: Traffic = field(default_factory=lambda: Traffic("queue"))
     faults: Tally = field(default_factory=Tally)
     failures: Tally = field(default_factory=Tally)
+    firsts: dict[Failure, First] = field(default_factory=dict)
     times: Histogram = field(default_factory=Histogram)
     first_ns: int | None = None
     last_ns: int | None = None
@@ -148,13 +183,18 @@ class Summary:
         import pyarrow as pa
         import pyarrow.compute as pc
 
-        table = pa.Table.from_batches([batch])
+        table = _with_ends(pa.Table.from_batches([batch]))
         # a row without a kind is not a message: a gap, or an error of a capture file
         messages = table.filter(pc.field("kind").is_valid())
         _tally(self.kinds, messages, ["protocol", "version", "kind"])
-        _tally(self.destinations, messages.filter(pc.field("destination").is_valid()), ["destination"])
-        for failure, count in failures(messages):
+        for traffic in (self.destinations, self.clients, self.queues):
+            traffic.add_rows(messages)
+        for failure, count, first in failures(messages):
             self.failures.add(failure, count, 0)
+            if failure not in self.firsts or (first.ts_ns or 0) < (self.firsts[failure].ts_ns or 0):
+                self.firsts[failure] = first
+        if len(self.firsts) > len(self.failures.messages):  # the rarer ones were dropped
+            self.firsts = {failure: self.firsts[failure] for failure in self.failures.messages}  # type: ignore[index, misc]
         faults = table.filter(pc.field("status") != "ok")
         # faults that differ only in numbers are one kind
         texts = pc.replace_substring_regex(faults["error"], r"[0-9]+", "N")
@@ -198,14 +238,13 @@ class Summary:
                 {"protocol": p, "version": v, "kind": k, "messages": n, "payload_bytes": octets}
                 for (p, v, k), n, octets in self.kinds.top()
             ],
-            "destinations": [
-                {"destination": name, "messages": n, "payload_bytes": octets}
-                for (name,), n, octets in self.destinations.top(top)
-            ],
-            "destinations_exact": self.destinations.exact,
+            "destinations": self.destinations.as_dicts(top),
+            "destinations_exact": self.destinations.all.exact,
+            "clients": self.clients.as_dicts(top),
+            "queues": self.queues.as_dicts(top),
             "failures": [
-                {"protocol": protocol, "kind": kind, "code": code, "text": text, "messages": n}
-                for (protocol, kind, code, text), n, _ in self.failures.top(top)
+                failure._asdict() | {"messages": n, "first": _iso(first.ts_ns)} | first._asdict()
+                for failure, n, first in self.top_failures(top)
             ],
             "errors": [{"status": status, "error": error, "rows": n} for (status, error), n, _ in self.faults.top(top)],
             "not_decoded": self.stats.get("not_decoded", {}),
@@ -226,20 +265,36 @@ class Summary:
         if len(bins) > 1 and _can_show(_BARS):
             click.echo(f"{_spark(bins)}  messages in {self.times.width:,} s, at most {max(bins):,}")
         show_table("Messages", ("protocol", "kind", "messages", "payload bytes", "version"), self._by_kind())
-        about = "" if self.destinations.exact else f" (approximate: more than {DISTINCT:,} destinations)"
+        for title, traffic in (
+            ("Top destinations", self.destinations),
+            ("Top clients", self.clients),
+            ("Top queues and groups", self.queues),
+        ):
+            about = "" if traffic.all.exact else f" (approximate: more than {DISTINCT:,})"
+            show_table(f"{title}{about}", (traffic.column, *Traffic.COUNTS), traffic.rows(top))
         show_table(
-            f"Top destinations{about}", ("destination", "messages", "payload bytes"),
-            [(*key, n, octets) for key, n, octets in self.destinations.top(top)],
-        )  # fmt: skip
-        show_table(
-            "Failures", ("protocol", "kind", "code", "text", "messages"),
-            [(p, k, "-" if code is None else str(code), text, n) for (p, k, code, text), n, _ in self.failures.top(top)],
-        )  # fmt: skip
+            "Failures", ("messages", "kind", "code", "text", "first", "client", "about", "frame"), self._failures(top)
+        )
         show_table(
             "Not decoded in full", ("status", "error", "rows"), [(*key, n) for key, n, _ in self.faults.top(top)]
         )
 
         show_table("Not decoded", ("reason", "connections", "packets", "bytes"), self._not_decoded())
+
+    def _failures(self, top: int) -> list[tuple[Any, ...]]:
+        one_day = (_iso(self.first_ns) or "")[:10] == (_iso(self.last_ns) or "")[:10]
+        one_file = self.stats.get("files", 0) == 1
+        return [
+            (
+                n, kind, "-" if code is None else str(code), text, _readable(first.ts_ns)[11 if one_day else 0 : 23],
+                first.client, first.about, str(first.frame_no) if one_file else f"{first.capture}:{first.frame_no}",
+            )
+            for (_, kind, code, text), n, first in self.top_failures(top)
+        ]  # fmt: skip
+
+    def top_failures(self, count: int) -> list[tuple[Failure, int, First]]:
+        found = [(Failure(*key), n) for key, n, _ in self.failures.top(count)]
+        return [(failure, n, self.firsts[failure]) for failure, n in found]
 
     def _not_decoded(self) -> list[tuple[Any, ...]]:
         return [
@@ -249,16 +304,34 @@ class Summary:
         ]
 
     def _by_kind(self) -> list[tuple[Any, ...]]:
-        """Rows of messages by kind, with the protocol versions in which it occurred."""
-        rows: dict[tuple[str, str], dict[str, int]] = {}
+        """Rows of messages by protocol and kind, with the protocol versions in which it occurred."""
+        totals: Counter[str] = Counter()
+        rows: dict[tuple[str, str], Counter[str]] = {}
         octets: Counter[tuple[str, str]] = Counter()
         for (protocol, version, kind), n, payload in self.kinds.top():
-            rows.setdefault((protocol, kind), {})[version or "-"] = n
+            rows.setdefault((protocol, kind), Counter())[version or "-"] = n
             octets[protocol, kind] += payload
+            totals[protocol] += n
         return [
-            (*key, sum(counts.values()), octets[key], ", ".join(sorted(counts)))
-            for key, counts in sorted(rows.items(), key=lambda row: (-sum(row[1].values()), row[0]))
+            (*key, counts.total(), octets[key], ", ".join(sorted(counts)))
+            for key, counts in sorted(
+                rows.items(), key=lambda row: (-totals[row[0][0]], row[0][0], -row[1].total(), row[0])
+            )
         ]
+
+
+def _with_ends(table: pa.Table) -> pa.Table:
+    """With `client`, its identifier or else its address; `queue`, a queue or a group; `about`, that or else the destination."""
+    import pyarrow.compute as pc
+
+    def address(end: str) -> Any:
+        return pc.binary_join_element_wise(table[f"{end}_ip"], table[f"{end}_port"].cast("string"), ":")
+
+    here = pc.if_else(pc.equal(table["direction"], 1), address("dst"), address("src"))
+    queue = pc.coalesce(pc.struct_field(table["amqp091"], "queue"), table["consumer_group"])
+    queue = pc.if_else(pc.equal(queue, ""), None, queue)  # the queue that the server has named last
+    table = table.append_column("client", pc.coalesce(table["client_id"], here)).append_column("queue", queue)
+    return table.append_column("about", pc.coalesce(queue, table["destination"]))
 
 
 def _tally(tally: Tally, table: pa.Table, keys: list[str]) -> None:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import base64
 import json
+import re
+from collections.abc import Callable
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -42,6 +45,10 @@ def json_values(column: pa.Array[Any]) -> list[Any]:
         return list(pc.strftime(column, "%Y-%m-%dT%H:%M:%SZ").to_pylist())  # %S has the fraction
     if pa.types.is_binary(kind):
         return [None if v is None else octets_for_json(v) for v in column.to_pylist()]
+    if pa.types.is_list(kind) and not pa.types.is_map(kind) and pa.types.is_binary(kind.value_type):
+        items = iter(json_values(column.flatten()))
+        sizes = pc.list_value_length(column).to_pylist()
+        return [None if n is None else list(islice(items, n)) for n in sizes]
     if pa.types.is_struct(kind):
         fields = [(kind.field(i).name, column.field(i)) for i in range(kind.num_fields)]
         rows = json_objects([(name, values) for name, values in fields], len(column))
@@ -60,8 +67,8 @@ def json_objects(columns: list[tuple[str, pa.Array[Any]]], count: int) -> list[d
     return rows
 
 
-def flat_columns(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """For CSV: structs as name.field, bytes as text, lists and maps as JSON."""
+def flat_columns(batch: pa.RecordBatch, change: Callable[[str], str] | None = None) -> pa.RecordBatch:
+    """For CSV: structs as name.field, bytes as text, lists and maps as JSON. change: applied to every text."""
     import pyarrow as pa
 
     columns: dict[str, pa.Array[Any]] = {}
@@ -71,7 +78,21 @@ def flat_columns(batch: pa.RecordBatch) -> pa.RecordBatch:
             columns |= zip(names, column.flatten(), strict=True)
         else:
             columns[field.name] = column
-    return pa.record_batch({name: _flat(column) for name, column in columns.items()})
+    flat = {name: _flat(column) for name, column in columns.items()}
+    if change is not None:
+        for name, column in flat.items():
+            if pa.types.is_string(column.type):
+                flat[name] = pa.array([None if v is None else change(v) for v in column.to_pylist()], pa.string())
+    return pa.record_batch(flat)
+
+
+#: What a spreadsheet takes for a formula: the beginning of a text that is not a number.
+_FORMULA = re.compile(r"(?![+-]?[\d.,]+\Z)[=+\-@\t\r]")
+
+
+def mark_formula(text: str) -> str:
+    """A cell of CSV with an apostrophe before what a spreadsheet would take for a formula."""
+    return f"'{text}" if _FORMULA.match(text) else text
 
 
 def _flat(column: pa.Array[Any]) -> pa.Array[Any]:
@@ -104,6 +125,13 @@ def cell(value: Any, limit: int) -> str:
 def printable(text: str) -> str:
     r"""Text with all invisible characters escaped: \n, \x1b, \u202e."""
     return text if text.isprintable() else "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+
+
+def printable_json(text: str) -> str:
+    r"""JSON in one line that does the same to a terminal as it looks: \u001b for what `printable` escapes."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else json.dumps(c)[1:-1] if ord(c) != 0x7F else r"\u007f" for c in text)
 
 
 def console(*, stderr: bool = False) -> Console:

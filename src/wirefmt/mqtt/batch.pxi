@@ -1,8 +1,14 @@
 # MQTT: octets -> columns, one row per packet: decode_batch.
 
-# Columns that every PUBLISH has a value for: filled by runs.
-cdef int[8] MQTT_RUN_COLUMNS
-MQTT_RUN_COLUMNS = [B_OFFSET, B_SIZE, B_PACKET_TYPE, B_QOS, B_DUP, B_RETAIN, B_TOPIC_NAME, B_PAYLOAD]
+# Columns that every PUBLISH has a value for: filled by runs. Fields of the struct mqtt follow.
+cdef enum:
+    MQTT_RUN_FIELDS = 3
+    MQTT_RUN = 12
+
+cdef int[MQTT_RUN - MQTT_RUN_FIELDS] MQTT_RUN_COLUMNS
+MQTT_RUN_COLUMNS = [B_OFFSET, B_SIZE, B_PACKET_TYPE, B_QOS, B_DUP, B_RETAIN, B_TOPIC_NAME, B_PAYLOAD, B_MQTT]
+cdef int[MQTT_RUN_FIELDS] MQTT_RUN_FIELD
+MQTT_RUN_FIELD = [M_FLAGS, M_DUP, M_RETAIN]
 
 
 cdef inline void run_octets(Col* c, int64_t row, const Span* s) noexcept nogil:
@@ -40,8 +46,6 @@ cdef class BatchColumns(FrameBatch):
             put_span(c + B_TOPIC_NAME, row, &p.topic)
             if self.payload:
                 put_octets(c + B_PAYLOAD, row, p.payload.at, p.payload.size)
-            if p.properties.size == 0:
-                return
         elif has_dup(p.type, p.version):
             put_bool(c + B_DUP, row, p.flags & 8)
         if p.has_reason_code:
@@ -50,7 +54,7 @@ cdef class BatchColumns(FrameBatch):
             put_span(c + B_CLIENT_IDENTIFIER, row, &p.client_identifier)
         put_struct(c + B_MQTT, row)
         m = c[<int>B_MQTT].children
-        put_i16(m + M_FLAGS, row, p.flags)
+        mqtt_put_bits(m, row, p.type, p.version, p.flags)
         sink = self.sink()
         put_mqtt(c + B_MQTT, row, p, &sink)
 
@@ -68,10 +72,12 @@ cdef class BatchColumns(FrameBatch):
         cdef Col* c = self.cols
         cdef Col* topic = c + B_TOPIC_NAME
         cdef Col* payload = c + B_PAYLOAD
+        cdef Col* fields = c[<int>B_MQTT].children
+        cdef Col* run[MQTT_RUN]
         cdef MqttUsual m
         cdef MqttSink sink
         cdef int64_t row = self.row, room = OFFSET_MAX
-        cdef int i, columns = 8 if self.payload else 7
+        cdef int i, columns = 0
         cdef size_t n = 0
         cdef Fault f
         if data[at] >> 4 != MQTT_PUBLISH or mqtt_frame_size(data + at, <size_t>(size - at), 0, &n, &f) != OK or \
@@ -80,8 +86,16 @@ cdef class BatchColumns(FrameBatch):
         n = mqtt_read_usual(data + at, <size_t>(size - at), &self.options, &m)
         if n == 0:
             return at
+        for i in range(MQTT_RUN - MQTT_RUN_FIELDS):
+            if c[MQTT_RUN_COLUMNS[i]].on and (self.payload or MQTT_RUN_COLUMNS[i] != B_PAYLOAD):
+                run[columns] = c + MQTT_RUN_COLUMNS[i]
+                columns += 1
+        if c[<int>B_MQTT].on:
+            for i in range(MQTT_RUN_FIELDS):
+                run[columns] = fields + MQTT_RUN_FIELD[i]
+                columns += 1
         for i in range(columns):
-            room = min(room, begin_run(c + MQTT_RUN_COLUMNS[i], row))
+            room = min(room, begin_run(run[i], row))
         if room == 0:
             return at
         sink = self.sink()
@@ -102,6 +116,12 @@ cdef class BatchColumns(FrameBatch):
                 set_bit(c[<int>B_DUP].data, row)
             if m.flags & 1 and c[<int>B_RETAIN].on:
                 set_bit(c[<int>B_RETAIN].data, row)
+            if c[<int>B_MQTT].on:
+                (<int16_t*>fields[<int>M_FLAGS].data)[row] = m.flags
+                if m.flags & 8:
+                    set_bit(fields[<int>M_DUP].data, row)
+                if m.flags & 1:
+                    set_bit(fields[<int>M_RETAIN].data, row)
             if m.flags & 6:
                 put_i32(c + B_PACKET_IDENTIFIER, row, m.packet_identifier)
             if topic.on:
@@ -109,8 +129,6 @@ cdef class BatchColumns(FrameBatch):
             if self.payload and payload.on:
                 run_octets(payload, row, &m.payload)
             if m.property_count:
-                put_struct(c + B_MQTT, row)
-                put_i16(sink.fields + M_FLAGS, row, m.flags)
                 put_usual_properties(&sink, row, &m)
             row += 1
             at += <int64_t>n
@@ -118,7 +136,7 @@ cdef class BatchColumns(FrameBatch):
                 break
             n = mqtt_read_usual(data + at, <size_t>(size - at), &self.options, &m)
         for i in range(columns):
-            end_run(c + MQTT_RUN_COLUMNS[i], row)
+            end_run(run[i], row)
         self.row = row
         return at
 

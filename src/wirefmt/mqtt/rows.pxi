@@ -319,7 +319,7 @@ cdef void put_codes(Col* m, int64_t row, const MqttPacketView* p) noexcept nogil
 
 
 cdef inline void put_mqtt(Col* mqtt, int64_t row, const MqttPacketView* p, const MqttSink* sink) noexcept nogil:
-    """The mqtt struct of a row, without flags of PUBLISH that have their own columns."""
+    """The mqtt struct of a row, without the flags of the fixed header."""
     cdef Col* m = mqtt.children
     if p.type == MQTT_CONNECT:
         put_connect(m, row, p)
@@ -340,6 +340,15 @@ cdef inline bint has_dup(int type, int version) noexcept nogil:
     """Has the DUP bit a meaning here? In PUBLISH; in 3.1 also in the three other packets that are sent again."""
     return type == MQTT_PUBLISH or (version == 3 and (
         type == MQTT_PUBREL or type == MQTT_SUBSCRIBE or type == MQTT_UNSUBSCRIBE))
+
+
+cdef inline void mqtt_put_bits(Col* m, int64_t row, int type, int version, uint8_t flags) noexcept nogil:
+    """The flags of the fixed header in the mqtt struct."""
+    put_i16(m + M_FLAGS, row, flags)
+    if has_dup(type, version):
+        put_bool(m + M_DUP, row, flags & 8)
+    if type == MQTT_PUBLISH:
+        put_bool(m + M_RETAIN, row, flags & 1)
 
 
 cdef void put_destination(Col* c, int64_t row, const MqttPacketView* p, MqttFlow* flow, int direction) noexcept nogil:
@@ -400,20 +409,14 @@ cdef inline void mqtt_put_names(MessageTable t, int64_t row, int type, int versi
 cdef inline void mqtt_put_flags(MessageTable t, int64_t row, int type, int version, uint8_t flags) noexcept nogil:
     """The flags of the fixed header, in columns of the table and of the mqtt struct."""
     cdef Col* c = t.cols
-    cdef Col* m
     if type == MQTT_PUBLISH and c[<int>T_QOS].on:
         put_i8(c + T_QOS, row, flags >> 1 & 3)
     if has_dup(type, version) and c[<int>T_REDELIVERED].on:
         put_bool(c + T_REDELIVERED, row, flags & 8)
     if not c[<int>T_MQTT].on:
         return
-    m = c[<int>T_MQTT].children
     put_struct(c + T_MQTT, row)
-    put_i16(m + M_FLAGS, row, flags)
-    if has_dup(type, version):
-        put_bool(m + M_DUP, row, flags & 8)
-    if type == MQTT_PUBLISH:
-        put_bool(m + M_RETAIN, row, flags & 1)
+    mqtt_put_bits(c[<int>T_MQTT].children, row, type, version, flags)
 
 
 cdef inline MqttSink mqtt_sink(MessageTable t) noexcept nogil:

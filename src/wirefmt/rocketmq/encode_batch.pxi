@@ -181,9 +181,6 @@ cdef class RowEncoder(BatchEncoder):
         if source_range(x, map, row, &at, &end) or self.take_text(self.cols + RB_TOPIC, row, &topic) or \
                 self.take_text(self.cols + RB_PROPERTIES, row, &properties):
             return -1
-        if binary and at == end:            # an empty text would be null; a field without name and value is in no column
-            add_u16(o, 0)
-            add_u32(o, 0)
         while at < end:
             if self.take_text(names, at, &name) or self.take_text(names + 1, at, &value):
                 return -1

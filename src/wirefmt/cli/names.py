@@ -1,0 +1,90 @@
+"""Names that the command line knows: values of columns of text, for hints and for completion in a shell."""
+
+from __future__ import annotations
+
+import re
+from difflib import get_close_matches
+from functools import cache
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import click
+
+#: Of the column `status`.
+_STATUS = ("ok", "partial", "gap", "malformed")
+
+
+@cache
+def values_of(column: str) -> tuple[str, ...]:
+    """The texts that a column may have, as far as specifications list them; none for all other columns."""
+    from wirefmt.protocols import PROTOCOLS
+    from wirefmt.rocketmq.spec import REQUEST_CODES
+
+    if column == "status":
+        return _STATUS
+    if column == "protocol":
+        return tuple(row.name for row in PROTOCOLS)
+    operations = [row.columns().OPERATIONS for row in PROTOCOLS]
+    if column == "kind":
+        requests = [row.name for row in REQUEST_CODES]
+        return tuple(dict.fromkeys([*(kind for of in operations for kind in of), *requests, "RESPONSE"]))
+    if column == "operation":
+        found = (name for of in operations for way in of.values() for name in ((way,) if isinstance(way, str) else way))
+        return tuple(dict.fromkeys(found))
+    return ()
+
+
+def meant(column: str, value: str) -> str | None:
+    """The value of a column that somebody meant who wrote another one; None: it may have this one, or nothing is like it."""
+    known = values_of(column)
+    if value in known:
+        return None
+    folded = {name.lower(): name for name in known}
+    close = get_close_matches(value.lower(), folded, 1, 0.8)
+    return folded[close[0]] if close else None
+
+
+# ---- completion in a shell: functions that click calls with what has been typed of a word
+
+
+@cache
+def column_names() -> tuple[str, ...]:
+    """Columns of the message table, and their fields after a dot."""
+    from wirefmt.protocols import PROTOCOLS
+    from wirefmt.spec.table import COLUMNS
+
+    fields = (f"{row.name}.{field.name}" for row in PROTOCOLS for field in row.columns().FIELDS)
+    return (*(column.name for column in COLUMNS), *fields)
+
+
+def _beginning(names: tuple[str, ...], word: str) -> list[str]:
+    """Names that begin with a word; fields only once their dot is there."""
+    return [
+        name
+        for name in names
+        if name.startswith(word) and ("." in word or "." not in name or name not in column_names())
+    ]
+
+
+def complete_columns(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
+    """The last one of names with commas between them."""
+    before, comma, last = incomplete.rpartition(",")
+    return [f"{before}{comma}{name}" for name in _beginning(column_names(), last)]
+
+
+def complete_protocols(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
+    """The name of a protocol, in a rule after its comma."""
+    before, comma, last = incomplete.rpartition(",")
+    return [f"{before}{comma}{name}" for name in values_of("protocol") if name.startswith(last)]
+
+
+def complete_filter(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
+    """The last word of a filter: a column, or a value of the column that it is compared with."""
+    value = re.search(r"(\w+) *(?:[!=]=|(?:not )?in \(.*?) *(['\"])([^'\"]*)$", incomplete)
+    if value:
+        column, quote, last = value.groups()
+        before = incomplete[: len(incomplete) - len(last)]
+        return [f"{before}{name}{quote}" for name in values_of(column) if name.startswith(last)]
+    last = re.search(r"[\w.]*$", incomplete)[0]  # type: ignore[index]
+    before = incomplete[: len(incomplete) - len(last)]
+    return [before + name for name in _beginning(column_names(), last)]

@@ -304,6 +304,10 @@ class Endpoint(endpoint.GatheringEndpoint[ConnectionState], ConnectionFlows):
             if isinstance(transition, Violation):
                 raise LocalProtocolError(transition.rule, reply=transition.condition)
 
+    @property
+    def unfinished_bytes(self) -> int:
+        return super().unfinished_bytes + self.unfinished
+
     def check_pending(self, size: int) -> None:
         """Raise LocalProtocolError if too many bytes are queued."""
         self._check_pending(size)

@@ -199,6 +199,20 @@ class Endpoint(Generic[_State]):
         return self._trailing
 
     @property
+    def unfinished_bytes(self) -> int:
+        """Bytes of what has come in part, and of what is not read yet."""
+        decoder = self._decoder
+        return decoder.pending + decoder.unread + len(self._trailing)
+
+    def give_up(self) -> list[Any]:
+        """The host has no room for what has come in part: end the connection, as for a peer that costs too much memory."""
+        self._check_over()
+        events: list[Any] = []
+        self._give_up("too much has come in part", events)
+        self._decoder, self._trailing = self._make_decoder(), b""
+        return events
+
+    @property
     def wants_read(self) -> bool:
         return self._reading and not self._over
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from ssl import SSLContext
 from typing import TYPE_CHECKING, Any, Final, Protocol, cast
@@ -42,12 +42,22 @@ class Closable(Connection, Protocol):
 
     def changes(self) -> list[Any]: ...
 
+    @property
+    def unfinished_bytes(self) -> int: ...
+
+    def give_up(self) -> list[Any]: ...
+
 
 class Host(Protocol):
     """The code that handles the events of one connection. Its methods are called in the event loop and do not wait."""
 
-    def handle(self, event: Any) -> None:
-        """An event, in order. An exception drops the connection."""
+    def handle(self, event: Any) -> Iterator[int] | None:
+        """An event, in order. An exception drops the connection.
+
+        Returns None, or what is left to do for the event, if that may be more than fits one iteration of the loop: an iterator
+        whose steps do a part each, and say how much work it was (at least 1). The next event comes after the last step. All steps
+        are taken, also if the connection ends meanwhile, but for `Driver.close`.
+        """
         ...
 
     # A host may also have `handle_run(events: list, at: int) -> int`. It takes events from number `at` on, as far as it wants
@@ -64,14 +74,15 @@ class Host(Protocol):
 
 
 class _Turn:
-    """The drivers of one event loop that write at the end of its iteration, and those whose hosts have events left that wait for
-    their turn: one callback for all of them."""
+    """The drivers of one event loop that write at the end of its iteration, and those whose hosts wait for their turn: for events
+    that are left, or to send. One callback for all of them."""
 
-    __slots__ = ("armed", "drivers", "late", "left")
+    __slots__ = ("armed", "drivers", "late", "left", "wanting")
 
     def __init__(self) -> None:
         self.drivers: list[Driver] = []
         self.late: deque[Driver] = deque()
+        self.wanting: dict[Driver, None] = {}
         self.left = WORK  # for this iteration
         self.armed = False
 
@@ -85,12 +96,18 @@ class _Turn:
         self.armed = False
         self.left = WORK
         self.write()
-        for _ in range(len(self.late)):
-            if self.left <= 0:
+        for number, driver in enumerate(list(self.wanting)):
+            if number and self.left <= 0:
+                break
+            del self.wanting[driver]
+            driver.tell_writable()
+        for number in range(len(self.late)):
+            if number and self.left <= 0:
                 break
             self.late.popleft().go_on()
-        if self.late:
-            self.arm(self.late[0]._loop)
+        left = self.late[0] if self.late else next(iter(self.wanting), None)
+        if left is not None:
+            self.arm(left._loop)
 
     def write(self) -> None:
         drivers, self.drivers = self.drivers, []
@@ -150,6 +167,7 @@ class Driver(asyncio.BufferedProtocol):
         "_paused",
         "_plain",
         "_reading",
+        "_rest",
         "_scheduled",
         "_securing",
         "_store",
@@ -158,6 +176,7 @@ class Driver(asyncio.BufferedProtocol):
         "_timer_at",
         "_tls",
         "_turn",
+        "_unfinished",
         "_waiters",
         "_wanted",
         "connection",
@@ -195,6 +214,7 @@ class Driver(asyncio.BufferedProtocol):
         self._handle_run: Callable[[list[Any], int], int] | None = getattr(host, "handle_run", None)
         self._events: list[Any] = []  # those that came while the host was handling others
         self._dispatching = False
+        self._rest: Iterator[int] | None = None  # steps of an event that are left
         self._late = False  # these wait for their turn; nothing is read meanwhile
         self._gone = False  # the transport is gone, which the host receives after them
         self._over = False  # Disconnected has come
@@ -206,6 +226,7 @@ class Driver(asyncio.BufferedProtocol):
         self._reading = True
         #: Since when the transport's buffer has been full, in the loop's time; None: it is not.
         self.full_since: float | None = None
+        self._unfinished = False  # the server counts bytes that have come in part
         self._wanted = False  # the host has seen that we are not ready
         self._storing = False
         self._scheduled = False
@@ -252,7 +273,7 @@ class Driver(asyncio.BufferedProtocol):
             return
         if self._late:
             self._events += events
-        elif events or self._events:
+        elif events or self._events or self._rest is not None:
             self._dispatch(events if type(events) is list else list(events))
         if self._lost:
             return
@@ -309,15 +330,17 @@ class Driver(asyncio.BufferedProtocol):
         # clients have their loop for themselves
         stop = min(turn.left - SHARE, 0) if self.server is not None else -sys.maxsize
         self._dispatching = True
+        rest, self._rest = self._rest, None
         at = 0
         try:
             while True:
                 count = len(events)
-                while at < count:
+                while at < count or rest is not None:
                     if turn.left <= stop:
+                        self._rest = rest
                         self._wait_for_turn(events[at:])
                         return
-                    if handle_run is not None:
+                    if handle_run is not None and rest is None:
                         begin = at
                         try:
                             at = handle_run(events, at)
@@ -328,14 +351,19 @@ class Driver(asyncio.BufferedProtocol):
                         if at != begin:
                             turn.left -= at - begin
                             continue
-                    event = events[at]
-                    at += 1
-                    turn.left -= 1
-                    if type(event) is Disconnected:
-                        self._over = True
-                        self._plain = None
+                    step, rest = rest, None
                     try:
-                        handle(event)
+                        if step is None:
+                            event = events[at]
+                            at += 1
+                            turn.left -= 1
+                            if type(event) is Disconnected:
+                                self._over = True
+                                self._plain = None
+                            rest = handle(event)
+                        elif work := next(step, 0):
+                            turn.left -= work
+                            rest = step
                     except LocalProtocolError as error:
                         # the host has answered a message that came before the end: its answer has no receiver
                         if not _ends(events, at) and not _ends(self._events, 0):
@@ -348,6 +376,7 @@ class Driver(asyncio.BufferedProtocol):
                     return
                 events, self._events, at = self._events, [], 0
         except BaseException:  # not the host's: the next call goes on after this event
+            self._rest = rest
             self._events[:0] = events[at:]
             raise
         finally:
@@ -380,7 +409,9 @@ class Driver(asyncio.BufferedProtocol):
         self.update()
 
     def close(self) -> None:
-        """End the connection in the protocol's way, if it is not over. Events that wait for their turn are dropped."""
+        """End the connection in the protocol's way, if it is not over. Events that wait for their turn are dropped, and so are
+        steps that are left of one."""
+        self._rest = None
         if not self._over:
             self._forgo()
             try:
@@ -450,7 +481,17 @@ class Driver(asyncio.BufferedProtocol):
             if not data:
                 return
         if not (self._ended if self._late else self._over):
-            self.update(self.connection.receive(data, self._loop.time()))
+            now = self._loop.time()
+            self.update(self.connection.receive(data, now))
+            if self.server is not None and ((size := self.connection.unfinished_bytes) or self._unfinished):
+                self._unfinished = size > 0
+                self.server.unfinished.count(self, 0 if self._over else size, now)
+
+    def give_up(self) -> None:
+        """All connections together have too many bytes of what has come in part: end this one."""
+        self._unfinished = False
+        if not self._ended:
+            self.update(self.connection.give_up())
 
     def eof_received(self) -> bool:
         self._eof = True
@@ -477,6 +518,8 @@ class Driver(asyncio.BufferedProtocol):
             self.error = exc
         self._lost = True
         self._plain = None
+        if self._unfinished and self.server is not None:
+            self.server.unfinished.count(self, 0, self._loop.time())
         if not self._ended:
             events = self.connection.receive_eof(self._loop.time())
             if not any(type(event) is Disconnected for event in events):
@@ -529,8 +572,20 @@ class Driver(asyncio.BufferedProtocol):
 
     def _tell_writable(self) -> None:
         if self._wanted and not self._over and self.ready:
+            if self._turn.left <= 0 and self.server is not None:
+                self._turn.wanting[self] = None
+                return
             self._wanted = False
             self.host.writable()
+
+    def tell_writable(self) -> None:
+        """The driver's turn has come: if there is still room, the host can send."""
+        try:
+            if self._wanted and not self._over and self.ready:
+                self._wanted = False
+                self.host.writable()
+        except Exception as error:
+            self.report(error)
 
     def _flush_any(self) -> None:
         """Pass on what is queued, as the store, the carrier, TLS and the end of the connection want it."""

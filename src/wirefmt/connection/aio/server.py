@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
 from functools import partial
 from ssl import SSLContext
 from typing import Any, Final, Protocol, TypeVar
@@ -13,6 +13,7 @@ from wirefmt.connection import proxy
 from wirefmt.connection.aio.driver import Driver
 from wirefmt.connection.aio.proxied import Proxied
 from wirefmt.connection.aio.transports import LINGER, READ_SIZE, TapFactory
+from wirefmt.connection.aio.unfinished import Unfinished
 from wirefmt.errors import DecodeError
 
 PeerT = TypeVar("PeerT", contravariant=True)
@@ -25,8 +26,8 @@ class Handler(Protocol[PeerT, EventT]):
     It may also have `handle_run(peer, events, at)`, which takes several events of a peer: see `Host`.
     """
 
-    def handle(self, peer: PeerT, event: EventT) -> None:
-        """An event of a peer, in order. An exception drops the peer."""
+    def handle(self, peer: PeerT, event: EventT) -> Iterator[int] | None:
+        """An event of a peer, in order. An exception drops the peer. What is returned is what `Host.handle` returns."""
         ...
 
     def writable(self, peer: PeerT) -> None:
@@ -111,10 +112,9 @@ class Peer:
 
     # ---- called by the driver
 
-    def handle(self, event: Any) -> None:
+    def handle(self, event: Any) -> Iterator[int] | None:
         if self._handler is not None:
-            self._handler.handle(self, event)
-            return
+            return self._handler.handle(self, event)
         self._inbox.append(event)
         if len(self._inbox) >= self.EVENTS:
             self.driver.pause()
@@ -123,6 +123,7 @@ class Peer:
             self._task = asyncio.get_running_loop().create_task(self._serve())
             self.server.tasks.add(self._task)
             self._task.add_done_callback(self.server.tasks.discard)
+        return None
 
     def writable(self) -> None:
         self._release()
@@ -184,6 +185,8 @@ class Server:
         self.tasks: set[asyncio.Task[None]] = set()
         #: Transports whose PROXY header, or TLS handshake after it, is not complete.
         self.undecided: set[Any] = set()
+        #: What has come in part, over all connections. Set another one to share it with other servers.
+        self.unfinished = Unfinished()
         #: Transports that were closed at once, since there were too many.
         self.turned_away = 0
 

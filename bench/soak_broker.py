@@ -28,7 +28,7 @@ from wirefmt.broker import mqtt as mqtt_broker
 from wirefmt.broker import nsq as nsq_broker
 from wirefmt.broker import phpmq as phpmq_broker
 from wirefmt.broker import rocketmq as rocketmq_broker
-from wirefmt.broker.routing import Limits
+from wirefmt.broker.limits import Limits
 
 HOST = "127.0.0.1"
 KEPT = 2000  # messages of a queue

@@ -15,7 +15,8 @@ from lib.loopback import HOST, run, until
 from wirefmt import amqp091
 from wirefmt.broker.amqp091 import Broker
 from wirefmt.broker.bindings import headers_match, topic_matches
-from wirefmt.broker.routing import ENTRY, Limits
+from wirefmt.broker.limits import ENTRY, Limits
+from wirefmt.broker.messages import ENVELOPE
 from wirefmt.errors import Refused
 
 
@@ -310,7 +311,7 @@ def test_deliveries_of_a_client_that_is_gone_come_again() -> None:
 def test_queues_are_bounded() -> None:
     async def test() -> None:
         for overflow in ("reject", "drop"):
-            options = Limits(queue_messages=3, queues=2, overflow=overflow)  # type: ignore[arg-type]
+            options = Limits(queue_messages=3, queues=2, client_share=1, user_share=1, overflow=overflow)  # type: ignore[arg-type]
             async with connected(options) as (broker, client, channel):
                 await channel.declare_queue("q")
                 results = await asyncio.gather(
@@ -457,8 +458,8 @@ def test_a_message_before_confirm_select_has_no_confirm() -> None:
     ("limits", "bodies"),
     [
         (Limits(queue_messages=2), [b"", b"", b""]),
-        (Limits(queue_bytes=1000), [bytes(500), bytes(600)]),
-        (Limits(bytes=1000), [bytes(500), bytes(600)]),
+        (Limits(queue_bytes=10_000), [bytes(5000), bytes(6000)]),
+        (Limits(bytes=10_000, client_share=1, user_share=1), [bytes(5000), bytes(6000)]),
     ],
 )
 def test_messages_of_a_transaction_have_a_limit(limits: Limits, bodies: list[bytes]) -> None:
@@ -562,7 +563,14 @@ def test_a_message_that_is_refused_among_others(wrong: dict[str, Any]) -> None:
     run(test())
 
 
-@pytest.mark.parametrize("limits", [Limits(queue_messages=3), Limits(queue_bytes=1000), Limits(bytes=1000 + 3 * ENTRY)])
+@pytest.mark.parametrize(
+    "limits",
+    [
+        Limits(queue_messages=3),
+        Limits(queue_bytes=1000),
+        Limits(bytes=1000 + 3 * ENTRY + ENVELOPE, client_share=1, user_share=1),
+    ],
+)
 def test_messages_of_one_read_for_which_there_is_no_room(limits: Limits) -> None:
     """The broker accepts as many messages as there is room for, and refuses the others."""
 

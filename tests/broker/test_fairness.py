@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -16,6 +17,8 @@ from wirefmt.broker import amqp10 as broker_amqp10
 from wirefmt.broker import nsq as broker_nsq
 from wirefmt.broker import phpmq as broker_phpmq
 from wirefmt.broker import routing
+from wirefmt.broker.bindings import headers_match
+from wirefmt.broker.limits import Limits, Refusal
 from wirefmt.broker.messages import Envelope, Published
 from wirefmt.broker.rocketmq import core
 from wirefmt.broker.rocketmq.popping import Popping
@@ -228,7 +231,7 @@ def test_members_of_rocketmq_groups_are_bounded_and_told_once() -> None:
 
 def test_queues_of_phpmq_are_bounded_and_removed_when_nobody_uses_them() -> None:
     async def test() -> None:
-        broker = broker_phpmq.Broker(broker_phpmq.BrokerOptions(queues=3, content_bytes=10_000))
+        broker = broker_phpmq.Broker(broker_phpmq.BrokerOptions(queues=3, content_bytes=10_000, client_share=1))
         async with await phpmq.serve(broker, HOST, 0) as server:
             url = f"phpmq://{HOST}:{server.port}"
             async with phpmq.connect(url) as client:
@@ -310,7 +313,7 @@ def test_messages_of_phpmq_that_are_done_while_they_wait_take_no_place() -> None
 
 def test_sub_makes_neither_topic_nor_channel_beyond_the_limit_of_nsq() -> None:
     async def test() -> None:
-        broker = broker_nsq.Broker(broker_nsq.BrokerOptions(topics=4))
+        broker = broker_nsq.Broker(broker_nsq.BrokerOptions(topics=4, client_share=1))
         async with await nsq.serve(broker, HOST, 0) as server:
 
             async def sub(topic: str, channel: str) -> bytes:
@@ -356,7 +359,7 @@ def test_a_channel_of_nsq_asks_only_clients_that_may_have_room(monkeypatch: pyte
             channel = broker.topics["t"].channels["c"]
             for number in range(20):
                 broker.publish("t", b"%d" % number)
-                channel.pump()
+                channel.pump(1000)
             assert not channel.queue
             assert asked <= 12 + 2 * 20
             for writer in writers:
@@ -450,21 +453,147 @@ def test_a_server_that_closes_does_not_work_off_what_waits() -> None:
 
 
 def test_an_entry_of_a_queue_counts_among_the_bytes_of_all() -> None:
-    router = routing.Router(routing.Limits(bytes=10_000))
+    router = routing.Router(routing.Limits(bytes=20_000))
     queues = [router.make_queue(f"q{number}") for number in range(30)]
     for queue in queues:
         router.bind(router.exchanges["amq.fanout"], (queue, "", b""), {})
     properties = amqp091.BasicProperties()
     envelope = Envelope(properties.encode(), "amq.fanout", "", None, 0, properties, "documented")
     accepted = 0
+    published_first = published = Published(envelope, b"")
     for _ in range(10):
-        published = Published(envelope, b"")
         destinations = router.route(router.exchanges["amq.fanout"], published)
         accepted += not router.refuses(destinations, published)
         router.put(destinations, published)
+        published = Published(envelope, b"")
     assert accepted == 1
-    assert router.bytes == sum(queue.count for queue in queues) * routing.ENTRY + sum(queue.bytes for queue in queues)
-    assert router.bytes <= 10_000
+    assert router.bytes == 30 * (routing.ENTRY + published_first.cost)
+    assert router.bytes <= 20_000
     for queue in queues:
         queue.purge()
     assert router.bytes == 0
+
+
+# ---- what a message may cost
+
+
+def test_a_headers_exchange_looks_at_no_more_than_the_message_has() -> None:
+    """3.1.3.4, as RabbitMQ: with a void value an argument only has to be there."""
+    many = {f"k{number}": number for number in range(2000)}
+    for how, given, matches in (
+        ("all", {**many, "more": 1}, True),
+        ("all", {**many, "k1999": 0}, False),
+        ("all", {"k1": 1}, False),
+        ("any", {"k1": 1}, True),
+        ("any", {"k1": 2}, False),
+        ("any", {"void": 2}, True),
+        ("all", {**many, "k5": None}, False),
+    ):
+        arguments = {**many, "x-match": how, "x-ignored": 1, **({"void": None} if how == "any" else {})}
+        assert headers_match(arguments, given) is matches, (how, given)
+    counted: list[str] = []
+
+    class Name(str):
+        def __eq__(self, other: object) -> bool:
+            counted.append(str(self))
+            return str.__eq__(self, other)  # type: ignore[arg-type]
+
+        __hash__ = str.__hash__
+
+    wanted = {Name(f"k{number}"): 1 for number in range(2000)}
+    assert not headers_match({"x-match": "any", **wanted}, {"other": 1, "k7": 2})
+    assert len(counted) <= 2
+
+
+def test_bindings_that_cost_a_message_too_much_are_refused() -> None:
+    router = routing.Router(Limits(steps=10_000, client_share=1, user_share=1))
+    queue = router.make_queue("q")
+    topic, headers = router.exchanges["amq.topic"], router.exchanges["amq.headers"]
+
+    def bind(exchange: routing.Exchange, key: str, arguments: dict[str, object]) -> bool:
+        try:
+            router.bind(exchange, (queue, key, repr(arguments).encode()), arguments)
+        except Refusal as refusal:
+            assert refusal.code == 406
+            return False
+        return True
+
+    kinds: tuple[tuple[routing.Exchange, Callable[[int], str], dict[str, object]], ...] = (
+        (topic, lambda n: f"#.a.#.x{n}", {}),
+        (topic, lambda n: "".join("*." if n >> k & 1 else "a." for k in range(14)), {}),  # wildcards elsewhere
+        (headers, str, {f"k{number}": True for number in range(100)}),
+    )
+    for exchange, name, arguments in kinds:
+        bound = 0
+        while bind(exchange, name(bound), arguments) and bound < 10_000:
+            bound += 1
+        assert 10 < bound < 10_000
+        assert exchange.cost <= 10_000
+        assert len(exchange.bindings) == bound
+        for binding in list(exchange.bindings):
+            router.unbind(exchange, binding)
+        assert exchange.cost == 0
+    for number in range(5000):
+        assert bind(topic, f"a.{number}.#", {})  # they are found without a look at the others
+
+
+def test_a_message_that_would_go_through_too_much_is_refused() -> None:
+    router = routing.Router(Limits(steps=1000))
+    names = [f"e{number}" for number in range(200)]
+    for name in names:
+        router.make_exchange(name, "fanout")
+    for source, destination in zip(names, [*names[1:], names[0]], strict=True):
+        router.bind(router.exchanges[source], (router.exchanges[destination], "", b""), {})
+    properties = amqp091.BasicProperties()
+    envelope = Envelope(properties.encode(), "e0", "", None, 0, properties, "documented")
+    with pytest.raises(Refusal, match="too many"):
+        router.route(router.exchanges["e0"], Published(envelope, b""))
+
+
+def test_dead_letters_that_wait_count_and_come_in_order() -> None:
+    async def test() -> None:
+        router = routing.Router(Limits(queue_messages=10_000))
+        source = router.make_queue("source", {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "dead"})
+        dead = router.make_queue("dead")
+        properties = amqp091.BasicProperties()
+        envelope = Envelope(properties.encode(), "", "source", None, 0, properties, "documented")
+        router.put([source], *(Published(envelope, b"%d" % number) for number in range(2000)))
+        held = router.bytes
+        for _ in range(2000):
+            router.dead_letter(source, source._pop(), "rejected")
+        assert 0 < dead.count < 2000
+        assert router.bytes >= held
+        await until(lambda: dead.count == 2000)
+        assert [item.body for item in dead.messages] == [b"%d" % number for number in range(2000)]
+        dead.purge()
+        assert router.bytes == 0
+        router.put([source], *(Published(envelope, b"x") for number in range(2000)))
+        for _ in range(2000):
+            router.dead_letter(source, source._pop(), "rejected")
+        router.close()
+        assert router.bytes == 0
+
+    run(test())
+
+
+def test_a_channel_of_nsq_sends_no_more_than_its_part_in_one_iteration() -> None:
+    async def test() -> None:
+        broker = broker_nsq.Broker()
+        async with await nsq.serve(broker, HOST, 0) as server:
+            writers = []
+            for _ in range(4):
+                _, writer = await asyncio.open_connection(HOST, server.port)
+                writer.write(b"  V2" + nsq.Sub(topic="t", channel="c").encode() + nsq.Ready(count=2500).encode())
+                writers.append(writer)
+            await until(lambda: sum(bool(peer.connection.send_quota) for peer in broker._channels) == 4)
+            channel = broker.topics["t"].channels["c"]
+            broker.publish("t", *[b"x"] * 10_000)
+            broker._pump_all()
+            assert 10_000 - len(channel.queue) == broker_nsq.SENT
+            await until(lambda: not channel.queue)
+            for writer in writers:
+                writer.close()
+            await until(lambda: not channel.clients)
+        broker.close()
+
+    run(test())

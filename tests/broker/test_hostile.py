@@ -15,9 +15,9 @@ import pytest
 from lib.loopback import run, until
 from wirefmt import amqp091, amqp10, mqtt
 from wirefmt.broker import Broker
+from wirefmt.broker.limits import Limits
 from wirefmt.broker.messages import Item
 from wirefmt.broker.mqtt import BrokerOptions
-from wirefmt.broker.routing import Limits
 from wirefmt.errors import DecodeError, Refused
 
 DIALECTS = ("documented", "rabbitmq-4.3", "rabbitmq-3.13")

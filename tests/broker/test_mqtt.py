@@ -119,7 +119,7 @@ def test_retain_handling_and_retain_as_published() -> None:
 
 def test_retained_messages_are_bounded() -> None:
     async def test() -> None:
-        policy = BrokerOptions(retained_messages=2, retained_bytes=10_000)
+        policy = BrokerOptions(retained_messages=2, retained_bytes=10_000, client_share=1)
         async with brokered(policy) as (broker, url), Client(url, "a") as a:
             assert await a.publish("1", b"x", qos=1, retain=True) == 0x10
             assert await a.publish("2", b"x", qos=2, retain=True) in (0, 0x10)
@@ -136,7 +136,9 @@ def test_retained_messages_are_bounded() -> None:
 
 def test_the_oldest_retained_messages_may_be_dropped() -> None:
     async def test() -> None:
-        policy = BrokerOptions(retained_messages=2, retained_bytes=10_000, retained_overflow="drop_oldest")
+        policy = BrokerOptions(
+            retained_messages=2, retained_bytes=10_000, retained_overflow="drop_oldest", client_share=1
+        )
         async with brokered(policy) as (broker, url), Client(url, "a") as a:
             for topic in ("1", "2", "1", "3"):  # "2" is the oldest then
                 await a.publish(topic, b"x", qos=1, retain=True)

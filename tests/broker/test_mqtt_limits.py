@@ -58,7 +58,7 @@ def test_wills_count() -> None:
         await place.connect("1", properties=[("session_expiry_interval", 0)])  # its will is gone
         await place.connect("more", will=will)
 
-    tried(steps, options=BrokerOptions(memory=1_000_000))
+    tried(steps, options=BrokerOptions(memory=1_000_000, client_share=1))
 
 
 def test_sessions_and_subscriptions_count() -> None:
@@ -115,7 +115,7 @@ def test_messages_that_wait_for_many_clients_count_once(overflow: Any) -> None:
         await until(lambda: len(place.broker.subscribers) == 1)
         assert 0 < place.broker.kept < 4000  # the sender
 
-    tried(steps, options=BrokerOptions(memory=1_000_000, overflow=overflow))
+    tried(steps, options=BrokerOptions(memory=1_000_000, client_share=1, overflow=overflow))
 
 
 def test_expired_messages_make_room() -> None:
@@ -186,3 +186,31 @@ def test_a_broker_that_does_not_retain(version: int) -> None:
             assert (await refused.want(mqtt.Connack)).reason_code == 0x9A  # [MQTT-3.2.2-13]
 
     tried(steps, options=BrokerOptions(retain_available=False))
+
+
+def test_a_session_is_taken_over_while_its_packets_wait_for_their_turn() -> None:
+    """[MQTT-3.1.4-3]: what the earlier connection has sent comes first; its end does not take the session from the new one."""
+
+    async def steps(place: Place) -> None:
+        broker = place.broker
+        properties = [("session_expiry_interval", 1000)]
+        first = await place.connect("c", properties=properties)
+        for number in range(50):
+            other = await place.connect(f"s{number}")
+            await other.subscribe("t")
+        (driver,) = [peer.driver for peer, one in broker._by_peer.items() if one.identifier == "c"]
+        publish = mqtt.Publish(topic_name="t", payload=b"x", properties=[("content_type", "y")], version=5)
+        first.send(publish.encode() * 2000)
+        await until(lambda: driver._late)
+        second = await place.connect("c", clean_start=False, properties=properties)
+        subscriber = broker.subscribers["c"]
+        await until(lambda: driver._lost and not driver._late)
+        assert subscriber.peer is not None
+        assert subscriber.peer.driver is not driver
+        assert subscriber not in broker._away
+        await second.subscribe("own")
+        sender = await place.connect("sender")
+        sender.send(mqtt.Publish(topic_name="own", payload=b"y", version=5))
+        assert (await second.want(mqtt.Publish)).payload_bytes() == b"y"
+
+    tried(steps)

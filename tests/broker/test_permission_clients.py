@@ -16,8 +16,8 @@ from wirefmt.broker import Broker
 from wirefmt.broker import mqtt as mqtt_broker
 from wirefmt.broker import rocketmq as rocketmq_broker
 from wirefmt.broker.credentials import scram_credentials
+from wirefmt.broker.limits import Limits
 from wirefmt.broker.permissions import Permissions
-from wirefmt.broker.routing import Limits
 from wirefmt.connection.sasl import Plain, Scram
 from wirefmt.errors import ConnectionLost, Refused
 from wirefmt.rocketmq import MessageExt

@@ -10,8 +10,10 @@ from hypothesis import strategies as st
 
 from lib.routing_model import Copy, Model, ModelExchange, ModelQueue
 from wirefmt import amqp091
+from wirefmt.broker.limits import ENTRY
 from wirefmt.broker.messages import Envelope, Item, Published
-from wirefmt.broker.routing import ENTRY, PREDECLARED, Exchange, Queue, Router
+from wirefmt.broker.queues import Queue
+from wirefmt.broker.routing import PREDECLARED, Exchange, Router
 from wirefmt.convert import Container, Wire
 
 EXCHANGES = ("e0", "e1", "e2")
@@ -227,8 +229,7 @@ class Run:
             assert queue.dropped == model.queues[name].dropped, name
             for item, copy in zip(sorted(queue.messages), model.queues[name].waiting, strict=True):
                 assert [(d.queue, d.reason) for d in item.published.container.annotations.deaths] == copy.deaths
-        assert router.bytes == sum(queue.bytes + ENTRY * queue.count for queue in router.queues.values())
-        assert router.bytes == sum(item.published.size + ENTRY for q in router.queues.values() for item in q.messages)
+        assert router.bytes == sum(item.published.cost + ENTRY for q in router.queues.values() for item in q.messages)
 
 
 @given(runs())

@@ -14,7 +14,8 @@ from lib.loopback import HOST, OPENSSL, certificate, run, until
 from wirefmt import amqp10
 from wirefmt.amqp10.journal import Journal
 from wirefmt.broker.amqp10 import Broker, BrokerOptions
-from wirefmt.broker.routing import ENTRY, Limits, Router
+from wirefmt.broker.limits import ENTRY, Limits
+from wirefmt.broker.routing import Router
 from wirefmt.connection import Disconnected
 from wirefmt.connection.sasl import Scram, ScramCredentials
 from wirefmt.errors import ConnectionLost, LocalProtocolError, Refused
@@ -241,8 +242,8 @@ def test_a_source_says_that_its_messages_are_consumed(requested: str | None) -> 
     ("limits", "sizes"),
     [
         (Limits(queue_messages=2), [0, 0, 0]),
-        (Limits(queue_bytes=1000), [500, 600]),
-        (Limits(bytes=1000), [500, 600]),
+        (Limits(queue_bytes=10_000), [5000, 6000]),
+        (Limits(bytes=10_000, client_share=1), [5000, 6000]),
     ],
 )
 def test_messages_of_a_transaction_have_a_limit(limits: Limits, sizes: list[int]) -> None:
@@ -266,7 +267,7 @@ def test_messages_of_a_transaction_have_a_limit(limits: Limits, sizes: list[int]
                 except ValueError:
                     assert router.bytes == 0
             assert queue.count == len(sizes) - 1
-            assert router.bytes == queue.bytes + ENTRY * queue.count
+            assert router.bytes == sum(item.published.cost + ENTRY for item in queue.messages)
             async with client.transaction() as transaction:
                 with pytest.raises(Refused, match="amqp:resource-limit-exceeded"):  # the queue is full as well
                     await sender.send(message("x" * sizes[-1]), transaction=transaction)
@@ -338,7 +339,7 @@ def test_deliveries_that_a_transaction_retires_have_a_limit() -> None:
             with pytest.raises(Refused, match="amqp:transaction:rollback"):
                 await whole(client, accept)
             assert [text_of(item) for item in queue.messages] == ["0", "1", "2", "3"]
-            assert router.bytes == queue.bytes + ENTRY * queue.count
+            assert router.bytes == sum(item.published.cost + ENTRY for item in queue.messages)
 
     run(test())
 

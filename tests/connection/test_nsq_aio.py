@@ -377,7 +377,7 @@ def test_without_reconnect_the_end_of_the_connection_ends_the_producer() -> None
 
 def test_faults_of_the_host_and_refusals_of_the_server() -> None:
     async def main() -> None:
-        broker = Broker(BrokerOptions(messages=2))
+        broker = Broker(BrokerOptions(messages=2, client_share=1))
         async with await nsq.serve(broker, port=0) as server, nsq.connect(f"nsq://127.0.0.1:{server.port}") as client:
             for wrong in ("bad topic", "x" * 65):
                 with pytest.raises(LocalProtocolError):

@@ -22,7 +22,7 @@ from lib.loopback import HOST, PATIENCE
 from lib.needs import imported
 from lib.rabbitmq import PASSWORD, USER, rabbitmq4
 from wirefmt import broker, convert
-from wirefmt.broker.routing import Limits
+from wirefmt.broker.limits import Limits
 from wirefmt.convert.dialects import DIALECTS, tables_of
 from wirefmt.convert.vocabulary import TYPES
 from wirefmt.mqtt import ConnectionOptions

@@ -7,7 +7,7 @@ does.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from random import Random, SystemRandom
@@ -32,21 +32,13 @@ from wirefmt.amqp091.server_channel import ServerChannel
 from wirefmt.amqp091.states import ChannelState, State
 from wirefmt.broker.bindings import TABLES
 from wirefmt.broker.credentials import is_password
+from wirefmt.broker.limits import Limits, Refusal, Transaction, check_equal
 from wirefmt.broker.messages import Envelope, Item, Published, changed
 from wirefmt.broker.permissions import NOBODY, Permissions
+from wirefmt.broker.queues import LONGEST, Queue
 from wirefmt.broker.requests.amqp091 import REPLY_TO, REQUESTS, entity, is_reply_name
-from wirefmt.broker.routing import (
-    LONGEST,
-    PREDECLARED,
-    TOGETHER_COPIES,
-    Exchange,
-    Limits,
-    Queue,
-    Refusal,
-    Router,
-    Transaction,
-    check_equal,
-)  # fmt: skip
+from wirefmt.broker.routing import PREDECLARED, TOGETHER_COPIES, Exchange, Router
+from wirefmt.broker.shares import UNOWNED
 from wirefmt.connection.aio.driver import READY_BYTES
 from wirefmt.connection.contract import Disconnected
 from wirefmt.errors import ConversionError, LocalProtocolError, RemoteProtocolError
@@ -80,6 +72,9 @@ SERVER_PROPERTIES: Final = {
 
 #: The user and the password that clients of the mechanism ANONYMOUS have (RabbitMQ).
 ANONYMOUS: Final = ("guest", "guest")
+
+#: What a message costs that is delivered, or dead-lettered, alone, beside a copy that is made with others (`Driver.spend`).
+ALONE: Final = 4
 
 #: The events that are requests of a client.
 _ASKED: Final = (amqp091.BasicMessage, amqp091.Method)
@@ -170,6 +165,7 @@ class Subscriber:
             self._note(self.session.unready, self)
             return 0
         driver.queued()
+        driver.spend(taken)
         return taken
 
     def cancelled(self, queue: Queue) -> None:
@@ -229,6 +225,7 @@ class Session:
     def __init__(self) -> None:
         self.user = ""
         self.host: Router | None = None
+        self.holder = UNOWNED  # what it has in this host
         self.subscriptions: dict[tuple[int, str], tuple[Queue, Subscriber]] = {}
         # consumers that have had no room: for the transport did not take more; by the number of their channel, for that took no
         # more; or by their windows, for these were full
@@ -299,17 +296,17 @@ class Broker:
 
     # ---- called by the server
 
-    def handle(self, peer: Peer, event: Event) -> None:
+    def handle(self, peer: Peer, event: Event) -> Iterator[int] | None:
         published = type(event) is amqp091.BasicMessage
         action = None if published else self._actions.get(type(event))
         if action is None and not published:
-            return
+            return None
         session = self.session(peer)
         view = None
         if published or (isinstance(event, amqp091.Method) and event.channel):
             view = session.views.get(event.channel)
             if view is None or view.state is ChannelState.CLOSING:
-                return  # its channel was closed by the answer to an event before it
+                return None  # its channel was closed by the answer to an event before it
         try:
             if self.options.permissions is not None:
                 self._permit(peer, event, self.options.permissions)
@@ -317,10 +314,24 @@ class Broker:
                 assert view is not None
                 self._publish(peer, [event], 0, 1, session)
             else:
-                action(self, peer, event)
-        except Refusal as refusal:
-            peer.refuse(event, refusal.code, refusal.reason)
-        except ConversionError as error:
+                steps = action(self, peer, event)
+                return None if steps is None else self._in_steps(peer, event, steps)
+        except (Refusal, ConversionError) as error:
+            self._refuse(peer, event, error)
+        return None
+
+    def _in_steps(self, peer: Peer, event: Event, steps: Iterator[int]) -> Iterator[int]:
+        """What is left to do for an event: see `wirefmt.connection.aio.Host`."""
+        try:
+            yield from steps
+        except (Refusal, ConversionError) as error:
+            self._refuse(peer, event, error)
+
+    @staticmethod
+    def _refuse(peer: Peer, event: Event, error: Refusal | ConversionError) -> None:
+        if isinstance(error, Refusal):
+            peer.refuse(event, error.code, error.reason)
+        else:
             peer.refuse(event, PRECONDITION, str(error))
 
     def handle_run(self, peer: Peer, events: list[Event], at: int) -> int:
@@ -399,13 +410,15 @@ class Broker:
         if host is None:
             peer.refuse(event, NOT_ALLOWED, f"vhost {event.virtual_host!s} not found")
             return
-        self.session(peer).host = host
+        session = self.session(peer)
+        session.host = host
+        session.holder = host.shares.holder(session.user if self.options.users is not None else None)
         peer.accept(event)
 
     def _secret(self, peer: Peer, event: amqp091.ConnectionUpdateSecret) -> None:
         peer.accept(event)
 
-    def _disconnected(self, peer: Peer, event: Disconnected) -> None:
+    def _disconnected(self, peer: Peer, event: Disconnected) -> Iterator[int]:
         session = self.session(peer)
         for queue, subscriber in list(session.subscriptions.values()):
             queue.leave(subscriber)
@@ -417,18 +430,18 @@ class Broker:
         session.replies.clear()
         for channel in list(session.transactions):
             self._leave_transaction(session, channel)
-        self._requeue(event.lost)
         if session.host is not None:
             session.host.release(peer)
+        return self._requeue(event.lost)
 
-    def _channel_closed(self, peer: Peer, event: ChannelClosed) -> None:
+    def _channel_closed(self, peer: Peer, event: ChannelClosed) -> Iterator[int]:
         session = self.session(peer)
         self._leave_transaction(session, event.channel)
         session.views.pop(event.channel, None)
         session.waiting.pop(event.channel, None)
-        self._requeue(event.lost)
         for consumer in event.consumers:
             self._leave(session, event.channel, consumer.tag)
+        return self._requeue(event.lost)
 
     def _channel_opened(self, peer: Peer, event: ChannelOpened) -> None:
         self.session(peer).views[event.channel] = event.view
@@ -455,15 +468,19 @@ class Broker:
         channels = [view for session in self._sessions.values() for view in session.views.values()]
         return [delivery.context for channel in channels for delivery in channel.deliveries]
 
-    def _requeue(self, deliveries: Iterable[Any]) -> None:
-        back: dict[Queue, list[Item]] = {}
-        for delivery in deliveries:
-            queue, item = delivery.context
-            if not queue.gone:
-                item.failed += queue.type == "quorum"
-                back.setdefault(queue, []).append(item)
-        for queue, items in back.items():
-            queue.back(items)
+    @staticmethod
+    def _requeue(deliveries: Sequence[Any]) -> Iterator[int]:
+        for begin in range(0, len(deliveries), TOGETHER_COPIES):
+            back: dict[Queue, list[Item]] = {}
+            some = deliveries[begin : begin + TOGETHER_COPIES]
+            for delivery in some:
+                queue, item = delivery.context
+                if not queue.gone:
+                    item.failed += queue.type == "quorum"
+                    back.setdefault(queue, []).append(item)
+            for queue, items in back.items():
+                queue.back(items)
+            yield len(some)
 
     # ---- exchanges and queues
 
@@ -488,13 +505,12 @@ class Broker:
             raise Refusal(PRECONDITION, f"unknown exchange type '{event.type!s}'")
         elif name.startswith("amq."):
             raise Refusal(ACCESS_REFUSED, f"exchange name '{name}' contains reserved prefix 'amq.*'")
-        elif len(host.exchanges) >= host.limits.exchanges:
-            raise Refusal(PRECONDITION, "too many exchanges")
         else:
             arguments = {str(k): v for k, v in event.arguments.items()}
-            host.exchanges[name] = Exchange(
-                name, str(event.type), event.durable, event.auto_delete, event.internal, arguments
-            )
+            host.make_exchange(
+                name, str(event.type), holder=self.session(peer).holder, durable=event.durable,
+                auto_delete=event.auto_delete, internal=event.internal, arguments=arguments,
+            )  # fmt: skip
         peer.reply(event)
 
     def _delete_exchange(self, peer: Peer, event: amqp091.ExchangeDelete) -> None:
@@ -516,7 +532,8 @@ class Broker:
         arguments = {str(k): v for k, v in event.arguments.items()}
         if isinstance(event, amqp091.ExchangeBind):
             exchange, bound = host.exchange(source), host.exchange(destination)
-            host.bind(exchange, (bound, str(event.routing_key), event.arguments.encode()), arguments)
+            binding = (bound, str(event.routing_key), event.arguments.encode())
+            host.bind(exchange, binding, arguments, self.session(peer).holder)
         elif source in host.exchanges and destination in host.exchanges:
             key = (host.exchanges[destination], str(event.routing_key), event.arguments.encode())
             host.unbind(host.exchanges[source], key)
@@ -552,6 +569,7 @@ class Broker:
                 durable=durable,
                 auto_delete=event.auto_delete,
                 owner=peer if event.exclusive else None,
+                holder=self.session(peer).holder,
             )
         peer.reply(event, queue=queue.name, message_count=queue.count, consumer_count=len(queue.consumers))
 
@@ -566,7 +584,8 @@ class Broker:
         if isinstance(event, amqp091.QueueBind):
             exchange, queue = host.exchange(source), host.queue(name, peer)
             arguments = {str(k): v for k, v in event.arguments.items()}
-            host.bind(exchange, (queue, routing_key, event.arguments.encode()), arguments)
+            binding = (queue, routing_key, event.arguments.encode())
+            host.bind(exchange, binding, arguments, self.session(peer).holder)
         elif name in host.queues and source in host.exchanges:
             queue = host.queue(name, peer)
             host.unbind(host.exchanges[source], (queue, routing_key, event.arguments.encode()))
@@ -629,7 +648,7 @@ class Broker:
             # messages that cannot be converted are refused now, not when the transaction commits
             copies = len(host.route(exchange, messages[0], quiet=True))
             for event, published in zip(run, messages, strict=True):
-                transaction.add((event.detach(), published), published.size, copies)
+                transaction.add((event.detach(), published), published.cost, copies)
         return at + len(messages)
 
     @staticmethod
@@ -666,6 +685,7 @@ class Broker:
             # without the bytes that they were read from; BCC is not delivered
             amqp091.BasicProperties.decode(octets) if "BCC" not in (properties.headers or ()) else None,
             host.limits.dialect,
+            session.holder,
         )
 
     def _deliver(
@@ -673,9 +693,9 @@ class Broker:
     ) -> None:
         """Messages that go the same way. Raises ConversionError before anything has changed."""
         exchange = host.exchanges.get(messages[0].exchange)
+        before = host.work
         destinations = host.route(exchange, *messages) if exchange is not None else []
-        if len(destinations) > 1:
-            peer.driver.spend(len(destinations) * len(messages))
+        copies = len(destinations) * len(messages) if len(destinations) > 1 else 0
         if not destinations:
             host.note_unroutable(*messages)
             if events[0].method.mandatory:
@@ -686,6 +706,8 @@ class Broker:
         else:
             for event, published in zip(events, messages, strict=True):
                 self._put(peer, (event,), (published,), destinations.copy(), host)
+        if copies or host.work != before:
+            peer.driver.spend(copies + host.work - before)
 
     def _put(
         self,
@@ -712,12 +734,14 @@ class Broker:
                 peer.driver.abort(error)
 
     def _select(self, peer: Peer, event: amqp091.TxSelect) -> None:
-        self.session(peer).transactions.setdefault(event.channel, Transaction(self._host(peer)))
+        session = self.session(peer)
+        session.transactions.setdefault(event.channel, Transaction(self._host(peer), session.holder))
 
-    def _commit(self, peer: Peer, event: amqp091.TxCommit) -> None:
+    def _commit(self, peer: Peer, event: amqp091.TxCommit) -> Iterator[int]:
         session, host = self.session(peer), self._host(peer)
-        for message, published in session.transactions[event.channel].end():
+        for message, published in session.transactions[event.channel].take():
             self._deliver(peer, (message,), (published,), host)
+            yield ALONE
         peer.reply(event)
 
     def _rollback(self, peer: Peer, event: amqp091.TxRollback) -> None:
@@ -796,14 +820,15 @@ class Broker:
                 return
         peer.reply(event)
 
-    def _settled(self, peer: Peer, event: Settled) -> None:
+    def _settled(self, peer: Peer, event: Settled) -> Iterator[int]:
         if event.outcome == "requeue":
-            self._requeue(event.deliveries)
+            yield from self._requeue(event.deliveries)
         elif event.outcome == "discard":
             for delivery in event.deliveries:
                 queue, item = delivery.context
                 if not queue.gone:
                     queue.router.dead_letter(queue, item, "rejected")
+                yield ALONE
         self._wake(self.session(peer), event.channel, (event,))
 
     def _qos(self, peer: Peer, event: amqp091.BasicQos | amqp091.ChannelFlow) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import itertools
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal, NamedTuple
 from urllib.parse import unquote
@@ -43,14 +43,20 @@ from wirefmt.amqp10.receiver import Receiver
 from wirefmt.amqp10.sender import Sender
 from wirefmt.amqp10.server import Peer
 from wirefmt.broker.credentials import is_password, scram_credentials
+from wirefmt.broker.limits import Refusal, Transaction
 from wirefmt.broker.messages import Item, Published
 from wirefmt.broker.permissions import NOBODY, Permissions
+from wirefmt.broker.queues import Queue
 from wirefmt.broker.requests.amqp091 import is_reply_name
 from wirefmt.broker.requests.amqp10 import REQUESTS, Reach
-from wirefmt.broker.routing import Queue, Refusal, Router, Transaction
+from wirefmt.broker.routing import Router
+from wirefmt.broker.shares import UNOWNED, Holder
 from wirefmt.connection.contract import Acknowledged, Disconnected, WindowOpened
 from wirefmt.convert import Container
 from wirefmt.errors import ConversionError, DecodeError, LocalProtocolError
+
+#: What a message costs that is sent (`Driver.spend`).
+ALONE: Final = 4
 
 #: The section amqp-value with null (3.2.8).
 NULL_BODY: Final = b"\x00\x53\x77\x40"
@@ -128,6 +134,7 @@ class Subscriber:
         if not handle.settled:
             self.client.sending[handle] = (queue, item)
         self.peer.update()
+        self.peer.driver.spend(ALONE)
         return 1
 
     def cancelled(self, queue: Queue) -> None:
@@ -150,23 +157,23 @@ class _Transaction:
         failed: something in it was refused and its client could not be told: it cannot commit.
     """
 
-    def __init__(self, router: Router, coordinator: Link) -> None:
+    def __init__(self, router: Router, coordinator: Link, holder: Holder) -> None:
         self.coordinator = coordinator
-        self.posted = Transaction(router)
-        self.retired = Transaction(router)
+        self.posted = Transaction(router, holder)
+        self.retired = Transaction(router, holder)
         self.failed = False
 
     def post(self, published: Published, destinations: list[Any]) -> None:
         """Add a message. Raises Refused if the transaction is too large."""
         try:
-            self.posted.add((published, destinations), published.size, len(destinations))
+            self.posted.add((published, destinations), published.cost, len(destinations))
         except Refusal as error:
             raise Refused(RESOURCE_LIMIT_EXCEEDED, error.reason) from error
 
     def fits(self) -> bool:
         """Is there room for all messages in the queues that refuse what is too much?"""
         bound_for: dict[Queue, list[Published]] = {}
-        for published, destinations in self.posted.messages:
+        for (published, destinations), _ in self.posted.messages:
             for queue in destinations:
                 if isinstance(queue, Queue) and queue.rejects:
                     bound_for.setdefault(queue, []).append(published)
@@ -178,6 +185,7 @@ class _Client:
 
     def __init__(self) -> None:
         self.user = ""
+        self.holder = UNOWNED  # what it has
         self.targets: dict[Link, Address | None] = {}  # of links on which it sends to us; None: by `to`
         self.consumers: dict[Link, tuple[Queue, Subscriber]] = {}
         self.unready: dict[Link, None] = {}  # of consumers for which the transport did not take more
@@ -204,9 +212,13 @@ class Broker:
         self._clients: dict[Peer, _Client] = {}
         self._numbers = itertools.count(1)
 
-    def queue(self, name: str) -> Queue:
-        """The queue of this name, which is made if it does not exist. Raises `routing.Refusal` if there are too many."""
-        return self.router.queues.get(name) or self.router.make_queue(name)
+    def queue(self, name: str, holder: Holder = UNOWNED) -> Queue:
+        """The queue of this name, which is made if it does not exist. Raises `routing.Refusal` if there are too many.
+
+        Args:
+            holder: who makes it.
+        """
+        return self.router.queues.get(name) or self.router.make_queue(name, holder=holder)
 
     def close(self) -> None:
         """Forget everything. Close the servers first, or drop their clients."""
@@ -214,20 +226,23 @@ class Broker:
 
     # ---- called by the server
 
-    def handle(self, peer: Peer, event: Any) -> None:
+    def handle(self, peer: Peer, event: Any) -> Iterator[int] | None:
         client = self._clients.get(peer)
         if client is None:
             client = self._clients[peer] = _Client()
+            client.holder = self.router.shares.holder(None)
         match event:
             case Login():
                 client.user = event.user_name or ""
+                if self.options.users is not None:
+                    client.holder = self.router.shares.holder(client.user)
                 self._login(peer, event)
             case amqp10.Open():
                 peer.accept(event, offered_capabilities=["ANONYMOUS-RELAY"], properties={"product": "wirefmt"})
             case Attaching():
                 self._attach(peer, client, event)
             case Incoming():
-                self._take(peer, client, event)
+                return self._take(peer, client, event)
             case WindowOpened():
                 self._pump(client, event.view)
             case DrainRequested():
@@ -238,13 +253,15 @@ class Broker:
                 assert isinstance(event.handle, Outgoing)
                 self._answered(peer, client, event.handle, event.message)
             case LinkDetached():
-                self._forget(client, event.link, event.lost)
+                return self._forget(client, event.link, event.lost)
             case SessionEnded():
-                self._forget_all(client, event.session, event.lost)
+                return self._forget_all(client, event.session, event.lost)
             case Disconnected():
-                self._forget_all(client, None, event.lost)
-                self.router.release(peer)
                 del self._clients[peer]
+                left = self._forget_all(client, None, event.lost)
+                self.router.release(peer)
+                return left
+        return None
 
     def writable(self, peer: Peer) -> None:
         client = self._clients.get(peer)
@@ -333,7 +350,7 @@ class Broker:
         if terminus.dynamic:
             name = f"dynamic-{next(self._numbers)}"
             self._permit(client, amqp10.Attach, Reach("", name, "read" if link.sends else "write", makes=True))
-            self.router.make_queue(name, owner=peer)
+            self.router.make_queue(name, owner=peer, holder=client.holder)
             made = amqp10.Source if link.sends else amqp10.Target
             return Address("", name), made(address=f"/queues/{name}", dynamic=True)
         if terminus.address is None:
@@ -350,7 +367,7 @@ class Broker:
         makes = not (address.exchange or name in self.router.queues or is_reply_name(name)) and self.options.declare
         self._permit(client, request, Reach(*address, right, makes))
         if makes:
-            self.queue(address.routing_key)
+            self.queue(address.routing_key, client.holder)
 
     def _permit(self, client: _Client, request: type[Any], reach: Any) -> None:
         """Raises Refused if the user may not do this."""
@@ -378,10 +395,9 @@ class Broker:
 
     # ---- messages of clients
 
-    def _take(self, peer: Peer, client: _Client, delivery: Incoming) -> None:
+    def _take(self, peer: Peer, client: _Client, delivery: Incoming) -> Iterator[int] | None:
         if delivery.link in client.coordinators:
-            self._coordinate(peer, client, delivery)
-            return
+            return self._coordinate(peer, client, delivery)
         state, transaction = delivery.remote_state, None
         try:
             if isinstance(state, amqp10.TransactionalState):
@@ -406,11 +422,13 @@ class Broker:
                     exchange=address.exchange,
                     routing_key=address.routing_key,
                     dialect=self.router.limits.dialect,
-                )
+                ),
+                client.holder,
             )
+            before = self.router.work
             destinations = self.router.route(self.router.exchange(address.exchange), published)
             routed = bool(destinations)
-            peer.driver.spend(len(destinations))
+            peer.driver.spend(len(destinations) + self.router.work - before)
             full: Refused | None = None
             if self.router.refuses(destinations, published):
                 what = f"the queue {address.routing_key!r}" if not address.exchange else "a queue"
@@ -421,13 +439,13 @@ class Broker:
                 transaction.post(published, destinations)
                 if not delivery.settled:
                     peer.settle(delivery, amqp10.TransactionalState(txn_id=state.txn_id, outcome=amqp10.Accepted()))
-                return
+                return None
         except (Refused, Refusal, ConversionError, DecodeError) as error:
             if not delivery.settled:
                 peer.reject(delivery, _error_of(error))
             elif transaction is not None:
                 transaction.failed = True
-            return
+            return None
         if not routed:
             self.router.note_unroutable(published)
         if not delivery.settled:
@@ -438,8 +456,9 @@ class Broker:
             else:
                 peer.release(delivery)  # as RabbitMQ answers a message that no queue is bound for
         self.router.put(destinations, published)
+        return None
 
-    def _coordinate(self, peer: Peer, client: _Client, delivery: Incoming) -> None:
+    def _coordinate(self, peer: Peer, client: _Client, delivery: Incoming) -> Iterator[int]:
         """4.3: declare and discharge."""
         try:
             body = delivery.message.body[0]
@@ -449,7 +468,7 @@ class Broker:
         match request:
             case amqp10.Declare() if len(client.transactions) < self.options.transactions:
                 number = next(self._numbers).to_bytes(8)
-                client.transactions[number] = _Transaction(self.router, delivery.link)
+                client.transactions[number] = _Transaction(self.router, delivery.link, client.holder)
                 peer.settle(delivery, amqp10.Declared(txn_id=number), settled=True)
             case amqp10.Discharge():
                 transaction = client.transactions.pop(bytes(request.txn_id or b""), None)
@@ -457,29 +476,32 @@ class Broker:
                     peer.reject(delivery, amqp10.Error(condition=UNKNOWN_ID))
                     return
                 if request.fail:
-                    self._roll_back(client, transaction)
+                    yield from self._roll_back(client, transaction)
                 elif transaction.failed or not transaction.fits():
-                    self._roll_back(client, transaction)
+                    yield from self._roll_back(client, transaction)
                     peer.reject(delivery, amqp10.Error(condition=ROLLBACK, description="not all of it can be done"))
                     return
                 else:
-                    self._commit(client, transaction)
+                    yield from self._commit(client, transaction)
                 peer.accept(delivery)
             case amqp10.Declare():
                 peer.reject(delivery, amqp10.Error(condition=RESOURCE_LIMIT_EXCEEDED))
             case _:
                 peer.reject(delivery, amqp10.Error(condition=NOT_IMPLEMENTED))
 
-    def _commit(self, client: _Client, transaction: _Transaction) -> None:
-        for handle, outcome in transaction.retired.end():
+    def _commit(self, client: _Client, transaction: _Transaction) -> Iterator[int]:
+        for handle, outcome in transaction.retired.take():
             self._retire(client, handle, outcome)
-        for published, destinations in transaction.posted.end():
+            yield 1
+        for published, destinations in transaction.posted.take():
             self.router.put([d for d in destinations if not getattr(d, "gone", False)], published)
+            yield 1 + len(destinations)
 
-    def _roll_back(self, client: _Client, transaction: _Transaction) -> None:
+    def _roll_back(self, client: _Client, transaction: _Transaction) -> Iterator[int]:
         transaction.posted.end()
-        for handle, _ in transaction.retired.end():
+        for handle, _ in transaction.retired.take():
             self._retire(client, handle, amqp10.Released())
+            yield 1
 
     # ---- messages to clients
 
@@ -529,28 +551,31 @@ class Broker:
         """What clients have and have not settled."""
         return [found for client in self._clients.values() for found in client.sending.values()]
 
-    def _forget(self, client: _Client, link: Link, lost: tuple[Any, ...]) -> None:
-        """A link is gone: its messages go back, in order."""
+    def _forget(self, client: _Client, link: Link, lost: tuple[Any, ...]) -> Iterator[int]:
+        """A link is gone: its messages go back, in order. Returns the steps of it."""
         client.targets.pop(link, None)
         client.coordinators.discard(link)
         client.unready.pop(link, None)
         client.links.get(link.session, {}).pop(link, None)
-        for number in [number for number, one in client.transactions.items() if one.coordinator is link]:
-            self._roll_back(client, client.transactions.pop(number))  # 4.3
+        ended = [number for number, one in client.transactions.items() if one.coordinator is link]  # 4.3
+        steps = [self._roll_back(client, client.transactions.pop(number)) for number in ended]
         queue, subscriber = client.consumers.pop(link, (None, None))
-        for handle in reversed(lost):
-            self._retire(client, handle, amqp10.Released())
         if queue is not None and subscriber is not None:
             queue.leave(subscriber)
+        return itertools.chain(*steps, self._give_back(client, lost))
 
-    def _forget_all(self, client: _Client, session: Any, lost: tuple[Any, ...]) -> None:
-        """A session is gone; None: all of them."""
+    def _forget_all(self, client: _Client, session: Any, lost: tuple[Any, ...]) -> Iterator[int]:
+        """A session is gone; None: all of them. Returns the steps of it."""
+        steps: list[Iterator[int]] = []
         for ended in list(client.links) if session is None else (session,):
-            for link in list(client.links.get(ended, ())):
-                self._forget(client, link, ())
+            steps += [self._forget(client, link, ()) for link in list(client.links.get(ended, ()))]
             client.links.pop(ended, None)
+        return itertools.chain(*steps, self._give_back(client, lost))
+
+    def _give_back(self, client: _Client, lost: tuple[Any, ...]) -> Iterator[int]:
         for handle in reversed(lost):
             self._retire(client, handle, amqp10.Released())
+            yield 1
 
 
 class Refused(Exception):

@@ -1,7 +1,8 @@
 """What is bound to an exchange, found by routing key or headers. Sections are those of AMQP 0.9.1.
 
 A binding is its destination, its routing key and its arguments, encoded. A lookup in a direct, fanout or topic exchange takes
-no longer when there are more bindings that do not match. A headers exchange looks at all of its bindings.
+no longer when there are more bindings that do not match. A headers exchange looks at all of its bindings, and a
+topic exchange at all of its shapes and at patterns with words between two `#`: see `Table.cost` and `Limits.steps`.
 """
 
 from __future__ import annotations
@@ -15,8 +16,23 @@ Binding = tuple[Any, str, bytes]
 HOW_TO_MATCH: Final = ("all", "any", "all-with-x", "any-with-x")
 
 
+#: What a look at a shape of patterns costs, and at a binding of a headers exchange, beside that of one of its arguments.
+SHAPE: Final = 20
+HEADERS: Final = 10
+
+#: Bytes of arguments that cost as much to compare as an argument.
+COMPARED_BYTES: Final = 64
+
+
 class Table(Protocol):
-    """The bindings of one exchange."""
+    """The bindings of one exchange.
+
+    Attributes:
+        cost: what one message may cost at most, besides its destinations, in steps of about 50 ns.
+    """
+
+    @property
+    def cost(self) -> int: ...
 
     def add(self, binding: Binding, arguments: Mapping[str, Any]) -> None: ...
 
@@ -43,6 +59,8 @@ class _Destinations(dict[Any, int]):
 class Fanout:
     """All destinations (3.1.3.2)."""
 
+    cost = 0
+
     def __init__(self) -> None:
         self._destinations = _Destinations()
 
@@ -58,6 +76,8 @@ class Fanout:
 
 class Direct:
     """Destinations that are bound with the message's routing key (3.1.3.1)."""
+
+    cost = 0
 
     def __init__(self) -> None:
         self._by_key: dict[str, _Destinations] = {}
@@ -116,11 +136,19 @@ class Topic:
 
     def __init__(self) -> None:
         self._by_shape: dict[_Shape, dict[tuple[str, ...], dict[str, _Destinations]]] = {}
+        self._inexact = 0  # words of patterns that `topic_matches` decides about
+
+    @property
+    def cost(self) -> int:
+        return SHAPE * len(self._by_shape) + 2 * self._inexact
 
     def add(self, binding: Binding, arguments: Mapping[str, Any]) -> None:
         shape, words = _shape_of(binding[1])
         patterns = self._by_shape.setdefault(shape, {}).setdefault(words, {})
-        patterns.setdefault(binding[1], _Destinations()).add(binding[0])
+        if binding[1] not in patterns:
+            patterns[binding[1]] = _Destinations()
+            self._inexact += _inexact(shape, binding[1])
+        patterns[binding[1]].add(binding[0])
 
     def remove(self, binding: Binding) -> None:
         shape, words = _shape_of(binding[1])
@@ -129,6 +157,7 @@ class Topic:
         patterns[binding[1]].remove(binding[0])
         if not patterns[binding[1]]:
             del patterns[binding[1]]
+            self._inexact -= _inexact(shape, binding[1])
         if not patterns:
             del by_words[words]
         if not by_words:
@@ -136,34 +165,58 @@ class Topic:
 
     def find(self, routing_key: str, headers: Callable[[], Mapping[Any, Any]]) -> Iterator[Any]:
         words = routing_key.split(".") if routing_key else []
-        count = len(words)
+        count, places = len(words), _places_of(words)
         for shape, by_words in self._by_shape.items():
             if count < shape.least or (count > shape.least and not shape.open):
                 continue
             fixed = tuple([words[k] for k in shape.places])
             for wanted in [(*fixed, word) for word in dict.fromkeys(words)] if shape.inner else (fixed,):
                 for pattern, destinations in by_words.get(wanted, {}).items():
-                    if shape.exact or topic_matches(pattern, routing_key):
+                    if shape.exact or _matches(pattern, places, count):
                         yield from destinations
+
+
+class _Wanted:
+    """The arguments of a binding of a headers exchange: names that have to be there, and values that have to be equal."""
+
+    __slots__ = ("any", "cost", "equal", "present")
+
+    def __init__(self, arguments: Mapping[str, Any], size: int = 0) -> None:
+        how = arguments.get("x-match", "all")
+        with_x = how in ("all-with-x", "any-with-x")
+        wanted = {k: v for k, v in arguments.items() if k != "x-match" and (with_x or not k.startswith("x-"))}
+        self.any = how in ("any", "any-with-x")
+        self.equal = {k: v for k, v in wanted.items() if v is not None}
+        self.present = wanted.keys() - self.equal.keys()
+        self.cost = HEADERS + len(wanted) + size // COMPARED_BYTES
+
+    def match(self, given: dict[Any, Any]) -> bool:
+        equal, present = self.equal, self.present
+        if not self.any:  # `==` of the values, as those of all pairs
+            return equal.items() <= given.items() and present <= given.keys()
+        few, many = (equal, given) if len(equal) < len(given) else (given, equal)
+        return any(k in many and many[k] == v for k, v in few.items()) or not present.isdisjoint(given)
 
 
 class Headers:
     """Destinations that are bound with arguments that match the message's headers (3.1.3.4)."""
 
     def __init__(self) -> None:
-        self._bindings: dict[Binding, Mapping[str, Any]] = {}
+        self._bindings: dict[Binding, _Wanted] = {}
+        self.cost = 0
 
     def add(self, binding: Binding, arguments: Mapping[str, Any]) -> None:
-        self._bindings[binding] = arguments
+        wanted = self._bindings[binding] = _Wanted(arguments, len(binding[2]))
+        self.cost += wanted.cost
 
     def remove(self, binding: Binding) -> None:
-        del self._bindings[binding]
+        self.cost -= self._bindings.pop(binding).cost
 
     def find(self, routing_key: str, headers: Callable[[], Mapping[Any, Any]]) -> Iterator[Any]:
         if self._bindings:
-            given = headers()
-            for (destination, _, _), arguments in self._bindings.items():
-                if headers_match(arguments, given):
+            given = dict(headers())
+            for (destination, _, _), wanted in self._bindings.items():
+                if wanted.match(given):
                     yield destination
 
 
@@ -177,28 +230,38 @@ TABLES: Final[Mapping[str, Callable[[], Table]]] = {
 
 
 def topic_matches(pattern: str, routing_key: str) -> bool:
-    """Does a binding of a topic exchange match (3.1.3.3)? `*` is one word, `#` any number of words.
-
-    In time of the product of both lengths, whatever they are.
-    """
+    """Does a binding of a topic exchange match (3.1.3.3)? `*` is one word, `#` any number of words."""
     words = routing_key.split(".") if routing_key else []
-    reached = [True] + [False] * len(words)  # after the words of the pattern so far, how many of the key may be used
+    return _matches(pattern, _places_of(words), len(words))
+
+
+def _places_of(words: list[str]) -> dict[str, int]:
+    """Where each word of a routing key is: a bit for each place."""
+    places: dict[str, int] = {}
+    for k, word in enumerate(words):
+        places[word] = places.get(word, 0) | 1 << k
+    return places
+
+
+def _matches(pattern: str, places: dict[str, int], count: int) -> bool:
+    """Does a pattern match the routing key of so many words? In time of the pattern, whatever it is."""
+    all_places = (1 << count) - 1
+    reached = 1  # bit n: after the words of the pattern so far, n words of the key may be used
     for part in pattern.split(".") if pattern else []:
         if part == "#":
-            for k in range(len(words)):
-                reached[k + 1] = reached[k + 1] or reached[k]
+            reached = (2 << count) - (reached & -reached)  # all from the lowest bit on
         else:
-            reached = [False, *(reached[k] and part in ("*", word) for k, word in enumerate(words))]
-            if True not in reached:
+            reached = (reached & (all_places if part == "*" else places.get(part, 0))) << 1
+            if not reached:
                 return False
-    return reached[-1]
+    return bool(reached >> count)
+
+
+def _inexact(shape: _Shape, pattern: str) -> int:
+    return 0 if shape.exact else pattern.count(".") + 1
 
 
 def headers_match(arguments: Mapping[str, Any], headers: Mapping[Any, Any]) -> bool:
     """Does a binding of a headers exchange match (3.1.3.4)? x-match is all or any; the -with-x forms (RabbitMQ) look at names
     that begin with x-, too."""
-    how = arguments.get("x-match", "all")
-    with_x = how in ("all-with-x", "any-with-x")
-    wanted = {k: v for k, v in arguments.items() if k != "x-match" and (with_x or not k.startswith("x-"))}
-    found = (k in headers and (v is None or headers[k] == v) for k, v in wanted.items())
-    return any(found) if how in ("any", "any-with-x") else all(found)
+    return _Wanted(arguments).match(dict(headers))

@@ -20,13 +20,15 @@ from wirefmt.broker import phpmq as phpmq_broker
 from wirefmt.broker import rocketmq as rocketmq_broker
 from wirefmt.broker.credentials import is_password, user_of
 from wirefmt.broker.faults import Active, Faults, FaultyHandler
+from wirefmt.broker.limits import Limits
 from wirefmt.broker.listeners import NAMES, SCHEMES, SharedPort
 from wirefmt.broker.messages import Published
 from wirefmt.broker.permissions import OTHERS, Permissions, Table
 from wirefmt.broker.publishing import PUBLISHERS
-from wirefmt.broker.routing import Limits, Router
+from wirefmt.broker.routing import Router
 from wirefmt.broker.views import AsyncSeen, Client, Message, named, text_of_body
 from wirefmt.connection import aio
+from wirefmt.connection.aio.unfinished import UNFINISHED, Unfinished
 from wirefmt.convert import topic_of
 from wirefmt.errors import EncodeError, LocalProtocolError, suggest
 
@@ -55,6 +57,7 @@ class Options:
             them without a header are refused, and connections to the others with one.
         connections: clients of each listener at a time; further ones are closed immediately. Two protocols on one port are one
             listener.
+        unfinished: bytes of packets, frames and messages that have come in part, over all connections (`aio.unfinished`).
         limits: limits of AMQP's exchanges and queues, and the dialect for messages between MQTT and AMQP.
         stalled: seconds for which a client may read nothing while data for it waits; then it is dropped. None: no limit.
         grace: seconds that clients have to answer when the broker closes; then they are dropped.
@@ -76,6 +79,7 @@ class Options:
     origins: Collection[str] = ()
     proxy_protocol: bool | Collection[str] = False
     connections: int = 10_000
+    unfinished: int = UNFINISHED
     limits: Limits = field(default_factory=Limits)
     stalled: float | None = 60.0
     grace: float = 0.2
@@ -143,6 +147,7 @@ class Broker:
         mqtt, amqp, amqp10, nsq, rocketmq, phpmq: the brokers of the protocols.
         router: the exchanges and queues that MQTT, AMQP 0.9.1 (virtual host "/") and AMQP 1.0 share.
         servers: the servers, by listener.
+        unfinished: what has come in part.
         faults: faults on purpose (`wirefmt.broker.faults`).
         counts: the number of messages that clients have published, by protocol.
     """
@@ -170,6 +175,7 @@ class Broker:
         self.rocketmq = rocketmq_broker.Broker(replace(options.rocketmq, **each["rocketmq"]))
         self.phpmq = phpmq_broker.Broker(options.phpmq)
         self.servers: dict[str, aio.Server] = {}
+        self.unfinished = Unfinished(options.unfinished)
         self.faults = Faults(self._drivers)
         self.counts = dict.fromkeys(NAMES, 0)
         self._published: deque[Message] = deque(maxlen=options.history)
@@ -244,7 +250,8 @@ class Broker:
         """
         self.options = replace(self.options, ports=dict(self._ports))
         await self._close_others()
-        self._drop()
+        for driver in self._drop():
+            await driver.wait_closed()  # what was begun for it is finished
         await asyncio.gather(*(server.close() for server in self.servers.values()))
         self.servers.clear()
         self._ports.clear()
@@ -309,6 +316,7 @@ class Broker:
         self._published.clear()
 
     def _add(self, name: str, server: aio.Server, port: int | None = None) -> None:
+        server.unfinished = self.unfinished
         self.servers[name] = server
         self._ports[name] = server.port if port is None else port
 

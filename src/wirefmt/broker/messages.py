@@ -10,8 +10,13 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from wirefmt import amqp091
+from wirefmt.broker.shares import UNOWNED, Holder
 from wirefmt.convert import Container, Wire
 from wirefmt.errors import ConversionError
+
+#: Bytes that a message costs besides its own: the objects of one that shares no envelope, and of one that a `Container` has.
+ENVELOPE: Final = 350
+CONTAINER: Final = 750
 
 #: Bytes of the longest name and routing key of AMQP 0.9.1 (4.2.5.3).
 SHORT: Final = 255
@@ -37,11 +42,14 @@ class Envelope:
         ttl: milliseconds until it expires; None: its queues decide.
         properties: of a message of AMQP 0.9.1, decoded; None: of another protocol, or changed since.
         plain: it is of AMQP 0.9.1 and has no headers, so exchange and routing key alone decide where it goes.
+        holder: who has published it: its bytes are his while it waits.
+        shared: a message has it already.
         unconvertible: AMQP 0.9.1 cannot have its headers, so a headers exchange has seen none.
     """
 
     __slots__ = (
-        "dialect", "exchange", "octets", "plain", "priority", "properties", "routing_key", "ttl", "unconvertible",
+        "dialect", "exchange", "holder", "octets", "plain", "priority", "properties", "routing_key", "shared", "ttl",
+        "unconvertible",
     )  # fmt: skip
 
     def __init__(
@@ -53,6 +61,7 @@ class Envelope:
         priority: int,
         properties: amqp091.BasicProperties | None,
         dialect: str,
+        holder: Holder = UNOWNED,
     ) -> None:
         self.octets = octets
         self.exchange = exchange
@@ -61,8 +70,10 @@ class Envelope:
         self.priority = priority
         self.properties = properties
         self.dialect = dialect
+        self.holder = holder
         self.plain = properties is not None and properties.headers is None
         self.unconvertible = False
+        self.shared = False
 
     def goes_with(self, other: Envelope) -> bool:
         """Do both go the same way: to the same destinations, with the same priority and time?"""
@@ -83,11 +94,12 @@ class Published:
         envelope: all but the body.
         body: of a message of AMQP 0.9.1; otherwise None.
         size, body_size: bytes of the message, and of its body; of AMQP 1.0 and MQTT both are those of the message.
+        cost: bytes that it counts in each queue: `size`, and what its objects cost.
         copies: how many copies dead-lettering has made of it since a client last touched it, shared by all of them; None: it has
             made none.
     """
 
-    __slots__ = ("_container", "body", "body_size", "copies", "envelope", "size")
+    __slots__ = ("_container", "body", "body_size", "copies", "cost", "envelope", "size")
 
     def __init__(self, envelope: Envelope, body: bytes | None, container: Container | None = None) -> None:
         """container: the message, for conversions; None: it is of AMQP 0.9.1."""
@@ -101,13 +113,26 @@ class Published:
         else:
             self.body_size = len(body)
             self.size += self.body_size
+        if container is not None:
+            self.cost = self.size + CONTAINER
+        elif envelope.shared:
+            self.cost = self.size
+        else:
+            self.cost = self.size + ENVELOPE
+            envelope.shared = True
 
     @classmethod
-    def of(cls, container: Container) -> Published:
-        """With what the container knows. Raises ConversionError if RabbitMQ would refuse the message."""
+    def of(cls, container: Container, holder: Holder = UNOWNED) -> Published:
+        """With what the container knows. Raises ConversionError if RabbitMQ would refuse the message.
+
+        Args:
+            holder: who has published it.
+        """
         known = container.annotations
         ttl = known.ttl_ms if known.ttl_ms is not None and known.ttl_ms >= 0 else None
-        envelope = Envelope(container.octets, known.exchange, known.routing_keys[0], ttl, known.priority or 0, None, "")
+        envelope = Envelope(
+            container.octets, known.exchange, known.routing_keys[0], ttl, known.priority or 0, None, "", holder
+        )
         return cls(envelope, container.body, container)
 
     @property

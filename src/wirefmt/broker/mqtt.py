@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections import Counter, deque
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass
 from math import inf
 from random import Random, SystemRandom
@@ -22,12 +22,14 @@ from typing import Any, ClassVar, Final, Literal
 
 from wirefmt import mqtt
 from wirefmt.broker.figures import FIGURES, Figures, Traffic
+from wirefmt.broker.limits import Refusal
 from wirefmt.broker.messages import Item, Published
 from wirefmt.broker.permissions import Permissions
 from wirefmt.broker.requests.mqtt import REQUESTS
 from wirefmt.broker.routing import Router
+from wirefmt.broker.shares import UNOWNED, Holder, Shares
 from wirefmt.broker.topics import Sharing, TopicTree, Walk
-from wirefmt.connection.aio.driver import READY_BYTES
+from wirefmt.connection.aio.driver import READY_BYTES, WORK
 from wirefmt.connection.contract import Acknowledged, Connected, Disconnected, WindowOpened
 from wirefmt.convert import Container, topic_of
 from wirefmt.errors import ConversionError, EncodeError, LocalProtocolError
@@ -60,6 +62,11 @@ MESSAGE_BYTES: Final = 300
 QUEUED_BYTES: Final = 100
 LEVEL_BYTES: Final = 450
 PROPERTY_BYTES: Final = 250
+
+#: What a copy of a message costs that needs more than `forward`, and a filter of SUBSCRIBE, beside a copy that does not
+#: (`Driver.spend`).
+COPY: Final = 8
+FILTER: Final = 8
 
 #: Levels of retained topics that are looked at for new subscriptions in one turn of the event loop.
 STEPS: Final = 500
@@ -105,6 +112,9 @@ class BrokerOptions:
         retain_available: False: no message is retained. In 5.0 CONNACK says so, and one with RETAIN is a fault of its client;
             before 5.0 it is delivered.
         retained_messages, retained_bytes: of all retained messages. Bytes include topic, properties and what an entry costs.
+        client_share, user_share: the part of `memory`, `retained_messages` and `retained_bytes` that one client, and one user,
+            may have, and of `sessions` that one user may have (`wirefmt.broker.shares`); what exceeds it is refused. A message is
+            its publisher's.
         retained_overflow: what happens to a retained message that exceeds them. "refuse": with 0x97. "drop_oldest": topics
             whose message has been retained longest lose it.
         sessions: sessions of clients, connected or not.
@@ -132,6 +142,8 @@ class BrokerOptions:
     retain_available: bool = True
     retained_messages: int = 100_000
     retained_bytes: int = 1 << 28
+    client_share: float = 0.25
+    user_share: float = 0.5
     retained_overflow: Literal["refuse", "drop_oldest"] = "refuse"
     sessions: int = 100_000
     sessions_overflow: Literal["refuse", "drop_oldest"] = "refuse"
@@ -151,9 +163,20 @@ _DEEDS: Final = {mqtt.Connect: "will", mqtt.Publish: "publish", mqtt.Subscribe: 
 
 
 class Message:
-    """A message on its way. `expires`: the loop's time; None: never. `publisher`: its Client Identifier."""
+    """A message on its way. `expires`: the loop's time; None: never. `publisher`: its Client Identifier. `holder`: its owner."""
 
-    __slots__ = ("_size", "expires", "holders", "payload", "properties", "publisher", "qos", "retain", "topic")
+    __slots__ = (
+        "_size",
+        "expires",
+        "holder",
+        "holders",
+        "payload",
+        "properties",
+        "publisher",
+        "qos",
+        "retain",
+        "topic",
+    )
 
     def __init__(
         self,
@@ -164,6 +187,7 @@ class Message:
         properties: Pairs = (),
         expires: float | None = None,
         publisher: str | None = None,
+        holder: Holder = UNOWNED,
     ) -> None:
         self.topic = topic
         self.payload = payload
@@ -172,6 +196,7 @@ class Message:
         self.properties = tuple(properties)
         self.expires = expires
         self.publisher = publisher
+        self.holder = holder
         self.holders = 0  # queues and others that keep it: it counts once
         self._size = 0
 
@@ -273,6 +298,7 @@ class Subscriber:
             turn, with the last walk that it was part of.
         will: while it is delayed.
         size: bytes that count for the session itself.
+        holder: what counts as its own. `routed`: the same in the router.
     """
 
     __slots__ = (
@@ -281,10 +307,12 @@ class Subscriber:
         "expiring",
         "expiry_timer",
         "held",
+        "holder",
         "identifier",
         "peer",
         "queue",
         "queued_bytes",
+        "routed",
         "session",
         "size",
         "subscriptions",
@@ -295,9 +323,11 @@ class Subscriber:
         "will_timer",
     )
 
-    def __init__(self, identifier: str, session: Session) -> None:
+    def __init__(self, identifier: str, session: Session, holder: Holder) -> None:
         self.identifier = identifier
         self.session = session
+        self.holder = holder
+        self.routed = UNOWNED
         self.user = ""
         self.peer: Peer | None = None
         self.subscriptions: dict[str, Subscription] = {}
@@ -353,6 +383,8 @@ class Broker:
         self.observe: Callable[[Message], object] | None = None
         self.counts: Counter[str] = Counter()
         self.kept = 0
+        self.shares = Shares(self.options.client_share, self.options.user_share)
+        self._work = 0  # copies of messages that have been made, and what else it took
         self._random = random or SystemRandom()
         self._retained_bytes = 0
         self._retained_order: dict[str, None] = {}  # topics, those retained longest first
@@ -396,8 +428,8 @@ class Broker:
 
     # ---- called by the server
 
-    def handle(self, peer: Peer, event: Event) -> None:
-        self._handlers[type(event)](self, peer, event)
+    def handle(self, peer: Peer, event: Event) -> Iterator[int] | None:
+        return self._handlers[type(event)](self, peer, event)
 
     def writable(self, peer: Peer) -> None:
         subscriber = self._by_peer.get(peer)
@@ -444,32 +476,38 @@ class Broker:
 
     # ---- what is kept
 
-    def _has_room(self, size: int) -> bool:
-        return self.kept + size <= self.options.memory
+    def _has_room(self, size: int, holder: Holder) -> bool:
+        memory = self.options.memory
+        return self.kept + size <= memory and not self.shares.lacks_bytes(holder, memory, size)
+
+    def _keep(self, size: int, holder: Holder) -> None:
+        """So many bytes more, or less, are kept, which are somebody's."""
+        self.kept += size
+        holder.hold(size)
 
     def _hold(self, message: Message) -> None:
         """Something keeps the message."""
         if not message.holders:
-            self.kept += message.size
+            self._keep(message.size, message.holder)
             self._stored += 1
         message.holders += 1
 
     def _let_go(self, message: Message) -> None:
         message.holders -= 1
         if not message.holders:
-            self.kept -= message.size
+            self._keep(-message.size, message.holder)
             self._stored -= 1
 
     def _resize(self, subscriber: Subscriber, size: int) -> None:
         """What the session itself costs."""
-        self.kept += size - subscriber.size
+        self._keep(size - subscriber.size, subscriber.holder)
         subscriber.size = size
 
     def _enqueue(self, subscriber: Subscriber, queued: Queued) -> None:
         subscriber.queue.append(queued)
         message = queued.message
         subscriber.queued_bytes += message.size + QUEUED_BYTES
-        self.kept += QUEUED_BYTES
+        self._keep(QUEUED_BYTES, subscriber.holder)
         self._hold(message)
         if message.expires is not None and message.expires < subscriber.expires:
             subscriber.expires = message.expires
@@ -477,7 +515,7 @@ class Broker:
     def _dequeue(self, subscriber: Subscriber) -> Queued:
         queued = subscriber.queue.popleft()
         subscriber.queued_bytes -= queued.message.size + QUEUED_BYTES
-        self.kept -= QUEUED_BYTES
+        self._keep(-QUEUED_BYTES, subscriber.holder)
         self._let_go(queued.message)
         if not subscriber.queue:
             subscriber.expires = inf
@@ -497,13 +535,12 @@ class Broker:
 
     # ---- CONNECT
 
-    def _on_connect(self, peer: Peer, connect: mqtt.Connect) -> None:
+    def _on_connect(self, peer: Peer, connect: mqtt.Connect) -> Iterator[int] | None:
         authenticate = self.options.authenticate
         code = SUCCESS if authenticate is None else authenticate(connect, peer)
         if not inspect.isawaitable(code):
             assert isinstance(code, int)
-            self._decide(peer, connect, code)
-            return
+            return self._decide(peer, connect, code)
         later = code
 
         async def wait() -> None:
@@ -514,15 +551,17 @@ class Broker:
                 peer.abort()
                 return
             try:
-                self._decide(peer, connect, code)
+                for _ in self._decide(peer, connect, code) or ():
+                    await asyncio.sleep(0)
             except LocalProtocolError:  # the client has gone meanwhile
                 pass
 
         task = asyncio.get_running_loop().create_task(wait())
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        return None
 
-    def _decide(self, peer: Peer, connect: mqtt.Connect, code: int) -> None:
+    def _decide(self, peer: Peer, connect: mqtt.Connect, code: int) -> Iterator[int] | None:
         five = connect.version == 5
         will = connect.will
         identifier = connect.client_identifier
@@ -538,7 +577,13 @@ class Broker:
             code = BAD_TOPIC
         size = SESSION_BYTES + _size_of(connect.properties) + (_will_size(will) if will is not None else 0)
         known = self.subscribers.get(identifier)
-        if not code and not self._has_room(size - (known.size if known is not None else 0)):
+        if known is not None:
+            holder = known.holder
+        else:
+            holder = self.shares.holder((connect.user_name or "") if self.options.authenticate is not None else None)
+            if not code and self.shares.lacks(holder, "sessions", self.options.sessions):
+                code = QUOTA_EXCEEDED
+        if not code and not self._has_room(size - (known.size if known is not None else 0), holder):
             code = QUOTA_EXCEEDED
         if not code and identifier not in self.subscribers and len(self.subscribers) >= self.options.sessions:
             oldest = next(iter(self._away), None) if self.options.sessions_overflow == "drop_oldest" else None
@@ -549,7 +594,24 @@ class Broker:
                 self.counts["sessions dropped"] += 1
         if code:
             peer.refuse(connect, code if five else OLD_CODES.get(code, 3))
-            return
+            return None
+        if known is not None and known.peer is not None:
+            return self._take_over(peer, connect, size, holder)
+        self._let_in(peer, connect, size, holder)
+        return None
+
+    def _take_over(self, peer: Peer, connect: mqtt.Connect, size: int, holder: Holder) -> Iterator[int]:
+        """End the client's connection before [MQTT-3.1.4-3]; its session may end with it, and its will may be published. What it
+        has sent, and waits for its turn, comes first."""
+        while (known := self.subscribers.get(connect.client_identifier)) is not None and known.peer is not None:
+            if known.peer.connection.state is not mqtt.State.CLOSED:
+                known.peer.close(TAKEN_OVER)
+            else:
+                yield WORK
+        self._let_in(peer, connect, size, holder)
+
+    def _let_in(self, peer: Peer, connect: mqtt.Connect, size: int, holder: Holder) -> None:
+        five, identifier = connect.version == 5, connect.client_identifier
         properties: list[tuple[str, Any]] = []
         if not identifier:
             identifier = self._random.randbytes(10).hex()
@@ -567,9 +629,6 @@ class Broker:
             if not self.options.retain_available:
                 properties.append(("retain_available", 0))
         old = self.subscribers.get(identifier)
-        if old is not None and old.peer is not None:
-            old.peer.close(TAKEN_OVER)  # [MQTT-3.1.4-3]; its session may end with it, and its will may be published
-            old = self.subscribers.get(identifier)
         if old is not None and connect.clean_start:
             self._end_session(old)
             old = None
@@ -585,7 +644,14 @@ class Broker:
             return
         session = peer.connection.session
         assert session is not None
-        subscriber = old if old is not None else Subscriber(identifier, session)
+        if old is not None:
+            subscriber = old
+        else:
+            subscriber = Subscriber(identifier, session, holder)
+            holder.count("sessions")
+            if self.router is not None:
+                named = self.options.authenticate is not None
+                subscriber.routed = self.router.shares.holder((connect.user_name or "") if named else None)
         session.client_identifier = identifier
         self._stop_timers(subscriber)
         subscriber.will = None  # [MQTT-3.1.3-9]: within the delay it is not published
@@ -686,6 +752,8 @@ class Broker:
         self._away.pop(subscriber, None)
         self._walking.pop(subscriber, None)
         self._forget_early(subscriber)
+        if subscriber.size:
+            subscriber.holder.count("sessions", -1)
         self._resize(subscriber, 0)
         if self.subscribers.get(subscriber.identifier) is subscriber:
             del self.subscribers[subscriber.identifier]
@@ -722,7 +790,9 @@ class Broker:
                 expires += asyncio.get_running_loop().time()
             properties = without(properties, "message_expiry_interval", "will_delay_interval")
         payload = source.payload_bytes() if isinstance(source, mqtt.Publish) else bytes(source.payload)
-        return Message(topic, payload, source.qos, bool(source.retain), properties, expires, publisher)
+        known = self.subscribers.get(publisher)
+        holder = known.holder if known is not None else UNOWNED
+        return Message(topic, payload, source.qos, bool(source.retain), properties, expires, publisher, holder)
 
     def _on_publish(self, peer: Peer, event: mqtt.Publish) -> None:
         subscriber = self._by_peer[peer]
@@ -737,7 +807,12 @@ class Broker:
         if not code:
             plain = not (self._bindings or event.retain or event.properties or permissions)
             forwarded = self._forward(peer, client, event) if plain else None
-            code = self._take(peer, event, client) if forwarded is None else forwarded
+            if forwarded is None:
+                before = self._work
+                code = self._take(peer, event, client)
+                peer.driver.spend(self._work - before)
+            else:
+                code = forwarded
         if event.qos:
             peer.acknowledge(event, code)
 
@@ -787,13 +862,15 @@ class Broker:
         message = self._message(event.message, event.message.topic_name, subscriber.identifier)
         if message.expires is not None:  # it has waited for PUBREL, too
             message.expires = subscriber.held.pop(event.message.packet_identifier or 0, message.expires)
+        before = self._work
         self._accept(message, checked=True)
+        peer.driver.spend(self._work - before)
 
     def _refusal(self, message: Message) -> int:
         """The code to refuse the message with, before anything is done for it; 0: it is taken."""
         if message.retain and message.payload and self.options.retain_available:
             size = _retained_size(message)
-            if size > self.options.retained_bytes:
+            if size > self.options.retained_bytes or self._retained_lacks(message, size):
                 return QUOTA_EXCEEDED
             if self.options.retained_overflow == "refuse" and not self._retained_fits(message, size):
                 self._expire_retained()
@@ -807,7 +884,7 @@ class Broker:
                     copies[found.subscriber] = before + 1
             if any(self._full(subscriber, message, count) for subscriber, count in copies.items()):
                 return QUOTA_EXCEEDED
-            if copies and not self._has_room(_cost(message)):
+            if copies and not self._has_room(_cost(message), message.holder):
                 return QUOTA_EXCEEDED
         return SUCCESS
 
@@ -853,8 +930,14 @@ class Broker:
             properties=properties,
             version=5,
         )
-        published = Published.of(Container(packet, dialect=self.router.limits.dialect))
+        publisher = self.subscribers.get(message.publisher or "")
+        published = Published.of(
+            Container(packet, dialect=self.router.limits.dialect),
+            publisher.routed if publisher is not None else UNOWNED,
+        )
+        before = self.router.work
         destinations = self.router.route(self.router.exchanges[EXCHANGE], published, besides=self)
+        self._work += len(destinations) + self.router.work - before
         if published.unconvertible:
             self.counts["unconvertible"] += 1
         routed = bool(destinations)
@@ -880,7 +963,7 @@ class Broker:
         if self._bindings and not crossed:
             try:
                 routed, refused = self._cross(message)
-            except ConversionError:
+            except (ConversionError, Refusal):
                 self.counts["unconvertible"] += 1
             else:
                 code = QUOTA_EXCEEDED if refused else SUCCESS
@@ -898,6 +981,7 @@ class Broker:
 
     def _route(self, message: Message, targets: list[Subscription | Sharing[Subscription]], taken: bool) -> None:
         """Give a message to these subscriptions. `taken`: see `_deliver`."""
+        self._work += COPY * len(targets)
         apart = self.options.overlap == "each" or len(targets) == 1
         merged: dict[Subscriber, Queued] = {}
         shared: list[Sharing[Subscription]] = []
@@ -971,7 +1055,20 @@ class Broker:
         return (
             self._retained_bytes + more <= self.options.retained_bytes
             and (old is not None or len(self._retained_order) < self.options.retained_messages)
-            and self._has_room(more)
+            and self.kept + more <= self.options.memory
+        )
+
+    def _retained_lacks(self, message: Message, size: int) -> bool:
+        """Has the publisher its share of retained messages?"""
+        options, shares, holder = self.options, self.shares, message.holder
+        old = self.retained.get(message.topic)
+        if old is not None and old.holder is holder:
+            size -= _retained_size(old)
+        elif shares.lacks(holder, "retained_messages", options.retained_messages):
+            return True
+        return bool(
+            shares.lacks(holder, "retained_bytes", options.retained_bytes, size)
+            or shares.lacks_bytes(holder, options.memory, size)
         )
 
     def _retain(self, message: Message) -> None:
@@ -979,6 +1076,10 @@ class Broker:
             self._drop_retained(message.topic)
             return
         size = _retained_size(message)
+        if self._retained_lacks(message, size):  # a will, say, which cannot be refused
+            self.counts["retained dropped"] += 1
+            self._drop_retained(message.topic)
+            return
         if not self._retained_fits(message, size):
             self._expire_retained()
         while self._retained_order and not self._retained_fits(message, size):
@@ -987,19 +1088,22 @@ class Broker:
         self._drop_retained(message.topic)
         self.retained.put(message.topic, message)
         self._retained_order[message.topic] = None
-        self._retained_bytes += size
-        self.kept += size - message.size
+        self._count_retained(message, size, 1)
         self._hold(message)
         if message.expires is not None:
             self._retained_expires = min(self._retained_expires, message.expires)
+
+    def _count_retained(self, message: Message, size: int, sign: int) -> None:
+        self._retained_bytes += size
+        self._keep(size - sign * message.size, message.holder)
+        message.holder.count("retained_messages", sign)
+        message.holder.count("retained_bytes", size)
 
     def _drop_retained(self, topic: str) -> None:
         if topic in self._retained_order:
             old = self.retained.get(topic)
             assert old is not None
-            size = _retained_size(old)
-            self._retained_bytes -= size
-            self.kept -= size - old.size
+            self._count_retained(old, -_retained_size(old), -1)
             self._let_go(old)
             self.retained.discard(topic)
             del self._retained_order[topic]
@@ -1083,11 +1187,11 @@ class Broker:
                 early.add(subscriber)
         for subscriber in early:
             if topic not in subscriber.early:
-                self.kept += QUEUED_BYTES
+                self._keep(QUEUED_BYTES, subscriber.holder)
             subscriber.early[topic] = self.retained.number
 
     def _forget_early(self, subscriber: Subscriber) -> None:
-        self.kept -= len(subscriber.early) * QUEUED_BYTES
+        self._keep(-len(subscriber.early) * QUEUED_BYTES, subscriber.holder)
         subscriber.early.clear()
 
     def _end_walk(self, subscription: Subscription) -> None:
@@ -1119,7 +1223,7 @@ class Broker:
                     if peer.connection.state is not mqtt.State.CLOSED:
                         peer.close(QUOTA_EXCEEDED)
                 return
-        if not (taken or self._has_room(_cost(queued.message))):
+        if not (taken or self._has_room(_cost(queued.message), queued.message.holder)):
             self.counts["dropped"] += 1
             return
         self._enqueue(subscriber, queued)
@@ -1185,6 +1289,9 @@ class Broker:
     def _drain(self, subscriber: Subscriber) -> None:
         """Send what waits, as far as possible."""
         while subscriber.queue:
+            peer = subscriber.peer
+            if peer is not None:
+                peer.driver.spend(COPY)
             if not self._send(subscriber, subscriber.queue[0]):
                 return
             self._dequeue(subscriber)
@@ -1204,12 +1311,14 @@ class Broker:
 
     # ---- subscriptions
 
-    def _on_subscribe(self, peer: Peer, event: mqtt.Subscribe) -> None:
+    def _on_subscribe(self, peer: Peer, event: mqtt.Subscribe) -> Iterator[int]:
         subscriber = self._by_peer[peer]
         identifier = find(event.properties, "subscription_identifier")
         codes: list[int] = []
         answers = self._ask(subscriber.user, subscriber.identifier, event)
         for asked, code in zip(event.subscriptions, answers, strict=True):
+            if codes:
+                yield FILTER
             topic_filter = asked.topic_filter
             try:
                 shared = mqtt.parse_shared(topic_filter)  # of all versions, as mosquitto
@@ -1229,7 +1338,8 @@ class Broker:
             subscription = Subscription(subscriber, asked, min(asked.qos, self.options.maximum_qos), identifier)
             subscription.shared = shared
             if before is None and (
-                len(subscriber.subscriptions) >= self.options.subscriptions or not self._has_room(subscription.size)
+                len(subscriber.subscriptions) >= self.options.subscriptions
+                or not self._has_room(subscription.size, subscriber.holder)
             ):
                 codes.append(QUOTA_EXCEEDED)
                 continue
@@ -1237,7 +1347,7 @@ class Broker:
             if before is not None:
                 walk = before.walk
                 self._unsubscribe(before)
-            self.kept += subscription.size
+            self._keep(subscription.size, subscriber.holder)
             subscriber.subscriptions[topic_filter] = subscription
             if topics.startswith(FIGURES):
                 self._figures.watch()
@@ -1262,10 +1372,12 @@ class Broker:
         if subscriber.walks and not subscriber.queue:
             self._walk(subscriber)
 
-    def _on_unsubscribe(self, peer: Peer, event: mqtt.Unsubscribe) -> None:
+    def _on_unsubscribe(self, peer: Peer, event: mqtt.Unsubscribe) -> Iterator[int]:
         subscriber = self._by_peer[peer]
         codes: list[int] = []
         for topic_filter in event.topic_filters:
+            if codes:
+                yield FILTER
             subscription = subscriber.subscriptions.pop(topic_filter, None)
             if subscription is not None:
                 self._unsubscribe(subscription)
@@ -1273,7 +1385,7 @@ class Broker:
         peer.grant(event, codes if event.version == 5 else ())
 
     def _unsubscribe(self, subscription: Subscription) -> None:
-        self.kept -= subscription.size
+        self._keep(-subscription.size, subscription.subscriber.holder)
         topics = subscription.shared[1] if subscription.shared else subscription.asked.topic_filter
         if topics.startswith(FIGURES):
             self._figures.unwatch()
@@ -1290,7 +1402,7 @@ class Broker:
     def _ignore(self, peer: Peer, event: Event) -> None:
         pass
 
-    _handlers: ClassVar[dict[type[Any], Callable[[Broker, Peer, Any], None]]] = {
+    _handlers: ClassVar[dict[type[Any], Callable[[Broker, Peer, Any], Iterator[int] | None]]] = {
         mqtt.Connect: _on_connect,
         Connected: _on_connected,
         mqtt.Publish: _on_publish,

@@ -10,15 +10,16 @@ import heapq
 import json
 import time
 from collections import OrderedDict, deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 from urllib.parse import parse_qs, urlsplit
 
 from wirefmt import nsq
 from wirefmt.broker.permissions import Permissions
 from wirefmt.broker.requests.nsq import REQUESTS
+from wirefmt.broker.shares import UNOWNED, Holder, Shares
 from wirefmt.connection import proxy
 from wirefmt.connection.aio.proxied import Proxied
 from wirefmt.connection.contract import Acknowledged, Disconnected, WindowOpened
@@ -27,6 +28,15 @@ from wirefmt.nsq.events import Publication, Requeued, TimedOut
 from wirefmt.nsq.refusals import quoted
 from wirefmt.nsq.server import Peer
 
+#: Bytes that a message costs in each channel besides its body. They count.
+ENTRY: Final = 270
+
+#: Messages that are sent to clients in one iteration of the event loop, and deferred ones of a channel that become due in it.
+SENT: Final = 4096
+
+#: Bodies of MPUB that are published, or copied, in one step.
+TOGETHER: Final = 1000
+
 
 @dataclass(frozen=True, slots=True)
 class BrokerOptions:
@@ -34,8 +44,10 @@ class BrokerOptions:
 
     Attributes:
         messages: messages kept, in all channels together.
-        body_bytes: bytes of their bodies.
+        body_bytes: bytes of their bodies, with ENTRY bytes for each message in each channel.
         topics: topics and channels that there may be.
+        client_share, user_share: the part of each of these that one client, and one user, may have (`wirefmt.broker.shares`): of
+            what it has published, and of topics and channels that it has made.
         authorise: called with the secret of AUTH; returns the name of its user, or None to refuse the client. None: AUTH is
             refused. The connections' option `auth_required` asks for AUTH.
         permissions: what the users may do; None: everything.
@@ -44,16 +56,19 @@ class BrokerOptions:
     messages: int = 1_000_000
     body_bytes: int = 1 << 30
     topics: int = 10_000
+    client_share: float = 0.25
+    user_share: float = 0.5
     authorise: Callable[[bytes], str | None] | None = None
     permissions: Permissions | None = None
 
 
 class Message:
-    """A message of one channel."""
+    """A message of one channel. `holder`: who has published it."""
 
-    __slots__ = ("attempts", "body", "message_id", "timestamp")
+    __slots__ = ("attempts", "body", "holder", "message_id", "timestamp")
 
-    def __init__(self, message_id: bytes, timestamp: int, body: bytes) -> None:
+    def __init__(self, message_id: bytes, timestamp: int, body: bytes, holder: Holder = UNOWNED) -> None:
+        self.holder = holder
         self.message_id = message_id
         self.timestamp = timestamp
         self.body = body
@@ -61,10 +76,13 @@ class Message:
 
 
 class Channel:
-    """Messages that wait, and the clients that want them."""
+    """Messages that wait, and the clients that want them. `holder`: who has made it. `soon`: called if there may be something to
+    send."""
 
-    def __init__(self, topic: Topic, name: str) -> None:
+    def __init__(self, topic: Topic, name: str, soon: Callable[[Channel], None], holder: Holder = UNOWNED) -> None:
         self.topic = topic
+        self.soon = soon
+        self.holder = holder
         self.name = name
         self.queue: deque[Message] = deque()
         self.deferred: list[tuple[float, int, Message]] = []  # a heap
@@ -90,20 +108,21 @@ class Channel:
 
     def _due(self) -> None:
         self.timer = None
-        now = asyncio.get_running_loop().time()
-        while self.deferred and self.deferred[0][0] <= now:
+        now, left = asyncio.get_running_loop().time(), SENT
+        while left and self.deferred and self.deferred[0][0] <= now:
             self.queue.append(heapq.heappop(self.deferred)[2])
+            left -= 1
         self._set_timer()
-        self.pump()
+        self.soon(self)
 
-    def pump(self) -> None:
-        """Send what waits to the clients in turn, as far as they have room. Those that have none are not asked again until they
-        say so: see `able`."""
-        queue, able = self.queue, self._able
-        while queue and able:
+    def pump(self, most: int) -> int:
+        """Send what waits to the clients in turn, as far as they have room, `most` messages at most. Those that have none are not
+        asked again until they say so: see `able`. Returns how many messages have been sent."""
+        queue, able, left = self.queue, self._able, most
+        while queue and able and left:
             peer = next(iter(able))
             connection = peer.connection
-            room = min(connection.send_quota, len(queue)) if peer.ready else 0
+            room = min(connection.send_quota, len(queue), left) if peer.ready else 0
             if not room:
                 del able[peer]
                 continue
@@ -114,7 +133,9 @@ class Channel:
                 message = queue.popleft()
                 message.attempts += 1
                 connection.deliver(message.message_id, message.body, message.timestamp, message.attempts, message)
+            left -= room
             peer.driver.update()
+        return most - left
 
     def able(self, peer: Peer) -> None:
         """A client may have room."""
@@ -131,10 +152,11 @@ class Channel:
 
 
 class Topic:
-    """Channels, and the messages that came before there was one."""
+    """Channels, and the messages that came before there was one. `holder`: who has made it."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, holder: Holder = UNOWNED) -> None:
         self.name = name
+        self.holder = holder
         self.channels: dict[str, Channel] = {}
         self.backlog: list[tuple[Message, int]] = []
 
@@ -241,31 +263,37 @@ class Broker:
         self.bytes = 0
         self.counts = {"finished": 0, "requeued": 0, "timed out": 0, "refused": 0}
         self._next = 0
+        self.shares = Shares(self.options.client_share, self.options.user_share)
+        self._holders: dict[Peer, Holder] = {}
         self._channels: dict[Peer, Channel] = {}
         self._users: dict[Peer, str] = {}
         self._pumps: dict[Channel, None] = {}
         self._made = 0  # channels that there are
 
-    def topic(self, name: str) -> Topic:
-        """The topic, which is made at first use."""
+    def topic(self, name: str, holder: Holder = UNOWNED) -> Topic:
+        """The topic, which is made at first use. `holder`: who uses it."""
         topic = self.topics.get(name)
         if topic is None:
-            topic = self.topics[name] = Topic(name)
+            topic = self.topics[name] = Topic(name, holder)
+            holder.count("topics")
         return topic
 
-    def publish(self, topic: str, *bodies: bytes, defer: int = 0) -> None:
-        """Put messages into every channel of a topic, after `defer` milliseconds."""
-        found = self.topics.get(topic) or self.topic(topic)
+    def publish(self, topic: str, *bodies: bytes, defer: int = 0, holder: Holder = UNOWNED) -> None:
+        """Put messages into every channel of a topic, after `defer` milliseconds. `holder`: who publishes them."""
+        found = self.topics.get(topic) or self.topic(topic, holder)
         first, timestamp = self._next + 1, time.time_ns()
         self._next += len(bodies)
         copies = max(len(found.channels), 1)
-        self._count(copies * len(bodies), copies * sum(map(len, bodies)))
+        self._count(holder, copies * len(bodies), copies * sum(map(len, bodies)))
         if not found.channels:
             found.backlog += [
-                (Message(b"%016x" % number, timestamp, body), defer) for number, body in enumerate(bodies, first)
+                (Message(b"%016x" % number, timestamp, body, holder), defer)
+                for number, body in enumerate(bodies, first)
             ]
         for channel in found.channels.values():
-            messages = [Message(b"%016x" % number, timestamp, body) for number, body in enumerate(bodies, first)]
+            messages = [
+                Message(b"%016x" % number, timestamp, body, holder) for number, body in enumerate(bodies, first)
+            ]
             if defer:
                 for message in messages:
                     channel.defer(message, defer)
@@ -284,21 +312,22 @@ class Broker:
 
     # ---- events of the clients
 
-    def handle(self, peer: Peer, event: Any) -> None:
+    def handle(self, peer: Peer, event: Any) -> Iterator[int] | None:
         handler = self._handlers.get(type(event))
         if handler is not None and (
             self.options.permissions is None or self._may(peer, event, self.options.permissions)
         ):
-            handler(self, peer, event)
+            return handler(self, peer, event)
+        return None
 
     def handle_run(self, peer: Peer, events: list[Any], at: int) -> int:
         """Messages that are done, together: see `wirefmt.connection.aio.Host`."""
         begin, count = at, len(events)
         while at < count and type(events[at]) is Acknowledged:
-            self.bytes -= len(events[at].handle.host.body)
+            message = events[at].handle.host
+            self._count(message.holder, -1, -len(message.body))
             at += 1
         if at > begin:
-            self.messages -= at - begin
             self.counts["finished"] += at - begin
             channel = self._channels[peer]
             channel.able(peer)
@@ -310,7 +339,7 @@ class Broker:
         channel = self._channels.get(peer)
         if channel is not None:
             channel.able(peer)
-            channel.pump()
+            self._pump_soon(channel)
 
     def closed(self, peer: Peer) -> None:
         pass
@@ -324,6 +353,7 @@ class Broker:
             peer.refuse(event, "E_AUTH_FAILED", "AUTH failed")
         else:
             self._users[peer] = user
+            self._holders[peer] = self.shares.holder(user)
             peer.accept(event, permission_count=1)
 
     def _may(self, peer: Peer, event: Any, permissions: Permissions) -> bool:
@@ -342,12 +372,14 @@ class Broker:
         known = self.topics.get(event.topic)
         channel = known.channels.get(event.channel) if known is not None else None
         if channel is None:
-            if len(self.topics) + self._made + 1 + (known is None) > self.options.topics:
+            holder, more, limit = self._holder(peer), 1 + (known is None), self.options.topics
+            if len(self.topics) + self._made + more > limit or self.shares.lacks(holder, "topics", limit, more):
                 peer.refuse(event, "E_SUB_FAILED", "SUB failed too many topics and channels")
                 return
-            topic = self.topic(event.topic)
+            topic = self.topic(event.topic, holder)
             self._made += 1
-            channel = topic.channels[event.channel] = Channel(topic, event.channel)
+            holder.count("topics")
+            channel = topic.channels[event.channel] = Channel(topic, event.channel, self._pump_soon, holder)
             backlog, topic.backlog = topic.backlog, []
             for message, defer in backlog:
                 if defer:
@@ -359,20 +391,42 @@ class Broker:
         self._channels[peer] = channel
         peer.accept(event)
 
-    def _on_publication(self, peer: Peer, event: Publication) -> None:
-        name = event.topic
+    def _on_publication(self, peer: Peer, event: Publication) -> Iterator[int] | None:
+        name, holder = event.topic, self._holder(peer)
         assert name is not None
         if isinstance(event, nsq.MultiPublish):
             bodies: tuple[bytes, ...] = event.bodies
         else:
             bodies = (event.body_bytes(),)
-        if not self._has_room(name, bodies):
+        size = sum(map(len, bodies))
+        if not self._has_room(name, len(bodies), size, holder):
             self.counts["refused"] += len(bodies)
             peer.refuse(event, f"E_{event.name}_FAILED", f"{event.name} failed the broker is full")
-            return
+            return None
+        if len(bodies) > TOGETHER:
+            return self._publish_in_steps(peer, event, name, bodies, size, holder)
         defer = (event.defer_time or 0) if isinstance(event, nsq.DeferredPublish) else 0
-        self.publish(name, *bodies, defer=defer)
+        self.publish(name, *bodies, defer=defer, holder=holder)
         peer.driver.spend(len(bodies) * len(self.topics[name].channels))
+        peer.acknowledge(event)
+        return None
+
+    def _publish_in_steps(
+        self, peer: Peer, event: Publication, name: str, bodies: tuple[bytes, ...], size: int, holder: Holder
+    ) -> Iterator[int]:
+        """An MPUB with many bodies. What is still to come counts already."""
+        left = len(bodies)
+        self._count(holder, left, size)
+        try:
+            for begin in range(0, len(bodies), TOGETHER):
+                some = bodies[begin : begin + TOGETHER]
+                some_size = sum(map(len, some))
+                left, size = left - len(some), size - some_size
+                self._count(holder, -len(some), -some_size)
+                self.publish(name, *some, holder=holder)
+                yield len(some) * max(len(self.topics[name].channels), 1)
+        finally:
+            self._count(holder, -left, -size)
         peer.acknowledge(event)
 
     def _on_acknowledged(self, peer: Peer, event: Acknowledged) -> None:
@@ -400,6 +454,7 @@ class Broker:
 
     def _on_disconnected(self, peer: Peer, event: Disconnected) -> None:
         self._users.pop(peer, None)
+        self._holders.pop(peer, None)
         channel = self._channels.pop(peer, None)
         if channel is None:
             return
@@ -416,29 +471,42 @@ class Broker:
         """An ephemeral channel ends with its last client, and an ephemeral topic with its last channel."""
         channel.close()
         for message in [*channel.queue, *(entry[2] for entry in channel.deferred)]:
-            self._count(-1, -len(message.body))
+            self._count(message.holder, -1, -len(message.body))
         topic = channel.topic
         if topic.channels.pop(channel.name, None) is not None:
             self._made -= 1
-        if topic.name.endswith("#ephemeral") and not topic.channels:
-            self.topics.pop(topic.name, None)
+            channel.holder.count("topics", -1)
+        if topic.name.endswith("#ephemeral") and not topic.channels and self.topics.pop(topic.name, None) is not None:
+            topic.holder.count("topics", -1)
 
     # ---- below
 
-    def _has_room(self, name: str, bodies: tuple[bytes, ...]) -> bool:
-        topic = self.topics.get(name)
-        if topic is None and len(self.topics) + self._made >= self.options.topics:
+    def _holder(self, peer: Peer) -> Holder:
+        holder = self._holders.get(peer)
+        if holder is None:
+            holder = self._holders[peer] = self.shares.holder(None)
+        return holder
+
+    def _has_room(self, name: str, count: int, size: int, holder: Holder) -> bool:
+        topic, options, shares = self.topics.get(name), self.options, self.shares
+        if topic is None and (
+            len(self.topics) + self._made >= options.topics or shares.lacks(holder, "topics", options.topics)
+        ):
             return False
         copies = max(len(topic.channels), 1) if topic is not None else 1
-        size = sum(map(len, bodies))
+        count, size = copies * count, copies * (size + count * ENTRY)
         return (
-            self.messages + copies * len(bodies) <= self.options.messages
-            and self.bytes + copies * size <= self.options.body_bytes
+            self.messages + count <= options.messages
+            and self.bytes + size <= options.body_bytes
+            and not shares.lacks_messages(holder, options.messages, count)
+            and not shares.lacks_bytes(holder, options.body_bytes, size)
         )
 
-    def _count(self, messages: int, size: int) -> None:
+    def _count(self, holder: Holder, messages: int, size: int) -> None:
+        size += messages * ENTRY
         self.messages += messages
         self.bytes += size
+        holder.hold(size, messages)
 
     def unsettled(self) -> list[tuple[Channel, Message]]:
         """What clients have and have not finished."""
@@ -446,15 +514,18 @@ class Broker:
         return [(channel, delivery.host) for channel, connection in found for delivery in connection.deliveries]
 
     def _pump_soon(self, channel: Channel) -> None:
-        """Send once for all that this iteration of the loop brings."""
+        """Send once for all that this iteration of the loop brings. What exceeds SENT messages waits for the next one."""
         if not self._pumps:
             asyncio.get_running_loop().call_soon(self._pump_all)
         self._pumps[channel] = None
 
     def _pump_all(self) -> None:
         pumps, self._pumps = self._pumps, {}
+        left = SENT
         for channel in pumps:
-            channel.pump()
+            left -= channel.pump(left) if left else 0
+            if not left:
+                self._pump_soon(channel)
 
     # ---- nsqlookupd's paths
 
@@ -509,7 +580,7 @@ class Broker:
             case _:
                 return 404, {"message": "NOT_FOUND"}
 
-    _handlers: ClassVar[dict[type[Any], Callable[[Broker, Peer, Any], None]]] = {
+    _handlers: ClassVar[dict[type[Any], Callable[[Broker, Peer, Any], Iterator[int] | None]]] = {
         nsq.Identify: _on_identify,
         nsq.Auth: _on_auth,
         nsq.Sub: _on_sub,

@@ -13,6 +13,7 @@ from random import Random, SystemRandom
 from typing import Any, ClassVar, Final
 
 from wirefmt import phpmq
+from wirefmt.broker.shares import UNOWNED, Holder, Shares
 from wirefmt.connection.contract import Acknowledged, Disconnected, WindowOpened
 from wirefmt.errors import LocalProtocolError
 from wirefmt.phpmq.events import Delivery, Returned
@@ -20,6 +21,10 @@ from wirefmt.phpmq.server import Peer
 
 #: Bytes that a message costs besides its content, and a queue besides its name. They count.
 ENTRY: Final = 400
+
+
+#: What a message costs that is sent (`Driver.spend`).
+SENDING: Final = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,19 +36,23 @@ class BrokerOptions:
         content_bytes: bytes of their contents and of the names of queues, with ENTRY bytes for each of them. Dead letters have
             the same limits of their own: the oldest are dropped.
         queues: how many there may be. A queue without messages and clients is removed.
+        client_share: the part of each of these that one client may have (`wirefmt.broker.shares`): of what it has published, and
+            of queues that it was the first to name.
     """
 
     messages: int = 1_000_000
     content_bytes: int = 1 << 30
     queues: int = 10_000
+    client_share: float = 0.25
 
 
 class Message:
-    """A message of one queue. `order`: counts up with each message. `waits`: it is not in flight."""
+    """A message of one queue. `order`: counts up with each message. `waits`: it is not in flight. `holder`: its publisher."""
 
-    __slots__ = ("content", "message_id", "order", "ttl", "waits")
+    __slots__ = ("content", "holder", "message_id", "order", "ttl", "waits")
 
-    def __init__(self, order: int, message_id: str, content: bytes, ttl: int) -> None:
+    def __init__(self, order: int, message_id: str, content: bytes, ttl: int, holder: Holder = UNOWNED) -> None:
+        self.holder = holder
         self.order = order
         self.message_id = message_id
         self.content = content
@@ -54,8 +63,9 @@ class Message:
 class Queue:
     """Messages that wait, and the clients that want them."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, holder: Holder = UNOWNED) -> None:
         self.name = name
+        self.holder = holder
         self.messages: dict[str, Message] = {}  # also those in flight
         self.clients: set[Peer] = set()
         self._able: OrderedDict[Peer, None] = OrderedDict()  # clients that may have room, in turn
@@ -107,6 +117,7 @@ class Queue:
                 continue
             message.waits = False
             self._able.move_to_end(peer)
+            peer.driver.spend(SENDING)
             try:
                 peer.deliver(self.name, message.content, message.message_id, message.ttl, message)
             except LocalProtocolError:  # too much is queued for it
@@ -138,38 +149,58 @@ class Broker:
         self._messages = 0
         self._bytes = 0
         self._by_peer: dict[Peer, Queue] = {}
+        self.shares = Shares(self.options.client_share, 1.0)
+        self._holders: dict[Peer, Holder] = {}
 
-    def queue(self, name: str) -> Queue:
-        """The queue, which is made at first use, whatever the limits are."""
+    def queue(self, name: str, holder: Holder = UNOWNED) -> Queue:
+        """The queue, which is made at first use, whatever the limits are. `holder`: who uses it."""
         queue = self.queues.get(name)
         if queue is None:
-            queue = self.queues[name] = Queue(name)
-            self._bytes += len(name) + ENTRY
+            queue = self.queues[name] = Queue(name, holder)
+            holder.count("queues")
+            self._count(holder, len(name) + ENTRY, 0)
         return queue
 
-    def _has_room(self, name: str, size: int = 0) -> bool:
-        """May there be a queue of this name, with so many bytes more?"""
+    def _count(self, holder: Holder, size: int, messages: int) -> None:
+        self._bytes += size
+        self._messages += messages
+        holder.hold(size, messages)
+
+    def _holder(self, peer: Peer) -> Holder:
+        holder = self._holders.get(peer)
+        if holder is None:
+            holder = self._holders[peer] = self.shares.holder(None)
+        return holder
+
+    def _has_room(self, name: str, holder: Holder, size: int = 0, messages: int = 0) -> bool:
+        """May there be a queue of this name, with so many bytes and messages more?"""
+        options, shares = self.options, self.shares
         if name not in self.queues:
-            if len(self.queues) >= self.options.queues:
+            if len(self.queues) >= options.queues or shares.lacks(holder, "queues", options.queues):
                 return False
             size += len(name) + ENTRY
-        return self._bytes + size <= self.options.content_bytes
+        return (
+            self._messages + messages <= options.messages
+            and self._bytes + size <= options.content_bytes
+            and not (messages and shares.lacks_messages(holder, options.messages, messages))
+            and not shares.lacks_bytes(holder, options.content_bytes, size)
+        )
 
     def _tidy(self, queue: Queue) -> None:
         """Remove a queue that nobody uses."""
         if not queue.messages and not queue.clients and self.queues.get(queue.name) is queue:
             del self.queues[queue.name]
-            self._bytes -= len(queue.name) + ENTRY
+            queue.holder.count("queues", -1)
+            self._count(queue.holder, -len(queue.name) - ENTRY, 0)
 
-    def publish(self, name: str, content: bytes, ttl: int = 0) -> None:
-        """Put a message into a queue."""
+    def publish(self, name: str, content: bytes, ttl: int = 0, holder: Holder = UNOWNED) -> None:
+        """Put a message into a queue. `holder`: who publishes it."""
         self._order += 1
-        message = Message(self._order, self._random.randbytes(16).hex(), content, ttl)
-        queue = self.queue(name)
+        message = Message(self._order, self._random.randbytes(16).hex(), content, ttl, holder)
+        queue = self.queue(name, holder)
         queue.messages[message.message_id] = message
         queue.put(message)
-        self._messages += 1
-        self._bytes += len(content) + ENTRY
+        self._count(holder, len(content) + ENTRY, 1)
         queue.pump()
 
     def close(self) -> None:
@@ -196,18 +227,20 @@ class Broker:
 
     def _on_publish(self, peer: Peer, event: phpmq.MessageClientToServer) -> None:
         content, name = event.content_bytes() or b"", event.queue_name or ""
-        if self._messages >= self.options.messages or not self._has_room(name, len(content) + ENTRY):
-            self._refuse(peer)
+        holder = self._holder(peer)
+        if self._has_room(name, holder, len(content) + ENTRY, 1):
+            self.publish(name, content, event.ttl or 0, holder)
         else:
-            self.publish(name, content, event.ttl or 0)
+            self._refuse(peer)
 
     def _on_consume(self, peer: Peer, event: phpmq.ConsumeRequest) -> None:
         self._leave(peer)
         name = event.queue_name or ""
-        if not self._has_room(name):
+        holder = self._holder(peer)
+        if not self._has_room(name, holder):
             self._refuse(peer)
             return
-        queue = self._by_peer[peer] = self.queue(name)
+        queue = self._by_peer[peer] = self.queue(name, holder)
         queue.clients.add(peer)
         queue.wake(peer)
 
@@ -241,8 +274,7 @@ class Broker:
             queue.pump()
             return
         queue.remove(message)
-        self._messages -= 1
-        self._bytes -= len(message.content) + ENTRY
+        self._count(message.holder, -len(message.content) - ENTRY, -1)
         self._tidy(queue)
         if isinstance(answer, phpmq.DeadLetter):
             self.dead.append((name, message))
@@ -260,6 +292,7 @@ class Broker:
 
     def _on_disconnected(self, peer: Peer, event: Disconnected) -> None:
         self._leave(peer)
+        self._holders.pop(peer, None)
         self._give_back(peer, event.lost)  # type: ignore[arg-type]
 
     def unsettled(self) -> list[tuple[str, Message]]:
@@ -275,6 +308,7 @@ class Broker:
     def _give_back(self, peer: Peer, handles: tuple[Delivery, ...]) -> None:
         if handles:
             self.counts["given back"] += len(handles)
+            peer.driver.spend(len(handles))
             queue = self.queues.get(handles[0].queue_name)
             if queue is not None:
                 kept = (queue.messages.get(handle.message_id) for handle in handles)

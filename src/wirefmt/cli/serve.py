@@ -41,7 +41,7 @@ OF_THE_BROKER: Final = frozenset(("automatic", "journaled"))
 #: Types of the settings that are in no table.
 PLAIN: Final = (str, int, float, float | None, Collection[str], bool | Collection[str])
 
-#: Settings of the table `limits` that are not members of routing.Limits, and the name of its `bytes`, of all queues together.
+#: Settings of the table `limits` that are not members of limits.Limits, and the name of its `bytes`, of all queues together.
 IN_LIMITS: Final = ("clients", "messages", "bytes")
 ALL_BYTES: Final = "all_bytes"
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Any
 
@@ -60,17 +60,17 @@ class FaultyHandler:
                 except DecodeError:
                     pass  # the broker refuses it
 
-    def handle(self, peer: Any, event: Any) -> None:
+    def handle(self, peer: Any, event: Any) -> Iterator[int] | None:
         publication = self._rules.is_publication(event)
         if self._active:
             if isinstance(event, Disconnected):
                 for active in self._active:
                     active.kept.pop(peer, None)
             elif self._is_stopped(peer, event, publication):
-                return
+                return None
         if publication:
             self._count(event)
-        self.handler.handle(peer, event)
+        rest: Iterator[int] | None = self.handler.handle(peer, event)
         for active in self._active:
             if active.fault.duplicate and publication:
                 active.taken += 1
@@ -79,6 +79,7 @@ class FaultyHandler:
                     self._rules.again(self.handler, peer, event)
             if active.fault.full and self._rules.full is None and isinstance(event, self._rules.opening):
                 block(peer.driver, active)
+        return rest
 
     def _is_stopped(self, peer: Any, event: Any, publication: bool) -> bool:
         """True if the broker does not receive the event, or not now."""

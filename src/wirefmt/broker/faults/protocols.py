@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from wirefmt import amqp091, amqp10, mqtt, nsq, phpmq, rocketmq
 from wirefmt.amqp10._codec import Incoming
 from wirefmt.amqp10.events import Login
+from wirefmt.broker.limits import Refusal
 from wirefmt.broker.messages import Published
 from wirefmt.broker.rocketmq.sending import SEND_BATCH_MESSAGE, SEND_LONG, SEND_MESSAGE, SEND_SHORT
-from wirefmt.broker.routing import Refusal
 from wirefmt.broker.views import Message, text_of_body
 from wirefmt.convert import Container
 from wirefmt.errors import ConversionError, DecodeError
@@ -196,10 +197,11 @@ def _nsq_again(broker: nsq_broker.Broker, peer: Any, event: Any) -> None:
     permissions = broker.options.permissions
     if permissions is not None and not permissions.may(broker._users.get(peer, ""), "nsq.publish", event.topic):
         return
-    if not broker._has_room(event.topic, bodies):
+    holder = broker._holder(peer)
+    if not broker._has_room(event.topic, len(bodies), sum(map(len, bodies)), holder):
         return
     defer = (event.defer_time or 0) if isinstance(event, nsq.DeferredPublish) else 0
-    broker.publish(event.topic, *bodies, defer=defer)
+    broker.publish(event.topic, *bodies, defer=defer, holder=holder)
 
 
 # ---- RocketMQ
@@ -236,7 +238,7 @@ def _rocketmq_full(peer: Any, event: Any, resource: str) -> None:
 
 
 def _rocketmq_again(broker: rocketmq_broker.Broker, peer: Any, event: Any) -> None:
-    broker.handle(peer, event)  # it is answered only once
+    deque(broker.handle(peer, event) or (), 0)  # all steps of it; it is answered only once
 
 
 # ---- PHPMQ

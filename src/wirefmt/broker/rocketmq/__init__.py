@@ -15,12 +15,12 @@ The parts of `Broker` are modules: `core` (topics, messages, waiting requests, r
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Final
 
 from wirefmt.broker.permissions import NOBODY, USER, Need
 from wirefmt.broker.requests.rocketmq import REQUESTS, user_of
-from wirefmt.broker.rocketmq.answers import NO_PERMISSION, Answer
+from wirefmt.broker.rocketmq.answers import NO_PERMISSION, Answer, Steps
 from wirefmt.broker.rocketmq.names import Names
 from wirefmt.broker.rocketmq.options import DELAYS, MOST_RETRIES, BrokerOptions
 from wirefmt.broker.rocketmq.popping import Popping
@@ -33,7 +33,7 @@ from wirefmt.rocketmq.server import Peer
 
 __all__ = ["DELAYS", "MOST_RETRIES", "Broker", "BrokerOptions"]
 
-Serve = Callable[[Peer, RemotingCommand], Answer | None]
+Serve = Callable[[Peer, RemotingCommand], Answer | Steps | None]
 
 #: What a request raises in which a field is missing or wrong. DecodeError is a ValueError.
 _FAULTS: Final = (KeyError, TypeError, ValueError, AttributeError)
@@ -86,11 +86,11 @@ class Broker(Relaying, Pulling, Popping, Names):
 
     # ---- the host of all clients
 
-    def handle(self, peer: Peer, event: Event) -> None:
+    def handle(self, peer: Peer, event: Event) -> Iterator[int] | None:
         """An event of a client's connection."""
         if isinstance(event, RemotingCommand):
-            self._serve(peer, event)
-        elif isinstance(event, Acknowledged):
+            return self._serve(peer, event)
+        if isinstance(event, Acknowledged):
             self._outcome(event.handle, event.message)
         elif isinstance(event, TimedOut):
             self._outcome(event.handle, None)
@@ -99,6 +99,7 @@ class Broker(Relaying, Pulling, Popping, Names):
                 self._outcome(handle, None)
             self._stop_waiting(peer)
             self._gone(peer)
+        return None
 
     def writable(self, peer: Peer) -> None:
         """Nothing waits for it: answers are bounded by requests."""
@@ -106,15 +107,17 @@ class Broker(Relaying, Pulling, Popping, Names):
     def closed(self, peer: Peer) -> None:
         """`Disconnected` came before."""
 
-    def _serve(self, peer: Peer, event: RemotingCommand) -> None:
+    def _serve(self, peer: Peer, event: RemotingCommand) -> Iterator[int] | None:
         accounts, permissions = self.options.accounts, self.options.permissions
         serve = self._codes.get(event.code)
-        answer: Answer | None
+        answer: Answer | Steps | None
         if accounts is not None and not is_signed(event, accounts.get):
             answer = Answer(NO_PERMISSION, remark="the request has no valid signature")
         else:
             try:
                 user = user_of(event)
+                if peer not in self._holders:
+                    self._holders[peer] = self.shares.holder(user if accounts is not None else None)
                 lacking = (
                     permissions.lacks(user, REQUESTS, event.code, event, self) if permissions is not None else None
                 )
@@ -126,8 +129,18 @@ class Broker(Relaying, Pulling, Popping, Names):
                     answer = serve(peer, event)
             except _FAULTS as error:
                 answer = Answer(SYSTEM_ERROR, remark=f"{type(error).__name__}: {error}")
-        if answer is not None:
+        if isinstance(answer, Answer):
             self._answer(peer, event, answer)
+        elif answer is not None:
+            return self._in_steps(peer, event, answer)
+        return None
+
+    def _in_steps(self, peer: Peer, event: RemotingCommand, steps: Steps) -> Iterator[int]:
+        try:
+            answer = yield from steps
+        except _FAULTS as error:
+            answer = Answer(SYSTEM_ERROR, remark=f"{type(error).__name__}: {error}")
+        self._answer(peer, event, answer)
 
 
 def _why(lacking: Need, user: str, code: int) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from typing import Any, Final, NamedTuple
 
 from wirefmt.rocketmq.events import SUCCESS
@@ -29,3 +30,7 @@ class Answer(NamedTuple):
     header: Any = None
     body: bytes | None = None
     remark: str | None = None
+
+
+#: Steps of a request that is served in several, and its answer: see `wirefmt.connection.aio.Host`.
+Steps = Generator[int, None, Answer]

@@ -11,6 +11,7 @@ from typing import Any, Final, NamedTuple
 from wirefmt import rocketmq
 from wirefmt.broker.rocketmq.answers import Answer
 from wirefmt.broker.rocketmq.options import BrokerOptions
+from wirefmt.broker.shares import UNOWNED, Holder, Shares
 from wirefmt.errors import LocalProtocolError
 from wirefmt.rocketmq import MessageExt, RemotingCommand
 from wirefmt.rocketmq.server import Peer
@@ -33,12 +34,18 @@ def place_of(message: MessageExt) -> dict[str, Any]:
     return {name: getattr(message, name) for name in _PLACE}
 
 
+#: Bytes that a message costs besides its frame: its entries in the queue and among the places of the log. They count.
+ENTRY: Final = 450
+
+
 class Stored(NamedTuple):
-    """A message in a queue: as it is on the wire, and where it lies in the log. `time`: seconds since 1970."""
+    """A message in a queue: as it is on the wire, and where it lies in the log. `time`: seconds since 1970. `holder`: who has
+    sent it."""
 
     frame: bytes
     physical: int
     time: float
+    holder: Holder = UNOWNED
 
     def message(self) -> MessageExt:
         """It, with its body as it was stored."""
@@ -132,6 +139,8 @@ class Core:
     def _start(self) -> None:
         """Reset to the state without messages and members."""
         self.topics: dict[str, list[Queue]] = {}
+        self.shares = Shares(self.options.client_share, self.options.user_share)
+        self._holders: dict[Peer, Holder] = {}  # of clients that have sent a request
         self.stored_bytes = 0
         self.dropped = 0
         self._position = 0
@@ -211,12 +220,23 @@ class Core:
 
     # ---- topics and messages
 
-    def topic(self, name: str, queues: int | None = None) -> list[Queue] | None:
-        """The queues of a topic, which is made at first use; None: there are too many topics."""
-        found = self.topics.get(name)
-        if found is None and len(self.topics) < self.options.topics:
+    def topic(self, name: str, queues: int | None = None, holder: Holder = UNOWNED) -> list[Queue] | None:
+        """The queues of a topic, which is made at first use; None: there are too many topics, or its client has its share."""
+        found, most = self.topics.get(name), self.options.topics
+        if found is None and len(self.topics) < most and not self.shares.lacks(holder, "topics", most):
             found = self.topics[name] = [Queue() for _ in range(queues or self.options.queues)]
+            holder.count("topics")
         return found
+
+    def _has_room(self, size: int, holder: Holder) -> bool:
+        """May so many bytes more be stored?"""
+        limit = self.options.stored_bytes
+        return self.stored_bytes + size <= limit and not self.shares.lacks_bytes(holder, limit, size)
+
+    def _count(self, size: int, holder: Holder) -> None:
+        """So many bytes more, or less, are stored."""
+        self.stored_bytes += size
+        holder.hold(size)
 
     def _queue_of(self, header: Any) -> Queue:
         """The queue that a header names. Raises ValueError for an unknown one."""
@@ -239,34 +259,34 @@ class Core:
         """The id of a message: where it lies (section 8)."""
         return f"{self._id_of_place}{message.physical_offset:016X}"
 
-    def _store(self, fields: dict[str, Any]) -> MessageExt:
-        """Store a message, and serve those who wait for one."""
+    def _store(self, fields: dict[str, Any], holder: Holder = UNOWNED) -> MessageExt:
+        """Store a message, and serve those who wait for one. `holder`: who has sent it."""
         topic, queue_id = fields["topic"], fields["queue_id"]
         queue = self.topics[topic][queue_id]
         end = queue.end
         message = self._placed(fields, end)
         frame = message.encode()
         self._places[self._position] = (topic, queue_id, end)
-        queue.put(Stored(frame, self._position, message.store_timestamp / 1000))
+        queue.put(Stored(frame, self._position, message.store_timestamp / 1000, holder))
         self._position += len(frame)
-        self.stored_bytes += len(frame)
+        self._count(len(frame) + ENTRY, holder)
         if len(queue) > self.options.queue_messages:
             oldest = queue.drop()
-            self.stored_bytes -= len(oldest.frame)
+            self._count(-len(oldest.frame) - ENTRY, oldest.holder)
             self._places.pop(oldest.physical, None)
             self.dropped += 1
         if topic in self._waiting:
             self._wake(topic, queue_id)
         return message
 
-    def _store_later(self, seconds: float, fields: dict[str, Any]) -> None:
+    def _store_later(self, seconds: float, fields: dict[str, Any], holder: Holder = UNOWNED) -> None:
         """Store a message after a time. It counts as stored meanwhile."""
-        size = len(MessageExt(**fields).encode())
-        self.stored_bytes += size
+        size = len(MessageExt(**fields).encode()) + ENTRY
+        self._count(size, holder)
 
         def store() -> None:
-            self.stored_bytes -= size
-            self._store(fields)
+            self._count(-size, holder)
+            self._store(fields, holder)
 
         self._later(seconds, store)
 
@@ -323,8 +343,10 @@ class Core:
             queue_id: of the queue that it asks for; -1: all.
             group: of a pop; None: it is a pull.
         """
-        if seconds <= 0 or self._waiters >= self.options.waiting:
+        most, holder = self.options.waiting, self._holders[peer]
+        if seconds <= 0 or self._waiters >= most or self.shares.lacks(holder, "waiting", most):
             return end
+        holder.count("waiting")
         waiting = Waiting(peer, event, topic, queue_id, group, again)
         groups = self._waiting.setdefault(topic, {}).setdefault(queue_id, {})
         groups.setdefault(group, {})[id(event)] = waiting
@@ -343,6 +365,7 @@ class Core:
         some = groups.get(waiting.group, {})
         if some.pop(id(waiting.event), None) is not None:
             self._waiters -= 1
+            self._holders[waiting.peer].count("waiting", -1)
             of_peer = self._waiting_of[waiting.peer]
             del of_peer[id(waiting.event)]
             levels: tuple[tuple[dict[Any, Any], dict[Any, Any], Any], ...] = (
@@ -360,3 +383,4 @@ class Core:
         """Drop the waiting requests of a client that is gone."""
         for waiting in list(self._waiting_of.get(peer, {}).values()):
             self._forget(waiting)
+        self._holders.pop(peer, None)

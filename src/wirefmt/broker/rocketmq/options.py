@@ -29,10 +29,12 @@ class BrokerOptions:
             subscriptions, on average.
         members: of one group, and client ids of one connection.
         queue_messages: of one queue; above it the oldest is dropped.
-        stored_bytes: of all messages; above it a message is refused with SYSTEM_BUSY.
+        stored_bytes: of all messages, with core.ENTRY bytes for each; above it a message is refused with SYSTEM_BUSY.
         message_bytes: of one body; above it a message is refused with MESSAGE_ILLEGAL.
         popped: messages that may be invisible at a time. Above it a pop gets none.
         waiting: pulls and pops that may wait for messages; above it they are answered at once.
+        client_share, user_share: the part of `topics`, `stored_bytes` and `waiting` that one client, and one account, may have
+            (`wirefmt.broker.shares`). Messages are their sender's.
         delay: a factor of the delays of DELAYS. Tests make it small.
         lock: seconds that a queue stays locked.
         check_after, checks: seconds after which the producer of a half message is asked, and how often before it is rolled back.
@@ -52,6 +54,8 @@ class BrokerOptions:
     message_bytes: int = 1 << 22
     popped: int = 100_000
     waiting: int = 10_000
+    client_share: float = 0.25
+    user_share: float = 0.5
     delay: float = 1.0
     lock: float = 60.0
     check_after: float = 6.0

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from wirefmt import rocketmq
 from wirefmt.broker.rocketmq.answers import CONSUME_MSG_TIMEOUT, Answer
+from wirefmt.broker.rocketmq.core import ENTRY
 from wirefmt.broker.rocketmq.sending import NAME, Sending
 from wirefmt.rocketmq import RemotingCommand, ReplyMessageRequestHeader, SendMessageRequestHeader
 from wirefmt.rocketmq.events import SUCCESS, SYSTEM_ERROR
@@ -77,9 +78,10 @@ class Relaying(Sending):
         self, header: SendMessageRequestHeader, properties: Mapping[str, str], body: bytes, peer: Peer
     ) -> Answer:
         """Store the reply if there is room, and say where it is."""
-        queues = self.topic(header.topic, 1)
+        holder = self._holders[peer]
+        queues = self.topic(header.topic, 1, holder)
         fits = len(body) <= self.options.message_bytes
-        fits = fits and self.stored_bytes + len(body) + len(header.properties or "") <= self.options.stored_bytes
+        fits = fits and self._has_room(len(body) + len(header.properties or "") + ENTRY, holder)
         if queues is None or not fits:
             return Answer(header=rocketmq.SendMessageResponseHeader(msg_id="0", queue_id=0, queue_offset=0))
         address = peer.address
@@ -94,7 +96,7 @@ class Relaying(Sending):
             "born_host": (address[0], address[1]) if isinstance(address, tuple) else ("127.0.0.1", 0),
             "reconsume_times": header.reconsume_times or 0,
         }
-        message = self._store(fields)
+        message = self._store(fields, holder)
         return self._sent(message, self._id_of(message), properties.get("UNIQ_KEY"))
 
     # ---- questions to consumers

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
 from wirefmt import rocketmq
-from wirefmt.broker.rocketmq.answers import MESSAGE_ILLEGAL, Answer
-from wirefmt.broker.rocketmq.core import fields_of
+from wirefmt.broker.rocketmq.answers import MESSAGE_ILLEGAL, Answer, Steps
+from wirefmt.broker.rocketmq.core import ENTRY, fields_of
 from wirefmt.broker.rocketmq.options import DELAYS, FIRST_RETRY_LEVEL, MOST_RETRIES
 from wirefmt.broker.rocketmq.transactions import PREPARED, Transactions
-from wirefmt.rocketmq import MessageExt, RemotingCommand
+from wirefmt.broker.shares import Holder
+from wirefmt.rocketmq import Message, MessageExt, RemotingCommand
 from wirefmt.rocketmq.events import SYSTEM_BUSY, SYSTEM_ERROR
 from wirefmt.rocketmq.server import Peer
 from wirefmt.rocketmq.spec import DLQ_PREFIX, NAME_VALUE_SEPARATOR, PROPERTY_SEPARATOR, SYS_FLAG_TRANSACTION
@@ -20,6 +22,12 @@ SEND_MESSAGE: Final = 10
 SEND_BATCH_MESSAGE: Final = 320
 
 NAME: Final = re.compile(r"[%|a-zA-Z0-9_-]{1,255}\Z")
+
+#: Messages of a batch that are read in one step, what storing one costs (`Driver.spend`), and the bytes of its frame that the
+#: batch does not have.
+TOGETHER: Final = 256
+ALONE: Final = 8
+FRAME: Final = 80
 
 #: Octets of a message's properties (section 8), and queues of a topic that a producer makes.
 PROPERTIES_MAX: Final = 32767
@@ -54,15 +62,28 @@ SEND_LONG: Final = SendFields(
 SEND_SHORT: Final = SendFields("b", "d", "e", "f", "g", "h", "i", "j", "m")
 
 
-def _count(asked: str | None) -> int:
+def _queues(asked: str | None) -> int:
     """How many queues a topic gets."""
     return max(1, min(int(asked or ""), QUEUES_MAX))
+
+
+def _parts(body: bytes) -> Iterator[bytes]:
+    """A batch in parts of TOGETHER messages, each of which begins with its size. What is not plain is part of the last one."""
+    begin = at = count = 0
+    while at + 4 <= len(body) and 4 <= (size := int.from_bytes(body[at : at + 4], "big")) <= len(body) - at:
+        at += size
+        count += 1
+        if count == TOGETHER:
+            yield body[begin:at]
+            begin, count = at, 0
+    if begin < len(body):
+        yield body[begin:]
 
 
 class Sending(Transactions):
     """What is stored has the property CLUSTER, as the real broker adds it: replies are sent by it."""
 
-    def _send(self, peer: Peer, event: RemotingCommand) -> Answer:
+    def _send(self, peer: Peer, event: RemotingCommand) -> Answer | Steps:
         given = event.ext_fields or {}
         field = SEND_LONG if event.code == SEND_MESSAGE else SEND_SHORT
         topic, properties = given[field.topic] or "", given.get(field.properties) or ""
@@ -74,10 +95,11 @@ class Sending(Transactions):
         properties += f"CLUSTER{NAME_VALUE_SEPARATOR}{self.options.cluster}{PROPERTY_SEPARATOR}"
         if len(body) > self.options.message_bytes or len(properties) > PROPERTIES_MAX:
             return Answer(MESSAGE_ILLEGAL, remark="the message is too large")
-        if self.stored_bytes + len(body) + len(properties) > self.options.stored_bytes:
+        holder = self._holders[peer]
+        if not self._has_room(len(body) + len(properties) + ENTRY, holder):
             return Answer(SYSTEM_BUSY, remark="the memory for messages is full")
         queue_id, sys_flag = int(given[field.queue_id] or ""), int(given[field.sys_flag] or "")
-        queues = self.topics.get(topic) or self.topic(topic, _count(given[field.default_topic_queue_nums]))
+        queues = self.topics.get(topic) or self.topic(topic, _queues(given[field.default_topic_queue_nums]), holder)
         if queues is None:
             return Answer(SYSTEM_BUSY, remark="too many topics")
         if queue_id < 0:
@@ -93,7 +115,7 @@ class Sending(Transactions):
             "reconsume_times": int(given.get(field.reconsume_times) or 0),
         }
         if event.code == SEND_BATCH_MESSAGE or given.get(field.batch) == "true":
-            return self._send_batch(base, body)
+            return self._send_batch(base, body, holder)
         fields = {
             **base,
             "body": body,
@@ -103,24 +125,31 @@ class Sending(Transactions):
         }
         named = rocketmq.decode_properties(properties)
         if sys_flag & SYS_FLAG_TRANSACTION == PREPARED:
-            message = self._hold(fields)
+            message = self._hold(fields, holder)
         elif (level := named.get("DELAY")) is not None and level.isascii() and level.isdigit() and int(level):
             message = self._placed(fields, 0)
-            self._store_later(DELAYS[min(int(level), len(DELAYS)) - 1] * self.options.delay, fields)
+            self._store_later(DELAYS[min(int(level), len(DELAYS)) - 1] * self.options.delay, fields, holder)
         else:
-            message = self._store(fields)
+            message = self._store(fields, holder)
         return self._sent(message, self._id_of(message), named.get("UNIQ_KEY"))
 
-    def _send_batch(self, base: dict[str, Any], body: bytes) -> Answer:
-        messages = rocketmq.decode_batch_messages(body)
+    def _send_batch(self, base: dict[str, Any], body: bytes, holder: Holder) -> Steps:
+        messages: list[Message] = []
+        for part in _parts(body):
+            messages += rocketmq.decode_batch_messages(part)
+            yield len(messages)
         if not messages:
             return Answer(MESSAGE_ILLEGAL, remark="a batch without messages")
         cluster = {"CLUSTER": self.options.cluster}
-        stored = [
-            self._store({**base, "body": m.body, "properties": {**m.properties, **cluster}, "flag": m.flag})
-            for m in messages
-        ]
-        return self._sent(stored[0], ",".join(map(self._id_of, stored)), messages[0].properties.get("UNIQ_KEY"))
+        count, first = len(messages), messages[0].properties.get("UNIQ_KEY")
+        if not self._has_room(len(body) + count * (ENTRY + FRAME), holder):
+            return Answer(SYSTEM_BUSY, remark="the memory for messages is full")
+        stored: list[MessageExt] = []
+        for m in messages:
+            fields = {**base, "body": m.body, "properties": {**m.properties, **cluster}, "flag": m.flag}
+            stored.append(self._store(fields, holder))
+            yield ALONE
+        return self._sent(stored[0], ",".join(map(self._id_of, stored)), first)
 
     def _sent(self, message: MessageExt, identifiers: str, transaction_id: str | None) -> Answer:
         """The answer to a message, or to a batch of them of which this is the first."""
@@ -144,12 +173,13 @@ class Sending(Transactions):
         message = self._find(header.offset)
         if message is None:
             return Answer(SYSTEM_ERROR, remark="can not find message by the offset")
-        if self.stored_bytes + len(message.body or b"") > self.options.stored_bytes:
+        holder = self._holders[peer]
+        if not self._has_room(len(message.body or b"") + ENTRY, holder):
             return Answer(SYSTEM_BUSY, remark="the memory for messages is full")
         most = MOST_RETRIES if header.max_reconsume_times is None else header.max_reconsume_times
         dead = message.reconsume_times >= most or header.delay_level < 0
         topic = f"{DLQ_PREFIX}{header.group}" if dead else retry_topic(header.group)
-        if self.topic(topic, 1) is None:
+        if self.topic(topic, 1, holder) is None:
             return Answer(SYSTEM_BUSY, remark="too many topics")
         self._consumes(header.group, message.topic)
         properties = dict(message.properties or {})
@@ -164,8 +194,8 @@ class Sending(Transactions):
             "reconsume_times": message.reconsume_times + 1,
         }
         if dead:
-            self._store(again)
+            self._store(again, holder)
         else:
             level = header.delay_level or FIRST_RETRY_LEVEL + message.reconsume_times
-            self._store_later(DELAYS[min(level, len(DELAYS)) - 1] * self.options.delay, again)
+            self._store_later(DELAYS[min(level, len(DELAYS)) - 1] * self.options.delay, again, holder)
         return Answer()

@@ -8,8 +8,9 @@ from typing import Any, Final
 from wirefmt import rocketmq
 from wirefmt.broker.requests.rocketmq import PUBLISH
 from wirefmt.broker.rocketmq.answers import Answer
-from wirefmt.broker.rocketmq.core import fields_of
+from wirefmt.broker.rocketmq.core import ENTRY, fields_of
 from wirefmt.broker.rocketmq.groups import Groups
+from wirefmt.broker.shares import Holder
 from wirefmt.errors import LocalProtocolError
 from wirefmt.rocketmq import MessageExt, RemotingCommand
 from wirefmt.rocketmq.events import SYSTEM_ERROR
@@ -23,12 +24,14 @@ CHECK_TRANSACTION_STATE: Final = 39
 
 
 class Half:
-    """A half message. `checks`: how often its producer has been asked."""
+    """A half message. `checks`: how often its producer has been asked. `holder`: who has sent it. `size`: what it counts."""
 
-    __slots__ = ("checks", "message", "timer")
+    __slots__ = ("checks", "holder", "message", "size", "timer")
 
-    def __init__(self, message: MessageExt) -> None:
+    def __init__(self, message: MessageExt, size: int, holder: Holder) -> None:
         self.message = message
+        self.size = size
+        self.holder = holder
         self.checks = 0
         self.timer: asyncio.TimerHandle | None = None
 
@@ -40,13 +43,13 @@ class Transactions(Groups):
         super()._start()
         self._halves: dict[int, Half] = {}
 
-    def _hold(self, fields: dict[str, Any]) -> MessageExt:
+    def _hold(self, fields: dict[str, Any], holder: Holder) -> MessageExt:
         """Keep a half message. Returns it with its place in the log."""
         placed = self._placed(fields, len(self._halves))
         size = len(placed.encode())
         self._position += size
-        self.stored_bytes += size
-        half = self._halves[placed.physical_offset] = Half(placed)
+        half = self._halves[placed.physical_offset] = Half(placed, size + ENTRY, holder)
+        self._count(half.size, holder)
         half.timer = self._later(self.options.check_after, self._check, placed.physical_offset)
         return placed
 
@@ -67,10 +70,10 @@ class Transactions(Groups):
     def _finish(self, physical: int, half: Half, *, commit: bool) -> None:
         del self._halves[physical]
         self._stop(half.timer)
-        self.stored_bytes -= len(half.message.encode())
+        self._count(-half.size, half.holder)
         if commit:
             flags = half.message.sys_flag & ~SYS_FLAG_TRANSACTION | COMMIT
-            self._store({**fields_of(half.message), "sys_flag": flags})
+            self._store({**fields_of(half.message), "sys_flag": flags}, half.holder)
 
     def _check(self, physical: int) -> None:
         """Ask one producer of the group, who may publish to the topic. Without one, it does not count as a check."""

@@ -1,0 +1,98 @@
+"""Shares: how much of what a broker keeps one client, and one user, may have.
+
+The limits of a broker are of all its clients together. Nobody has more than a share of each, so nobody shuts out all others. All
+protocols count in the same way: what a client has made or published is its own, as long as it is there.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+from weakref import WeakValueDictionary
+
+
+class Holder:
+    """What a client has, or all clients of a user.
+
+    Attributes:
+        bytes, messages: of what it has published and the broker keeps.
+        counts: what else it has, by name of the limit.
+        user: what its user has; of a user, None.
+    """
+
+    __slots__ = ("__weakref__", "bytes", "counts", "messages", "user")
+
+    def __init__(self, user: Holder | None = None) -> None:
+        self.bytes = 0
+        self.messages = 0
+        self.counts: dict[str, int] = {}
+        self.user = user
+
+    def hold(self, size: int, messages: int = 0) -> None:
+        """It has so many bytes and messages more, or less."""
+        self.bytes += size
+        self.messages += messages
+        user = self.user
+        if user is not None:
+            user.bytes += size
+            user.messages += messages
+
+    def count(self, kind: str, more: int = 1) -> None:
+        """It has more, or less, of something."""
+        self.counts[kind] = self.counts.get(kind, 0) + more
+        if self.user is not None:
+            self.user.count(kind, more)
+
+
+#: Of what no client has: the program's own.
+UNOWNED: Final = Holder()
+
+
+class Shares:
+    """The shares of a broker.
+
+    Args:
+        client, user: the part of each limit that one client, and one user, may have; 1: all of it. Of what is counted it is at
+            least one.
+
+    Raises ValueError for parts that are not above 0 and at most 1.
+    """
+
+    def __init__(self, client: float, user: float) -> None:
+        if not (0 < client <= 1 and 0 < user <= 1):
+            raise ValueError(f"shares are above 0 and at most 1, not {client} and {user}")
+        self.client = client
+        self.user = user
+        self._users: WeakValueDictionary[str, Holder] = WeakValueDictionary()
+
+    def holder(self, user: str | None) -> Holder:
+        """For a client that has connected. `user`: his name; None: clients are not told apart by users."""
+        if user is None:
+            return Holder()
+        mine = self._users.get(user)
+        if mine is None:
+            mine = self._users[user] = Holder()
+        return Holder(mine)
+
+    def lacks(self, holder: Holder, kind: str, limit: int, more: int = 1) -> str | None:
+        """Who has no room for more of something: "client" or "user"; None: both have."""
+        user = holder.user
+        has = user.counts.get(kind, 0) if user is not None else 0
+        return self._lacking(holder, holder.counts.get(kind, 0) + more, has + more, limit, 1)
+
+    def lacks_bytes(self, holder: Holder, limit: int, more: int) -> str | None:
+        """The same for bytes."""
+        user = holder.user
+        return self._lacking(holder, holder.bytes + more, user.bytes + more if user is not None else 0, limit, 0)
+
+    def lacks_messages(self, holder: Holder, limit: int, more: int) -> str | None:
+        """The same for messages."""
+        user = holder.user
+        return self._lacking(holder, holder.messages + more, user.messages + more if user is not None else 0, limit, 1)
+
+    def _lacking(self, holder: Holder, client: int, user: int, limit: int, least: int) -> str | None:
+        """Would a client, or its user, have more than its share? A share that is all of a limit is left to the limit."""
+        if holder is UNOWNED:
+            return None
+        if self.client < 1 and client > max(limit * self.client, least):
+            return "client"
+        return "user" if self.user < 1 and holder.user is not None and user > max(limit * self.user, least) else None

@@ -1,0 +1,218 @@
+"""Events that are too much for one iteration of the event loop are done in steps, which a broker that closes does not finish."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import aclosing
+from typing import Any
+
+import pytest
+
+from lib.loopback import HOST, LOOP, run, until
+from lib.turns import counted_turns
+from wirefmt import amqp091, mqtt, nsq, rocketmq
+from wirefmt.broker import Broker
+from wirefmt.broker.limits import Limits
+
+pytestmark = pytest.mark.skipif(LOOP is not None, reason="iterations of asyncio's own loop are counted")
+
+#: Calls of functions that one iteration may take. What these floods do takes ten times as many.
+MOST = 150_000
+
+Flood = AsyncIterator[Callable[[], Any]]
+
+
+async def opened(port: int, opening: bytes) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    reader, writer = await asyncio.open_connection(HOST, port)
+    writer.write(opening)
+    return reader, writer
+
+
+async def amqp(broker: Broker, *methods: Any) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """A connection of AMQP 0.9.1 with channel 1; all that these methods do is done."""
+    reader, writer = await opened(
+        broker.port("amqp"),
+        b"AMQP\0\0\x09\1"
+        + amqp091.ConnectionStartOk(client_properties={}, response=b"\0guest\0guest").encode()
+        + amqp091.ConnectionTuneOk(channel_max=10, frame_max=131072, heartbeat=0).encode()
+        + amqp091.ConnectionOpen(virtual_host="/").encode()
+        + amqp091.ChannelOpen(channel=1).encode()
+        + b"".join(method.encode() for method in methods),
+    )
+    await until(lambda: "q" in broker.router.queues)
+    return reader, writer
+
+
+def content(key: str) -> bytes:
+    method = amqp091.BasicPublish(channel=1, exchange="", routing_key=key)
+    return amqp091.BasicMessage(method, amqp091.BasicProperties(), b"").encode()
+
+
+def declare(name: str, **arguments: Any) -> amqp091.QueueDeclare:
+    named = {key.replace("_", "-"): value for key, value in arguments.items()}
+    return amqp091.QueueDeclare(channel=1, queue=name, arguments=named, nowait=True)
+
+
+# Each flood makes all ready, yields what says that it is over, and then sends what is much.
+
+
+async def commit(broker: Broker) -> Flood:
+    _, writer = await amqp(broker, declare("q"), amqp091.TxSelect(channel=1))
+    writer.write(content("q") * 15_000)
+    await until(lambda: broker.router.bytes >= 15_000 * 700)
+    yield lambda: broker.router.queues["q"].count == 15_000
+    writer.write(amqp091.TxCommit(channel=1).encode())
+    yield writer.close
+
+
+async def nack(broker: Broker) -> Flood:
+    letters = [
+        method
+        for number in range(10)
+        for method in (
+            declare(f"d{number}", x_max_length=3),
+            amqp091.QueueBind(channel=1, queue=f"d{number}", exchange="amq.fanout", nowait=True),
+        )
+    ]
+    reader, writer = await amqp(broker, *letters, declare("q", x_dead_letter_exchange="amq.fanout"))
+    writer.write(content("q") * 3000 + amqp091.BasicConsume(channel=1, queue="q", nowait=True).encode())
+    queue = broker.router.queues["d9"]
+    got = b""
+    while got.count(b"\0\x3c\0\x3c") < 3000:
+        got += await reader.read(1 << 20)
+    yield lambda: queue._place == 3000
+    writer.write(amqp091.BasicNack(channel=1, delivery_tag=0, multiple=True, requeue=False).encode())
+    yield writer.close
+
+
+async def requeue(broker: Broker) -> Flood:
+    reader, writer = await amqp(broker, declare("q"))
+    writer.write(content("q") * 30_000 + amqp091.BasicConsume(channel=1, queue="q", nowait=True).encode())
+    got = b""
+    while got.count(b"\0\x3c\0\x3c") < 30_000:
+        got += await reader.read(1 << 20)
+    yield lambda: broker.router.queues["q"].count == 30_000
+    writer.close()
+    yield lambda: None
+
+
+async def expire(broker: Broker) -> Flood:
+    _, writer = await amqp(broker, declare("q", x_message_ttl=3_600_000))
+    writer.write(content("q") * 60_000)
+    queue = broker.router.queues["q"]
+    await until(lambda: queue.count == 60_000)
+    yield lambda: queue.dropped == 60_000
+    for _, _, item in queue._heap:
+        item.expires = 0.0
+    queue._watch()
+    yield writer.close
+
+
+async def multi_publish(broker: Broker) -> Flood:
+    subs = []
+    for number in range(4):
+        subs.append(await opened(broker.port("nsq"), b"  V2" + nsq.Sub(topic="t", channel=f"c{number}").encode()))
+    await until(lambda: len(broker.nsq._channels) == 4)
+    channels = broker.nsq.topics["t"].channels.values()
+    yield lambda: all(len(channel.queue) == 50_000 for channel in channels)
+    _, writer = await opened(broker.port("nsq"), b"  V2" + nsq.MultiPublish(topic="t", bodies=[b"x"] * 50_000).encode())
+
+    def close() -> None:
+        writer.close()
+        for _, each in subs:
+            each.close()
+
+    yield close
+
+
+async def batch(broker: Broker) -> Flood:
+    body = rocketmq.encode_batch_messages([rocketmq.Message(body=b"", properties={})] * 15_000)
+    header = rocketmq.SendMessageRequestHeader(
+        producer_group="g", topic="T", default_topic="TBW102", default_topic_queue_nums=1, queue_id=0, sys_flag=0,
+        born_timestamp=1, flag=0, properties="", batch=True,
+    )  # fmt: skip
+    yield lambda: "T" in broker.rocketmq.topics and len(broker.rocketmq.topics["T"][0]) == 15_000
+    sent = rocketmq.RemotingCommand(code=10, header=header, body=body, opaque=1).encode()
+    _, writer = await opened(broker.port("rocketmq"), sent)
+    yield writer.close
+
+
+async def filters(broker: Broker) -> Flood:
+    wanted = [mqtt.Subscription(f"a/{number}") for number in range(9000)]
+    yield lambda: "c" in broker.mqtt.subscribers and len(broker.mqtt.subscribers["c"].subscriptions) == 9000
+    _, writer = await opened(
+        broker.port("mqtt"),
+        mqtt.Connect(client_identifier="c", version=5).encode()
+        + mqtt.Subscribe(packet_identifier=1, subscriptions=wanted, version=5).encode(),
+    )
+    yield writer.close
+
+
+async def retained(broker: Broker) -> Flood:
+    """Copies that need more than forwarding."""
+    many = [mqtt.Subscription(f"+/t/{'+/' * number}#") for number in range(1)]
+    writers = []
+    for number in range(100):
+        _, writer = await opened(
+            broker.port("mqtt"),
+            mqtt.Connect(client_identifier=f"s{number}", version=5).encode()
+            + mqtt.Subscribe(packet_identifier=1, subscriptions=many, version=5).encode(),
+        )
+        writers.append(writer)
+    await until(lambda: sum(len(each.subscriptions) for each in broker.mqtt.subscribers.values()) == 100)
+    _, writer = await opened(broker.port("mqtt"), mqtt.Connect(client_identifier="p", version=5).encode())
+    yield lambda: broker.mqtt._work >= 8 * 100 * 300
+    publish = mqtt.Publish(topic_name="a/t/", payload=b"x", retain=True, properties=[("content_type", "y")], version=5)
+    writer.write(publish.encode() * 300)
+
+    def close() -> None:
+        for each in (*writers, writer):
+            each.close()
+
+    yield close
+
+
+FLOODS = (commit, nack, requeue, expire, multi_publish, batch, filters, retained)
+
+
+def made() -> Broker:
+    return Broker(
+        ports={"mqtt": 0, "amqp": 0, "nsq": 0, "rocketmq": 0}, limits=Limits(queue_messages=100_000), grace=0.0
+    )
+
+
+@pytest.mark.parametrize("flood", FLOODS)
+def test_no_iteration_of_the_loop_does_more_than_its_work(flood: Callable[[Broker], Any]) -> None:
+    async def test() -> None:
+        async with made() as broker, aclosing(flood(broker)) as steps:
+            over = await anext(steps)
+            with counted_turns() as turns:
+                close = await anext(steps)
+                await until(over)
+            assert turns.most < MOST, f"{turns.most} calls of {turns.calls} in one iteration"
+            close()
+
+    run(test())
+
+
+@pytest.mark.parametrize("flood", FLOODS)
+def test_a_broker_that_closes_does_not_finish_what_is_much(flood: Callable[[Broker], Any]) -> None:
+    async def test() -> None:
+        broker = made()
+        await broker.start()
+        async with aclosing(flood(broker)) as steps:
+            over = await anext(steps)
+            close = await anext(steps)
+            idle = broker.router.work
+            await until(lambda: broker.router.work != idle or any(each._late for each in drivers(broker)) or over())
+            with counted_turns() as turns:
+                await broker.close()
+            assert turns.calls < 3 * MOST
+            close()
+
+    run(test())
+
+
+def drivers(broker: Broker) -> list[Any]:
+    return [driver for server in broker.servers.values() for driver in server.drivers]

@@ -125,7 +125,7 @@ def test_the_largest_ends_and_small_ones_go_on(name: str) -> None:
             assert says is None or says(said)
             await until(lambda: broker.unfinished.bytes < 110_000)
             small[1].write(octets[100_000:])  # it is still there, and so is its message
-            await until(lambda: broker.published[name] == 1)
+            await until(lambda: broker.counts[name] == 1)
             await until(lambda: not broker.unfinished.bytes)
             small[1].write(octets[:1000])
             await until(lambda: broker.unfinished.bytes)
@@ -152,7 +152,7 @@ def test_those_that_are_silent_end_first(monkeypatch: pytest.MonkeyPatch) -> Non
             await until(lambda: broker.unfinished.bytes > 240_000)
             assert broker.unfinished.ended == 3  # none was enough by itself
             writer.write(KINDS["mqtt"][1](BODY)[-10:])
-            await until(lambda: broker.published["mqtt"] == 1)
+            await until(lambda: broker.counts["mqtt"] == 1)
             for _, each in (*silent, (reader, writer)):
                 each.close()
 

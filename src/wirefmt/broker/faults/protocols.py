@@ -11,7 +11,14 @@ from wirefmt.amqp10._codec import Incoming
 from wirefmt.amqp10.events import Login
 from wirefmt.broker.limits import Refusal
 from wirefmt.broker.messages import Published
-from wirefmt.broker.rocketmq.sending import SEND_BATCH_MESSAGE, SEND_LONG, SEND_MESSAGE, SEND_SHORT
+from wirefmt.broker.rocketmq.sending import (
+    SEND_BATCH_MESSAGE,
+    SEND_LONG,
+    SEND_MESSAGE,
+    SEND_SHORT,
+    TOGETHER,
+    parts_of,
+)
 from wirefmt.broker.views import Message, text_of_body
 from wirefmt.convert import Container
 from wirefmt.errors import ConversionError, DecodeError
@@ -28,6 +35,10 @@ if TYPE_CHECKING:
 
 def _nothing(event: Any, connection: FaultyConnection) -> None:
     """Answers of this protocol say what they acknowledge: requests are not recorded."""
+
+
+#: Messages that are remembered of those that one event publishes, the last of them.
+REMEMBERED: Final = 10_000
 
 
 class Rules(NamedTuple):
@@ -173,7 +184,7 @@ _NSQ_ANSWERED: Final = (nsq.Identify, nsq.Auth, nsq.Sub, *_NSQ_PUBLICATIONS)
 
 def _nsq_messages(event: Any) -> Iterable[Message]:
     bodies = event.bodies if isinstance(event, nsq.MultiPublish) else (event.body_bytes(),)
-    return [Message(bytes(body), event.topic, "nsq") for body in bodies]
+    return [Message(bytes(body), event.topic, "nsq") for body in bodies[-REMEMBERED:]]
 
 
 def _nsq_record(event: Any, connection: FaultyConnection) -> None:
@@ -217,7 +228,9 @@ def _rocketmq_messages(event: Any) -> Iterable[Message]:
     field = SEND_LONG if event.code == SEND_MESSAGE else SEND_SHORT
     topic, body = str(given.get(field.topic) or ""), event.body_bytes() or b""
     if event.code == SEND_BATCH_MESSAGE or given.get(field.batch) == "true":
-        found = [(bytes(m.body or b""), dict(m.properties)) for m in rocketmq.decode_batch_messages(body)]
+        parts = list(parts_of(body))[-(-REMEMBERED // TOGETHER) :]
+        batch = [m for part in parts for m in rocketmq.decode_batch_messages(part)]
+        found = [(bytes(m.body or b""), dict(m.properties)) for m in batch]
     else:
         found = [(body, rocketmq.decode_properties(given.get(field.properties) or ""))]
     return [Message(one, topic, "rocketmq", properties=properties) for one, properties in found]

@@ -67,7 +67,7 @@ def _queues(asked: str | None) -> int:
     return max(1, min(int(asked or ""), QUEUES_MAX))
 
 
-def _parts(body: bytes) -> Iterator[bytes]:
+def parts_of(body: bytes) -> Iterator[bytes]:
     """A batch in parts of TOGETHER messages, each of which begins with its size. What is not plain is part of the last one."""
     begin = at = count = 0
     while at + 4 <= len(body) and 4 <= (size := int.from_bytes(body[at : at + 4], "big")) <= len(body) - at:
@@ -135,7 +135,7 @@ class Sending(Transactions):
 
     def _send_batch(self, base: dict[str, Any], body: bytes, holder: Holder) -> Steps:
         messages: list[Message] = []
-        for part in _parts(body):
+        for part in parts_of(body):
             messages += rocketmq.decode_batch_messages(part)
             yield len(messages)
         if not messages:

@@ -462,6 +462,7 @@ def test_a_config_file_with_limits_and_faults(tmp_path: Path) -> None:
     config = tmp_path / "broker.toml"
     config.write_text(
         'host = "127.0.0.1"\n[ports]\nmqtt = 1\nnsq = 0\n[limits]\nclients = 1\nmessages = 2\n[mqtt]\noverflow = "refuse"\n'
+        "[nsq]\nclient_share = 1\n"
         '[[fault]]\nprotocol = "mqtt"\nlose_acknowledgements = 1\n'
     )
 

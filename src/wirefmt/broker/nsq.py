@@ -325,8 +325,14 @@ class Broker:
         begin, count = at, len(events)
         while at < count and type(events[at]) is Acknowledged:
             message = events[at].handle.host
-            self._count(message.holder, -1, -len(message.body))
-            at += 1
+            holder, size, first = message.holder, 0, at
+            while message.holder is holder:
+                size += len(message.body)
+                at += 1
+                if at == count or type(events[at]) is not Acknowledged:
+                    break
+                message = events[at].handle.host
+            self._count(holder, first - at, -size)
         if at > begin:
             self.counts["finished"] += at - begin
             channel = self._channels[peer]

@@ -248,6 +248,7 @@ def _options(settings: Mapping[str, Any]) -> Options:
         users=settings.get("users"),
         permissions=settings.get("permissions"),
         grace=GRACE,
+        history=0,  # nobody looks at it
         connection=_connections(settings.get("connection", {})),
     )
     options = merged(options, {name: value for name, value in settings.items() if name in plain}, "the settings")

@@ -887,8 +887,8 @@ class ServerConnection(Sending, Receiving):
         """Answer a CONNECT that cannot be read, if it shows which version to answer in (3.1.4).
 
         Level 3 or 4 under the other protocol name gets return code 1, and so does a level before them, as 3.1.1 demands
-        [MQTT-3.1.2-2]; a later one the CONNACK of 5.0 with 0x84. A first packet other than CONNECT, a CONNECT of another protocol,
-        and one of 3.1 or 3.1.1 with a fault get nothing [MQTT-3.1.4-1].
+        [MQTT-3.1.2-2]; a later one the CONNACK of 5.0 with 0x84. A first packet other than CONNECT, a CONNECT of another
+        protocol, and one of 3.1 or 3.1.1 with a fault get nothing [MQTT-3.1.4-1].
         """
         opening = self._opening
         if not opening or opening[0] != 0x10:

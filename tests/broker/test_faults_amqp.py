@@ -127,15 +127,23 @@ def test_amqp_blocked(b: Running) -> None:
     assert told == ["low on memory", "unblocked"]
 
 
-def test_amqp_client_that_comes_while_it_is_full(b: Running) -> None:
-    with b.fault("amqp", full="disk"):
-        told: list[str] = []
-        pika = imported("pika")
-        connection = pika.BlockingConnection(pika.ConnectionParameters(HOST, b.port("amqp")))
-        connection.add_on_connection_blocked_callback(lambda c, frame: told.append(frame.method.reason))
-        wait_for(lambda: connection.process_data_events(0) or told or connection._impl.is_open)
-        connection.channel()
+def test_amqp_clients_are_blocked_when_they_publish(b: Running) -> None:
+    """RabbitMQ tells those that publish while it is full, then, and no others: a client may connect, declare and consume."""
+    pika = imported("pika")
+    told: list[str] = []
+    with pika_channel(b) as consuming:
+        consuming.connection.add_on_connection_blocked_callback(lambda c, frame: told.append("of the other"))
+        with b.fault("amqp", full="disk"):
+            connection = pika.BlockingConnection(pika.ConnectionParameters(HOST, b.port("amqp")))
+            connection.add_on_connection_blocked_callback(lambda c, frame: told.append(frame.method.reason))
+            channel = connection.channel()
+            channel.queue_declare("more")
+            assert not told
+            channel.basic_publish("", "more", b"0")
+            wait_for(lambda: connection.process_data_events(0) or told)
+            consuming.queue_declare("others")
         connection.close()
+    assert told == ["low on disk"]
 
 
 @pytest.mark.parametrize("delay", [None, 0.01])
@@ -163,7 +171,7 @@ def test_a_message_that_waits_for_room_is_forgotten_with_its_client() -> None:
                     channel = await client.channel()
                     await channel.declare_queue("orders")
                     publishing = asyncio.ensure_future(channel.publish(b"0", routing_key="orders"))
-                    await asyncio.sleep(0)  # it is sent before connection.blocked comes
+                    await asyncio.sleep(0)
                     with b.fault("amqp", full="memory") as fault:
                         await until(lambda: fault.kept)
                         await b.reset()
@@ -184,7 +192,7 @@ def test_what_follows_a_message_that_waits_waits_too() -> None:
             await channel.declare_queue("orders")
             publishing = asyncio.ensure_future(channel.publish(b"0", routing_key="orders"))
             getting = asyncio.ensure_future(channel.get("orders", no_ack=True))
-            await asyncio.sleep(0)  # they are sent before connection.blocked comes
+            await asyncio.sleep(0)
             with b.fault("amqp", full="memory") as fault:
                 await until(lambda: fault.kept)
                 assert not getting.done()
@@ -204,7 +212,7 @@ def test_room_is_there_when_the_last_of_two_faults_ends() -> None:
             channel = await client.channel()
             await channel.declare_queue("orders")
             publishing = asyncio.ensure_future(channel.publish(b"0", routing_key="orders"))
-            await asyncio.sleep(0)  # it is sent before connection.blocked comes
+            await asyncio.sleep(0)
             with b.fault("amqp", full="memory") as first:
                 with b.fault("amqp", full="disk"):
                     await until(lambda: first.kept)

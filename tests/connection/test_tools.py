@@ -132,7 +132,7 @@ def test_keepalive_never_leaves_a_gap_longer_than_the_period(seed: int) -> None:
         for name in deadlines.due(now):
             assert name == Keepalive.SEND
             if keepalive.must_send():
-                assert now - last <= 10.0
+                assert now - last <= 7.5  # a quarter is left for the way and for a timer that is late
                 last = now
                 pings += 1
                 keepalive.sent()

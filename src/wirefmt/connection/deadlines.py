@@ -89,7 +89,6 @@ class Keepalive:
         self.send_every = send_every
         self.expect_within = expect_within
         if send_every is not None:
-            # The times of messages are unknown. Checking twice in each period bounds the gap by the period.
             deadlines.start(self.SEND, send_every / 2)
         if expect_within is not None:
             deadlines.start(self.EXPECT, expect_within)
@@ -113,11 +112,16 @@ class Keepalive:
             self._deadlines.start(self.EXPECT, self.expect_within)
 
     def must_send(self) -> bool:
-        """The send timer is due: True if something must be sent now. Sets the timer again."""
+        """The send timer is due: True if something must be sent now. Sets the timer again.
+
+        The times of messages are unknown: one may have been sent right after the check before. So the next check comes sooner
+        if there was one, and the gap is at most three quarters of the period. A peer that allows no more than the period has
+        the rest for the way.
+        """
         assert self.send_every is not None
         idle = not self._sent
         self._sent = False
-        self._deadlines.set(self.SEND, self._deadlines.clock + self.send_every / 2)
+        self._deadlines.set(self.SEND, self._deadlines.clock + self.send_every / (2 if idle else 4))
         return idle
 
     def is_lost(self) -> bool:

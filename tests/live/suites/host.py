@@ -31,6 +31,7 @@ from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from wirefmt.broker import Options, running
+from wirefmt.broker.amqp091 import BrokerOptions as AmqpOptions
 from wirefmt.broker.amqp10 import Address
 from wirefmt.broker.faults import Fault
 from wirefmt.broker.messages import Item
@@ -126,7 +127,9 @@ def serve_http(port: int, routes: dict[tuple[str, str], Route]) -> ThreadingHTTP
 
 def management(broker: Running) -> None:
     """RabbitMQ's management API on its default port: list and close connections. Our `rabbitmqctl` uses `/rabbitmqctl`."""
-    alarms: list[Any] = []
+    alarms: set[str] = set()
+    blocked: list[Any] = []
+    router = broker.broker.router
 
     def clients() -> dict[str, Any]:
         return {
@@ -141,26 +144,56 @@ def management(broker: Running) -> None:
             for name, driver in clients().items() if (start_ok := driver.connection.start_ok) is not None
         ]  # fmt: skip
 
-    async def close(name: str) -> int:
+    async def close(name: str, reason: str = "Closed via management plugin") -> int:
         driver = clients().get(name)
         if driver is None:
             return 404
-        driver.update(driver.connection.close(320, "CONNECTION_FORCED - Closed via management plugin"))
+        driver.update(driver.connection.close(320, f"CONNECTION_FORCED - {reason}"))
         return 204
 
-    async def control(arguments: list[str]) -> int:
-        if arguments[:1] != ["set_vm_memory_high_watermark"]:
-            return 400
-        while alarms:
-            broker.broker.faults.stop(alarms.pop())
-        if float(arguments[1]) < 0.01:
-            alarms.append(broker.broker.faults.start(Fault.of({"protocol": "amqp", "full": "memory"})))
-        return 204
+    def alarm(of: str, on: bool) -> None:
+        """Memory and disk have an alarm each. Publishers are blocked until there is none."""
+        (alarms.add if on else alarms.discard)(of)
+        if on and not blocked:
+            blocked.append(broker.broker.faults.start(Fault.of({"protocol": "amqp", "full": "memory"})))
+        elif blocked and not alarms:
+            broker.broker.faults.stop(blocked.pop())
+
+    async def control(arguments: list[str]) -> Answer:
+        """What `rabbitmqctl` does, without the option for the name of the node."""
+        match arguments[2:] if arguments[:1] == ["-n"] else arguments:
+            case ["set_vm_memory_high_watermark", fraction]:
+                alarm("memory", float(fraction) < 0.01)
+            case ["eval", program] if found := re.search(
+                r"rabbit_alarm:(set|clear)_alarm.*resource_limit, (\w+)", program
+            ):
+                alarm(found[2], found[1] == "set")
+            case ["list_connections", *_]:
+                lines = [
+                    f'{name}\t{driver.host.address[1]}\t[{{"connection_name","{called}"}}]'
+                    if (called := (driver.connection.start_ok.client_properties or {}).get("connection_name"))
+                    else f"{name}\t{driver.host.address[1]}\t[]"
+                    for name, driver in clients().items()
+                    if driver.connection.start_ok is not None
+                ]
+                return 200, "\n".join(lines).encode()
+            case ["close_connection", name, reason]:
+                return await close(name, reason), b""
+            case ["close_all_connections", reason]:
+                for name in clients():
+                    await close(name, reason)
+            case ["delete_queue", name]:
+                router.delete_queue(router.queues[name])
+            case [*_, "--help"]:
+                pass
+            case _:
+                return 400, b""
+        return 200, b""
 
     serve_http(15672, {
         ("GET", "/api/connections"): lambda query, body, rest: (200, broker.run(connections())),
         ("DELETE", "/api/connections/"): lambda query, body, rest: (broker.run(close(rest)), b""),
-        ("POST", "/rabbitmqctl"): lambda query, body, rest: (broker.run(control(json.loads(body))), b""),
+        ("POST", "/rabbitmqctl"): lambda query, body, rest: broker.run(control(json.loads(body))),
     })  # fmt: skip
 
 
@@ -243,7 +276,8 @@ class Nsqd(socketserver.StreamRequestHandler):
         if "tls-cert" in given:
             tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
             tls.load_cert_chain(Path(folder, given["tls-cert"]), Path(folder, given["tls-key"]))
-        port, http = (int(given[name].rpartition(":")[2]) for name in ("tcp-address", "http-address"))
+        defaults = {"tcp-address": ":4150", "http-address": ":4151"}
+        port, http = (int(given.get(name, default).rpartition(":")[2]) for name, default in defaults.items())
         with running(Options(ports={"nsq": port}, tls=tls)) as broker:
             server = nsqd_http(broker, http)
             self.rfile.read()
@@ -276,6 +310,15 @@ def of_junit(_: str, report: Path) -> dict[str, str]:
     return found
 
 
+def of_junit_classes(_: str, report: Path) -> dict[str, str]:
+    """Outcomes in the report of JUnit's console: classes without their packages, methods without their parameters' types."""
+    found: dict[str, str] = {}
+    for test, outcome in of_junit("", report.with_suffix("") / "TEST-junit-jupiter.xml").items():
+        name = re.sub(r"\(.*?\)", "", test).rpartition(".")[2]
+        found[name] = "failed" if "failed" in (outcome, found.get(name)) else outcome
+    return found
+
+
 #: Kind of suite -> the function that reads its outcomes, and the arguments that deselect tests.
 KINDS: dict[str, tuple[Callable[[str, Path], dict[str, str]], Callable[[list[str]], list[str]]]] = {
     "go": (of_go, lambda names: [f"-test.skip=^({'|'.join(names)})$"]),
@@ -283,13 +326,15 @@ KINDS: dict[str, tuple[Callable[[str, Path], dict[str, str]], Callable[[list[str
     "java": (of_go, lambda names: names),
     "unittest": (of_go, lambda names: names),
     "pytest": (of_junit, lambda names: [f"--deselect={name}" for name in names]),
+    "junit": (of_junit_classes, lambda names: [f"--exclude-classname={name}" for name in names]),
     "mocha": (of_junit, lambda names: ["--invert", "--grep", "|".join(map(re.escape, names))]),
 }
 
 
 def options_of(suite: dict[str, Any], tls: ssl.SSLContext) -> Options:
     """What the broker serves. With `known_users` clients may come without a name, but not with an unknown one. `refused_filters`
-    get 0x80 in SUBACK, where permissions answer 0x87. `permissions` and `mqtt` are as in the configuration of `wirefmt serve`."""
+    get 0x80 in SUBACK, where permissions answer 0x87. `permissions`, `mqtt`, `amqp` and `stalled` are as in the configuration of
+    `wirefmt serve`."""
     ports = {name: port for protocol in suite.get("serves", []) for name, port in PORTS[protocol].items()}
     host = "127.0.0.1" if "rocketmq" in suite.get("serves", []) else ""  # also ::1, unless routes contain the host
     mqtt = BrokerOptions(**suite.get("mqtt", {}))
@@ -308,6 +353,8 @@ def options_of(suite: dict[str, Any], tls: ssl.SSLContext) -> Options:
         host=host,
         mqtt=mqtt,
         origins=suite.get("origins", ()),
+        amqp=AmqpOptions(users=None, **suite.get("amqp", {})),
+        stalled=suite.get("stalled", 60.0),
     )
     if known := suite.get("known_users"):
 
@@ -336,12 +383,19 @@ def main(spec: Path, folder: Path, work: Path) -> int:
     tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     tls.load_cert_chain(chain, key)
     options = options_of(suite, tls)
-    environment = {**os.environ, "SSL_CERT_FILE": str(chain), "PYTHON": sys.executable, **suite.get("environment", {})}
+    environment = {
+        **os.environ,
+        "SSL_CERT_FILE": str(chain),
+        "PYTHON": sys.executable,
+        "WORK": str(work),
+        **suite.get("environment", {}),
+    }
     environment["PATH"] = f"{HERE / 'programs'}:{environment['PATH']}"
     environment.pop("PYTHONPATH", None)
     report = work / "report.xml"
     places = {
         "report": report,
+        "reports": report.with_suffix(""),
         "python": folder.parent / "venv/bin/python",
         "host_python": sys.executable,
         "here": HERE,

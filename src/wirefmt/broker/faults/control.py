@@ -87,8 +87,6 @@ class Faults:
         for name in self._names(fault):
             self.active[name].append(active)
             for connection in self._of(name):
-                if fault.full and PROTOCOLS[name].full is None:
-                    block(connection.driver, active)
                 connection.begin()
         return active
 

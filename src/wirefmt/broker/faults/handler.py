@@ -77,8 +77,6 @@ class FaultyHandler:
                 if active.taken % active.fault.duplicate == 0:
                     active.happened += 1
                     self._rules.again(self.handler, peer, event)
-            if active.fault.full and self._rules.full is None and isinstance(event, self._rules.opening):
-                block(peer.driver, active)
         return rest
 
     def _is_stopped(self, peer: Any, event: Any, publication: bool) -> bool:
@@ -99,8 +97,11 @@ class FaultyHandler:
         return False
 
     def _keep(self, active: Active, peer: Any, event: Any, publication: bool) -> None:
-        """The message waits for the end of the fault, with all events that follow it, and nothing more is read."""
-        active.happened += publication
+        """The message waits for the end of the fault, with all events that follow it, and nothing more is read. Now its client
+        gets connection.blocked, not when the fault begins: so does RabbitMQ."""
+        if publication:
+            active.happened += 1
+            block(peer.driver, active)
         active.kept.setdefault(peer, []).append(event)
         peer.driver.pause()
 

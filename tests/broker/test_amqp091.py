@@ -15,7 +15,8 @@ from lib.loopback import HOST, run, until
 from wirefmt import amqp091
 from wirefmt.broker.amqp091 import Broker
 from wirefmt.broker.bindings import headers_match, topic_matches
-from wirefmt.broker.routing import ENTRY, Limits
+from wirefmt.broker.queues import ENTRY
+from wirefmt.broker.routing import Limits
 from wirefmt.errors import Refused
 
 

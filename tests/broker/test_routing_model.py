@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from lib.routing_model import Copy, Model, ModelExchange, ModelQueue
 from wirefmt import amqp091
 from wirefmt.broker.messages import Envelope, Item, Published
-from wirefmt.broker.routing import ENTRY, PREDECLARED, Exchange, Queue, Router
+from wirefmt.broker.queues import ENTRY, Queue
+from wirefmt.broker.routing import PREDECLARED, Exchange, Router
 from wirefmt.convert import Container, Wire
 
 EXCHANGES = ("e0", "e1", "e2")

@@ -34,19 +34,9 @@ from wirefmt.broker.bindings import TABLES
 from wirefmt.broker.credentials import is_password
 from wirefmt.broker.messages import Envelope, Item, Published, changed
 from wirefmt.broker.permissions import NOBODY, Permissions
+from wirefmt.broker.queues import LONGEST, Queue, Refusal, check_equal
 from wirefmt.broker.requests.amqp091 import REPLY_TO, REQUESTS, entity, is_reply_name
-from wirefmt.broker.routing import (
-    LONGEST,
-    PREDECLARED,
-    TOGETHER_COPIES,
-    Exchange,
-    Limits,
-    Queue,
-    Refusal,
-    Router,
-    Transaction,
-    check_equal,
-)  # fmt: skip
+from wirefmt.broker.routing import PREDECLARED, TOGETHER_COPIES, Exchange, Limits, Router, Transaction
 from wirefmt.connection.aio.driver import READY_BYTES
 from wirefmt.connection.contract import Disconnected
 from wirefmt.errors import ConversionError, LocalProtocolError, RemoteProtocolError
@@ -86,7 +76,7 @@ _ASKED: Final = (amqp091.BasicMessage, amqp091.Method)
 
 
 class Subscriber:
-    """A consumer on a channel (`routing.Consumer`).
+    """A consumer on a channel (`queues.Consumer`).
 
     One that has had no room is noted where what opens its window finds it: the transport, its channel, or its own prefetch.
     """

@@ -35,7 +35,7 @@ from wirefmt.broker.amqp10 import Address
 from wirefmt.broker.faults import Fault
 from wirefmt.broker.messages import Item
 from wirefmt.broker.mqtt import BrokerOptions, default_authorise
-from wirefmt.broker.routing import Queue
+from wirefmt.broker.queues import Queue
 from wirefmt.broker.thread import Running
 
 HERE = Path(__file__).resolve().parent

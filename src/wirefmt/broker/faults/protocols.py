@@ -9,8 +9,8 @@ from wirefmt import amqp091, amqp10, mqtt, nsq, phpmq, rocketmq
 from wirefmt.amqp10._codec import Incoming
 from wirefmt.amqp10.events import Login
 from wirefmt.broker.messages import Published
+from wirefmt.broker.queues import Refusal
 from wirefmt.broker.rocketmq.sending import SEND_BATCH_MESSAGE, SEND_LONG, SEND_MESSAGE, SEND_SHORT
-from wirefmt.broker.routing import Refusal
 from wirefmt.broker.views import Message, text_of_body
 from wirefmt.convert import Container
 from wirefmt.errors import ConversionError, DecodeError

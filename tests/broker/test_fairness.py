@@ -20,6 +20,7 @@ from wirefmt.broker import routing
 from wirefmt.broker.bindings import headers_match
 from wirefmt.broker.limits import Limits, Refusal
 from wirefmt.broker.messages import Envelope, Published
+from wirefmt.broker.queues import Queue
 from wirefmt.broker.rocketmq import core
 from wirefmt.broker.rocketmq.popping import Popping
 from wirefmt.broker.rocketmq.pulling import Pulling
@@ -56,7 +57,7 @@ def test_an_ack_of_amqp091_wakes_the_consumer_that_it_is_of(monkeypatch: pytest.
                 await one.publish(b"x", routing_key="q")
             queue = broker.hosts["/"].queues["q"]
             await until(lambda: queue.count == 20)
-            woken = Counted(monkeypatch, routing.Queue, "wake")
+            woken = Counted(monkeypatch, Queue, "wake")
             for number, consumer in enumerate(consumers[:10]):
                 (await anext(consumer)).ack()
                 await until(lambda: queue.count == 19 - number)  # noqa: B023
@@ -81,7 +82,7 @@ def test_consumers_that_share_a_prefetch_take_turns(monkeypatch: pytest.MonkeyPa
                 for _ in range(6):
                     await channel.publish(b"x", routing_key=name)
             consumers = [await channel.consume(name) for name in names]
-            woken = Counted(monkeypatch, routing.Queue, "wake")
+            woken = Counted(monkeypatch, Queue, "wake")
             queues = [broker.hosts["/"].queues[name] for name in names]
             for step in range(20):
                 took = next(k for k, consumer in enumerate(consumers) if consumer._inbox)
@@ -112,7 +113,7 @@ def test_a_transport_that_takes_bytes_again_wakes_only_consumers_that_wait_for_i
             for _ in range(20):
                 await (owner.consume("q") if protocol == "amqp091" else owner.receiver("q"))
             (driver,) = server.drivers
-            woken = Counted(monkeypatch, routing.Queue, "wake")
+            woken = Counted(monkeypatch, Queue, "wake")
             broker.writable(driver.host)
             assert woken.count == 0
         broker.close()

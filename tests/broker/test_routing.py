@@ -539,7 +539,7 @@ def test_arguments_of_exchanges_and_bindings_and_expirations_are_checked() -> No
 
 
 class Counting:
-    """A consumer that counts how often it is asked (`routing.Consumer`)."""
+    """A consumer that counts how often it is asked (`queues.Consumer`)."""
 
     unfit: bytes | None = b"unfit"
 
@@ -753,7 +753,7 @@ def test_dead_letters_keep_to_the_limit_of_all_queues() -> None:
         router.bind(all_, (router.make_queue(f"q{n}"), "", b""), {})
     made = publication("source", body=bytes(1998))  # 2,000 with its properties
     router.put([source], made)
-    router.dead_letter(source, source._heap.pop()[2], "rejected")
+    router.dead_letter(source, source._waiting.take(), "rejected")
     assert router.bytes == 10_000 + 5 * (ENTRY + CONTAINER)
     assert sum(len(queue.messages) for queue in router.queues.values()) == 4  # and the one that was taken out by hand
     assert sum(queue.dropped for queue in router.queues.values()) == 6

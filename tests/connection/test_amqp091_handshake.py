@@ -230,10 +230,21 @@ def test_a_server_takes_the_heartbeat_of_the_client(heartbeat: int) -> None:
 
 
 def test_frames_are_small_before_tune_ok() -> None:
+    """RabbitMQ 4.1 takes up to 8192 bytes before tune, by `initial_frame_max`, and closes without a word for more."""
+    size = len(octets("connection.start-ok", client_properties={"x": ""}))
     server = server_in(State.STARTING)
-    large = octets("connection.start-ok", client_properties={"x": "y" * 9000})
-    (gone,) = server.receive(large, 0.0)
-    assert isinstance(gone.error, DecodeError)
+    fits = octets("connection.start-ok", client_properties={"x": "y" * (8192 - size)})
+    assert len(fits) == 8192
+    (start_ok,) = server.receive(fits, 0.0)
+    assert isinstance(start_ok, amqp091.ConnectionStartOk)
+    for length in (8193, 100_000_000):
+        server = server_in(State.STARTING)
+        server.data_to_send()
+        begin = b"\x01\x00\x00" + (length - 8).to_bytes(4, "big")  # the header of the frame is enough
+        (gone,) = server.receive(begin, 0.0)
+        assert isinstance(gone.error, DecodeError)
+        assert server.data_to_send() == b""
+        assert server.should_close
 
 
 def test_numbers_of_channels_stay_below_channel_max() -> None:

@@ -226,14 +226,16 @@ def test_transactions() -> None:
     run(test())
 
 
-@pytest.mark.parametrize("requested", [None, "copy", "move"])
-def test_a_source_says_that_its_messages_are_consumed(requested: str | None) -> None:
+@pytest.mark.parametrize(
+    ("requested", "answered"), [(None, "move"), ("copy", "copy"), ("move", "move"), ("other", "move")]
+)
+def test_a_source_says_whether_its_messages_are_consumed(requested: str | None, answered: str) -> None:
     """2.6.3, 3.5.3: the source of the answer has the distribution mode that is in effect, whatever the client requested."""
 
     async def test() -> None:
         async with await started() as server, amqp10.connect(url(server)) as client:
             receiver = await client.receiver(amqp10.Source(address="/queues/a", distribution_mode=requested))
-            assert receiver.link.source.distribution_mode == "move"
+            assert receiver.link.source.distribution_mode == answered
 
     run(test())
 

@@ -112,6 +112,45 @@ def test_proton_takes_a_dynamic_node(proton: Any) -> None:
     with_server(client)
 
 
+def test_proton_selects_and_browses(proton: Any) -> None:
+    from proton.reactor import Copy, Selector
+    from proton.utils import LinkDetached
+
+    def client(port: int, broker: Broker) -> None:
+        connection = blocking(port)
+        sender = connection.create_sender("q")
+        for n in range(6):
+            properties = {"n": n, "colour": "red" if n % 2 else "blue"}
+            sender.send(proton.Message(body=f"{n}", subject=f"s{n}", properties=properties))
+        browser = connection.create_receiver("q", options=Copy())
+        for n in range(6):
+            assert browser.receive(timeout=PATIENCE).body == f"{n}"
+            browser.accept()
+        red = connection.create_receiver(
+            "q", name="red", options=[Selector("colour = 'red' AND amqp.subject <> 's3'"), Copy()]
+        )
+        assert [red.receive(timeout=PATIENCE).body for _ in range(2)] == ["1", "5"]
+        taken = connection.create_receiver("q", name="taken", options=Selector("n >= 4"))
+        for n in (4, 5):
+            assert taken.receive(timeout=PATIENCE).body == f"{n}"
+            taken.accept()
+        with pytest.raises(LinkDetached, match="invalid selector"):
+            connection.create_receiver("q", name="invalid", options=Selector("n >= "))
+        connection.close()
+
+    with_server(client)
+
+
+def test_proton_sends_a_message_without_a_body(proton: Any) -> None:
+    def client(port: int, broker: Broker) -> None:
+        connection = blocking(port)
+        assert connection.create_sender("q").send(proton.Message()).remote_state == proton.Delivery.ACCEPTED
+        assert connection.create_receiver("q").receive(timeout=PATIENCE).body is None
+        connection.close()
+
+    with_server(client)
+
+
 def test_proton_in_transactions(proton: Any) -> None:
     from proton.handlers import MessagingHandler, TransactionHandler
     from proton.reactor import Container
@@ -194,7 +233,7 @@ def test_go_amqp() -> None:
         )
         assert done.returncode == 0, done.stdout + done.stderr
         assert done.stdout.splitlines() == [
-            "ordered", "large 300000", "settled", "drained true", "true", "reply", "true", "done"
+            "ordered", "large 300000", "settled", "drained true", "red", "blue", "true", "reply", "true", "done"
         ]  # fmt: skip
 
     with_server(client, mechanisms=["PLAIN"])

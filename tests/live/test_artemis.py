@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from lib import amqp10_live
+from lib import amqp10_live, selectors
 from lib.amqp10_live import body, message, take
 from lib.java import class_path
 from lib.loopback import HOST, run
@@ -108,6 +108,45 @@ def test_dynamic_nodes_and_the_anonymous_terminus(port: int) -> None:
             properties = amqp10.Properties(to=receiver.source.address)
             await sender.send(message(b"x", properties=properties))
             assert await take(receiver, 1) == [b"x"]
+
+    run(test())
+
+
+def test_selectors(port: int) -> None:
+    """What it says of each is what tests/data/amqp10 has, and our broker says the same (tests/broker/test_selectors.py)."""
+
+    async def test() -> None:
+        async with client(port) as ours:
+            await selectors.publish(ours, "selectors")
+            rows = selectors.recorded("selectors.jsonl")
+            found = []
+            for text, _ in rows:
+                try:
+                    found.append((text, await selectors.chosen(ours, "selectors", selector=text)))
+                except Refused as refused:
+                    found.append((text, refused.code))
+            assert found == rows
+
+    run(test())
+
+
+def test_a_browser_and_what_is_ignored(port: int) -> None:
+    async def test() -> None:
+        async with client(port) as ours:
+            sender = await ours.sender("browsed")
+            await sender.send(message(b"1"))
+            browser = await ours.receiver("browsed", browse=True)
+            assert await take(browser, 1) == [b"1"]
+            await sender.send(message(b"2"))  # Artemis does not show it to this one
+            again = await ours.receiver("browsed", browse=True, credit=0)
+            again.grant(10)
+            await again.drain()
+            assert await take(again, 2) == [b"1", b"2"]
+            await browser.close()
+            await again.close()
+            with pytest.raises(Refused, match="ignores the filter sql-filter"):
+                await ours.receiver("browsed", filter={"amqp:sql-filter": "n = 5"})
+            assert await take(await ours.receiver("browsed"), 2) == [b"1", b"2"]
 
     run(test())
 

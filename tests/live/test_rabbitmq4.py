@@ -79,6 +79,26 @@ def test_what_has_no_queue_is_released(broker: Broker) -> None:
     with_queue(broker, test)
 
 
+def test_a_queue_has_no_filters_though_its_answer_says_so(broker: Broker) -> None:
+    """4.0 repeats in its answer what was asked, so nobody can see that it is ignored."""
+
+    async def test(ours: Any) -> None:
+        sender = await ours.sender("/queues/q")
+        for asked in ({"selector": "n = 5"}, {"browse": True}):
+            await sender.send(message(b"x"))
+            receiver = await ours.receiver("/queues/q", **asked)
+            assert await amqp10_live.take(receiver, 1) == [b"x"]
+            receiver.finish()
+            await receiver.close()
+            rest = await ours.receiver("/queues/q", credit=0)
+            rest.grant(1)
+            await rest.drain()
+            assert not rest._inbox
+            await rest.close()
+
+    with_queue(broker, test)
+
+
 def test_an_address_without_a_queue(broker: Broker) -> None:
     """4.0 ends the session, with all its links. Later versions refuse the link."""
 

@@ -218,14 +218,16 @@ LAYERS = {
     "framing": set[str](),
     "strictness": set[str](),
     "protocols": {"framing"},
+    "sql": set[str](),
     "secrets": {"_core"},
     "batch": {"_core"},
     "decoder": {"_core"},
     "spec": {"protocols", "errors"},
     "connection": {"_core", "errors"},
     **dict.fromkeys(NAMED, BELOW | {"connection"}),
+    "rocketmq": BELOW | {"connection", "sql"},
     "convert": BELOW | {"mqtt", "amqp091", "amqp10"},
-    "broker": {"errors", "connection", "convert", "protocols", "__version__"} | NAMED,
+    "broker": {"errors", "connection", "convert", "protocols", "sql", "__version__"} | NAMED,
     "capture": BELOW | {"protocols"},
     "cli": (BELOW - {"_core"})
     | NAMED
@@ -246,14 +248,17 @@ def test_a_module_imports_only_what_is_below(path: Path) -> None:
 BROKER: dict[str, set[str]] = {
     **{name: set() for name in ("bindings", "credentials", "figures", "listeners", "messages")},
     **{name: set() for name in ("permissions", "phpmq", "publishing", "recording", "topics", "views")},
-    "routing": {"bindings", "messages"},
+    "waiting": {"messages"},
+    "selectors": {"messages"},
+    "queues": {"messages", "waiting", "routing"},  # routing as a type only
+    "routing": {"bindings", "messages", "queues"},
     "requests": {"permissions"},
-    "amqp091": {"bindings", "credentials", "messages", "permissions", "requests", "routing"},
-    "amqp10": {"credentials", "messages", "permissions", "requests", "routing"},
+    "amqp091": {"bindings", "credentials", "messages", "permissions", "queues", "requests", "routing"},
+    "amqp10": {"credentials", "messages", "permissions", "queues", "requests", "routing", "selectors", "waiting"},
     "mqtt": {"figures", "messages", "permissions", "requests", "routing", "topics"},
     "nsq": {"permissions", "requests"},
     "rocketmq": {"permissions", "requests"},
-    "faults": {"embedded", "listeners", "messages", "routing", "views"} | NAMED,  # embedded as a type only
+    "faults": {"embedded", "listeners", "messages", "queues", "routing", "views"} | NAMED,  # embedded as a type only
     "embedded": {"credentials", "faults", "listeners", "messages", "permissions", "publishing", "routing", "views"}
     | NAMED,
     "thread": {"embedded", "faults", "views"},

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import ssl as tls
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from random import Random
 from typing import Any, Final, Literal
@@ -47,6 +47,7 @@ from wirefmt.amqp10.links import Link
 from wirefmt.amqp10.places import Places
 from wirefmt.amqp10.receiving import Receiver
 from wirefmt.amqp10.requests import Requests
+from wirefmt.amqp10.sources import source_of
 from wirefmt.amqp10.urls import read_servers, wanted
 from wirefmt.connection import aio
 from wirefmt.connection import client as connecting
@@ -255,6 +256,9 @@ class Client(connecting.Client[_Host]):
         self,
         source: str | Source | None,
         *,
+        selector: str | None = None,
+        filter: Mapping[str, Any] | None = None,
+        browse: bool = False,
         target: Target | None = None,
         name: str | None = None,
         credit: int = 100,
@@ -267,6 +271,10 @@ class Client(connecting.Client[_Host]):
 
         Args:
             source: an address, or a Source, which may ask for a dynamic node (`receiver.source` has its address then).
+            selector: only messages for which this JMS message selector is true, as `"colour = 'red' AND JMSPriority > 4"`.
+            filter: only messages that pass these filters (3.5.8), by their types: `{"amqp:sql-filter": "p.subject = 'x'"}`,
+                `{"amqp:application-properties-filter": {"colour": "red"}}`. The value of one whose key is a name is `Described`.
+            browse: look at the messages of a queue and leave them there: distribution mode `copy` (3.5.3).
             target: where messages go, for the server's information.
             name: the link's; None: one is made.
             credit: messages that may be unsettled here; renewed. 0: `grant` gives it.
@@ -275,11 +283,14 @@ class Client(connecting.Client[_Host]):
             on_refused: as for `sender`.
             fields: further fields of attach, as snd_settle_mode=1 for messages without settlement.
 
-        Raises Refused if the server refuses, LocalProtocolError, ConnectionLost.
+        Raises Refused if the server refuses, also if its answer says that it ignores one of these filters or browsing: the
+        messages would be others (amqp:not-implemented). Filters of a `Source` are not checked: see `receiver.source`. Raises
+        LocalProtocolError, ConnectionLost.
         """
-        end = Receiver(
-            self, self._name(name), source, target, credit, settle == "automatic", streamed, fields, on_refused
-        )
+        made, names = source_of(source, selector, filter, browse)
+        checked = (made, names) if made is not None and (names or browse) else None
+        automatic = settle == "automatic"
+        end = Receiver(self, self._name(name), made, target, credit, automatic, streamed, fields, on_refused, checked)
         await self._attach(end)
         return end
 

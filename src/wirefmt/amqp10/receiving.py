@@ -7,18 +7,23 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from wirefmt.amqp10._codec import Accepted, Error, Incoming, TransactionalState
+from wirefmt.amqp10._codec import Accepted, Error, Incoming, Source, TransactionalState
 from wirefmt.amqp10.ends import End, Transaction
-from wirefmt.amqp10.events import Part, State
+from wirefmt.amqp10.events import NOT_IMPLEMENTED, Part, State
 from wirefmt.amqp10.sessions import Session
+from wirefmt.amqp10.sources import lacking
 from wirefmt.connection import client as connecting
 from wirefmt.connection.recovery import OnRefused
-from wirefmt.errors import ConnectionLost, LocalProtocolError
+from wirefmt.errors import ConnectionLost, LocalProtocolError, Refused
 
 if TYPE_CHECKING:
     from typing import Self
 
     from wirefmt.amqp10.client import Client
+
+
+#: A source that was asked for, and names of its filters: the server has to do both.
+Checked = tuple[Source, frozenset[str]]
 
 
 class Deliveries:
@@ -86,9 +91,12 @@ class Receiver(End):
         streamed: bool,
         fields: dict[str, Any],
         on_refused: OnRefused | None = None,
+        checked: Checked | None = None,
     ) -> None:
         super().__init__(client, name, on_refused)
         self._source = source
+        self._checked = checked
+        self._ignored: Refused | None = None  # the server has attached another link than was asked for
         self._target = target
         self._credit = credit
         self._automatic = automatic
@@ -256,6 +264,10 @@ class Receiver(End):
         )
 
     def attached(self) -> None:
+        if self._checked is not None and (what := lacking(*self._checked, self.link.source)):
+            self._ignored = Refused(f"{NOT_IMPLEMENTED}: the server ignores {what}", NOT_IMPLEMENTED, self.link.source)
+            self.leave()
+            return
         super().attached()
         if self._granted and self._is_up:
             self.link.grant(self._granted)
@@ -274,6 +286,8 @@ class Receiver(End):
         return left
 
     def lost(self, error: Exception, *, final: bool) -> None:
+        if self._ignored is not None:
+            error, final = self._ignored, True
         self._in_hand.clear()
         if not final:  # they are delivered again
             again = [item for item in self._inbox if isinstance(item, Incoming) and not item.transfer.settled]

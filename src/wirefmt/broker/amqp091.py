@@ -81,7 +81,7 @@ _ASKED: Final = (amqp091.BasicMessage, amqp091.Method)
 
 
 class Subscriber:
-    """A consumer on a channel (`routing.Consumer`).
+    """A consumer on a channel (`queues.Consumer`).
 
     One that has had no room is noted where what opens its window finds it: the transport, its channel, or its own prefetch.
     """

@@ -3,7 +3,7 @@
 Exchanges, bindings and queues are those of `wirefmt.broker.routing`, under RabbitMQ's addresses of version 2: `/queues/NAME` as
 source and target, `/exchanges/NAME/KEY` and `/exchanges/NAME` as target, parts percent-encoded. `NAME` alone is a queue. A null
 target takes messages by their `to`. A dynamic source or target makes a queue that lives as long as its connection. There are
-local transactions.
+local transactions. Sources may have filters (`wirefmt.broker.selectors`), and browse: distribution mode `copy`.
 """
 
 from __future__ import annotations
@@ -42,6 +42,7 @@ from wirefmt.amqp10.links import Link
 from wirefmt.amqp10.receiver import Receiver
 from wirefmt.amqp10.sender import Sender
 from wirefmt.amqp10.server import Peer
+from wirefmt.broker import selectors
 from wirefmt.broker.credentials import is_password, scram_credentials
 from wirefmt.broker.limits import Refusal, Transaction
 from wirefmt.broker.messages import Item, Published
@@ -51,15 +52,26 @@ from wirefmt.broker.requests.amqp091 import is_reply_name
 from wirefmt.broker.requests.amqp10 import REQUESTS, Reach
 from wirefmt.broker.routing import Router
 from wirefmt.broker.shares import UNOWNED, Holder
+from wirefmt.broker.waiting import View
 from wirefmt.connection.contract import Acknowledged, Disconnected, WindowOpened
 from wirefmt.convert import Container
 from wirefmt.errors import ConversionError, DecodeError, LocalProtocolError
 
 #: What a message costs that is sent (`Driver.spend`).
 ALONE: Final = 4
+#: The distribution mode of a source that browses (3.5.3).
+BROWSING: Final = "copy"
 
 #: The section amqp-value with null (3.2.8).
 NULL_BODY: Final = b"\x00\x53\x77\x40"
+
+#: How a footer begins (3.2.9), with each form of its descriptor.
+_FOOTERS: Final = (
+    b"\x00\x53\x78",
+    b"\x00\x80\x00\x00\x00\x00\x00\x00\x00\x78",
+    b"\x00\xa3\x0famqp:footer:map",
+    b"\x00\xb3\x00\x00\x00\x0famqp:footer:map",
+)
 
 _OUTCOMES: Final = ["amqp:accepted:list", "amqp:rejected:list", "amqp:released:list", "amqp:modified:list"]
 
@@ -83,7 +95,7 @@ class BrokerOptions:
         transactions: open at a time on one connection.
         permissions: what the users may do; None: everything.
         without_body: for a message without a body, which 3.2 forbids; a plain `proton.Message()` is one. "null": it gets the body
-            null, as an amqp-value section. "reject": it is rejected, amqp:decode-error.
+            null, as an amqp-value section, before its footer. "reject": it is rejected, amqp:decode-error.
     """
 
     users: Mapping[str, str] | None = None
@@ -102,9 +114,16 @@ class Address(NamedTuple):
 
 
 class Subscriber:
-    """A link on which a client consumes (`routing.Consumer`)."""
+    """A link on which a client consumes (`queues.Consumer`).
 
-    def __init__(self, peer: Peer, client: _Client, link: Sender, priority: Any) -> None:
+    Attributes:
+        takes: False: it browses.
+        draining: `drain` is answered when it has seen all messages, or its credit is used up.
+    """
+
+    def __init__(self, peer: Peer, client: _Client, link: Sender, priority: Any, takes: bool) -> None:
+        self.takes = takes
+        self.draining = False
         self.peer = peer
         self.client = client
         self.link = link
@@ -131,11 +150,36 @@ class Subscriber:
             self.peer.driver.want()
             self.client.unready[self.link] = None
             return 0
-        if not handle.settled:
+        if self.takes and not handle.settled:
             self.client.sending[handle] = (queue, item)
+        if self.draining and self.link.credit <= 0:
+            self._drained()
         self.peer.update()
         self.peer.driver.spend(ALONE)
         return 1
+
+    def wake(self, queue: Queue) -> None:
+        """There may be room: deliver what there is. `drain` is answered when there is no more (2.6.7)."""
+        queue.wake(self)
+        waits = queue.looks(self) or (queue.count > 0 and self.link.credit > 0 and self.room() <= 0)
+        if self.draining and not waits:
+            self._drained()
+
+    def view(self, wants: selectors.Filter | None) -> View | None:
+        """What it needs to have a filter, or to browse. It does not keep it: the queue has both."""
+        if wants is not None:
+            return View(wants.matches, wants.cost, takes=self.takes, size=wants.size, caught_up=self._caught_up)
+        return None if self.takes else View(None, takes=False, caught_up=self._caught_up)
+
+    def _caught_up(self) -> None:
+        if self.draining:
+            self._drained()
+            self.peer.update()
+
+    def _drained(self) -> None:
+        self.draining = False
+        if self.link.attached:
+            self.link.drained()
 
     def cancelled(self, queue: Queue) -> None:
         self.client.consumers.pop(self.link, None)
@@ -246,8 +290,11 @@ class Broker:
             case WindowOpened():
                 self._pump(client, event.view)
             case DrainRequested():
-                self._pump(client, event.link)
-                if event.link.attached:
+                queue, subscriber = client.consumers.get(event.link, (None, None))
+                if queue is not None and subscriber is not None:
+                    subscriber.draining = True
+                    subscriber.wake(queue)
+                elif event.link.attached:
                     event.link.drained()
             case Acknowledged():
                 assert isinstance(event.handle, Outgoing)
@@ -301,14 +348,22 @@ class Broker:
                 peer.accept(event)
                 self._keep(peer, link)
                 return
-            address, terminus = self._resolve(peer, client, terminus, link)
+            wants: selectors.Filter | None = None
+            applied: dict[Any, Any] = {}
+            if isinstance(terminus, amqp10.Source):
+                wants, applied = _filters(terminus)
+                peer.driver.spend(4 * wants.tokens if wants is not None else 0)
+            address, answer = self._resolve(peer, client, terminus, link)
             if isinstance(link, Sender):
                 assert address is not None
                 if address.exchange:
                     raise Refused(NOT_IMPLEMENTED, "a source is a queue")
                 queue = self.router.queue(address.routing_key, peer)
-                subscriber = Subscriber(peer, client, link, dict(message.properties or {}).get("rabbitmq:priority", 0))
-                queue.check(subscriber)
+                takes = terminus.distribution_mode != BROWSING
+                priority = dict(message.properties or {}).get("rabbitmq:priority", 0)
+                subscriber = Subscriber(peer, client, link, priority, takes)
+                view = subscriber.view(wants)
+                queue.check(subscriber, view)
             elif address is not None:
                 self._check(address, peer)
         except (Refused, Refusal) as error:
@@ -316,11 +371,11 @@ class Broker:
             return
         client.links.setdefault(link.session, {})[link] = None
         if isinstance(link, Sender):
-            peer.accept(event, source=self._with_outcomes(terminus))
+            peer.accept(event, source=self._answer(answer, applied, takes))
             client.consumers[link] = queue, subscriber
-            queue.insert(subscriber)
+            queue.insert(subscriber, view)
         else:
-            peer.accept(event, target=terminus)
+            peer.accept(event, target=answer)
             client.targets[link] = address
             self._keep(peer, link)
 
@@ -330,14 +385,16 @@ class Broker:
             peer.update()
 
     @staticmethod
-    def _with_outcomes(source: Any) -> Any:
+    def _answer(source: Any, applied: dict[Any, Any], takes: bool) -> Any:
+        """A source as it is: only with the filters that there are (3.5.3)."""
         return amqp10.Source(
             address=source.address,
             dynamic=source.dynamic,
             dynamic_node_properties=source.dynamic_node_properties,
             expiry_policy=source.expiry_policy,
             durable=source.durable,
-            distribution_mode="move",  # what it is (3.5.3); a client that wishes to browse may go
+            distribution_mode="move" if takes else BROWSING,
+            filter=applied or None,
             default_outcome=amqp10.Released(),
             outcomes=_OUTCOMES,
             capabilities=source.capabilities,
@@ -509,7 +566,7 @@ class Broker:
         """There may be room on a link."""
         if link in client.consumers:
             queue, subscriber = client.consumers[link]
-            queue.wake(subscriber)
+            subscriber.wake(queue)
 
     def _answered(self, peer: Peer, client: _Client, handle: Outgoing, state: Any) -> None:
         if isinstance(state, amqp10.TransactionalState):
@@ -600,16 +657,28 @@ def _message_of(delivery: Incoming, adds_body: bool) -> tuple[amqp10.Message, by
     3.2.5 has only simple values in application properties. RabbitMQ takes lists, maps and arrays, too.
 
     Args:
-        adds_body: a message without a body gets one. It comes before the footer (3.2), so a message that has one is refused.
+        adds_body: a message without a body gets one, before its footer (3.2).
     """
     message, payload = delivery.message, bytes(delivery.payload)
     for note in message.notes:
-        if note.check == "BODY_MISSING" and adds_body and message.footer is None:
-            payload += NULL_BODY
+        if note.check == "BODY_MISSING" and adds_body:
+            at = len(payload)
+            if message.footer is not None:
+                at -= len(message.footer.encode())
+                at -= next(len(form) for form in _FOOTERS if payload.endswith(form, 0, at))
+            payload = payload[:at] + NULL_BODY + payload[at:]
         elif note.check != "PROPERTY_VALUE":
             text = f"{note.path or 'message'}: {note.reason} at offset {note.offset} [{note.spec}]"
             raise Refused(DECODE_ERROR, text)
     return message, payload
+
+
+def _filters(source: amqp10.Source) -> tuple[selectors.Filter | None, dict[Any, Any]]:
+    """The filters of a source that there are, and as they are answered. Raises Refused for an invalid selector."""
+    try:
+        return selectors.read(source.filter)
+    except ValueError as error:
+        raise Refused(INVALID_FIELD, f"invalid selector: {error}") from error
 
 
 def parse_address(text: str) -> Address:

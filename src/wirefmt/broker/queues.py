@@ -1,9 +1,11 @@
-"""Queues and their consumers. What the specification of AMQP 0.9.1 leaves open is done as RabbitMQ does it."""
+"""Queues of AMQP 0.9.1 and 1.0: messages by priority and place, and their consumers.
+
+What the specification leaves open is done as RabbitMQ does it. Sections are those of AMQP 0.9.1.
+"""
 
 from __future__ import annotations
 
 import asyncio
-import heapq
 from bisect import insort
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,6 +15,7 @@ from wirefmt.amqp091.events import ACCESS_REFUSED, NOT_IMPLEMENTED, PRECONDITION
 from wirefmt.broker.limits import Refusal, check_equal
 from wirefmt.broker.messages import Item, Published
 from wirefmt.broker.shares import UNOWNED, Holder
+from wirefmt.broker.waiting import Entry, View, Waiting
 from wirefmt.errors import ConversionError
 
 if TYPE_CHECKING:
@@ -21,6 +24,10 @@ if TYPE_CHECKING:
 #: Messages that a consumer is given together, at most, and bytes of them from which on there are no more.
 TOGETHER: Final = 256
 TOGETHER_BYTES: Final = 1 << 18
+
+#: Messages that consumers with filters look at in one iteration of the event loop, all together and one of them.
+LOOKS_TOGETHER: Final = 512
+LOOKS: Final = 128
 
 #: The longest time that a message or a queue may have, in milliseconds: ten years (RabbitMQ).
 LONGEST: Final = 315_360_000_000
@@ -120,9 +127,11 @@ class Queue:
         self.auto_delete = auto_delete
         self.owner = owner
         self.arguments = dict(arguments or {})
-        self._heap: list[tuple[int, int, Item]] = []  # (-priority, place, item): numbers alone are compared
+        self._waiting = Waiting()
         self.bytes = self.body_bytes = 0
         self.consumers: dict[Consumer, None] = {}
+        self._views: dict[Consumer, View] = {}  # of consumers that do not just take the next message
+        self._looking: dict[Consumer, None] = {}  # those of them that go on in the next turn
         self._able: dict[int, OrderedDict[Consumer, None]] = {}  # those that may have room, by priority, in turn
         self._ranks: list[int] = []  # the priorities of these, negated: the highest comes first
         self.dropped = 0
@@ -191,7 +200,7 @@ class Queue:
     def full_for(self, *messages: Published) -> bool:
         """Would the queue have to drop messages to take these?"""
         return (
-            len(self._heap) + len(messages) > self.most
+            self._waiting.count + len(messages) > self.most
             or self.bytes + sum([published.size for published in messages]) > self.router.limits.queue_bytes
             or self.body_bytes + sum([published.body_size for published in messages]) > self.most_bytes
         )
@@ -199,17 +208,17 @@ class Queue:
     @property
     def count(self) -> int:
         """How many messages wait."""
-        return len(self._heap)
+        return self._waiting.count
 
     @property
     def messages(self) -> list[Item]:
         """What waits, in the order in which it will be delivered."""
-        return [item for _, _, item in sorted(self._heap)]
+        return list(self._waiting)
 
     @property
     def _exceeds(self) -> bool:
         return (
-            len(self._heap) > self.most
+            self._waiting.count > self.most
             or self.bytes > self.router.limits.queue_bytes
             or self.body_bytes > self.most_bytes
         )
@@ -234,22 +243,25 @@ class Queue:
             item.priority = priority
             item.where = place
         self._place += len(items)
-        waiting = items if self._heap else self._hand_over(items)
+        waiting = items if self._views or self._waiting.count else self._hand_over(items)
         for item in waiting:
             self._push(item)
-        if self._heap:  # also what was dead-lettered to this queue meanwhile
+        if self._views:
+            self._show(waiting)
+        if self._waiting.count:  # also what was dead-lettered to this queue meanwhile
             self.pump()
         if ttl is not None:  # after the pump: what a consumer takes at once has not expired, even with 0
             expires = self.router.now() + ttl / 1000
             for item in items:
                 item.expires = expires
-        while self._heap and self._exceeds:
+        while self._waiting.count and self._exceeds:
             self.router.dead_letter(self, self._pop(), "maxlen")
         self._watch()
 
     def back(self, items: Iterable[Item]) -> None:
         """Messages that were delivered and are not acknowledged: to their old places. What is too much drops the oldest ones, as
         in `put`, unless the queue refuses what is too much."""
+        returned: list[Item] = []
         for item in items:
             item.redelivered = True
             if self.type == "quorum":
@@ -258,14 +270,17 @@ class Queue:
                     self.router.dead_letter(self, item, "delivery_limit")
                     continue
             self._push(item)
-        while not self.rejects and self._heap and self._exceeds:
+            returned.append(item)
+        if self._views:
+            self._show(returned, returned=True)
+        while not self.rejects and self._waiting.count and self._exceeds:
             self.router.dead_letter(self, self._pop(), "maxlen")
         self.pump()
         self._watch()
 
     def take(self) -> Item | None:
         """The next message. None, too, while more messages before it have expired than one step of `expire` takes."""
-        return self._pop() if self.expire() and self._heap else None
+        return self._pop() if self.expire() and self._waiting.count else None
 
     def untake(self, item: Item) -> None:
         """A message that was taken and not delivered: to its place."""
@@ -274,10 +289,10 @@ class Queue:
 
     def expire(self) -> bool:
         """Messages at the head whose time is over. False: there are more than one step takes; `_watch` comes back for them."""
-        if not self._heap or self._heap[0][2].expires is None:
+        if not self._waiting.count or self._waiting.first.expires is None:
             return True
         now, left = self.router.now(), EXPIRED
-        while self._heap and (expires := self._heap[0][2].expires) is not None and expires <= now:
+        while self._waiting.count and (expires := self._waiting.first.expires) is not None and expires <= now:
             if not left:
                 self._watch()
                 return False
@@ -287,10 +302,10 @@ class Queue:
 
     def purge(self) -> int:
         """Drop what waits. Returns how many there were."""
-        count = len(self._heap)
-        for _, _, item in self._heap:
+        count = self._waiting.count
+        for item in self._waiting:
             self.router.discount(item.published)
-        self._heap.clear()
+        self._waiting.clear()
         self.bytes = self.body_bytes = 0
         return count
 
@@ -300,8 +315,13 @@ class Queue:
             return
         self._pumping = True
         try:
-            while self._heap and (found := self._next()) is not None:
+            while self._waiting.count and (found := self._next()) is not None:
                 consumer, most = found
+                if self._views and (view := self._views.get(consumer)) is not None:
+                    self._look(consumer, view)
+                    if self.gone:
+                        return
+                    continue
                 items: list[Item] = []
                 size = 0
                 while len(items) < most and size < TOGETHER_BYTES and (item := self.take()) is not None:
@@ -316,6 +336,69 @@ class Queue:
                     self._push(item)
         finally:
             self._pumping = False
+
+    def _look(self, consumer: Consumer, view: View) -> None:
+        """Look for a message for a consumer with a view, and deliver it. What is too much for one turn waits for the next."""
+        router = self.router
+        for _ in range(LOOKS):
+            if router.looks <= 0:
+                break
+            entry = view.next(self._waiting)
+            if entry is None:
+                self._rest(consumer)
+                view.idle = True
+                view.caught_up()
+                return
+            item = entry[2]
+            router.looked(view.cost + (item.published.size >> 14))
+            if item.expires is not None and item.expires <= router.now():
+                self._remove(entry)
+                router.dead_letter(self, item, "expired")
+            elif view.wants is None or view.wants(item):
+                if not view.takes:
+                    if not self._let_see(consumer, item):
+                        view.undo(entry)
+                    return
+                self._remove(entry)
+                if not self._give(consumer, (item,)) and not self.gone:
+                    self._push(item)
+                    view.undo(entry)
+                return
+        self._rest(consumer)
+        self._looking[consumer] = None
+        router.look_later(self)
+
+    def look_on(self) -> None:
+        """The next turn of those who look for messages."""
+        looking, self._looking = self._looking, {}
+        for consumer in looking:
+            if consumer in self.consumers:
+                self._enable(consumer)
+        self.pump()
+
+    def _let_see(self, consumer: Consumer, item: Item) -> bool:
+        """Deliver a message to a consumer that browses. Returns False if it takes none now."""
+        try:
+            if not consumer.deliver(self, (item,), 0):
+                self._rest(consumer)
+                return False
+        except ConversionError:
+            return True  # it is for others
+        self._rotate(consumer)
+        return True
+
+    def looks(self, consumer: Consumer) -> bool:
+        """Does a consumer with a view wait for its next turn to look for messages?"""
+        return consumer in self._looking
+
+    def _show(self, items: Iterable[Item], *, returned: bool = False) -> None:
+        """Messages have come: those who have seen everything look again."""
+        for consumer, view in self._views.items():
+            for item in items:
+                view.miss((-item.priority, item.where, item), returned=returned)
+            if view.idle:
+                view.idle = False
+                self._enable(consumer)
 
     def _hand_over(self, items: Sequence[Item]) -> Sequence[Item]:
         """Deliver messages to consumers at once: nothing waits before them. Returns those that have to wait."""
@@ -351,10 +434,15 @@ class Queue:
                 break
             at += taken
             given += taken
-        turns = self._able.get(consumer.priority)
-        if given and turns is not None and len(turns) > 1 and consumer in turns:
-            turns.move_to_end(consumer)
+        if given:
+            self._rotate(consumer)
         return at
+
+    def _rotate(self, consumer: Consumer) -> None:
+        """It is another one's turn."""
+        turns = self._able.get(consumer.priority)
+        if turns is not None and len(turns) > 1 and consumer in turns:
+            turns.move_to_end(consumer)
 
     def _next(self) -> tuple[Consumer, int] | None:
         """The consumer whose turn it is, and how many messages it may be given: one, if others wait for theirs. Those that have
@@ -381,23 +469,31 @@ class Queue:
         """A consumer may have room: deliver what there is. Each of them has to say so when it has had none."""
         if consumer not in self.consumers:
             return
+        self._enable(consumer)
+        if self._waiting.count:
+            self.pump()
+
+    def _enable(self, consumer: Consumer) -> None:
         turns = self._able.get(consumer.priority)
         if turns is None:
             turns = self._able[consumer.priority] = OrderedDict()
             insort(self._ranks, -consumer.priority)
         turns[consumer] = None  # one that is there already keeps its turn
-        if self._heap:
-            self.pump()
 
-    def insert(self, consumer: Consumer) -> None:
-        """A new consumer, after those of its priority."""
+    def insert(self, consumer: Consumer, view: View | None = None) -> None:
+        """A new consumer, after those of its priority. `view`: it does not just take the next message."""
         self.consumers[consumer] = None
+        if view is not None:
+            self._views[consumer] = view
+            self.router.bytes += view.size
         if self._unused is not None:
             self.used()
         self.wake(consumer)
 
-    def check(self, consumer: Consumer) -> None:
+    def check(self, consumer: Consumer, view: View | None = None) -> None:
         """Raises Refusal if the consumer must not be inserted."""
+        if view is not None and self.router.bytes + view.size > self.router.limits.bytes:
+            raise Refusal(PRECONDITION, "no room for another filter")
         first = next(iter(self.consumers), None)  # an exclusive one is alone
         if first is not None and (first.exclusive or consumer.exclusive):
             raise Refusal(ACCESS_REFUSED, f"queue '{self.name}' in vhost '{self.router.name}' in exclusive use")
@@ -406,33 +502,40 @@ class Queue:
         """A consumer is gone. The last one takes a queue with auto-delete along."""
         if consumer in self.consumers:
             del self.consumers[consumer]
+            view = self._views.pop(consumer, None)
+            if view is not None:
+                self.router.bytes -= view.size
             self._rest(consumer)
-            if self.auto_delete and not self.consumers and not self.gone:
+            browsed = view is not None and not view.takes
+            if self.auto_delete and not self.consumers and not self.gone and not browsed:
                 self.router.delete_queue(self)
             self.used()
 
     def _push(self, item: Item) -> None:
-        heapq.heappush(self._heap, (-item.priority, item.where, item))
+        self._waiting.add((-item.priority, item.where, item))
         published = item.published
         self.body_bytes += published.body_size
         self.bytes += published.size
         self.router.count(published)
 
     def _pop(self) -> Item:
-        _, _, item = heapq.heappop(self._heap)
+        item = self._waiting.take()
+        self._left(item)
+        return item
+
+    def _left(self, item: Item) -> None:
         published = item.published
         self.body_bytes -= published.body_size
         self.bytes -= published.size
         self.router.discount(published)
-        return item
 
     def _watch(self) -> None:
         """Come back when the first message is over."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        if self._heap and self._heap[0][2].expires is not None and not self.gone:
-            self._timer = asyncio.get_running_loop().call_at(self._heap[0][2].expires, self._due)
+        if self._waiting.count and self._waiting.first.expires is not None and not self.gone:
+            self._timer = asyncio.get_running_loop().call_at(self._waiting.first.expires, self._due)
 
     def _due(self) -> None:
         self._timer = None
@@ -440,10 +543,17 @@ class Queue:
             self._watch()
             self.pump()
 
+    def _remove(self, entry: Entry) -> None:
+        self._waiting.remove(entry)
+        self._left(entry[2])
+
     def end(self) -> None:
         self.gone = True
         self.purge()
+        self.router.bytes -= sum(view.size for view in self._views.values())
+        self._views.clear()
         self._able.clear()
+        self._looking.clear()
         self._ranks.clear()
         for timer in (self._timer, self._unused):
             if timer is not None:

@@ -15,7 +15,7 @@ from wirefmt.amqp091.events import LOCKED, NOT_FOUND, PRECONDITION
 from wirefmt.broker.bindings import HOW_TO_MATCH, TABLES, Binding
 from wirefmt.broker.limits import ENTRY, Limits, Refusal
 from wirefmt.broker.messages import Envelope, Item, Published
-from wirefmt.broker.queues import Queue
+from wirefmt.broker.queues import LOOKS_TOGETHER, Queue
 from wirefmt.broker.shares import UNOWNED, Holder, Shares
 from wirefmt.convert import Container
 from wirefmt.errors import ConversionError
@@ -164,12 +164,42 @@ class Router:
         holder.bytes -= size
         if (user := holder.user) is not None:
             user.bytes -= size
+        self.looks = LOOKS_TOGETHER  # for this iteration
+        self._looking: dict[Queue, None] = {}  # queues that wait for the next one
+        self._next_looks: asyncio.Handle | None = None
 
     def now(self) -> float:
         return asyncio.get_running_loop().time()
 
+    def looked(self, work: int) -> None:
+        """A consumer with a filter has looked at a message."""
+        self.looks -= work
+        self._arm()
+
+    def look_later(self, queue: Queue) -> None:
+        """Consumers of the queue go on with looking in the next iteration."""
+        self._looking[queue] = None
+        self._arm()
+
+    def _arm(self) -> None:
+        if self._next_looks is None:
+            self._next_looks = asyncio.get_running_loop().call_soon(self._look_on)
+
+    def _look_on(self) -> None:
+        self._next_looks, self.looks = None, LOOKS_TOGETHER
+        looking, self._looking = self._looking, {}
+        for queue in looking:
+            if self.looks > 0:
+                queue.look_on()
+            else:
+                self.look_later(queue)
+
     def close(self) -> None:
         """Forget everything, and stop the timers."""
+        if self._next_looks is not None:
+            self._next_looks.cancel()
+            self._next_looks = None
+        self._looking.clear()
         for queue in self.queues.values():
             queue.end()
             queue.holder.count("queues", -1)

@@ -53,6 +53,28 @@ async function main() {
     receiver.add_credit(5);
     await once(receiver, 'receiver_drained');
 
+    const filtered = connection.open_sender('/queues/filtered');
+    for (let n = 0; n < 6; n++) {
+        while (!filtered.sendable()) await once(filtered, 'sendable');
+        filtered.send({body: n, application_properties: {n, colour: n % 2 ? 'red' : 'blue'}});
+    }
+    const browser = connection.open_receiver({source: {address: '/queues/filtered', distribution_mode: 'copy'}});
+    const seen = [];
+    browser.on('message', (context) => seen.push(context.message.body));
+    while (seen.length < 6) await once(browser, 'message');
+    assert.deepStrictEqual(seen, [0, 1, 2, 3, 4, 5]);
+    browser.close();
+    const filter = rhea.filter.selector("colour = 'red' AND n > 1");
+    const chosen = connection.open_receiver({source: {address: '/queues/filtered', filter}});
+    const red = [];
+    chosen.on('message', (context) => red.push(context.message.body));
+    while (red.length < 2) await once(chosen, 'message');
+    assert.deepStrictEqual(red, [3, 5]);
+    assert.ok(chosen.source.filter['jms-selector'] || chosen.source.filter.selector);
+    const invalid = connection.open_receiver({source: {address: '/queues/filtered', filter: rhea.filter.selector('colour =')}});
+    const {receiver: bad} = await once(invalid, 'receiver_error');
+    assert.strictEqual(bad.error.condition, 'amqp:invalid-field');
+
     const dynamic = connection.open_receiver({source: {dynamic: true}});
     await once(dynamic, 'receiver_open');
     const back = connection.open_sender(dynamic.source.address);

@@ -79,6 +79,25 @@ func main() {
 	check(manual.DrainCredit(ctx, nil))
 	fmt.Println("drained", manual.Prefetched() == nil)
 
+	check(sender.Send(ctx, &amqp.Message{
+		Data: [][]byte{[]byte("blue")}, ApplicationProperties: map[string]any{"colour": "blue", "n": int32(1)},
+	}, nil))
+	check(sender.Send(ctx, &amqp.Message{
+		Data: [][]byte{[]byte("red")}, ApplicationProperties: map[string]any{"colour": "red", "n": int32(2)},
+	}, nil))
+	for _, filter := range []amqp.LinkFilter{
+		amqp.NewSelectorFilter("colour LIKE 'r%' AND n BETWEEN 2 AND 3"),
+		amqp.NewLinkFilter("amqp:sql-filter", 0x120, "colour = 'blue' AND n IN (1, 5)"),
+	} {
+		filtered, err := session.NewReceiver(ctx, "/queues/go", &amqp.ReceiverOptions{Filters: []amqp.LinkFilter{filter}})
+		check(err)
+		message, err = filtered.Receive(ctx, nil)
+		check(err)
+		check(filtered.AcceptMessage(ctx, message))
+		fmt.Println(text(message))
+		check(filtered.Close(ctx))
+	}
+
 	other, err := connection.NewSession(ctx, nil)
 	check(err)
 	_, err = other.NewSender(ctx, "/nowhere/x", nil)

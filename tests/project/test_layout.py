@@ -209,12 +209,25 @@ def imports_of(path: Path) -> set[str]:
     return {name for name in found if name == "wirefmt" or name.startswith("wirefmt.")}
 
 
-BELOW = {"_core", "batch", "errors", "framing", "spec", "strictness"}
+BELOW = {"_core", "batch", "errors", "framing", "loading", "spec", "strictness"}
 NAMED = {row.name for row in PROTOCOLS}
 #: layer -> what it may import; a layer may always import itself
 LAYERS = {
-    "__init__": {"errors", "framing", "protocols", "strictness"},
+    # the packages as types only
+    "__init__": {
+        "errors",
+        "framing",
+        "loading",
+        "protocols",
+        "strictness",
+        "broker",
+        "capture",
+        "connection",
+        "convert",
+    }
+    | NAMED,
     "errors": set[str](),
+    "loading": set[str](),
     "framing": set[str](),
     "strictness": set[str](),
     "protocols": {"framing"},
@@ -227,7 +240,7 @@ LAYERS = {
     **dict.fromkeys(NAMED, BELOW | {"connection"}),
     "rocketmq": BELOW | {"connection", "sql"},
     "convert": BELOW | {"mqtt", "amqp091", "amqp10"},
-    "broker": {"errors", "connection", "convert", "protocols", "sql", "__version__"} | NAMED,
+    "broker": {"errors", "loading", "connection", "convert", "protocols", "sql", "__version__"} | NAMED,
     "capture": BELOW | {"protocols"},
     "cli": (BELOW - {"_core"})
     | NAMED

@@ -18,6 +18,7 @@ cdef extern from *:
         PyTypeObject *type;
         newfunc make;           /* allocates */
         initproc fill;          /* the constructor; NULL: the class has none */
+        vectorcallfunc call;    /* both, without a tuple and a dict; NULL: the class has no such function */
     } WirefmtClass;
 
     #define WIREFMT_CLASSES 1024        /* a power of two, at least twice the number of classes */
@@ -33,6 +34,37 @@ cdef extern from *:
         return &wirefmt_classes[i & (WIREFMT_CLASSES - 1)];
     }
 
+    static PyObject *wirefmt_explain = NULL;    /* _explained(class, text), borrowed */
+
+    /* Cython's errors of arguments name `__init__` and no class. */
+    static void wirefmt_reword(PyTypeObject *type) {
+        PyObject *kind, *error, *trace, *text, *better = NULL;
+        PyErr_Fetch(&kind, &error, &trace);
+        PyErr_NormalizeException(&kind, &error, &trace);
+        text = PyObject_Str(error);
+        if (text != NULL)
+            better = PyObject_CallFunctionObjArgs(wirefmt_explain, (PyObject *)type, text, NULL);
+        Py_XDECREF(text);
+        if (better == NULL || better == Py_None) {
+            Py_XDECREF(better);
+            PyErr_Restore(kind, error, trace);
+            return;
+        }
+        PyErr_SetObject(PyExc_TypeError, better);
+        Py_DECREF(better);
+        Py_XDECREF(kind);
+        Py_XDECREF(error);
+        Py_XDECREF(trace);
+    }
+
+    /* tp_vectorcall of a class that has one. */
+    static PyObject *wirefmt_call(PyObject *type, PyObject *const *args, size_t nargsf, PyObject *names) {
+        PyObject *made = wirefmt_class_at((PyTypeObject *)type)->call(type, args, nargsf, names);
+        if (made == NULL && wirefmt_explain != NULL && PyErr_ExceptionMatches(PyExc_TypeError))
+            wirefmt_reword((PyTypeObject *)type);
+        return made;
+    }
+
     static PyObject *wirefmt_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
         const PyTypeObject *base = type;
         const WirefmtClass *sealed = wirefmt_class_at(base);
@@ -46,8 +78,11 @@ cdef extern from *:
             return NULL;
         }
         made = sealed->make(type, args, kwargs);
-        if (made != NULL && sealed->fill(made, args, kwargs) < 0)
+        if (made != NULL && sealed->fill(made, args, kwargs) < 0) {
             Py_CLEAR(made);
+            if (wirefmt_explain != NULL && PyErr_ExceptionMatches(PyExc_TypeError))
+                wirefmt_reword(type);
+        }
         return made;
     }
 
@@ -119,6 +154,9 @@ cdef extern from *:
         PyType_Modified(type);
         if (sealed->fill == NULL)
             type->tp_vectorcall = NULL;         /* it would allocate */
+        sealed->call = type->tp_vectorcall;
+        if (sealed->call != NULL)
+            type->tp_vectorcall = wirefmt_call;
         if (PyDict_GetItemString(type->tp_dict, "__init__") == NULL)
             return 0;
         refuse = PyDescr_NewWrapper(type, ((PyWrapperDescrObject *)init_of_object)->d_base, (void *)wirefmt_refuse);
@@ -148,6 +186,7 @@ cdef extern from *:
         return of_class ? PyDescr_NewClassMethod((PyTypeObject *)cls, method) : PyDescr_NewMethod((PyTypeObject *)cls, method);
     }
     """
+    PyObject* wirefmt_explain
     int wirefmt_seal_constructor(object cls, object init_of_object) except -1
     int wirefmt_seal_base(object cls) except -1
     void wirefmt_seal_subclass(object cls) noexcept
@@ -155,6 +194,18 @@ cdef extern from *:
     enum: Py_TPFLAGS_HEAPTYPE
 
 
+def _explained(cls, text):
+    """An error of a constructor's arguments, with the class and the name that was meant; None: it is another error."""
+    if not text.startswith("__init__()"):
+        return None
+    said = f"{cls.__module__.rpartition('.')[2]}.{cls.__name__}{text[8:]}"
+    unknown = text.partition(" unexpected keyword argument '")[2].rstrip("'")
+    names = getattr(cls, "__match_args__", ())
+    return f"{said}; {suggest(unknown, names)}" if unknown and names else said
+
+
+wirefmt_explain = <PyObject*>_explained      # the module keeps it
+from wirefmt.errors import suggest
 cdef object FUNCTION = type(schema_capsule)     # Cython's type of functions
 cdef list METHOD_DOCS = []                      # never freed
 cdef list CLASS_NAMES = []                      # so do these

@@ -8,8 +8,7 @@
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from wirefmt.amqp091._codec import (
     AccessRequest,
@@ -105,6 +104,7 @@ from wirefmt.amqp091._codec import restore as restore  # pickles name it
 from wirefmt.amqp091._codec import restore_content as restore_content  # pickles name it
 from wirefmt.amqp091._codec import restore_properties as restore_properties  # pickles name it
 from wirefmt.amqp091._codec import restore_value as restore_value  # pickles name it
+from wirefmt.loading import on_first_use
 
 if TYPE_CHECKING:
     from wirefmt.amqp091.aio_channel import Channel
@@ -159,14 +159,7 @@ _MODULES = {
 }
 
 
-def __getattr__(name: str) -> Any:
-    for module, names in _MODULES.items():
-        if name in names:
-            value = getattr(importlib.import_module(module), name)
-            globals()[name] = value
-            return value
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
+__getattr__, __dir__ = on_first_use(__name__, _MODULES)
 
 __all__ = [
     "AccessRequest",

@@ -9,8 +9,7 @@
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from wirefmt.amqp10._codec import (
     Accepted,
@@ -92,6 +91,7 @@ from wirefmt.amqp10._codec import restore_delivery as restore_delivery  # pickle
 from wirefmt.amqp10._codec import restore_frame as restore_frame  # pickles name it
 from wirefmt.amqp10._codec import restore_message as restore_message  # pickles name it
 from wirefmt.amqp10._codec import restore_value as restore_value  # pickles name it
+from wirefmt.loading import on_first_use
 
 if TYPE_CHECKING:
     from wirefmt.amqp10.client import Client, connect
@@ -166,14 +166,7 @@ _MODULES = {
 }
 
 
-def __getattr__(name: str) -> Any:
-    for module, names in _MODULES.items():
-        if name in names:
-            value = getattr(importlib.import_module(module), name)
-            globals()[name] = value
-            return value
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
+__getattr__, __dir__ = on_first_use(__name__, _MODULES)
 
 __all__ = [
     "Aborted",

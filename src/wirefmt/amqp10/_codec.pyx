@@ -46,7 +46,7 @@ from wirefmt._core.text cimport UUID_ROOM, add_hex, add_json_string, printed, st
 from wirefmt._core.utf8 cimport UTF8_NUL, UTF8_OK, check_utf8, is_utf8
 from wirefmt._core.words cimport ascii_before, hash_octets, is_ascii, mix
 
-from wirefmt.errors import EncodeError, Unsupported
+from wirefmt.errors import EncodeError
 from wirefmt.framing import Limits, NEED_DATA as NEED_DATA_VALUE
 from wirefmt.spec.columns import SHARED as SHARED_COLUMNS
 

@@ -221,10 +221,10 @@ cdef class Flow(Performative):
 
 cdef int amqp10_check_format(Transfer transfer) except -1:
     """2.7.5, 3.2.16: only a payload of message-format 0 is made of the sections of part 3."""
-    form = transfer.message_format
-    if form:
-        raise Unsupported(f"message-format {form:#x}: the payload has no sections that can be read", protocol="amqp10",
-                          path="transfer.message_format", spec="3.2.16")
+    cdef Fault f
+    if transfer.message_format:
+        amqp10_delivery_fault(&f, AMQP10_CHECK_MESSAGE_FORMAT, AMQP10_FIELD_TRANSFER_MESSAGE_FORMAT, 0, 0)
+        raise_fault(&AMQP10_TABLES, &f, 0)
     return 0
 
 

@@ -573,6 +573,13 @@ CHECKS: Final[tuple[Check, ...]] = (
     _check(
         "MESSAGE_SIZE", "larger than the caller's limit", "2.6.14", "amqp:link:message-size-exceeded", status="LIMIT"
     ),
+    _check(
+        "MESSAGE_FORMAT",
+        "not 0: the payload is not made of the sections of part 3",
+        "3.2.16",
+        "amqp:not-implemented",
+        status="UNSUPPORTED",
+    ),
     _check("DELIVERIES", "more pending deliveries than the caller's limit", "2.6.14", _LIMIT, status="LIMIT"),
     # ---- frames
     _check("FRAME_TRUNCATED", "frame is truncated", "2.3.1", _FRAMING, status="TRUNCATED"),

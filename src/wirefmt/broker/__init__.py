@@ -11,8 +11,9 @@
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from wirefmt.loading import on_first_use
 
 if TYPE_CHECKING:
     from wirefmt.broker.embedded import Broker, Options
@@ -27,13 +28,6 @@ _MODULES = {
 }
 
 
-def __getattr__(name: str) -> Any:
-    for module, names in _MODULES.items():
-        if name in names:
-            value = getattr(importlib.import_module(module), name)
-            globals()[name] = value
-            return value
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
+__getattr__, __dir__ = on_first_use(__name__, _MODULES)
 
 __all__ = ["AsyncRunning", "Broker", "Client", "Message", "NotSeen", "Options", "Running", "running", "running_async"]

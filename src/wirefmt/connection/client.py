@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import ssl as tls
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable
@@ -498,5 +499,6 @@ def verb(make: Callable[_P, _T], example: str) -> Callable[_P, _T]:
         """
     connect.__module__ = make.__module__
     connect.__qualname__ = "connect"
-    connect.__wrapped__ = make  # type: ignore[attr-defined]  # its signature
+    parameters = inspect.signature(make)
+    connect.__signature__ = parameters.replace(return_annotation=make.__name__)  # type: ignore[attr-defined]
     return connect

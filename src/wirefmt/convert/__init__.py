@@ -8,7 +8,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from wirefmt.loading import on_first_use
 
 from ._engine import Container, Conversion, convert, routing_key_of, topic_of
 from ._engine import restore_container as restore_container  # pickles name it
@@ -23,14 +25,8 @@ if TYPE_CHECKING:
     from .table import convert_table
 
 
-def __getattr__(name: str) -> Any:
-    if name == "convert_table":  # it needs numpy, which nothing else here does
-        from .table import convert_table
-
-        globals()[name] = convert_table
-        return convert_table
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
+#: It needs numpy, which nothing else here does.
+__getattr__, __dir__ = on_first_use(__name__, {"wirefmt.convert.table": ("convert_table",)})
 
 __all__ = [
     "DIALECTS",

@@ -747,7 +747,8 @@ class ServerConnection(Sending, Receiving):
             assigned = self._made_up()
             if not assigned:
                 raise LocalProtocolError(
-                    "an empty Client Identifier: give assigned_client_identifier, or the connection `random` [MQTT-3.2.2-16]"
+                    "an empty Client Identifier: accept(..., properties=[('assigned_client_identifier', ...)]), "
+                    "or give the connection `random` [MQTT-3.2.2-16]"
                 )
             properties = (*properties, ("assigned_client_identifier", assigned))
         method = self._method()

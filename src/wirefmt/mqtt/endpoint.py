@@ -310,7 +310,12 @@ class Endpoint(Flows, endpoint.Endpoint[State]):
     def _check_connected(self) -> None:
         self._check_over()
         if not self._up:
-            raise LocalProtocolError(f"not possible while {self.state.value}")
+            before = (
+                ": it becomes possible when CONNECT and CONNACK have been exchanged"
+                if self.state.value == "idle"
+                else ""
+            )
+            raise LocalProtocolError(f"not possible while {self.state.value}{before}")
 
     def _reply_to(self, error: endpoint.Fault) -> int | None:
         """As the specification asks (4.13)."""

@@ -378,10 +378,18 @@ cdef class Will:
         return Will, self.values()
 
 
+cdef object property_pairs(object properties):
+    """Properties that a caller gives, which may be a mapping: the error of unpacking its keys would not say what is wrong."""
+    if isinstance(properties, dict):
+        raise TypeError(f"properties are pairs of name and value, since names may repeat: "
+                        f"properties=[{', '.join(f'({name!r}, ...)' for name in list(properties)[:1])}], not a dict")
+    return properties
+
+
 cdef tuple frozen_pairs(object properties):
     """Properties as a tuple of tuples of immutable values."""
     cdef list out = []
-    for name, value in properties:
+    for name, value in property_pairs(properties):
         if isinstance(value, (list, tuple)):
             value = tuple(value)
         elif not isinstance(value, (str, int)):
@@ -425,7 +433,7 @@ cdef int write_properties(Writer w, object properties, int version, bint of_will
         if decoded.block is not None:
             memcpy(w.grow(decoded.area.size), decoded.area.at, decoded.area.size)
             properties = ()
-    for name, value in properties:
+    for name, value in property_pairs(properties):
         identifier = property_identifier(name)
         if identifier == 0:
             raise EncodeError(f"properties: {name!r} is not a property [2.2.2.2]")

@@ -297,7 +297,7 @@ CHECKS: Final[tuple[Check, ...]] = (
     Check("PACKET_TYPE_SENDER", "packet type is not sent by this side", "3", "2.2.1", "2.1.2", 0x82, lax=True),
     Check(
         "VERSION_UNKNOWN",
-        "version unknown: the first packet is not CONNECT",
+        "version unknown: the first packet is not CONNECT, and version= is not given",
         "3.1",
         "MQTT-3.1.0-1",
         "MQTT-3.1.0-1",

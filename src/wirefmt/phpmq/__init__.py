@@ -7,9 +7,9 @@ b'H0100402P0100000000000000000000000000003FooP03000000000000000000000000000017'
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from wirefmt.loading import on_first_use
 from wirefmt.phpmq._codec import (
     Acknowledgement,
     ConsumeRequest,
@@ -46,14 +46,7 @@ _MODULES = {
 }
 
 
-def __getattr__(name: str) -> Any:
-    for module, names in _MODULES.items():
-        if name in names:
-            value = getattr(importlib.import_module(module), name)
-            globals()[name] = value
-            return value
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
+__getattr__, __dir__ = on_first_use(__name__, _MODULES)
 
 __all__ = [
     "Acknowledgement",

@@ -1,0 +1,92 @@
+"""What a user of the packages meets first: names, signatures, and errors of mistakes that every new user makes."""
+
+from __future__ import annotations
+
+import inspect
+import subprocess
+import sys
+from importlib import import_module
+
+import pytest
+
+import wirefmt
+from wirefmt import amqp091, amqp10, mqtt, nsq, phpmq, rocketmq
+from wirefmt.errors import LocalProtocolError, Unsupported
+from wirefmt.protocols import PROTOCOLS
+
+CLIENTS = [row.name for row in PROTOCOLS]
+
+
+@pytest.mark.parametrize("name", [*CLIENTS, "broker", "convert"])
+def test_dir_lists_what_is_loaded_when_it_is_first_used(name):
+    code = f"import wirefmt.{name} as m; print(*(n for n in m.__all__ if n not in dir(m))); m.{{}}"
+    done = subprocess.run([sys.executable, "-c", code.format("__all__")], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == []
+    with pytest.raises(AttributeError, match=rf"module 'wirefmt.{name}' has no attribute 'nothing'"):
+        _ = import_module(f"wirefmt.{name}").nothing
+
+
+def test_packages_and_errors_are_attributes_of_wirefmt():
+    code = (
+        "import sys, wirefmt; before = 'wirefmt.capture' in sys.modules; print(before, wirefmt.capture.read.__name__)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "False read\n"
+    names = {*CLIENTS, "broker", "capture", "connection", "convert", *wirefmt.__all__}
+    assert names <= set(dir(wirefmt))
+    assert wirefmt.DecodeError is wirefmt.errors.DecodeError
+    errors = vars(wirefmt.errors).values()
+    assert {e.__name__ for e in errors if isinstance(e, type) and issubclass(e, wirefmt.WireError)} <= names
+
+
+@pytest.mark.parametrize("name", CLIENTS)
+def test_connect_says_what_it_takes_and_returns(name):
+    package = import_module(f"wirefmt.{name}")
+    told, made = inspect.signature(package.connect), inspect.signature(package.Client)
+    assert told.return_annotation == "Client"
+    if name not in ("nsq", "rocketmq"):  # connect of these is a function of its own
+        assert list(told.parameters) == list(made.parameters)
+
+
+@pytest.mark.parametrize(
+    ("make", "says"),
+    [
+        (lambda: mqtt.Publish(topic="a"), "mqtt.Publish() got an unexpected keyword argument 'topic'; did you mean topic_name?"),
+        (lambda: mqtt.Will(topik="a"), "mqtt.Will() got an unexpected keyword argument 'topik'; did you mean topic?"),
+        (lambda: amqp091.QueueDeclare(queue="q"), "amqp091.QueueDeclare() needs keyword-only argument channel"),
+        (lambda: amqp091.BasicProperties(content_typ="x"), "amqp091.BasicProperties() got an unexpected keyword argument"),
+        (lambda: amqp10.Message(bod=b""), "did you mean body?"),
+        (lambda: rocketmq.RemotingCommand(cod=1), "rocketmq.RemotingCommand() got an unexpected"),
+        (lambda: nsq.Publish(topik="t", body=b""), "nsq.Publish() got an unexpected"),
+        (lambda: phpmq.ConsumeRequest(queue="q"), "did you mean queue_name?"),
+        (lambda: mqtt.Publish.__new__(mqtt.Publish, topic="a"), "did you mean topic_name?"),
+    ],
+)  # fmt: skip
+def test_a_wrong_argument_names_the_class_and_what_was_meant(make, says):
+    with pytest.raises(TypeError) as caught:
+        make()
+    assert says in str(caught.value)
+
+
+def test_properties_as_a_dict():
+    given = {"content_type": "x"}
+    for make in (
+        lambda: mqtt.Publish(topic_name="a", version=5, properties=given),
+        lambda: mqtt.Connect(client_identifier="c", version=5, properties=given),
+        lambda: mqtt.Will(topic="a", payload=b"", properties=given),
+    ):
+        with pytest.raises(
+            TypeError, match=r"properties are pairs .*properties=\[\('content_type', \.\.\.\)\], not a dict"
+        ):
+            make()
+
+
+def test_what_to_do_is_in_the_error():
+    packet = mqtt.Publish(topic_name="a", payload=b"x", version=5).encode()
+    with pytest.raises(Unsupported, match="version= is not given"):
+        mqtt.decode(packet)
+    with pytest.raises(LocalProtocolError, match="when CONNECT and CONNACK have been exchanged"):
+        mqtt.ClientConnection(0.0).publish("a", b"")
+    server = mqtt.ServerConnection(0.0)
+    (event,) = server.receive(mqtt.Connect(client_identifier="", version=5).encode(), 0.0)
+    with pytest.raises(LocalProtocolError, match=r"properties=\[\('assigned_client_identifier', \.\.\.\)\]"):
+        server.accept(event)

@@ -61,7 +61,8 @@ def _sum(parts: Sequence[Any]) -> Any:
     """Of mappings: the sums of their values, by key."""
     if not isinstance(parts[0], Mapping):
         return sum(parts)
-    return {name: _sum([part[name] for part in parts if name in part]) for name in parts[0]}
+    names = dict.fromkeys(name for part in parts for name in part)
+    return {name: _sum([part[name] for part in parts if name in part]) for name in names}
 
 
 class Shares:

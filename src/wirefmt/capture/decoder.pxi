@@ -282,6 +282,9 @@ cdef class CaptureDecoder(KnownStreams):
             name: undecoded_of(c.undecoded_packets[i], c.undecoded_octets[i], c.undecoded_flows[i])
             for i, name in enumerate(UNDECODED_NAMES)
         } | self.packets.undecoded()
+        stats["not_recognised_ports"] = {
+            port: self.unknown_ports[port] for port in range(65536) if self.unknown_ports[port]
+        } if self.unknown_ports != NULL else {}
         return stats
 
     @property
@@ -706,6 +709,7 @@ cdef class CaptureDecoder(KnownStreams):
         if fs.protocol == NULL and not f.ignored:
             self.seen.undecoded_flows[<int>UNDECODED_UNKNOWN] += 1
             self.seen.undecoded_packets[<int>UNDECODED_UNKNOWN] += f.packets
+            self.count_port(f)
         self.seen.undecoded_octets[<int>UNDECODED_UNKNOWN] += self.drop_proxied(fs)
         for end in range(2):
             if f.ignored:

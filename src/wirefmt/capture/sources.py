@@ -1,5 +1,5 @@
-"""Read the bytes of a capture from a file, glob, URL, standard input or open file; gzip, zstd, bzip2, xz and lz4 are recognised by
-magic."""
+"""Read the bytes of a capture from a file, glob, URL, standard input or open file; gzip, zstd, bzip2, xz and lz4 are recognised
+by magic."""
 
 from __future__ import annotations
 

@@ -254,7 +254,7 @@ def _decompressed(stored: _Counted, magic: bytes, name: str) -> BinaryIO | _Coun
 
 def _lz4_file(stored: _Counted) -> Any:
     try:
-        from lz4.frame import LZ4FrameFile
+        from lz4.frame import LZ4FrameFile  # type: ignore[import-untyped, unused-ignore]
     except ImportError:
         raise CaptureError("lz4 captures need the package lz4") from None
     return LZ4FrameFile(stored, mode="r")

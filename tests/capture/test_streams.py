@@ -669,6 +669,24 @@ def test_compressed(sample: Path, where: str) -> None:
     assert kinds(packed) == BOTH
 
 
+@pytest.mark.parametrize(("name", "module", "function"), [
+    ("bz2", "bz2", "compress"), ("xz", "lzma", "compress"), ("lz4", "lz4.frame", "compress"),
+])  # fmt: skip
+def test_other_compressions(name: str, module: str, function: str, sample: Path) -> None:
+    """Several streams in a file, a file in a folder, one that was cut, and one that is damaged."""
+    pack = getattr(pytest.importorskip(module, reason=f"needs {module} (pip install lz4)"), function)
+    data = sample.read_bytes()
+    folder = sample.with_name("packed")
+    folder.mkdir()
+    packed = folder / f"a.pcap.{name}"
+    packed.write_bytes(pack(data[:100]) + pack(data[100:]))
+    assert kinds(packed) == kinds(str(folder)) == BOTH
+    octets = pack(data)
+    for spoilt in (octets[: len(octets) // 2], octets[: len(octets) // 2] + bytes(9) + octets[len(octets) // 2 + 9 :]):
+        packed.write_bytes(spoilt)
+        assert pa.table(capture.read([packed])).column("status").to_pylist()[-1] == "malformed"
+
+
 def test_a_url(sample: Path) -> None:
     fsspec = pytest.importorskip("fsspec", reason="needs fsspec (pip install fsspec)")
     fsspec.filesystem("memory").pipe("/captures/x.pcap", sample.read_bytes())

@@ -18,7 +18,7 @@ import pytest
 
 from lib.captures import octets_of, row_of
 from lib.made_captures import captures
-from lib.wire import Tcp, connect, pcap, publish
+from lib.wire import Tcp, connack, connect, pcap, publish
 from wirefmt import capture
 from wirefmt.capture import CaptureDecoder, decode, sources
 from wirefmt.capture._engine import Dispatcher
@@ -337,7 +337,7 @@ def test_every_thread_has_a_share_of_connections_that_differ_in_one_number(count
 class Numbered:
     """Chunks that are their numbers, and how many were read; and what dispatches them."""
 
-    live = cut = False
+    live = cut = not_a_capture = False
 
     def __init__(self, count: int) -> None:
         self.count = count
@@ -378,3 +378,30 @@ def test_every_thread_takes_every_chunk(seed: int) -> None:
         thread.join(60)
     assert taken == [[(number, i) for number in range(200)] + ["end"] for i in range(3)]
     assert max(most) <= decode.SPAN + 1  # a chunk that was just taken may not be in the list yet
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_a_file_without_end_that_is_no_capture_ends(threads: int, tmp_path: Path) -> None:
+    with pytest.raises(CaptureError, match="cannot read '/dev/zero'"):
+        capture.read("/dev/zero", threads=threads)
+    sample = tmp_path / "a.pcap"
+    sample.write_bytes(pcap([*Tcp().open()]))
+    rows, _ = read([sample, "/dev/zero", sample], threads=threads)
+    assert [row["status"] for row in rows] == ["malformed"]
+
+
+def test_stats_while_threads_run() -> None:
+    """They are those of whole calls: never lower than before, and at last those of the rows."""
+    tcp = Tcp()
+    frames = [*tcp.open(), *tcp.send(0, connect()), *tcp.send(1, connack())]
+    for number in range(20_000):
+        frames += tcp.send(0, publish("t", b"x" * 100, identifier=1 + number % 60_000))
+    reader = capture.read(io.BytesIO(pcap(frames)), threads=2, batch_rows=100)
+    packets = rows = 0
+    for batch in reader:
+        rows += len(batch)
+        stats = reader.stats
+        assert stats["packets"] >= packets
+        packets = stats["packets"]
+    assert reader.stats["rows"] == rows == 20_002
+    assert reader.stats["packets"] == len(frames)

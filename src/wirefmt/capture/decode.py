@@ -27,7 +27,9 @@ from wirefmt.spec.options import Options
 #: waits for a slower one has told the caller all that it wants before it goes on with the slower one.
 SPAN = 8
 #: Batches of a thread that wait for the caller.
-WAITING = 2
+WAITING = 1
+#: Bytes of a batch of a thread, at least.
+LEAST_BATCH = 2 << 20
 #: Limits that all threads share.
 SHARED = ("max_flows", "max_buffered")
 
@@ -44,7 +46,10 @@ def decoders_for(options: Options) -> tuple[list[CaptureDecoder], Dispatcher | N
     count = options.threads
     limits = options.all_limits()
     limits |= {name: max(1, limits[name] // count) for name in SHARED}
-    decoders = [CaptureDecoder(replace(options, threads=1, limits=limits)) for _ in range(count)]
+    # each thread has a batch that it fills, and WAITING others
+    octets = min(options.batch_bytes, max(options.batch_bytes // count, LEAST_BATCH))
+    part = replace(options, threads=1, limits=limits, batch_bytes=octets)
+    decoders = [CaptureDecoder(part) for _ in range(count)]
     return decoders, Dispatcher(options) if count > 1 else None
 
 
@@ -61,7 +66,8 @@ def _sum(parts: Sequence[Any]) -> Any:
     """Of mappings: the sums of their values, by key."""
     if not isinstance(parts[0], Mapping):
         return sum(parts)
-    return {name: _sum([part[name] for part in parts if name in part]) for name in parts[0]}
+    names = dict.fromkeys(name for part in parts for name in part)
+    return {name: _sum([part[name] for part in parts if name in part]) for name in names}
 
 
 class Shares:
@@ -134,7 +140,10 @@ class Shares:
 def _dispatch(chunks: Chunks, dispatcher: Dispatcher) -> Iterator[tuple[Share, ...]]:
     said = None
     try:
-        yield from map(dispatcher.dispatch, chunks)
+        for chunk in chunks:
+            yield dispatcher.dispatch(chunk)
+            if dispatcher.not_a_capture:
+                break
     except READ_FAULTS as fault:
         said = _said(fault)
     if not chunks.cut:
@@ -224,6 +233,8 @@ def _decode_pieces(
         handed = time.monotonic()
         for piece in pieces:
             yield from feed(decoder, piece)
+            if feed is _feed_chunk and decoder.not_a_capture:
+                break  # however long it is
             if pieces.live and (not piece or time.monotonic() - handed > LIVE_WAIT):
                 yield decoder.take(final=True)
                 handed = time.monotonic()

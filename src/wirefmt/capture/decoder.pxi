@@ -33,6 +33,7 @@ cdef class CaptureDecoder(KnownStreams):
     cdef uint64_t[GROUP] group_hashes                   # segment_table_hash
     cdef int group_count
     cdef Share share                                    # being taken; None: all were taken
+    cdef dict told                                      # stats before the share: other threads may ask for them
     cdef size_t taken                                   # items of it
     cdef int64_t fragment_octets                        # of `packets`, as counted in `buffered`
     cdef uint8_t* carry                                 # octets of an incomplete record
@@ -138,6 +139,8 @@ cdef class CaptureDecoder(KnownStreams):
         begin_call(&self.busy)
         try:
             if share is not self.share:
+                if self.told is None:
+                    self.told = self.gather()
                 self.share = share
                 self.taken = 0
             with nogil:
@@ -145,6 +148,7 @@ cdef class CaptureDecoder(KnownStreams):
             self.file_over = True                       # its end is dispatched, too
             if done:
                 self.share = None
+            self.told = self.gather()
         finally:
             self.busy = False
         self.check_memory()
@@ -170,20 +174,23 @@ cdef class CaptureDecoder(KnownStreams):
         return done
 
     def finish(self):
-        """End every open flow: what follows is of another capture, or of flows that begin again. Returns False if a batch is
-        full: take() it and call again."""
+        """End every open flow; more segments may still follow. Returns False if a batch is full: take() it and call again."""
         cdef bint done
         begin_call(&self.busy)
         try:
             with nogil:
                 done = self.end_flows()
-                if done:
-                    self.packets.forget()
-                    self.count_fragments()
         finally:
             self.busy = False
         self.check_memory()
         return done
+
+    def forget(self):
+        """What follows is of another capture: incomplete IP datagrams are dropped."""
+        begin_call(&self.busy)
+        self.packets.forget()
+        self.count_fragments()
+        self.busy = False
 
     def feed_segments(self, rows):
         """Rows of the packets table's `segment` column, one after another, in a buffer as in feed(). Returns how many bytes
@@ -266,8 +273,12 @@ cdef class CaptureDecoder(KnownStreams):
 
     @property
     def stats(self):
-        """Counters by name."""
+        """Counters by name. While a share is taken in another thread: those before it."""
+        return dict(self.told) if self.busy and self.share is not None else self.gather()
+
+    cdef dict gather(self):
         cdef CaptureCounts c = self.seen
+        cdef int port
         stats = {
             "bytes": c.bytes, "files": c.files, "packets": c.packets, "packets_of_other_slices": c.other_slices,
             "rows": self.table.all_rows, "batches": c.batches, "malformed": self.table.status_rows[<int>ROW_MALFORMED],
@@ -282,6 +293,11 @@ cdef class CaptureDecoder(KnownStreams):
             name: undecoded_of(c.undecoded_packets[i], c.undecoded_octets[i], c.undecoded_flows[i])
             for i, name in enumerate(UNDECODED_NAMES)
         } | self.packets.undecoded()
+        stats["not_recognised_ports"] = ports = {}
+        if self.unknown_ports != NULL:
+            for port in range(65536):
+                if self.unknown_ports[port]:
+                    ports[port] = self.unknown_ports[port]
         return stats
 
     @property
@@ -706,6 +722,7 @@ cdef class CaptureDecoder(KnownStreams):
         if fs.protocol == NULL and not f.ignored:
             self.seen.undecoded_flows[<int>UNDECODED_UNKNOWN] += 1
             self.seen.undecoded_packets[<int>UNDECODED_UNKNOWN] += f.packets
+            self.count_port(f)
         self.seen.undecoded_octets[<int>UNDECODED_UNKNOWN] += self.drop_proxied(fs)
         for end in range(2):
             if f.ignored:

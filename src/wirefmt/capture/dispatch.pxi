@@ -71,6 +71,7 @@ cdef class Dispatcher:
     cdef int64_t octets, frames, other_slices
     cdef int32_t file_index
     cdef bint across_files, busy
+    cdef dict told                  # stats before the present call
     cdef SegmentList* lists         # one for each thread
 
     def __init__(self, options):
@@ -118,6 +119,7 @@ cdef class Dispatcher:
         cdef list found = []
         begin_call(&self.busy)
         try:
+            self.told = self.gather()
             with nogil:
                 done = text[0] == 0 or self.put_fault(text, self.records.file.offset, self.records.file.frames)
                 if done and (last or octets.size):
@@ -183,8 +185,8 @@ cdef class Dispatcher:
         item.mark.frame_no = frame_no
         return item.segment.payload != NULL
 
-    def finish(self):
-        """What follows is of another capture."""
+    def forget(self):
+        """As CaptureDecoder.forget."""
         begin_call(&self.busy)
         self.packets.forget()
         self.busy = False
@@ -206,7 +208,10 @@ cdef class Dispatcher:
 
     @property
     def stats(self):
-        """Those of CaptureDecoder.stats that are of packets."""
+        """Those of CaptureDecoder.stats that are of packets. During a call in another thread: those before it."""
+        return dict(self.told) if self.busy and self.told is not None else self.gather()
+
+    cdef dict gather(self):
         return {
             "bytes": self.octets, "packets": self.frames, "packets_of_other_slices": self.other_slices,
             "buffered": self.packets.datagram_octets, "packet_kinds": self.packets.stats(),

@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 from urllib.parse import unquote, urlparse
 
 #: Names of captures in a directory. tcpdump -C appends a number to the suffix.
-CAPTURE_NAME = re.compile(r"\.(pcap|pcapng|cap|ntar|dmp)[0-9]*(\.(gz|zst))?$", re.IGNORECASE)
-COMPRESSED_NAME = re.compile(r"\.(gz|zst)$", re.IGNORECASE)
+CAPTURE_NAME = re.compile(r"\.(pcap|pcapng|cap|ntar|dmp)[0-9]*(\.(gz|zst|bz2|xz|lz4))?$", re.IGNORECASE)
+COMPRESSED_NAME = re.compile(r"\.(gz|zst|bz2|xz|lz4)$", re.IGNORECASE)
 _MAGIC = re.compile(r"[*?[]")
 
 

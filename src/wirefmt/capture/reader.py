@@ -183,8 +183,7 @@ class Reader(AbstractContextManager["Reader"]):
             if rotations and index and not rotations.goes_on(index, file.last_ns):
                 rotations.ended(index)
                 yield from self._end_flows()
-                if dispatcher is not None:
-                    dispatcher.finish()
+                file.forget()
             for batch in decode_source(decoders, source, index, progress.count, progress.is_stopped, dispatcher):
                 if alone and file.not_a_capture:
                     break

@@ -8,6 +8,10 @@ cdef enum:
     # octets of a connection that are searched for WebSocket frames or their handshake: it began before the capture, on an
     # unregistered port, or with other uses of HTTP
     LATE_SEARCH = 1 << 20
+    LATE_KEPT = 1 << 12                 # octets of its last packets that are kept meanwhile, of each direction
+    # so much of it must be whole, valid frames, packet by packet, on an unregistered port
+    LATE_FRAMES = 3
+    LATE_OCTETS = 12
 
 
 cdef int looks_like_tls(const uint8_t* p, size_t n, bint late) noexcept nogil:
@@ -104,14 +108,20 @@ cdef class KnownStreams(CarriedStreams):
         cdef size_t size = n
         cdef size_t head = 0
         cdef bint kept
-        cdef int found
+        cdef int found, row
         if side.foreign:
             if (fs.http or self.began_late(f, end)) and looks_like_http(p, n) == YES:
                 self.pass_over(side, side.size)
                 side.foreign = False
             else:
-                if not (side.upgraded or self.began_late(f, end)) or not self.find_socket(f, end, p, n, mark):
+                if not (side.upgraded or self.began_late(f, end)):
                     self.keep_first(f, end, p, n, mark)
+                elif not self.find_socket(f, end, p, n, mark):
+                    row = self.late_frames(f, end, p, n)
+                    if row == 0:
+                        self.keep_first(f, end, p, n, mark)
+                    else:
+                        self.read_late(f, end, row, p, n, mark)
                 return
         kept = side.size != 0
         if kept:
@@ -183,6 +193,16 @@ cdef class KnownStreams(CarriedStreams):
         and skipped after it."""
         cdef FlowState* fs = <FlowState*>f.state
         cdef Side* side = &fs.sides[end]
+        if side.foreign and not f.streams[end].anchored and not fs.http:
+            if side.size + n > LATE_KEPT:
+                self.pass_over(side, side.size)
+            if n > LATE_KEPT or self.buffered > self.max_buffered // 4 or not self.keep_origin(side, side.size, n, mark) \
+                    or not self.append(side, p, n):
+                self.pass_over(side, side.size)
+                side.skipped += <int64_t>n
+            if fs.sides[0].skipped + fs.sides[1].skipped > LATE_SEARCH:
+                self.dismiss(f, UNDECODED_UNKNOWN)
+            return
         if side.skipped == 0 and side.missing == 0 and not (side.foreign and fs.sides[1 - end].foreign) \
                 and side.size + n <= <size_t>(FIRST_KEPT if side.foreign else SEARCH_WINDOW) \
                 and (not side.foreign or self.buffered < self.max_buffered // 4) \
@@ -209,8 +229,62 @@ cdef class KnownStreams(CarriedStreams):
         if not (fs.http or self.began_late(f, end)):
             if end == f.client or (fs.sides[1 - end].foreign and not self.began_late(f, 1 - end)):
                 self.dismiss(f, UNDECODED_UNKNOWN)
-        elif fs.sides[1 - end].foreign:
+        elif fs.sides[1 - end].foreign and (fs.http or f.streams[1 - end].anchored):
             self.pass_over(&fs.sides[1 - end], fs.sides[1 - end].size)
+
+    cdef int late_frames(self, Flow* f, int end, const uint8_t* p, size_t n) noexcept nogil:
+        """A packet of a connection on an unregistered port that began before the capture. Row + 1 of the protocol, once several
+        packets in a row have been whole, valid frames of it; 0: not yet. Its frames say which end is the client; if those of both
+        may, it is the one with the higher port."""
+        cdef FlowState* fs = <FlowState*>f.state
+        cdef Side* side = &fs.sides[end]
+        cdef uint32_t frames, most = 0
+        cdef size_t at, step
+        cdef int i, direction, verdict
+        cdef bint sent
+        if self.by_port(f) or fs.http:
+            return 0
+        if side.likely_frames == 0:
+            side.likely[0] = side.likely[1] = ALL_ROWS
+        for direction in range(2):
+            if f.client >= 0 and direction != (0 if end == f.client else 1):
+                side.likely[direction] = 0
+            for i in range(PROTOCOLS):
+                at = step = 0
+                frames = 0
+                verdict = YES if side.likely[direction] >> i & 1 else NO
+                while verdict == YES and at < n:
+                    verdict = protocols[i].probe(NULL, direction, p + at, n - at, &step)
+                    at += step
+                    frames += 1
+                if verdict == YES:
+                    most = max(most, frames)
+                else:
+                    side.likely[direction] &= ~(<uint32_t>1 << i)
+        sent = (side.likely[0] | side.likely[1]) != 0
+        side.likely_frames = side.likely_frames + most if sent else 0
+        side.likely_octets = side.likely_octets + <uint32_t>min(n, <size_t>LATE_OCTETS) if sent else 0
+        if side.likely_frames < LATE_FRAMES or side.likely_octets < LATE_OCTETS:
+            return 0
+        i = first_row(side.likely[0] | side.likely[1])
+        if f.client < 0:
+            sent = side.likely[0] >> (i - 1) & 1
+            if sent and side.likely[1] >> (i - 1) & 1:
+                sent = f.port[end] > f.port[1 - end]
+            f.client = <int8_t>(end if sent else 1 - end)
+        return i
+
+    cdef void read_late(self, Flow* f, int end, int row, const uint8_t* p, size_t n, const Mark* mark) noexcept nogil:
+        """Its protocol is known: read what was kept, this packet, and what was kept of the other direction."""
+        self.set_protocol(f, row)
+        if not f.ignored:
+            self.replay(f, end)
+        if f.ignored:
+            self.on_ignored(f, 0, <int64_t>n)
+        else:
+            self.on_octets(f, end, p, n, mark)
+        if not f.ignored:
+            self.replay(f, 1 - end)
 
     cdef int guess(self, Flow* f, int end, const uint8_t* p, size_t n) noexcept nogil:
         """A Verdict; YES: the flow has its protocol and both directions read frames."""
@@ -250,8 +324,13 @@ cdef class KnownStreams(CarriedStreams):
             return YES
         if more or verdict == MORE:
             return MORE
-        if not rows or not late:                        # a stream from its start begins as its protocol does
+        if not late:                                    # a stream from its start begins as its protocol does
             return NO
+        if not rows:
+            i = self.late_frames(f, end, p, n)
+            if i:
+                self.set_protocol(f, i)
+            return YES if i else NO
         self.await_protocol(f, rows)
         return NO if f.ignored else YES
 

@@ -1,4 +1,5 @@
-"""Read the bytes of a capture from a file, glob, URL, standard input or open file; gzip and zstd are recognised by magic."""
+"""Read the bytes of a capture from a file, glob, URL, standard input or open file; gzip, zstd, bzip2, xz and lz4 are recognised
+by magic."""
 
 from __future__ import annotations
 
@@ -18,6 +19,9 @@ from wirefmt.errors import CaptureError
 
 GZIP = b"\x1f\x8b"
 ZSTD = b"\x28\xb5\x2f\xfd"
+BZIP2 = b"BZh"
+XZ = b"\xfd7zX"
+LZ4 = b"\x04\x22\x4d\x18"
 #: Most bytes of a chunk, and of one that several threads share: at each chunk they may have to wait for each other.
 CHUNK, SHARED_CHUNK = 1 << 19, 1 << 20
 #: Seconds that rows of a pipe wait for further rows before they are emitted.
@@ -177,7 +181,7 @@ def _whole(stream: Any, size: int) -> Iterator[memoryview]:
     while fault is None:
         n = 0
         try:
-            while n < size and (more := stream.readinto1(view[n:])):
+            while n < size and (more := _read_once(stream, view[n:])):
                 n += more
         except READ_FAULTS as caught:
             fault = caught
@@ -191,15 +195,29 @@ def _whole(stream: Any, size: int) -> Iterator[memoryview]:
 def _as_it_comes(stream: Any, pipe: int, size: int) -> Iterator[memoryview]:
     view = memoryview(bytearray(size))
     compressed = not isinstance(stream, _Counted)
-    read = stream.readinto1 if compressed else stream.readinto
     while True:
         # a decompressor may have output without reading the pipe
         while not compressed and not select.select([pipe], [], [], LIVE_WAIT)[0]:
             yield view[:0]
-        n = read(view)
+        n = _read_once(stream, view) if compressed else stream.readinto(view)
         if not n:
             return
         yield memoryview(bytes(view[:n]))
+
+
+def _read_once(stream: Any, view: memoryview) -> int:
+    """Decompress into `view` what one read of the file gives; 0: the end."""
+    try:
+        if hasattr(stream, "readinto1"):
+            n: int = stream.readinto1(view)
+            return n
+        data = stream.read1(len(view)) if hasattr(stream, "read1") else stream.read(len(view))  # lz4's
+    except Exception as fault:  # xz and lz4 have errors of their own
+        if isinstance(fault, (MemoryError, *READ_FAULTS)):
+            raise
+        raise ValueError(f"{type(fault).__name__}: {fault}") from fault
+    view[: len(data)] = data
+    return len(data)
 
 
 def _pipe(opened: Any) -> int | None:
@@ -219,9 +237,27 @@ def _decompressed(stored: _Counted, magic: bytes, name: str) -> BinaryIO | _Coun
         import gzip
 
         return cast(BinaryIO, gzip.GzipFile(fileobj=stored, mode="rb"))
+    if magic.startswith(BZIP2):
+        import bz2
+
+        return cast(BinaryIO, bz2.BZ2File(cast(BinaryIO, stored)))
+    if magic.startswith(XZ):
+        import lzma
+
+        return cast(BinaryIO, lzma.LZMAFile(cast(BinaryIO, stored)))
+    if magic == LZ4:
+        return cast(BinaryIO, _lz4_file(stored))
     if magic == ZSTD:
         return cast(BinaryIO, _zstd_file()(stored))
     return stored
+
+
+def _lz4_file(stored: _Counted) -> Any:
+    try:
+        from lz4.frame import LZ4FrameFile  # type: ignore[import-untyped, unused-ignore]
+    except ImportError:
+        raise CaptureError("lz4 captures need the package lz4") from None
+    return LZ4FrameFile(stored, mode="r")
 
 
 def _zstd_file() -> Any:

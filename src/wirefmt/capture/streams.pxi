@@ -39,6 +39,8 @@ cdef struct Side:               # one direction of a flow
     size_t size, room
     size_t need                 # octets of the pending frame; 0: not known yet
     Mark first                  # packet of pending[0]
+    uint32_t likely[2]          # STAGE_START: rows whose frames all packets of late_frames had, by direction of the frames
+    uint32_t likely_frames, likely_octets
     # searches and stream encodings
     int64_t missing, skipped    # octets of the present gap: lost, and skipped
     Search search
@@ -106,6 +108,7 @@ cdef class Streams(Reassembler):
     cdef list name_objects
     cdef Text* names                                    # of the capture files
     cdef int32_t name_room, file_index
+    cdef uint32_t* unknown_ports                        # connections that were not recognised, by port; NULL: none
 
     def __cinit__(self, *args, **kwargs):
         self.deferred.place = &self.deferred.first
@@ -113,6 +116,7 @@ cdef class Streams(Reassembler):
 
     def __dealloc__(self):
         free(self.names)
+        free(self.unknown_ports)
 
     # ---- overridden by the classes above
 
@@ -405,12 +409,21 @@ cdef class Streams(Reassembler):
         self.seen.undecoded_flows[reason] += 1
         if fs.protocol == NULL:
             self.seen.undecoded_packets[reason] += f.packets
+        if reason == UNDECODED_UNKNOWN:
+            self.count_port(f)
         for end in range(2):
             self.seen.undecoded_octets[reason] += <int64_t>fs.sides[end].size + fs.sides[end].skipped
             fs.sides[end].skipped = 0
             self.free_pending(&fs.sides[end])
         self.seen.undecoded_octets[reason] += self.drop_proxied(fs)
         self.ignore(f)
+
+    cdef void count_port(self, const Flow* f) noexcept nogil:
+        """A connection of an unknown protocol to this port, the lower one if the server is not known."""
+        if self.unknown_ports == NULL:
+            self.unknown_ports = <uint32_t*>calloc(65536, sizeof(uint32_t))
+        if self.unknown_ports != NULL:
+            self.unknown_ports[f.port[1 - f.client] if f.client >= 0 else min(f.port[0], f.port[1])] += 1
 
     cdef int64_t drop_proxied(self, FlowState* fs) noexcept nogil:
         """Free a PROXY header. Returns its octets."""

@@ -14,6 +14,8 @@ from click.core import ParameterSource
 from wirefmt.spec.options import FLAGS
 
 from .convert import TARGETS, conversion_options
+from .extract import COLUMNS as EXTRACTED
+from .extract import Extractor
 from .inputs import (
     PANELS,
     batches,
@@ -69,6 +71,10 @@ _SHOWN = 64
     "--mark-formulas", is_flag=True, panel="Output",
     help="CSV: an apostrophe before texts that a spreadsheet would take for formulas.",
 )  # fmt: skip
+@click.option(
+    "--extract", metavar="DIR", help="Also write each payload to a file of its own in this empty directory.",
+    panel="Output",
+)  # fmt: skip
 @click.option_panel(PANELS[0][0], help=PANELS[0][1])
 @click.option_panel(PANELS[1][0], help=PANELS[1][1])
 @click.option_panel("Columns", help="Columns of a message, as in: --columns ts,payload --payload-max 80")
@@ -85,11 +91,12 @@ def decode(
     out: str | None,
     fmt: str | None,
     mark_formulas: bool,
+    extract: str | None,
     **options: Any,
 ) -> int:
     """Decode captures to the message table.
 
-    FILES are captures (pcap, pcapng, also .gz and .zst), directories, globs in quotes, URLs, or - for standard input.
+    FILES are captures (pcap, pcapng, also compressed), directories, globs in quotes, URLs, or - for standard input.
 
     [b]Examples[/b]
 
@@ -109,10 +116,16 @@ def decode(
     reading = {name: options.pop(name) for name in FLAGS if name in options}
     if to is None:
         _refuse_without_as(options)
+    if extract is not None and not reading["payload"]:
+        raise click.UsageError("--extract needs payloads; it excludes --no-payload")
+    needed = _needed(shown, to)
+    if needed is not None and extract is not None:
+        needed = [*needed, *EXTRACTED]
+    extractor = Extractor(extract) if extract is not None else None
     with open_captures(
         files,
         out=out,
-        columns=columns_to_read(_needed(shown, to), condition),
+        columns=columns_to_read(needed, condition),
         raw=raw or to is not None or "raw" in used,
         detail=detail or "detail" in used,
         **reading,
@@ -141,6 +154,8 @@ def decode(
             for batch in read:
                 part = batch.slice(0, None if limit is None else limit - rows)
                 rows += part.num_rows
+                if extractor is not None:
+                    extractor.write(part)
                 if to is not None:
                     part = convert_table(part, to=to, **options)  # type: ignore[arg-type]
                     if for_people:

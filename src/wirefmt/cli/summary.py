@@ -248,6 +248,7 @@ class Summary:
             ],
             "errors": [{"status": status, "error": error, "rows": n} for (status, error), n, _ in self.faults.top(top)],
             "not_decoded": self.stats.get("not_decoded", {}),
+            "not_recognised_ports": [{"port": port, "connections": n} for port, n in self._unknown_ports(top)],
         }
 
     def show(self, top: int) -> None:
@@ -280,6 +281,7 @@ class Summary:
         )
 
         show_table("Not decoded", ("reason", "connections", "packets", "bytes"), self._not_decoded())
+        show_table("Ports of protocols that were not recognised", ("port", "connections"), self._unknown_ports(top))
 
     def _failures(self, top: int) -> list[tuple[Any, ...]]:
         one_day = (_iso(self.first_ns) or "")[:10] == (_iso(self.last_ns) or "")[:10]
@@ -302,6 +304,10 @@ class Summary:
             for why, seen in sorted(self.stats.get("not_decoded", {}).items(), key=lambda item: -item[1]["bytes"])
             if any(seen.values())
         ]
+
+    def _unknown_ports(self, top: int) -> list[tuple[int, int]]:
+        ports: dict[int, int] = self.stats.get("not_recognised_ports", {})
+        return sorted(ports.items(), key=lambda item: (-item[1], item[0]))[:top]
 
     def _by_kind(self) -> list[tuple[Any, ...]]:
         """Rows of messages by protocol and kind, with the protocol versions in which it occurred."""

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from .parquet import decode_to_parquet
     from .schema import ddl, message_schema, packet_schema
     from .session import local_session
-    from .ship import check, ship
+    from .shipping import check, ship
     from .shuffle import read
     from .source import DefaultSource
 
@@ -43,7 +43,7 @@ __all__ = [
 
 _HOME = {
     "DefaultSource": "source",
-    "check": "ship",
+    "check": "shipping",
     "convert_messages": "convert",
     "ddl": "schema",
     "decode_to_parquet": "parquet",
@@ -51,7 +51,7 @@ _HOME = {
     "message_schema": "schema",
     "packet_schema": "schema",
     "read": "shuffle",
-    "ship": "ship",
+    "ship": "shipping",
 }
 
 

@@ -122,7 +122,7 @@ class Options(capture.Options):
     pushdown: bool = _option(_flag, False)
     max_files_per_trigger: int = _option(_positive, 1000)
     context_files: int = _option(_octets, 100)
-    settle: float = _option(float, 0.0)
+    settle: float = _option(float, 10.0)
 
     @classmethod
     def parse(cls, given: Mapping[str, Any]) -> Options:

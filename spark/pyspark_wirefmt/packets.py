@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from wirefmt.capture.files import CaptureFile
 
 from . import plan
+from .bounded import bounded
 from .options import Options
 from .plan import BUNDLE_SIZE, OPEN_COST, as_arrow
 
@@ -30,6 +31,7 @@ class Piece(NamedTuple):
     name: str
     range: Range | None
     size: int
+    total: int  # bytes of the capture when it was planned: no more are read
     first_frame: int | None = 1  # None: unknown until counted
 
 
@@ -48,11 +50,12 @@ def pieces(captures: list[CaptureFile], options: Options) -> list[Piece]:
         if capture.size > split_size and not capture.compressed:
             from wirefmt.capture import split
 
-            cut = split.ranges(capture.name, split_size)
+            with bounded(capture.name, capture.size) as file:
+                cut = split.ranges(file, split_size)
         if len(cut) > 1:
-            found += [Piece(index, capture.name, r, r.end - r.begin, r.first_frame) for r in cut]
+            found += [Piece(index, capture.name, r, r.end - r.begin, capture.size, r.first_frame) for r in cut]
         else:
-            found.append(Piece(index, capture.name, None, capture.size))
+            found.append(Piece(index, capture.name, None, capture.size, capture.size))
     return found
 
 
@@ -106,7 +109,8 @@ def count(piece: Piece, options: Options) -> dict[str, int]:
     from wirefmt.capture import split
 
     if piece.range is not None:
-        found = split.count_frames(piece.name, piece.range)
+        with bounded(piece.name, piece.total) as file:
+            found = split.count_frames(file, piece.range)
         return {"frames": found.frames, "fragments": found.fragments, "begin": found.begin, "end": found.end}
     import pyarrow.compute as pc
 
@@ -119,20 +123,25 @@ def chunks(piece: Piece) -> Iterator[Any]:
     from wirefmt.capture import split
 
     if piece.range is None:
-        yield from plan.chunks(piece.name)
+        yield from plan.chunks(piece.name, piece.total)
     else:
-        yield from split.read_range(piece.name, piece.range)
+        with bounded(piece.name, piece.total) as file:
+            yield from split.read_range(file, piece.range)
 
 
 def _resolved(piece: Piece) -> Piece:
     """The piece with the true bounds of its range, which are record boundaries."""
     from wirefmt.capture import split
 
-    return piece if piece.range is None else piece._replace(range=split.resolve(piece.name, piece.range))
+    if piece.range is None:
+        return piece
+    with bounded(piece.name, piece.total) as file:
+        return piece._replace(range=split.resolve(file, piece.range))
 
 
 def _frames_before(piece: Piece) -> int:
     from wirefmt.capture import split
 
     assert piece.range is not None
-    return split.count_frames(piece.name, replace(piece.range, begin=0, end=piece.range.begin, exact=False)).frames
+    with bounded(piece.name, piece.total) as file:
+        return split.count_frames(file, replace(piece.range, begin=0, end=piece.range.begin, exact=False)).frames

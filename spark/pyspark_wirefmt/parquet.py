@@ -1,8 +1,11 @@
 """Captures to Parquet by tasks that write the files themselves: rows never pass through the JVM.
 
 Retries and speculation are safe: a task writes under a name of its own attempt and renames at the end, to a name that
-depends only on the task, and every attempt of a task writes the same rows. `_SUCCESS` is written last and contains the
-manifest.
+depends only on the task, and every attempt of a task writes the same rows.
+
+A driver may die at any moment: the files of a job are in `_temporary/JOB/` until all are complete. The driver then moves them
+into the folder, writes `_SUCCESS`, which contains the manifest of all jobs, and removes `_temporary/JOB/`. While that folder
+exists, the job is not finished; the next job removes what it has left.
 """
 
 from __future__ import annotations
@@ -12,6 +15,7 @@ import os
 import posixpath
 import uuid
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 from wirefmt.capture import files
@@ -26,6 +30,7 @@ if TYPE_CHECKING:
 
 MANIFEST = "file string, rows bigint, bytes bigint, errors bigint, captures array<string>, slice string"
 _TEMPORARY = "_temporary"
+_SUCCESS = "_SUCCESS"
 
 
 def decode_to_parquet(
@@ -42,13 +47,14 @@ def decode_to_parquet(
     Args:
         paths: captures, as for `spark.read.format("wirefmt").load`.
         out: a folder; a local path (on a cluster: one that all machines share) or an fsspec URL.
-        mode: if `out` already has files: "error", "overwrite" (delete them first) or "append".
+        mode: if `out` already has files: "error", "overwrite" (delete them first) or "append". With "append" the files that a
+            job has left which did not finish (its driver died) are removed first. One job at a time writes to a folder.
         compression: of the Parquet files: "snappy", "zstd", "none" ...
         options: as for the data source. `partitions` is the number of tasks for a capture; by default the
             number of cores of the cluster.
 
     Returns:
-        the manifest, one row per file: file, rows, bytes, errors (rows whose status is not "ok"), captures, slice.
+        the manifest of this job, one row per file: file, rows, bytes, errors (rows whose status is not "ok"), captures, slice.
         A task without rows leaves no file, and its row says rows=0, file=None.
 
     Raises:
@@ -64,17 +70,17 @@ def decode_to_parquet(
     columns = source_schema(chosen).names
     planned = plan.tasks(files.expand(files.parse_paths(paths), recursive=chosen.recursive), chosen)
     target = _Folder(os.fspath(out))
-    target.prepare(mode)
     job = uuid.uuid4().hex[:12]
+    earlier = target.prepare(mode, job)
     manifest: list[Row] = []
     try:
         if planned:
             write = _writer(planned, chosen, columns, target.url, job, compression)
             manifest = spark.range(0, len(planned), 1, len(planned)).mapInArrow(write, MANIFEST).collect()
+        target.finish(job, earlier, [row.asDict() for row in manifest])
     except BaseException:
         target.discard(job)
         raise
-    target.finish(manifest)
     return manifest
 
 
@@ -100,8 +106,8 @@ def _write_task(
     import pyarrow.parquet as pq
 
     folder = _Folder(url)
-    attempt = folder.path(_TEMPORARY, f"{job}-{number:05d}-{uuid.uuid4().hex[:12]}.parquet")
-    final = folder.path(f"part-{number:05d}-{job}.parquet")
+    attempt = folder.path(_TEMPORARY, job, f"attempt-{number:05d}-{uuid.uuid4().hex[:12]}.parquet")
+    name = f"part-{number:05d}-{job}.parquet"
     rows = errors = octets = 0
     wanted = columns if "status" in columns else [*columns, "status"]  # the manifest counts by status
     writer = sink = None
@@ -123,9 +129,9 @@ def _write_task(
         writer.close()
         octets = sink.tell()
         sink.close()
-        folder.move(attempt, final)
+        folder.move(attempt, folder.path(_TEMPORARY, job, name))
     return {
-        "file": final if rows else None,
+        "file": folder.path(name) if rows else None,
         "rows": rows,
         "bytes": octets,
         "errors": errors,
@@ -180,28 +186,65 @@ class _Folder:
             # another attempt of this task was first; stores that do not replace files raise, and the other file is equivalent
             self.delete(source)
 
-    def prepare(self, mode: str) -> None:
-        from pyarrow import fs
-
-        held = self.fs.get_file_info(fs.FileSelector(self.root, allow_not_found=True))
+    def prepare(self, mode: str, job: str) -> list[dict[str, Any]]:
+        """Make the folder ready for a job. Returns the manifest of earlier jobs."""
+        held = self._held(self.root)
         if held and mode == "error":
             raise FileExistsError(f"{self.url} is not empty; use mode='overwrite' or mode='append'")
         if held and mode == "overwrite":
             self.fs.delete_dir_contents(self.root)
-        elif held and self.path("_SUCCESS") in {h.path for h in held}:
-            self.delete(self.path("_SUCCESS"))
-        self.fs.create_dir(self.path(_TEMPORARY), recursive=True)
+        earlier = self._manifest() if mode == "append" else []
+        for dead in self._held(self.path(_TEMPORARY)) if mode == "append" else ():
+            self._remove(dead.base_name, _named(earlier))
+        self.fs.create_dir(self.path(_TEMPORARY, job), recursive=True)
+        with self.open(self.path(_TEMPORARY, job, "_job")):
+            pass  # many stores have no folders without files
+        return earlier
 
     def discard(self, job: str) -> None:
         """Remove the files that a failed job has left."""
+        self._remove(job, _named(self._manifest()))
+
+    def finish(self, job: str, earlier: list[dict[str, Any]], manifest: list[dict[str, Any]]) -> None:
+        """Move the files of a job to where they are seen, and say so in `_SUCCESS`, which is replaced in one step."""
+        names = _named(manifest)
+        with ThreadPoolExecutor(8) as threads:  # a store may copy a file to move it
+            list(threads.map(lambda name: self.move(self.path(_TEMPORARY, job, name), self.path(name)), names))
+        written = self.path(_TEMPORARY, job, _SUCCESS)
+        with self.open(written) as marker:
+            marker.write(json.dumps([*earlier, *manifest], indent=1).encode())
+        try:
+            self.fs.move(written, self.path(_SUCCESS))
+        except OSError:  # some stores do not replace files
+            self.delete(self.path(_SUCCESS))
+            self.fs.move(written, self.path(_SUCCESS))
+        self._remove(job, names)
+
+    def _remove(self, job: str, finished: set[str]) -> None:
+        """Remove a job's own folder, after its files that are not finished: while the folder is there, they are known."""
+        for held in self._held(self.root):
+            if held.base_name.endswith(f"-{job}.parquet") and held.base_name not in finished:
+                self.delete(held.path)
+        for folder in (self.path(_TEMPORARY, job), self.path(_TEMPORARY)):
+            if folder != self.path(_TEMPORARY) or not self._held(folder):
+                self.fs.delete_dir(folder)
+
+    def _held(self, folder: str) -> list[Any]:
         from pyarrow import fs
 
-        self.fs.delete_dir(self.path(_TEMPORARY))
-        for held in self.fs.get_file_info(fs.FileSelector(self.root)):
-            if held.base_name.endswith(f"-{job}.parquet"):
-                self.delete(held.path)
+        found: list[Any] = self.fs.get_file_info(fs.FileSelector(folder, allow_not_found=True))
+        return found
 
-    def finish(self, manifest: list[Row]) -> None:
-        self.fs.delete_dir(self.path(_TEMPORARY))
-        with self.open(self.path("_SUCCESS")) as marker:
-            marker.write(json.dumps([row.asDict() for row in manifest], indent=1).encode())
+    def _manifest(self) -> list[dict[str, Any]]:
+        """The rows of `_SUCCESS`; none if there is none, or another program's."""
+        try:
+            with self.fs.open_input_stream(self.path(_SUCCESS)) as marker:
+                rows = json.loads(marker.read())
+        except (FileNotFoundError, ValueError):
+            return []
+        return rows if isinstance(rows, list) else []
+
+
+def _named(manifest: list[dict[str, Any]]) -> set[str]:
+    """The names of the files of a manifest."""
+    return {posixpath.basename(row["file"]) for row in manifest if row["file"]}

@@ -15,6 +15,7 @@ from wirefmt.capture.files import CaptureFile
 from wirefmt.convert.table import NEEDED, convert_table
 from wirefmt.spec.columns import CONVERTED
 
+from .bounded import Bounded, Several
 from .options import Options
 
 if TYPE_CHECKING:
@@ -31,9 +32,10 @@ OPEN_COST = 1 << 18
 
 
 class Task(NamedTuple):
-    """Decode slice `part` of `parts` of the flows in these captures."""
+    """Decode slice `part` of `parts` of the flows in these captures, of which only the first `sizes` bytes are read."""
 
     names: tuple[str, ...]
+    sizes: tuple[int, ...]
     part: int
     parts: int
 
@@ -42,6 +44,7 @@ class Following(NamedTuple):
     """Decode slice `part` of `parts` of rotated captures; keep the rows after the first `context` captures."""
 
     names: tuple[str, ...]
+    sizes: tuple[int, ...]
     context: int
     part: int
     parts: int
@@ -51,7 +54,7 @@ def tasks(captures: list[CaptureFile], options: Options) -> list[Task]:
     """The tasks that decode `captures`, in order. No captures: no tasks.
 
     With `options.partitions` about that many tasks. Otherwise small captures share a task, and a capture larger than
-    `split_size` is split into at most `max_slices` slices.
+    `split_size` is split. In both cases a capture has at most `max_slices` slices.
     """
     together = options.flows == "across-files"
     size = share(captures, options) or min(options.split_size, BUNDLE_SIZE)
@@ -59,16 +62,22 @@ def tasks(captures: list[CaptureFile], options: Options) -> list[Task]:
     planned = []
     for group in groups:
         parts = _slices(group, options, size) if together or len(group) == 1 else 1
-        names = tuple(c.name for c in group)
-        planned += [Task(names, part, parts) for part in range(parts)]
+        names, sizes = tuple(c.name for c in group), tuple(c.size for c in group)
+        planned += [Task(names, sizes, part, parts) for part in range(parts)]
     return planned
 
 
 def _slices(group: list[CaptureFile], options: Options, size: int) -> int:
-    """The number of slices for the flows of these captures."""
+    """The number of slices for the flows of these captures.
+
+    Each slice walks the headers of all of them, which costs a twentieth of decoding them: `n` slices cost `1 + (n - 1) / 20`
+    times the CPU of one and take `1 / n + 1 / 20` of its time, so that more than `max_slices` gain little.
+    """
     if options.partitions:
-        return min(options.partitions, max(1, round(sum(map(cost, group)) / size)))
-    return min(options.max_slices, max(1, math.ceil(sum(c.size for c in group) / options.split_size)))
+        wanted = min(options.partitions, round(sum(map(cost, group)) / size))
+    else:
+        wanted = math.ceil(sum(c.size for c in group) / options.split_size)
+    return min(options.max_slices, max(1, wanted))
 
 
 def cost(capture: CaptureFile) -> int:
@@ -107,9 +116,8 @@ def bundles(items: Iterable[Item], costs: Iterable[int], size: int) -> Iterator[
 
 def following(context: list[CaptureFile], captures: list[CaptureFile], options: Options) -> list[Following]:
     """Tasks for rotated captures that follow others. No captures: no tasks."""
-    names = tuple(c.name for c in (*context, *captures))
     sliced = tasks([*context, *captures], options) if captures else []
-    return [Following(names, len(context), task.part, task.parts) for task in sliced]
+    return [Following(task.names, task.sizes, len(context), task.part, task.parts) for task in sliced]
 
 
 def decode(task: Task, options: Options, columns: list[str]) -> Iterator[pa.RecordBatch]:
@@ -117,7 +125,7 @@ def decode(task: Task, options: Options, columns: list[str]) -> Iterator[pa.Reco
     from wirefmt import capture
 
     how = decoder_options(options, columns, slice=(task.part, task.parts))
-    with capture.read(list(task.names), how) as reader:
+    with Several(task.names, task.sizes) as captures, capture.read(captures, how) as reader:
         yield from messages(reader, options, columns)
 
 
@@ -128,20 +136,22 @@ def follow(task: Following, options: Options, columns: list[str]) -> Iterator[pa
 
     decoder = CaptureDecoder(decoder_options(options, columns, slice=(task.part, task.parts)))
 
-    def read(names: Iterable[str], first: int) -> Iterator[Any]:
-        for index, name in enumerate(names, first):
-            (source,) = sources.find(name)
+    def read(captures: list[Bounded], first: int) -> Iterator[Any]:
+        for index, source in enumerate(sources.find(captures) if captures else (), first):
             yield from decode_source([decoder], source, index)
         if (batch := decoder.take(final=True)) is not None:
             yield batch
 
-    for _ in read(task.names[: task.context], 0):
-        pass  # rows of an earlier micro-batch
-    yield from messages(read(task.names[task.context :], task.context), options, columns)
+    with Several(task.names, task.sizes) as captures:
+        for _ in read(captures[: task.context], 0):
+            pass  # rows of an earlier micro-batch
+        yield from messages(read(captures[task.context :], task.context), options, columns)
 
 
 def decoder_options(options: Options, columns: list[str], **changes: Any) -> capture.Options:
-    """Options of a decoder whose rows suffice for these columns."""
+    """Options of a decoder whose rows suffice for these columns. Captures are independent unless the user says otherwise: rows
+    must not depend on which of them share a task."""
+    changes["flows"] = "across-files" if options.flows == "across-files" else "in-file"
     if CONVERTED.name not in columns:
         return options.reading(columns, **changes)
     needed = dict.fromkeys([*(name for name in columns if name != CONVERTED.name), *NEEDED])
@@ -159,13 +169,14 @@ def messages(batches: Iterable[Any], options: Options, columns: list[str]) -> It
         yield convert_table(pa.record_batch(batch), **options.conversion()).select(columns)
 
 
-def chunks(name: str) -> Iterator[memoryview]:
-    """The bytes of a capture, decompressed. A chunk is valid until the next one is requested."""
+def chunks(name: str, size: int) -> Iterator[memoryview]:
+    """The first `size` bytes of a capture, decompressed. A chunk is valid until the next one is requested."""
     from wirefmt.capture import sources
 
-    (source,) = sources.find(name)
-    with sources.Chunks(source) as opened:
-        yield from opened
+    with Bounded(name, size) as file:
+        (source,) = sources.find(file)
+        with sources.Chunks(source) as opened:
+            yield from opened
 
 
 def as_arrow(batches: Iterable[Any], columns: list[str]) -> Iterator[pa.RecordBatch]:

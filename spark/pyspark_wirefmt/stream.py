@@ -1,25 +1,32 @@
 """`spark.readStream.format("wirefmt")`: a directory that receives rotated captures.
 
-A file is read when it has not been written for `settle` seconds; later writes are ignored. Files are read
-in the order of (modification time, name), and an offset is the last file read, so it is small. A
-file that appears later with an older modification time than the last file read is ignored.
+A file is read when it is not empty and has not been written for `settle` seconds, in the order of (modification time, name).
+A file is the same as one that was read if its path is the same and its first bytes, as many as were read, have the same digest;
+times do not matter. So a file that is touched or copied back is not read again; one that has grown is not either, which a
+`RuntimeWarning` says; another capture under the same name is read.
 
-flows="in-file" decodes each file independently. With flows="across-files" the files are one rotated capture, and a
-micro-batch reads up to `context_files` files before its own again, to restore the state of flows. It stores no
-state, so a replay gives the same rows. Incomplete messages at the end of the newest file wait for the next file.
+An offset therefore lists the files that were read. A file that is gone from a directory which still has captures is forgotten.
+
+With flows="across-files" the files are one rotated capture, and a micro-batch reads up to `context_files` files before its
+own again, to restore the state of flows. Only the list of files is stored, so a replay gives the same rows. Incomplete
+messages at the end of the newest file wait for the next file.
 """
 
 from __future__ import annotations
 
+import os
 import time
+import warnings
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
 from wirefmt.capture import files
+from wirefmt.errors import CaptureError
 
 from . import plan
+from .bounded import digest
 from .options import Options
 from .work import Work, run, works
 
@@ -34,8 +41,15 @@ except ImportError:  # pragma: no cover - Spark 4.0 and 4.1 take everything in o
         pass
 
 
-Offset = dict[str, Any]  # {"modified": seconds, "name": path}, JSON
-Key = tuple[float, str]
+Offset = dict[str, Any]  # {"files": {path: [bytes, modification time, digest]}}, JSON
+
+
+class Read(NamedTuple):
+    """What was read of a file."""
+
+    size: int
+    modified: float
+    digest: str
 
 
 class CaptureStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -45,33 +59,49 @@ class CaptureStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self.paths = paths
         self.options = options
         self.columns = columns
-        self.target: Key | None = None
+        self.target: list[files.CaptureFile] | None = None
+        self._seen: dict[str, Read] = {}  # for Spark 4.0 and 4.1, whose latestOffset has no start
+        self._digests: dict[tuple[str, int, float], str] = {}
+        self._told: set[tuple[str, int]] = set()
 
     def initialOffset(self) -> Offset:
-        return {"modified": -1.0, "name": ""}
+        self._listed(first=True)
+        return {"files": {}}
 
     def getDefaultReadLimit(self) -> ReadLimit:
         return ReadMaxFiles(self.options.max_files_per_trigger)
 
     def prepareForTriggerAvailableNow(self) -> None:
-        ready = self._ready()
-        self.target = _key(ready[-1]) if ready else (-1.0, "")
+        self.target = self._settled(self._listed())
 
     def latestOffset(self, start: Offset | None = None, limit: ReadLimit | None = None) -> Offset:
-        begin = _offset_key(start or self.initialOffset())
-        ready = [f for f in self._ready() if begin < _key(f) and (self.target is None or _key(f) <= self.target)]
-        ready = ready[: getattr(limit, "max_files", None)]
-        last = _key(ready[-1]) if ready else begin
-        return {"modified": last[0], "name": last[1]}
+        before = self._seen if start is None else _files(start)
+        listed = self._listed(first=start is not None and not before)
+        ready = self._settled(listed) if self.target is None else self.target
+        added: dict[str, Read] = {}
+        for file in ready:
+            if len(added) == getattr(limit, "max_files", None):
+                break
+            if (read := self._is_new(file, before.get(file.name))) is not None:
+                added[file.name] = read
+        if not added and start is not None:
+            return start
+        held = {file.name for file in listed}
+        folders = {os.path.dirname(name) for name in held}
+        kept = {n: r for n, r in before.items() if n in held or os.path.dirname(n) not in folders}
+        return {"files": {name: list(read) for name, read in (kept | added).items()}}
 
     def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
-        begin, last = _offset_key(start), _offset_key(end)
-        listed = self._all()
-        taken = [f for f in listed if begin < _key(f) <= last]
+        before, self._seen = _files(start), _files(end)
+        old: list[files.CaptureFile] = []
+        taken: list[files.CaptureFile] = []
+        for name, read in sorted(self._seen.items(), key=lambda item: (item[1].modified, item[0])):
+            new = name not in before or self._differs(name, before[name], read)
+            (taken if new else old).append(files.CaptureFile(name, read.size, read.modified))
+        taken = [file for file in taken if self._is_there(file)]
         if self.options.flows != "across-files" or self.options.table == "packets":
             return works(taken, self.options)
-        before = [f for f in listed if _key(f) <= begin]
-        context = before[max(0, len(before) - self.options.context_files) :]
+        context = [f for f in old[max(0, len(old) - self.options.context_files) :] if self._is_there(f)]
         return [Work(task) for task in plan.following(context, taken, self.options) or (None,)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -83,17 +113,69 @@ class CaptureStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def stop(self) -> None:
         """No resources are open."""
 
-    def _ready(self) -> list[files.CaptureFile]:
+    def _is_new(self, file: files.CaptureFile, before: Read | None) -> Read | None:
+        """What is to be read of a file; None: nothing, it was read."""
+        if before is not None and (before.size, before.modified) == (file.size, file.modified):
+            return None
+        try:
+            read = Read(file.size, file.modified, self._digest(file.name, file.size, file.modified))
+            return read if before is None or self._differs(file.name, before, read) else None
+        except CaptureError as fault:
+            self._tell(file, f"cannot be read: {fault}")
+            return None
+
+    def _differs(self, name: str, before: Read, now: Read) -> bool:
+        """Is it another capture? It is not if what was read of it is still there."""
+        if now.size == before.size or now.digest == before.digest:
+            return now.digest != before.digest
+        if now.size < before.size or self._digest(name, before.size, now.modified) != before.digest:
+            return True
+        text = f"has grown from {before.size:,} to {now.size:,} bytes since it was read, and the rest is not read: set settle"
+        self._tell(files.CaptureFile(name, now.size), text)
+        return False
+
+    def _is_there(self, file: files.CaptureFile) -> bool:
+        """Is it still what an offset says? If not, it cannot be read, and a warning says so."""
+        try:
+            there = digest(file.name, file.size) == self._seen[file.name].digest
+        except CaptureError:
+            there = False
+        if not there:
+            self._tell(file, "was removed or replaced before it could be read")
+        return there
+
+    def _digest(self, name: str, size: int, modified: float) -> str:
+        key = name, size, modified
+        if key not in self._digests:
+            self._digests[key] = digest(name, size)
+        return self._digests[key]
+
+    def _tell(self, file: files.CaptureFile, what: str) -> None:
+        """Once for each size of a file."""
+        if (file.name, file.size) not in self._told:
+            self._told.add((file.name, file.size))
+            warnings.warn(f"the capture {file.name!r} {what}", RuntimeWarning, stacklevel=2)
+
+    def _settled(self, listed: list[files.CaptureFile]) -> list[files.CaptureFile]:
         now = time.time()
-        return [f for f in self._all() if now - f.modified >= self.options.settle]
+        return [f for f in listed if f.size and now - f.modified >= self.options.settle]
 
-    def _all(self) -> list[files.CaptureFile]:
-        return sorted(files.expand(self.paths, recursive=self.options.recursive, missing_ok=True), key=_key)
+    def _listed(self, *, first: bool = False) -> list[files.CaptureFile]:
+        """All files, in order. Raises FileNotFoundError if none has been read yet (`first`) and all are in subdirectories."""
+        found = files.expand(self.paths, recursive=self.options.recursive, missing_ok=True)
+        if first and not found and not self.options.recursive:
+            for path in self.paths:
+                if below := files.expand([path], recursive=True, missing_ok=True):
+                    raise FileNotFoundError(
+                        f"no capture in {path!r}, but {len(below)} in its subdirectories, such as {below[0].name!r}: set the "
+                        f"option recursive to true, or watch {os.path.join(path, '*.pcap')!r} if they are not meant"
+                    )
+        return sorted(found, key=_key)
 
 
-def _key(capture: files.CaptureFile) -> Key:
+def _key(capture: files.CaptureFile) -> tuple[float, str]:
     return capture.modified, capture.name
 
 
-def _offset_key(offset: Offset) -> Key:
-    return float(offset["modified"]), str(offset["name"])
+def _files(offset: Offset | None) -> dict[str, Read]:
+    return {name: Read(*read) for name, read in (offset or {"files": {}})["files"].items()}

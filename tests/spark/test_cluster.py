@@ -20,7 +20,7 @@ import wirefmt
 from lib.captures import live
 from lib.paths import ROOT
 from lib.spark_captures import one_process
-from pyspark_wirefmt import session, ship
+from pyspark_wirefmt import session, shipping
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 
@@ -45,7 +45,7 @@ def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
     if wheels:
         target.write_bytes(wheels[-1].read_bytes())
         return target
-    return ship.archive(target)
+    return shipping.archive(target)
 
 
 @pytest.fixture(scope="module")

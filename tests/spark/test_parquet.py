@@ -57,6 +57,8 @@ def test_modes(spark, tmp_path):
     count = len(one_process(live(CAPTURE)))
     decode_to_parquet(spark, live(CAPTURE), tmp_path, mode="append")
     assert spark.read.parquet(str(tmp_path)).count() == 2 * count
+    written = {p.name for p in tmp_path.glob("*.parquet")}
+    assert {Path(m["file"]).name for m in json.loads((tmp_path / "_SUCCESS").read_text()) if m["file"]} == written
     decode_to_parquet(spark, live(CAPTURE), tmp_path, mode="overwrite")
     assert spark.read.parquet(str(tmp_path)).count() == count
 
@@ -72,12 +74,59 @@ def test_attempts_of_one_task_leave_one_file(tmp_path):
     """A retry after a lost answer, or a speculative twin: both write, one file stays."""
     options = Options()
     (task,) = plan.tasks(parquet.files.expand([str(live(CAPTURE))]), options)
-    parquet._Folder(str(tmp_path)).prepare("error")
+    folder = parquet._Folder(str(tmp_path))
+    folder.prepare("error", "job")
     columns = message_schema().names
     twins = [parquet._write_task(task, 0, options, columns, str(tmp_path), "job", "snappy") for _ in range(2)]
     assert twins[0]["rows"] == twins[1]["rows"] > 0
-    assert files(tmp_path) == {"part-00000-job.parquet", "_temporary"}
-    assert files(tmp_path / "_temporary") == set()
+    assert files(tmp_path) == {"_temporary"}
+    assert files(tmp_path / "_temporary" / "job") == {"part-00000-job.parquet", "_job"}
+    folder.finish("job", [], twins[1:])
+    assert files(tmp_path) == {"part-00000-job.parquet", "_SUCCESS"}
+
+
+@pytest.mark.parametrize("moved", [0, 1, 2])
+def test_a_job_whose_driver_died_leaves_no_rows(tmp_path, moved):
+    """It dies while tasks write, or while the driver moves the files; append removes what it has left, and nothing else."""
+    tasks = plan.tasks(parquet.files.expand([str(live(CAPTURE))]), Options(partitions=2))
+    folder = parquet._Folder(str(tmp_path))
+
+    def job(name: str, mode: str) -> list[dict[str, object]]:
+        earlier = folder.prepare(mode, name)
+        made = [
+            parquet._write_task(t, n, Options(), ["kind"], str(tmp_path), name, "snappy") for n, t in enumerate(tasks)
+        ]
+        if name != "dead":
+            folder.finish(name, earlier, made)
+        return made
+
+    job("first", "error")
+    before, manifest = files(tmp_path), (tmp_path / "_SUCCESS").read_text()
+    (tmp_path / "part-00000-foreign.parquet").write_bytes(b"")
+    for row in job("dead", "append")[:moved]:
+        target = Path(str(row["file"]))
+        (tmp_path / "_temporary" / "dead" / target.name).rename(target)
+    assert files(tmp_path) - {"_temporary", "part-00000-foreign.parquet"} - before == {
+        f"part-{n:05d}-dead.parquet" for n in range(moved)
+    }
+    assert (tmp_path / "_SUCCESS").read_text() == manifest
+    job("again", "append")
+    assert not any("dead" in name for name in files(tmp_path))
+    assert files(tmp_path) == before | {"part-00000-foreign.parquet"} | {
+        f"part-{n:05d}-again.parquet" for n in range(2)
+    }
+    assert len(json.loads((tmp_path / "_SUCCESS").read_text())) == 4
+
+
+def test_a_job_that_died_after_its_manifest_is_finished(tmp_path):
+    (task,) = plan.tasks(parquet.files.expand([str(live(CAPTURE))]), Options())
+    folder = parquet._Folder(str(tmp_path))
+    folder.prepare("error", "first")
+    folder.finish("first", [], [parquet._write_task(task, 0, Options(), ["kind"], str(tmp_path), "first", "snappy")])
+    (tmp_path / "_temporary" / "first").mkdir(parents=True)  # removed last
+    assert len(folder.prepare("append", "next")) == 1
+    folder.discard("next")
+    assert files(tmp_path) == {"part-00000-first.parquet", "_SUCCESS"}
 
 
 def test_a_failed_job_leaves_nothing(spark, tmp_path):
@@ -86,9 +135,9 @@ def test_a_failed_job_leaves_nothing(spark, tmp_path):
     (tmp_path / "bad").mkdir()
     unreadable.symlink_to(tmp_path / "bad")
     out = tmp_path / "out"
-    planned = [plan.Task((str(tmp_path / "good.pcap"),), 0, 1), plan.Task((str(unreadable),), 0, 1)]
+    planned = [plan.Task((str(path),), (0,), 0, 1) for path in (tmp_path / "good.pcap", unreadable)]
     folder = parquet._Folder(str(out))
-    folder.prepare("error")
+    folder.prepare("error", "job")
     write = parquet._writer(planned, Options(), message_schema().names, str(out), "job", "snappy")
     with pytest.raises(Exception, match=r"folder\.pcap"):
         spark.range(0, 2, 1, 2).mapInArrow(write, parquet.MANIFEST).collect()
@@ -101,9 +150,9 @@ def test_through_fsspec(tmp_path):
     fsspec = pytest.importorskip("fsspec", reason="needs fsspec (pip install fsspec)")
     (task,) = plan.tasks(parquet.files.expand([str(live(CAPTURE))]), Options())
     folder = parquet._Folder("memory://out")
-    folder.prepare("error")
+    folder.prepare("error", "job")
     row = parquet._write_task(task, 0, Options(), ["kind"], "memory://out", "job", "zstd")
-    folder.finish([])
+    folder.finish("job", [], [row])
     store = fsspec.filesystem("memory")
     try:
         assert sorted(p.rpartition("/")[2] for p in store.ls("/out", detail=False)) == [

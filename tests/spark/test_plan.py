@@ -11,6 +11,8 @@ pytest.importorskip("pyspark", reason="needs pyspark (pip install 'wirefmt[spark
 
 from pyspark.sql.types import StructType
 
+from lib.captures import live
+from lib.spark_captures import one_process, records, rows
 from pyspark_wirefmt import packets, plan, schema
 from pyspark_wirefmt.options import Options, take_paths
 from wirefmt.capture import files
@@ -274,6 +276,9 @@ def test_a_large_capture_is_dealt_out_by_flows():
     assert [(t.part, t.parts) for t in plan.tasks(captures(1 << 30), Options())] == [(n, 4) for n in range(4)]
     assert len(plan.tasks(captures(1 << 40), Options(max_slices=3))) == 3
     assert len(plan.tasks(captures(1000), Options(partitions=2))) == 2
+    # each slice walks the whole capture, also where there are 200 cores
+    assert len(plan.tasks(captures(1 << 40), Options(partitions=200))) == 8
+    assert len(plan.tasks(captures(1 << 40), Options(partitions=200, max_slices=20))) == 20
 
 
 @pytest.mark.parametrize("partitions", [1, 2, 7, 64])
@@ -302,3 +307,40 @@ def test_rotated_captures_stay_together():
 
 def test_nothing_to_do():
     assert plan.tasks([], Options()) == plan.tasks([], Options(flows="across-files")) == []
+
+
+@pytest.mark.parametrize("how", ["slices", "whole", "ranges", "counted", "follow"])
+def test_a_capture_that_grows_ends_where_it_was_planned(tmp_path, how):
+    """Every task, and every attempt of a task, sees the bytes that were there when the tasks were planned."""
+    path = tmp_path / "growing.pcap"
+    header, every = records(live("mosquitto-paho-v5.pcap"))
+    path.write_bytes(header + b"".join(every[:100]))
+    expected = one_process(path, columns=("frame_no", "kind"))
+    table = "packets" if how in ("ranges", "counted") else "messages"
+    columns = ["frame_no"] if table == "packets" else ["frame_no", "kind"]
+    options = Options(
+        table=table, partitions={"slices": 3, "follow": 2}.get(how), split_size=2000 if table == "packets" else 256 << 20,
+        flows="across-files" if how == "follow" else "in-file",
+    )  # fmt: skip
+    found = files.expand([str(path)])
+    made = packets.tasks(found, options) if table == "packets" else plan.tasks(found, options)
+    if how == "follow":
+        made = plan.following([], found, options)
+    grown = []
+    for n, task in enumerate(made):
+        path.write_bytes(header + b"".join(every[: 130 + 30 * n]))
+        if how == "counted":
+            grown += [packets.count(piece, options)["frames"] for piece in task.pieces]
+        elif how == "ranges":
+            grown += [row for batch in packets.scan(task, options, columns) for row in batch.column(0).to_pylist()]
+        else:
+            decode = plan.follow if how == "follow" else plan.decode
+            grown += [row for batch in decode(task, options, columns) for row in rows([batch])]
+    if how == "counted":
+        assert sum(grown) == 100
+        assert len(grown) > 3
+    elif how == "ranges":
+        assert grown
+        assert max(grown) <= 100
+    else:
+        assert sorted(grown) == expected

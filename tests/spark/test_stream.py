@@ -68,7 +68,13 @@ def test_restart_reads_every_file_once(spark, parts, tmp_path):
     run(spark, watched, tmp_path, maxFilesPerTrigger="2")  # nothing new
     written = spark.read.parquet(str(tmp_path / "out")).toArrow()
     assert rows(written) == one_process([watched / p.name for p in parts])
-    assert all(set(o) == {"modified", "name"} for o in offsets(tmp_path))
+    assert [len(o["files"]) for o in offsets(tmp_path)] == [2, 4, 5, 7]
+    for path in watched.iterdir():
+        os.utime(path)  # touched, or copied back
+    (watched / parts[0].name).rename(watched / "arriving")
+    shutil.copy(watched / "arriving", watched / parts[0].name)
+    run(spark, watched, tmp_path)
+    assert rows(spark.read.parquet(str(tmp_path / "out")).toArrow()) == one_process([watched / p.name for p in parts])
 
 
 def test_a_batch_that_was_not_committed_is_done_again(spark, parts, tmp_path):
@@ -116,31 +122,118 @@ def test_connections_go_on_from_file_to_file(spark, parts, tmp_path, options):
     assert rows(written, ("capture", "frame_no")) == one_process(live(CAPTURE), ("capture", "frame_no"))
 
 
-def test_context_is_bounded(parts, tmp_path):
+def stream_of(folder: Path, **options: object):
     from pyspark_wirefmt.options import Options
     from pyspark_wirefmt.stream import CaptureStream
 
-    stream = CaptureStream([str(parts[0].parent)], Options(flows="across-files", context_files=2), ["kind"])
+    return CaptureStream([str(folder)], Options(**{"settle": 0.0} | options), ["kind"])
+
+
+def planned(stream, start, end) -> list[str]:
+    """The names of the files that a micro-batch reads."""
+    return [Path(name).name for work in stream.partitions(start, end) if work.value for name in work.value.names]
+
+
+def step(stream, start):
+    """The next offset, as Spark stores it, and the files of the micro-batch."""
+    end = json.loads(json.dumps(stream.latestOffset(start)))
+    return end, planned(stream, start, end)
+
+
+def test_context_is_bounded(parts, tmp_path):
+    from pyspark.sql.streaming.datasource import ReadMaxFiles
+
+    stream = stream_of(parts[0].parent, flows="across-files", context_files=2)
     names = [str(p) for p in parts]
-    start, end = ({"modified": p.stat().st_mtime, "name": str(p)} for p in (parts[3], parts[5]))
+    start = stream.latestOffset(stream.initialOffset(), ReadMaxFiles(4))
+    end = stream.latestOffset(start, ReadMaxFiles(2))
     (work,) = stream.partitions(start, end)
     assert list(work.value.names) == names[2:6]
     assert work.value.context == 2
 
 
 def test_files_still_written_wait(parts, tmp_path):
-    from pyspark_wirefmt.options import Options
-    from pyspark_wirefmt.stream import CaptureStream
-
     watched = tmp_path / "watched"
     for path in parts[:2]:
         put(path, watched)
-    stream = CaptureStream([str(watched)], Options(settle=1000.0), ["kind"])
-    start = stream.initialOffset()
-    assert stream.latestOffset(start)["name"] == str(watched / parts[1].name)
+    stream = stream_of(watched, settle=1000.0)
+    start, read = step(stream, stream.initialOffset())
+    assert read == [p.name for p in parts[:2]]
     put(parts[2], watched)
     os.utime(watched / parts[2].name)  # written a moment ago
-    assert stream.latestOffset(start)["name"] == str(watched / parts[1].name)
+    os.utime(watched / parts[0].name)
+    assert stream.latestOffset(start) == start
+    stream.options = stream_of(watched).options
+    assert step(stream, start)[1] == [parts[2].name]
+
+
+def test_a_file_is_read_once_whatever_its_time(parts, tmp_path):
+    watched = tmp_path / "watched"
+    for path in parts[1:3]:
+        put(path, watched)
+    start, read = step(stream_of(watched), stream_of(watched).initialOffset())
+    assert read == [p.name for p in parts[1:3]]
+    for when in (1_800_000_000, 1_500_000_000):
+        os.utime(watched / parts[1].name, (when, when))
+        assert stream_of(watched).latestOffset(start) == start
+    put(parts[0], watched)  # later, and older
+    end, read = step(stream_of(watched), start)
+    assert read == [parts[0].name]
+    assert planned(stream_of(watched), start, end) == read  # a replay
+    (watched / parts[2].name).unlink()
+    put(parts[3], watched)
+    end, read = step(stream_of(watched), end)
+    assert read == [parts[3].name]
+    assert sorted(end["files"]) == sorted(str(watched / parts[n].name) for n in (0, 1, 3))  # what is gone is forgotten
+
+
+def test_a_file_that_grew_is_told_and_one_that_was_replaced_is_read(parts, tmp_path):
+    watched = tmp_path / "watched"
+    for path in parts[:2]:
+        put(path, watched)
+    stream = stream_of(watched)
+    start, _ = step(stream, stream.initialOffset())
+    first = watched / parts[0].name
+    with first.open("ab") as file:
+        file.write(parts[1].read_bytes()[24:])
+    with pytest.warns(RuntimeWarning, match=r"has grown from [0-9,]+ to [0-9,]+ bytes since it was read"):
+        assert stream.latestOffset(start) == start
+    first.write_bytes(parts[2].read_bytes())  # a ring of names, as tcpdump -W writes
+    end, read = step(stream, start)
+    assert read == [first.name]
+    first.unlink()
+    with pytest.warns(RuntimeWarning, match="was removed or replaced before it could be read"):
+        assert planned(stream, start, end) == []
+
+
+def test_spark_without_a_start_offset(parts, tmp_path):
+    """Spark 4.0 and 4.1 do not say where a micro-batch starts until it is planned."""
+    watched = tmp_path / "watched"
+    for path in parts[:2]:
+        put(path, watched)
+    start = stream_of(watched).latestOffset()
+    again = stream_of(watched)
+    os.utime(watched / parts[0].name)
+    put(parts[2], watched)
+    end = again.latestOffset()
+    assert planned(again, start, end) == [parts[2].name]
+    assert again.latestOffset() == end
+
+
+def test_captures_in_subdirectories_are_told(parts, tmp_path):
+    watched = tmp_path / "watched"
+    put(parts[0], watched)
+    start, _ = step(stream_of(watched), stream_of(watched).initialOffset())
+    for path in watched.iterdir():
+        (watched / "done").mkdir()
+        path.rename(watched / "done" / path.name)
+    assert stream_of(watched).latestOffset(start) == start  # what was read is moved away
+    with pytest.raises(FileNotFoundError, match="set the option recursive"):
+        stream_of(watched).initialOffset()
+    with pytest.raises(FileNotFoundError, match="set the option recursive"):
+        stream_of(watched).latestOffset({"files": {}})
+    assert stream_of(watched / "*.pcap").initialOffset() == {"files": {}}
+    assert len(stream_of(watched, recursive=True).latestOffset({"files": {}})["files"]) == 1
 
 
 def test_empty_directory(spark, tmp_path):

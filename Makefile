@@ -31,7 +31,7 @@ help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
 run: $(DONE)/run  ## decode samples/ with Spark on this machine, to Parquet in out/
-	@$(BIN)/python spark/jobs/decode.py samples/ --out out/messages --overwrite
+	@$(BIN)/python -m pyspark_wirefmt samples/ --out out/messages --overwrite
 
 test: $(DONE)/test  ## linters, then all tests against the installed wheel, whatever the linters said
 	@linters=0; ( $(LINT) ) || linters=1; $(BIN)/python -m pytest -q -n auto; exit $$linters

@@ -51,6 +51,11 @@ def _words(value: Any) -> tuple[str, ...]:
     return tuple(text for part in parts if (text := str(part).strip()))
 
 
+def _names(value: Any) -> tuple[str, ...]:
+    """Names of columns; their case is ignored, as Spark does."""
+    return tuple(word.lower() for word in _words(value))
+
+
 def _rules(value: Any) -> tuple[str, ...]:
     # a decode_as rule contains a comma, so semicolons separate several rules
     return tuple(r.strip() for r in value.split(";") if r.strip()) if isinstance(value, str) else tuple(value)
@@ -113,7 +118,7 @@ class Options(capture.Options):
     percent_encoding: bool = _option(_flag, True)
 
     table: str = _option(_one_of("messages", "packets"), "messages")
-    columns: tuple[str, ...] | None = _option(_words, None)
+    columns: tuple[str, ...] | None = _option(_names, None)
     ports: tuple[int, ...] = _option(_numbers, ())
     recursive: bool = _option(_flag, False)
     split_size: int = _option(_positive, 256 << 20)

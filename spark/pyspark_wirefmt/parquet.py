@@ -20,9 +20,10 @@ from typing import TYPE_CHECKING, Any
 
 from wirefmt.capture import files
 
-from . import plan
+from . import needs, plan
 from .options import Options
 from .schema import source_schema
+from .shipping import ensure, parallelism
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -61,14 +62,18 @@ def decode_to_parquet(
         ValueError: an unknown option, or an invalid value.
         FileExistsError: `out` is not empty and mode is "error".
         FileNotFoundError: a path does not exist.
+        RuntimeError: the executors cannot decode as the driver does (`check`, once per session).
     """
     if mode not in ("error", "overwrite", "append"):
         raise ValueError("mode must be error, overwrite or append")
-    chosen = Options.parse({"partitions": spark.sparkContext.defaultParallelism} | options)
+    chosen = Options.parse({"partitions": parallelism(spark)} | options)
     if chosen.table != "messages":
         raise ValueError("decode_to_parquet writes the message table; write the packets table with df.write")
     columns = source_schema(chosen).names
-    planned = plan.tasks(files.expand(files.parse_paths(paths), recursive=chosen.recursive), chosen)
+    captures = files.expand(files.parse_paths(paths), recursive=chosen.recursive)
+    needs.require_for(captures)
+    ensure(spark)
+    planned = plan.tasks(captures, chosen)
     target = _Folder(os.fspath(out))
     job = uuid.uuid4().hex[:12]
     earlier = target.prepare(mode, job)

@@ -34,7 +34,7 @@ def can_push(condition: ds.Filter, table: str) -> bool:
         return False
     attribute: tuple[str, ...] = condition.attribute  # type: ignore[attr-defined]
     types = {c.name: c.type for c in columns_of(table)}
-    return len(attribute) == 1 and types.get(attribute[0]) in _PLAIN
+    return len(attribute) == 1 and types.get(attribute[0].lower()) in _PLAIN
 
 
 def mask(conditions: list[ds.Filter], batch: pa.RecordBatch) -> pa.Array:

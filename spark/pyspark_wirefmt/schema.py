@@ -118,12 +118,13 @@ def _converted(columns: Iterable[str]) -> StructType:
 
 
 def projection(options: Options, asked: StructType) -> list[str]:
-    """The column names of a schema a user declared by `.schema(...)`.
+    """The columns of a schema a user declared by `.schema(...)`, in any letter case.
 
     Raises:
         ValueError: a column does not exist, or is declared with another type.
     """
-    ours = _converted(asked.names) if options.convert_to else table_schema(options.table, asked.names)
+    names = [name.lower() for name in asked.names]
+    ours = _converted(names) if options.convert_to else table_schema(options.table, names)
     for want, have in zip(asked, ours, strict=True):
         if want.dataType != have.dataType:
             raise ValueError(
@@ -132,7 +133,7 @@ def projection(options: Options, asked: StructType) -> list[str]:
             )
         if not want.nullable:
             raise ValueError(f"column {want.name!r} is declared NOT NULL; every column may be null")
-    return list(asked.names)
+    return names
 
 
 _KEPT = "wirefmt.options"

@@ -17,10 +17,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from wirefmt.capture import files
 
-from . import packets, plan
+from . import needs, packets, plan
 from .options import Options
 from .packets import Piece
 from .schema import packet_schema, source_schema
+from .shipping import ensure, parallelism
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -51,12 +52,15 @@ def read(
     Raises:
         ValueError: an unknown option, or an invalid value.
         FileNotFoundError: a path does not exist.
+        RuntimeError: the executors cannot decode as the driver does (`check`, once per session).
     """
     chosen = Options.parse(options)
     if chosen.table != "messages":
         raise ValueError('read() gives the message table; the packets table is format("wirefmt")\'s')
     schema = source_schema(chosen)
     captures = files.expand(files.parse_paths(paths), recursive=chosen.recursive)
+    needs.require_for(captures)
+    ensure(spark)
     parts = chosen.partitions or parallelism(spark)
     # here `partitions` is the width of the shuffle, not the number of ranges
     found = packets.pieces(captures, replace(chosen, partitions=None))
@@ -71,11 +75,6 @@ def read(
         return direct
     by_flow = _shuffle(spark, shuffled, names, chosen, schema, parts)
     return by_flow.unionAll(direct) if whole else by_flow
-
-
-def parallelism(spark: SparkSession) -> int:
-    """Cores of the cluster."""
-    return max(1, spark.sparkContext.defaultParallelism)
 
 
 def _direct(spark: SparkSession, captures: list[files.CaptureFile], options: Options, schema: Any) -> DataFrame:

@@ -14,9 +14,10 @@ from pyspark.sql.types import StructType
 
 from wirefmt.capture import files
 
+from .needs import present
 from .options import Options, take_paths
 from .schema import keep_options, kept_options, projection, source_schema
-from .work import run, works
+from .work import Reading, works
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -45,7 +46,7 @@ class DefaultSource(DataSource):
             return DefaultSource(kept).reader(schema)
         self._need_path()
         reader = FilteringReader if self.options.pushdown else CaptureReader
-        return reader(self.paths, *self._projection(schema))
+        return reader(self.paths, self._reading(schema))
 
     def streamReader(self, schema: StructType) -> CaptureStream:
         from .stream import CaptureStream
@@ -53,12 +54,13 @@ class DefaultSource(DataSource):
         if not self.given and (kept := kept_options(schema)):
             return DefaultSource(kept).streamReader(schema)
         self._need_path()
-        return CaptureStream(self.paths, *self._projection(schema))
+        return CaptureStream(self.paths, self._reading(schema))
 
-    def _projection(self, schema: StructType) -> tuple[Options, list[str]]:
-        """The options and columns of a read. A schema declared by the user requests its columns; the default one does not."""
+    def _reading(self, schema: StructType) -> Reading:
+        """How to read. A schema declared by the user requests its columns; the default one does not."""
         columns = projection(self.options, schema)
-        return (self.options if columns == self.schema().names else self.options.filling(columns)), columns
+        options = self.options if columns == self.schema().names else self.options.filling(columns)
+        return Reading(options, columns, list(schema.names), present())
 
     def _need_path(self) -> None:
         if not self.paths:
@@ -71,16 +73,16 @@ class DefaultSource(DataSource):
 class CaptureReader(DataSourceReader):
     """Plans on the driver; pickled into every task, so it has no file list."""
 
-    def __init__(self, paths: list[str], options: Options, columns: list[str]) -> None:
+    def __init__(self, paths: list[str], reading: Reading) -> None:
         self.paths = paths
-        self.options = options
-        self.columns = columns
+        self.reading = reading
 
     def partitions(self) -> Sequence[InputPartition]:
-        return works(files.expand(self.paths, recursive=self.options.recursive), self.options)
+        options = self.reading.options
+        return works(files.expand(self.paths, recursive=options.recursive), options)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        return run(partition.value, self.options, self.columns)
+        return self.reading.rows(partition.value)
 
 
 class FilteringReader(CaptureReader):
@@ -90,15 +92,15 @@ class FilteringReader(CaptureReader):
     `spark.sql.python.filterPushdown.enabled` is false, which is its default.
     """
 
-    def __init__(self, paths: list[str], options: Options, columns: list[str]) -> None:
-        super().__init__(paths, options, columns)
+    def __init__(self, paths: list[str], reading: Reading) -> None:
+        super().__init__(paths, reading)
         self.filters: list[Filter] = []
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
         from .pushdown import can_push
 
         for condition in filters:
-            if can_push(condition, self.options.table):
+            if can_push(condition, self.reading.options.table):
                 self.filters.append(condition)
             else:
                 yield condition

@@ -25,10 +25,9 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from wirefmt.capture import files
 from wirefmt.errors import CaptureError
 
-from . import plan
+from . import needs, plan
 from .bounded import digest
-from .options import Options
-from .work import Work, run, works
+from .work import Reading, Work, works
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -55,10 +54,10 @@ class Read(NamedTuple):
 class CaptureStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Lists on the driver, decodes in the tasks."""
 
-    def __init__(self, paths: list[str], options: Options, columns: list[str]) -> None:
+    def __init__(self, paths: list[str], reading: Reading) -> None:
         self.paths = paths
-        self.options = options
-        self.columns = columns
+        self.reading = reading
+        self.options = reading.options
         self.target: list[files.CaptureFile] | None = None
         self._seen: dict[str, Read] = {}  # for Spark 4.0 and 4.1, whose latestOffset has no start
         self._digests: dict[tuple[str, int, float], str] = {}
@@ -101,11 +100,12 @@ class CaptureStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         taken = [file for file in taken if self._is_there(file)]
         if self.options.flows != "across-files" or self.options.table == "packets":
             return works(taken, self.options)
+        needs.require_for(taken)
         context = [f for f in old[max(0, len(old) - self.options.context_files) :] if self._is_there(f)]
         return [Work(task) for task in plan.following(context, taken, self.options) or (None,)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        return run(partition.value, self.options, self.columns)
+        return self.reading.rows(partition.value)
 
     def commit(self, end: Offset) -> None:
         """Nothing is stored for finished batches."""

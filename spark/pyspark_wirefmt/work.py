@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pyspark.sql.datasource import InputPartition
 
 from wirefmt.capture import files
 
-from . import plan
+from . import needs, plan
 from .options import Options
 
 if TYPE_CHECKING:
@@ -23,8 +23,22 @@ class Work(InputPartition):
         super().__init__(task)
 
 
-def run(task: Any, options: Options, columns: list[str]) -> Iterator[pa.RecordBatch]:
-    """The rows of one task."""
+class Reading(NamedTuple):
+    """How the tasks of a reader read; made on the driver."""
+
+    options: Options
+    columns: list[str]
+    names: list[str]  # of the columns, in the user's letter case
+    packages: tuple[str, ...]  # that the driver has
+
+    def rows(self, task: Any) -> Iterator[pa.RecordBatch]:
+        """The rows of one task."""
+        needs.require(self.packages)
+        for batch in _run(task, self.options, self.columns):
+            yield batch if self.names == self.columns else batch.rename_columns(self.names)
+
+
+def _run(task: Any, options: Options, columns: list[str]) -> Iterator[pa.RecordBatch]:
     if task is None:
         return iter(())
     if isinstance(task, plan.Task):
@@ -38,6 +52,7 @@ def run(task: Any, options: Options, columns: list[str]) -> Iterator[pa.RecordBa
 
 def works(captures: list[files.CaptureFile], options: Options) -> list[InputPartition]:
     """Never empty: Spark replaces an empty list by a partition of its own."""
+    needs.require_for(captures)
     if options.table == "packets":
         from . import packets
 

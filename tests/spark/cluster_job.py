@@ -1,6 +1,7 @@
 """Run by test_cluster.py in a process of its own: a small cluster on this machine, whose executors lack wirefmt.
 
-Arguments: master, how to ship (nothing, archive, ship), capture, archive. Prints one line of JSON.
+Arguments: master, how to ship (nothing, archive, ship; registered: archive, with the source registered), capture,
+archive. Prints one line of JSON.
 """
 
 from __future__ import annotations
@@ -24,9 +25,9 @@ def main(master: str, way: str, capture: str, archive: str) -> None:
         .config("spark.driver.bindAddress", "127.0.0.1")
         .config("spark.ui.enabled", "false")
         .config("spark.sql.session.timeZone", "UTC")
-        .config("spark.executorEnv.PYTHONPATH", "wirefmt_lib" if way == "archive" else "no_such_folder")
+        .config("spark.executorEnv.PYTHONPATH", "wirefmt_lib" if way in ("archive", "registered") else "no_such_folder")
     )
-    if way == "archive":
+    if way in ("archive", "registered"):
         builder = builder.config("spark.archives", f"{archive}#wirefmt_lib")
     spark = builder.getOrCreate()
     work = Path(pyspark.__file__).parent / "work" / spark.sparkContext.applicationId
@@ -34,6 +35,8 @@ def main(master: str, way: str, capture: str, archive: str) -> None:
     try:
         if way == "ship":
             pyspark_wirefmt.ship(spark)
+        if way == "registered":
+            spark.dataSource.register(pyspark_wirefmt.DefaultSource)
         try:
             frame = spark.read.format("wirefmt").option("partitions", "2").load(capture)
             told["source"] = frame.count()

@@ -72,11 +72,13 @@ def driver_folder(archive: Path, tmp_path_factory: pytest.TempPathFactory) -> Pa
     return folder
 
 
-def run(way: str, archive: Path, bare_python: Path, java: Path, driver_folder: Path) -> dict[str, Any]:
+def run(
+    way: str, archive: Path, bare_python: Path, java: Path, driver_folder: Path, driver_python: str = ""
+) -> dict[str, Any]:
     environment = os.environ | {
         "PYTHONPATH": "lib",
         "PYSPARK_PYTHON": str(bare_python),
-        "PYSPARK_DRIVER_PYTHON": str(bare_python),
+        "PYSPARK_DRIVER_PYTHON": driver_python or str(bare_python),
         "JAVA_HOME": str(java),
         "SPARK_LOCAL_IP": "127.0.0.1",
     }
@@ -109,3 +111,18 @@ def test_shipped(way, archive, bare_python, java, driver_folder):
     lib = "/wirefmt_lib" if way == "archive" else ""
     assert all(found.startswith(f"{folder}{lib}/wirefmt/") for folder, found in places)
     assert len({folder for folder, _ in places}) == 2  # both executors worked
+
+
+@pytest.mark.parametrize("way", ["archive", "registered"])
+def test_the_driver_has_its_python_elsewhere(way, archive, bare_python, java, driver_folder):
+    """Spark starts the driver's Python on executors for a source that it finds itself; this path is none of theirs."""
+    if not (driver_folder / "env").exists():
+        (driver_folder / "env").symlink_to(bare_python.parent.parent)
+    told = run(way, archive, bare_python, java, driver_folder, "env/bin/python")
+    assert "starts env/bin/python there" in told["check"]
+    assert "which does not exist" in told["check"]
+    count = len(one_process(live(CAPTURE)))
+    if way == "registered":
+        assert (told["source"], told["read"]) == (count, count)
+    else:
+        assert "source" not in told

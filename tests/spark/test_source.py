@@ -91,7 +91,18 @@ def test_struct_columns_are_projected(spark, folder):
     assert rows(frame.toArrow()) == expected
 
 
+def test_letter_case_of_columns_is_ignored(spark, folder):
+    frame = (
+        spark.read.format("wirefmt").schema("KIND string, Ts timestamp").option("pushdown", "true").load(str(folder))
+    )
+    table = frame.where("kind = 'PUBLISH'").toArrow()
+    assert table.column_names == ["KIND", "Ts"]
+    expected = one_process([folder / n for n in CAPTURES], columns=["kind", "ts"])
+    assert rows(table.rename_columns(["kind", "ts"])) == [row for row in expected if '"kind": "PUBLISH"' in row]
+
+
 def test_columns_option(spark, folder):
+    assert load(spark, folder, columns="KIND").columns == ["kind"]
     assert load(spark, folder, columns="destination, kind").columns == ["destination", "kind"]
 
 

@@ -125,8 +125,9 @@ def test_connections_go_on_from_file_to_file(spark, parts, tmp_path, options):
 def stream_of(folder: Path, **options: object):
     from pyspark_wirefmt.options import Options
     from pyspark_wirefmt.stream import CaptureStream
+    from pyspark_wirefmt.work import Reading
 
-    return CaptureStream([str(folder)], Options(**{"settle": 0.0} | options), ["kind"])
+    return CaptureStream([str(folder)], Reading(Options(**{"settle": 0.0} | options), ["kind"], ["kind"], ()))
 
 
 def planned(stream, start, end) -> list[str]:

@@ -103,7 +103,7 @@ async def expire(broker: Broker) -> Flood:
     queue = broker.router.queues["q"]
     await until(lambda: queue.count == 60_000)
     yield lambda: queue.dropped == 60_000
-    for _, _, item in queue._heap:
+    for item in queue._waiting:
         item.expires = 0.0
     queue._watch()
     yield writer.close

@@ -147,6 +147,9 @@ class Router:
         self._letters = LETTERS  # left until the loop goes on
         self._resting: asyncio.Handle | None = None  # burials go on then
         self.work = 0
+        self.looks = LOOKS_TOGETHER  # for this iteration
+        self._looking: dict[Queue, None] = {}  # queues that wait for the next one
+        self._next_looks: asyncio.Handle | None = None
 
     def count(self, published: Published) -> None:
         """A message waits somewhere."""
@@ -164,9 +167,6 @@ class Router:
         holder.bytes -= size
         if (user := holder.user) is not None:
             user.bytes -= size
-        self.looks = LOOKS_TOGETHER  # for this iteration
-        self._looking: dict[Queue, None] = {}  # queues that wait for the next one
-        self._next_looks: asyncio.Handle | None = None
 
     def now(self) -> float:
         return asyncio.get_running_loop().time()

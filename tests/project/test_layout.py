@@ -259,20 +259,55 @@ def test_a_module_imports_only_what_is_below(path: Path) -> None:
 
 #: Module or package of broker/ -> what it may import of broker/.
 BROKER: dict[str, set[str]] = {
-    **{name: set() for name in ("bindings", "credentials", "figures", "listeners", "messages")},
-    **{name: set() for name in ("permissions", "phpmq", "publishing", "recording", "topics", "views")},
+    **{name: set() for name in ("bindings", "credentials", "figures", "listeners", "permissions", "publishing")},
+    **{name: set() for name in ("recording", "shares", "topics", "views")},
+    "messages": {"shares"},
     "waiting": {"messages"},
     "selectors": {"messages"},
-    "queues": {"messages", "waiting", "routing"},  # routing as a type only
-    "routing": {"bindings", "messages", "queues"},
+    "limits": {"routing", "shares"},  # routing as a type only
+    "queues": {"limits", "messages", "routing", "shares", "waiting"},  # likewise
+    "routing": {"bindings", "limits", "messages", "queues", "shares"},
     "requests": {"permissions"},
-    "amqp091": {"bindings", "credentials", "messages", "permissions", "queues", "requests", "routing"},
-    "amqp10": {"credentials", "messages", "permissions", "queues", "requests", "routing", "selectors", "waiting"},
-    "mqtt": {"figures", "messages", "permissions", "requests", "routing", "topics"},
-    "nsq": {"permissions", "requests"},
-    "rocketmq": {"permissions", "requests"},
-    "faults": {"embedded", "listeners", "messages", "queues", "routing", "views"} | NAMED,  # embedded as a type only
-    "embedded": {"credentials", "faults", "listeners", "messages", "permissions", "publishing", "routing", "views"}
+    "amqp091": {
+        "bindings",
+        "credentials",
+        "limits",
+        "messages",
+        "permissions",
+        "queues",
+        "requests",
+        "routing",
+        "shares",
+    },
+    "amqp10": {
+        "credentials",
+        "limits",
+        "messages",
+        "permissions",
+        "queues",
+        "requests",
+        "routing",
+        "selectors",
+        "shares",
+    }
+    | {"waiting"},
+    "mqtt": {"figures", "limits", "messages", "permissions", "requests", "routing", "shares", "topics"},
+    "nsq": {"permissions", "requests", "shares"},
+    "phpmq": {"shares"},
+    "rocketmq": {"permissions", "requests", "shares"},
+    "faults": {"embedded", "limits", "listeners", "messages", "queues", "routing", "views"}
+    | NAMED,  # embedded as a type only
+    "embedded": {
+        "credentials",
+        "faults",
+        "limits",
+        "listeners",
+        "messages",
+        "permissions",
+        "publishing",
+        "routing",
+        "views",
+    }
     | NAMED,
     "thread": {"embedded", "faults", "views"},
     "pytest_plugin": {"AsyncRunning", "Options", "Running", "running", "running_async"},

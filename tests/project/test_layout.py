@@ -257,6 +257,8 @@ def test_a_module_imports_only_what_is_below(path: Path) -> None:
         assert target == layer or target in LAYERS[layer], f"{path.name} imports {name}"
 
 
+AMQP = {"credentials", "limits", "messages", "permissions", "queues", "requests", "routing", "shares"}
+
 #: Module or package of broker/ -> what it may import of broker/.
 BROKER: dict[str, set[str]] = {
     **{name: set() for name in ("bindings", "credentials", "figures", "listeners", "permissions", "publishing")},
@@ -268,35 +270,13 @@ BROKER: dict[str, set[str]] = {
     "queues": {"limits", "messages", "routing", "shares", "waiting"},  # likewise
     "routing": {"bindings", "limits", "messages", "queues", "shares"},
     "requests": {"permissions"},
-    "amqp091": {
-        "bindings",
-        "credentials",
-        "limits",
-        "messages",
-        "permissions",
-        "queues",
-        "requests",
-        "routing",
-        "shares",
-    },
-    "amqp10": {
-        "credentials",
-        "limits",
-        "messages",
-        "permissions",
-        "queues",
-        "requests",
-        "routing",
-        "selectors",
-        "shares",
-    }
-    | {"waiting"},
+    "amqp091": AMQP | {"bindings"},
+    "amqp10": AMQP | {"selectors", "waiting"},
     "mqtt": {"figures", "limits", "messages", "permissions", "requests", "routing", "shares", "topics"},
     "nsq": {"permissions", "requests", "shares"},
     "phpmq": {"shares"},
     "rocketmq": {"permissions", "requests", "shares"},
-    "faults": {"embedded", "limits", "listeners", "messages", "queues", "routing", "views"}
-    | NAMED,  # embedded as a type only
+    "faults": {"embedded", "limits", "listeners", "messages", "views"} | NAMED,  # embedded as a type only
     "embedded": {
         "credentials",
         "faults",

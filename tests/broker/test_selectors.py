@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lib import selector_cases as selectors as known
+from lib import selector_cases as known
 from wirefmt import amqp091, amqp10
 from wirefmt.broker import selectors
 from wirefmt.broker.messages import Envelope, Item, Published

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from lib import amqp10_live, selectors
+from lib import amqp10_live, selector_cases
 from lib.amqp10_live import body, message, take
 from lib.java import class_path
 from lib.loopback import HOST, run
@@ -117,12 +117,12 @@ def test_selectors(port: int) -> None:
 
     async def test() -> None:
         async with client(port) as ours:
-            await selectors.publish(ours, "selectors")
-            rows = selectors.recorded("selectors.jsonl")
+            await selector_cases.publish(ours, "selectors")
+            rows = selector_cases.recorded("selector_cases.jsonl")
             found = []
             for text, _ in rows:
                 try:
-                    found.append((text, await selectors.chosen(ours, "selectors", selector=text)))
+                    found.append((text, await selector_cases.chosen(ours, "selectors", selector=text)))
                 except Refused as refused:
                     found.append((text, refused.code))
             assert found == rows

@@ -118,7 +118,7 @@ def test_selectors(port: int) -> None:
     async def test() -> None:
         async with client(port) as ours:
             await selector_cases.publish(ours, "selectors")
-            rows = selector_cases.recorded("selector_cases.jsonl")
+            rows = selector_cases.recorded("selectors.jsonl")
             found = []
             for text, _ in rows:
                 try:

@@ -493,7 +493,7 @@ class Broker:
     def _remember(self, published: Published, routing_key: str) -> None:
         """A message from AMQP has reached the exchange of MQTT's topics."""
         try:
-            topic = topic_of(routing_key).decode()
+            topic = topic_of(routing_key)
             mqtt.validate_topic_name(topic)
         except (UnicodeError, EncodeError):
             return  # MQTT has no such topic
@@ -598,7 +598,7 @@ def _of_item(published: Published) -> Message:
     protocol, body = "mqtt", b""
     match container.protocol:
         case "amqp091":
-            message, body = message
+            message, body = message.properties, message.body_bytes()
             protocol = "amqp"
         case "amqp10":
             protocol, body = "amqp10", text_of_body(message)

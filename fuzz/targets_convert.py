@@ -56,14 +56,14 @@ def conversion(data: bytes) -> None:
     message: Any = data[1:]
     if source == "amqp091":
         size = int.from_bytes(data[1:3], "big")
-        message = (data[3 : 3 + size], data[3 + size :])
+        message = convert.Wire(source, data[3 : 3 + size], data[3 + size :])
     made = attempt(message, source=source, **options)
     told = attempt(message, source=source, explain=True, **options)
     if isinstance(made, str) or isinstance(told, str):
         same(made, told, "explain")
         return
     same(made.wire, told.wire, "explain")
-    given = convert.Wire(source, message, None) if source != "amqp091" else convert.Wire(source, *message)
+    given = message if isinstance(message, convert.Wire) else convert.Wire(source, message)
     read_losses(given, made)
     read_losses(given, told)
     # the server passes on octets that are not text in the target's protocol
@@ -134,8 +134,8 @@ def placed(source: str, to: str, dialect: int, address: int, octets: bytes) -> b
 
 def written(message: Any) -> bytes:
     """As conversion() reads it."""
-    if isinstance(message, tuple):
-        properties, body = message[0].encode(), bytes(message[1])
+    if isinstance(message, amqp091.BasicMessage):
+        properties, body = message.properties.encode(), message.body_bytes()
         return len(properties).to_bytes(2, "big") + properties + body
     return bytes(message.encode())
 

@@ -64,7 +64,7 @@ def said(got: Conversion) -> dict[str, str]:
             bytes(body) if isinstance(body, amqp10.Data) else body.value
         )
     else:
-        properties, out["body"] = got.message  # type: ignore[misc]
+        properties, out["body"] = got.message.properties, got.message.body_bytes()
         out |= {name: getattr(properties, name) for name in type(properties).__match_args__ if name != "headers"}
         out |= {
             f"headers {entry[0]}": entry[1:] for entry in (properties.headers.entries if properties.headers else ())

@@ -8,8 +8,10 @@ from uuid import UUID
 import pytest
 
 from wirefmt import amqp091
-from wirefmt.convert import DIALECTS, Container, convert
+from wirefmt.convert import DIALECTS, Container, Wire, convert
 from wirefmt.errors import ConversionError
+
+PUBLISH = amqp091.BasicPublish(channel=1, exchange="", routing_key="")
 
 DATA = "005375a00568656c6c6f"  # data: hello
 HEADER = "005370c0020142"  # durable false, as an AMQP 0.9.1 message without delivery_mode has it
@@ -21,7 +23,7 @@ def to_091(sections: str) -> tuple[str, bytes | None]:
 
 
 def to_10(properties: str, body: bytes = b"hello") -> str:
-    return convert((bytes.fromhex(properties), body), to="amqp10").octets.hex()
+    return convert(Wire("amqp091", bytes.fromhex(properties), body), to="amqp10").octets.hex()
 
 
 def packet(properties: str, payload: bytes = b"hi") -> bytes:
@@ -68,7 +70,7 @@ def test_an_expiration_that_is_no_number_is_not_converted() -> None:
     """expiration is ttl if it can be converted to a number. (The server refuses the message.)"""
     assert to_10("0100" + "03616263") == HEADER + DATA
     with pytest.raises(ConversionError) as caught:
-        convert((bytes.fromhex("010003616263"), b""), to="amqp10", dialect="rabbitmq-4.3")
+        convert(Wire("amqp091", bytes.fromhex("010003616263"), b""), to="amqp10", dialect="rabbitmq-4.3")
     assert caught.value.rule == "amqp091>amqp10 expiration-refused"
 
 
@@ -304,7 +306,7 @@ def test_rows_where_the_server_deviates(key: tuple[str, str]) -> None:
     octets = bytes.fromhex(given)
 
     def made(dialect: str) -> str:
-        message = (octets, b"p") if source == "amqp091" else octets
+        message = Wire("amqp091", octets, b"p") if source == "amqp091" else octets
         got = convert(message, source=source, to=to, dialect=dialect, routing_key="t")  # type: ignore[arg-type]
         return got.octets.hex()
 
@@ -325,11 +327,14 @@ def test_keys_come_once() -> None:
     """A map of AMQP 1.0 has no key twice (1.6.23), a field table of AMQP 0.9.1 no name (4.2.5.5): the first stays, the other is
     told."""
     twice = PLAIN_KEY + "56" + PLAIN_KEY + "74" + "01"
-    got = convert((bytes.fromhex("2000" + table(twice + "03" + hexed("x-t") + "46" + table(twice))), b"p"), to="amqp10")
+    got = convert(
+        Wire("amqp091", bytes.fromhex("2000" + table(twice + "03" + hexed("x-t") + "46" + table(twice))), b"p"),
+        to="amqp10",
+    )
     annotations = mapped("72", 1, "a303" + hexed("x-t") + "c10502" + "a1" + PLAIN_KEY + "40")
     assert got.octets.hex() == HEADER + annotations + mapped("74", 1, "a1" + PLAIN_KEY + "40") + P
     assert [loss.reason for loss in got.losses] == ["a second value of one key"] * 2
-    typed = (bytes.fromhex("2020" + table("0c" + hexed("x-basic-type") + "56") + "01" + "74"), b"p")
+    typed = Wire("amqp091", bytes.fromhex("2020" + table("0c" + hexed("x-basic-type") + "56") + "01" + "74"), b"p")
     assert convert(typed, to="amqp10").octets.hex() == (
         HEADER + mapped("72", 1, "a30c" + hexed("x-basic-type") + "a10174") + P
     )
@@ -350,7 +355,7 @@ def test_a_section_in_a_header_is_valid() -> None:
     """Headers of the old plugin hold a whole section: one that is not valid (a message_id that is not UTF-8) is refused."""
     header = "2000" + table("15" + hexed("x-amqp-1.0-properties") + "78" + "00000009" + "005373c00401a101ff")
     with pytest.raises(ConversionError) as caught:
-        convert((bytes.fromhex(header), b"p"), to="amqp10")
+        convert(Wire("amqp091", bytes.fromhex(header), b"p"), to="amqp10")
     assert caught.value.rule == "amqp091>amqp10 headers-amqp-properties"
 
 
@@ -361,5 +366,7 @@ DASHES = (8, 13, 18, 23)
 def test_a_uuid_has_its_dashes_in_their_places(dashes: tuple[int, ...]) -> None:
     """RFC 9562, section 4: 8-4-4-4-12 hexadecimal digits. Anything else behind urn:uuid: is text."""
     text = "".join("-" if i in dashes else "0123456789abcdef"[i % 16] for i in range(36))
-    got = convert((amqp091.BasicProperties(message_id=f"urn:uuid:{text}"), b"p"), to="amqp10")
+    got = convert(
+        amqp091.BasicMessage(PUBLISH, amqp091.BasicProperties(message_id=f"urn:uuid:{text}"), b"p"), to="amqp10"
+    )
     assert got.message.properties.message_id == (UUID(text) if dashes == DASHES else f"urn:uuid:{text}")

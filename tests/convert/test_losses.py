@@ -12,6 +12,8 @@ from wirefmt import amqp091, amqp10, mqtt
 from wirefmt.convert import DIALECTS, Container, Conversion, Protocol, Wire, convert, convert_table
 from wirefmt.errors import ConversionError
 
+PUBLISH = amqp091.BasicPublish(channel=1, exchange="", routing_key="")
+
 P = bytes.fromhex("005375a00170")  # data: p
 
 
@@ -73,7 +75,7 @@ def test_losses_of_ill_formed_strings_are_of_the_packet(size: int, dialect: str,
 
 def test_a_dropped_duplicate_has_its_field_key_and_value() -> None:
     table = b"\x01kV" + b"\x01kt\x01"
-    got = convert((b"\x20\0" + len(table).to_bytes(4) + table, b"p"), to="amqp10")
+    got = convert(Wire("amqp091", b"\x20\0" + len(table).to_bytes(4) + table, b"p"), to="amqp10")
     assert told(got) == [("properties.headers", "k", "dropped", "a second value of one key", b"\1")]
     assert str(got.losses[0]) == ("properties.headers[k] dropped: a second value of one key (amqp091>amqp10 headers)")
 
@@ -93,7 +95,7 @@ def test_a_dropped_duplicate_within_a_value(depth: int) -> None:
     table: Any = amqp091.FieldValue("F", values)
     for _ in range(depth):
         table = amqp091.FieldValue("A", [table])
-    got = convert((amqp091.BasicProperties(headers={"x-a": table}), b"p"), to="amqp10")
+    got = convert(amqp091.BasicMessage(PUBLISH, amqp091.BasicProperties(headers={"x-a": table}), b"p"), to="amqp10")
     dropped = ("", "k", "dropped", "a second value of one key")
     assert told(got) == [(*dropped, b"\1"), (*dropped, b"")]
     found = dict(got.message.message_annotations.pairs)[amqp10.Symbol("x-a")]
@@ -111,17 +113,20 @@ def test_a_dropped_duplicate_within_a_value(depth: int) -> None:
         (*dropped, b"\1"),
         (*dropped, b""),
     ]
-    found = got.message[0].headers["x-a"]
+    found = got.message.properties.headers["x-a"]
     for _ in range(depth):
         (found,) = found
     assert found.pairs == (("k", None), ("l", False))
-    assert convert(message, to="amqp091", dialect="rabbitmq-4.3").message[0].headers != got.message[0].headers
+    assert (
+        convert(message, to="amqp091", dialect="rabbitmq-4.3").message.properties.headers
+        != got.message.properties.headers
+    )
 
 
 def test_many_duplicates() -> None:
     """More than are compared with each other, and more than the memory of a conversion holds."""
     table = b"".join(b"\x03%03dB" % (n % 40) + bytes([n]) for n in range(120))
-    got = convert((b"\x20\0" + len(table).to_bytes(4) + table, b"p"), to="amqp10")
+    got = convert(Wire("amqp091", b"\x20\0" + len(table).to_bytes(4) + table, b"p"), to="amqp10")
     kept = got.message.application_properties.pairs
     assert [(key, int(value)) for key, value in kept] == [(f"{n:03d}", n) for n in range(40)]
     assert [(loss.key, loss.value) for loss in got.losses] == [(f"{n % 40:03d}", bytes([n])) for n in range(40, 120)]
@@ -134,7 +139,7 @@ def test_values_nested_too_deep_are_told(depth: int, kind: str) -> None:
     value: Any = amqp091.FieldValue("l", 1)
     for _ in range(depth):
         value = amqp091.FieldValue("F", [("k", value)]) if kind == "F" else amqp091.FieldValue("A", [value])
-    given = (amqp091.BasicProperties(delivery_mode=1, headers={"x-a": value}), b"p")
+    given = amqp091.BasicMessage(PUBLISH, amqp091.BasicProperties(delivery_mode=1, headers={"x-a": value}), b"p")
     got = convert(given, to="amqp10")
     levels, found = 0, dict(got.message.message_annotations.pairs)[amqp10.Symbol("x-a")]
     while isinstance(found, (amqp10.List, amqp10.Map)) and len(found):
@@ -176,7 +181,7 @@ def test_qos_2_becomes_1_for_mqtt_as_well(dialect: str) -> None:
 @pytest.mark.parametrize("mode", [0, 1, 2, 3, 255])
 def test_delivery_mode_that_is_none_is_not_lossless(mode: int, to: Protocol, dialect: str) -> None:
     """AMQP 0.9.1, 1.8.3.3: non-persistent (1) or persistent (2)."""
-    given = (b"\x10\0" + bytes([mode]), b"p")
+    given = Wire("amqp091", b"\x10\0" + bytes([mode]), b"p")
     if mode in (1, 2):
         assert convert(given, to=to, dialect=dialect, routing_key="t", lossless=True).losses == ()
         return
@@ -204,7 +209,7 @@ def test_a_section_in_a_header_replaces_properties() -> None:
     """The header x-amqp-1.0-properties of the old plugin is the whole section: message_id and app_id go."""
     inner = section(0x73, 1, string(b"m"))
     table = b"\x15x-amqp-1.0-properties" + b"x" + len(inner).to_bytes(4) + inner
-    got = convert((b"\x20\x88" + len(table).to_bytes(4) + table + b"\1n" + b"\1a", b"p"), to="amqp10")
+    got = convert(Wire("amqp091", b"\x20\x88" + len(table).to_bytes(4) + table + b"\1n" + b"\1a", b"p"), to="amqp10")
     assert got.message.properties == amqp10.Properties(message_id="m")
     assert told(got) == [
         ("properties.message_id", None, "dropped", "replaced by another value", b"n"),
@@ -215,7 +220,7 @@ def test_a_section_in_a_header_replaces_properties() -> None:
 def test_sections_of_a_payload_replace_others() -> None:
     """rabbitmq-4.3: type amqp-1.0. Delivery annotations are of one connection; the payload's header replaces ours."""
     payload = section(0x70, 1, b"\x41") + section(0x71, 2, symbol(b"x-d") + b"\x41") + P
-    got = convert((b"\x10\x20\1" + b"\x08amqp-1.0", payload), to="amqp10", dialect="rabbitmq-4.3")
+    got = convert(Wire("amqp091", b"\x10\x20\1" + b"\x08amqp-1.0", payload), to="amqp10", dialect="rabbitmq-4.3")
     assert got.message.header == amqp10.Header(durable=True)
     assert [loss for loss in told(got) if loss[2] != "moved"] == [
         ("payload", None, "dropped", "a broker does not pass it on", section(0x71, 2, symbol(b"x-d") + b"\x41")),
@@ -233,14 +238,16 @@ def test_a_content_type_that_is_replaced() -> None:
 def test_a_second_header_of_one_field() -> None:
     """Two headers x-reply-to-topic, the field is one: the second stays."""
     table = b"".join(b"\x10x-reply-to-topic" + b"S\0\0\0\1" + name for name in (b"a", b"b"))
-    got = convert((b"\x20\0" + len(table).to_bytes(4) + table, b"p"), to="mqtt5", routing_key="t")
+    got = convert(Wire("amqp091", b"\x20\0" + len(table).to_bytes(4) + table, b"p"), to="mqtt5", routing_key="t")
     assert got.message.properties == (("response_topic", "b"),)
     assert told(got) == [("properties.headers", "x-reply-to-topic", "dropped", "replaced by another value", b"a")]
 
 
 def test_explain_tells_of_each_value_once() -> None:
     table = b"".join(b"\x10x-reply-to-topic" + b"S\0\0\0\1" + name for name in (b"a", b"b"))
-    got = convert((b"\x20\0" + len(table).to_bytes(4) + table, b"p"), to="mqtt5", routing_key="t", explain=True)
+    got = convert(
+        Wire("amqp091", b"\x20\0" + len(table).to_bytes(4) + table, b"p"), to="mqtt5", routing_key="t", explain=True
+    )
     assert [(loss.value, loss.what) for loss in got.losses] == [(b"a", "dropped"), (b"b", "taken"), (b"p", "taken")]
 
 
@@ -290,7 +297,7 @@ def test_properties_of_mqtt_that_a_lax_reader_lets_pass() -> None:
 def test_a_time_that_a_signed_number_cannot_hold() -> None:
     """Timestamps of AMQP 0.9.1 are unsigned seconds, of AMQP 1.0 signed milliseconds."""
     for seconds, lost in ((2**63 // 1000, False), (2**63 // 1000 + 1, True)):
-        got = convert((b"\0\x40" + seconds.to_bytes(8), b"p"), to="amqp10")
+        got = convert(Wire("amqp091", b"\0\x40" + seconds.to_bytes(8), b"p"), to="amqp10")
         assert [loss.what for loss in got.losses] == ["narrowed"] * lost
 
 
@@ -298,7 +305,7 @@ def test_an_octet_that_is_too_large() -> None:
     """rabbitmq-4.3: x-basic-priority 258 as priority."""
     octets = section(0x72, 2, symbol(b"x-basic-priority") + b"\x60\1\2") + P
     got = convert(octets, source="amqp10", to="amqp091", dialect="rabbitmq-4.3")
-    assert got.message[0].priority == 2
+    assert got.message.properties.priority == 2
     assert [(loss.key, loss.what, loss.value) for loss in got.losses] == [("x-basic-priority", "narrowed", b"\1\2")]
 
 
@@ -306,7 +313,11 @@ def test_uuids_that_are_loose() -> None:
     """rabbitmq-4.3 takes dashes anywhere and 36 digits: what a uuid does not have is lost."""
     for identifier in ("550e-8400e29b41d4a716446655440000---", "550e8400e29b41d4a716446655440000abcd"):
         text = f"urn:uuid:{identifier}"
-        got = convert((amqp091.BasicProperties(message_id=text), b"p"), to="amqp10", dialect="rabbitmq-4.3")
+        got = convert(
+            amqp091.BasicMessage(PUBLISH, amqp091.BasicProperties(message_id=text), b"p"),
+            to="amqp10",
+            dialect="rabbitmq-4.3",
+        )
         assert [(loss.what, loss.value) for loss in got.losses] == [("narrowed", text.encode())]
 
 
@@ -338,13 +349,15 @@ def test_fields_of_a_header_that_a_queue_does_not_keep() -> None:
         "amqp091": ["header.first_acquirer", "header.delivery_count"],
         "mqtt5": ["header.priority", "header.ttl", "header.first_acquirer", "header.delivery_count"],
     }
-    properties, _ = container.deliver("amqp091").message
+    properties = container.deliver("amqp091").message.properties
     assert (properties.delivery_mode, properties.priority, properties.expiration) == (2, 7, "9")
 
 
 def test_bcc_is_told() -> None:
     table = b"\x03BCCA\0\0\0\0"
-    got = convert((b"\x20\0" + len(table).to_bytes(4) + table, b"p"), to="amqp091", dialect="rabbitmq-4.3")
+    got = convert(
+        Wire("amqp091", b"\x20\0" + len(table).to_bytes(4) + table, b"p"), to="amqp091", dialect="rabbitmq-4.3"
+    )
     assert told(got) == [("properties.headers", "BCC", "dropped", "a broker does not pass it on", b"")]
 
 
@@ -380,7 +393,7 @@ def test_a_column_tells_the_same() -> None:
 @pytest.mark.parametrize("source", ["amqp10", "amqp091"])
 def test_an_empty_topic_is_refused(source: str) -> None:
     """[MQTT-4.7.3-1]; STRICT would refuse the packet."""
-    given: Any = amqp10.Message(body=b"x") if source == "amqp10" else (amqp091.BasicProperties(), b"x")
+    given: Any = amqp10.Message(body=b"x") if source == "amqp10" else amqp091.BasicMessage(PUBLISH, body=b"x")
     with pytest.raises(ConversionError) as caught:
         convert(given, to="mqtt5")
     assert caught.value.rule == "mqtt5:no-topic"
@@ -412,7 +425,7 @@ def test_strings_of_255_octets_of_3_13(size: int, wide: bool) -> None:
         table = b"\1k" + b"S" + size.to_bytes(4) + text
         if dialect == "documented" and size > 255:
             continue  # binary
-        headers = (b"\x20\0" + len(table).to_bytes(4) + table, b"p")
+        headers = Wire("amqp091", b"\x20\0" + len(table).to_bytes(4) + table, b"p")
         assert b"\xa1\1k" + octets(0xA1, text, dialect) in convert(headers, to="amqp10", dialect=dialect).octets
         written = convert(
             b"\0\x53\x77" + b"\xb1" + size.to_bytes(4) + text, source="amqp10", to="amqp091", dialect="rabbitmq-3.13"
@@ -436,11 +449,11 @@ def test_an_amqp_value_replaces_data_in_3_13(body: bytes, lost: list[tuple[str, 
     """That server takes bodies of different kinds; an amqp-value replaces what comes before it. (What comes after it stops
     the server: it is dropped.)"""
     got = convert(body, source="amqp10", to="amqp091", dialect="rabbitmq-3.13")
-    assert (got.message[0].type, got.body) == ("amqp-1.0", VALUE)
+    assert (got.message.properties.type, got.body) == ("amqp-1.0", VALUE)
     assert [(loss.field, loss.value) for loss in got.losses] == lost
     text = convert(body, source="amqp10", to="mqtt5", dialect="rabbitmq-3.13", routing_key="t")
     assert (text.message.payload_bytes(), [(loss.field, loss.value) for loss in text.losses]) == (b"v", lost)
-    within = convert((b"\0\x20\x08amqp-1.0", body), to="amqp10", dialect="rabbitmq-3.13")
+    within = convert(Wire("amqp091", b"\0\x20\x08amqp-1.0", body), to="amqp10", dialect="rabbitmq-3.13")
     assert within.octets.endswith(VALUE) and within.octets.count(b"\0\x53\x75") == 0
     assert len([loss for loss in within.losses if loss.field == "payload"]) == len(lost)
 
@@ -448,7 +461,7 @@ def test_an_amqp_value_replaces_data_in_3_13(body: bytes, lost: list[tuple[str, 
 def test_the_last_of_sections_that_come_again_in_3_13() -> None:
     octets = section(0x70, 1, b"\x41") + section(0x70, 2, b"\x42\x50\5") + P
     got = convert(octets, source="amqp10", to="amqp091", dialect="rabbitmq-3.13")
-    assert (got.message[0].delivery_mode, got.message[0].priority) == (1, 5)
+    assert (got.message.properties.delivery_mode, got.message.properties.priority) == (1, 5)
     assert told(got) == [("header.durable", None, "dropped", "replaced by another value", b"\1")]
 
 
@@ -500,7 +513,5 @@ def test_a_header_without_fields_stays(dialect: str) -> None:
     """Of a payload that is AMQP 1.0 the sections take effect, an empty header too: its fields have their defaults, which are not
     what the server says of a message without that header."""
     for header in (b"\x45", b"\xc0\3\2\x40\x40"):
-        got = convert(
-            (amqp091.BasicProperties(type="amqp-1.0"), b"\0\x53\x70" + header + P), to="amqp10", dialect=dialect
-        )
+        got = convert(Wire("amqp091", b"\0\x20\x08amqp-1.0", b"\0\x53\x70" + header + P), to="amqp10", dialect=dialect)
         assert got.message.header == amqp10.Header()

@@ -4,40 +4,40 @@ from __future__ import annotations
 
 import pytest
 
-from wirefmt import amqp10, convert, mqtt
+from wirefmt import amqp091, amqp10, convert, mqtt
 from wirefmt.convert import Container, Wire, routing_key_of, topic_of
 from wirefmt.convert._engine import ConvertRules
 
 #: Topic, and its routing key as RabbitMQ's documentation of mqtt.sparkplug has it; without, the dot is a slash on the way back.
 SPARKPLUG = [
-    (b"spBv1.0/Group/NBIRTH/edge", b"spBv1___0.Group.NBIRTH.edge"),
-    (b"spAv1.0/a", b"spAv1___0.a"),
-    (b"spBv12.34/+/b", b"spBv12___34.*.b"),
-    (b"spBv10.90/a", b"spBv10___90.a"),
-    (b"spAv0.09/a", b"spAv0___09.a"),
-    (b"spCv1.0/a", None),
-    (b"spBv1/0", None),
-    (b"spBv.0/a", None),
-    (b"spBv1./a", None),
-    (b"spBv1.0", None),
-    (b"spB", None),
-    (b"x/spBv1.0/a", None),
-    (b"", None),
+    ("spBv1.0/Group/NBIRTH/edge", "spBv1___0.Group.NBIRTH.edge"),
+    ("spAv1.0/a", "spAv1___0.a"),
+    ("spBv12.34/+/", "spBv12___34.*."),
+    ("spBv10.90/a", "spBv10___90.a"),
+    ("spAv0.09/a", "spAv0___09.a"),
+    ("spCv1.0/a", None),
+    ("spBv1/0", None),
+    ("spBv.0/a", None),
+    ("spBv1./a", None),
+    ("spBv1.0", None),
+    ("spB", None),
+    ("x/spBv1.0/a", None),
+    ("", None),
 ]
 
 
 @pytest.mark.parametrize(("topic", "key"), SPARKPLUG)
 def test_sparkplug(topic, key):
-    plain = topic.replace(b"/", b".").replace(b"+", b"*")
+    plain = topic.replace("/", ".").replace("+", "*")
     assert routing_key_of(topic, "sparkplug") == (plain if key is None else key)
     assert routing_key_of(topic) == plain
     if key is not None:
         assert topic_of(key, "sparkplug") == topic
-        assert topic_of(key) == key.replace(b".", b"/").replace(b"*", b"+")
+        assert topic_of(key) == key.replace(".", "/").replace("*", "+")
 
 
 def test_unchanged():
-    assert routing_key_of("a/+.b*", "unchanged") == topic_of("a/+.b*", "unchanged") == b"a/+.b*"
+    assert routing_key_of("a/+.b*", "unchanged") == topic_of("a/+.b*", "unchanged") == "a/+.b*"
 
 
 def test_no_other_way():
@@ -76,7 +76,7 @@ def test_queues_of_the_server():
     message = amqp10.Message(properties=amqp10.Properties(reply_to="/queues/a%20b"), body=b"")
     for encoded, name in ((True, "a b"), (False, "a%20b")):
         result = convert.convert(message, to="amqp091", dialect="rabbitmq-4.3", percent_encoding=encoded)
-        assert result.message[0].reply_to == name
+        assert result.message.properties.reply_to == name
 
 
 def test_containers_route_by_the_topic():
@@ -151,3 +151,29 @@ def test_what_is_acknowledged_is_durable(qos):
     """RabbitMQ's MQTT plugin: a PUBLISH of QoS 0 is transient, others are persistent."""
     packet = mqtt.Publish(topic_name="a", payload=b"", qos=qos, packet_identifier=1 if qos else None)
     assert Container(packet).annotations.durable is (qos > 0)
+
+
+def test_a_message_of_each_protocol_is_one_object_that_convert_takes():
+    """Of AMQP 0.9.1 too, and what names a message is text, as the clients' publish takes it."""
+    kinds = {"amqp10": amqp10.Message, "amqp091": amqp091.BasicMessage, "mqtt5": mqtt.Publish}
+    packet = mqtt.Publish(topic_name="a/b", payload=b"21.5", properties=[("content_type", "text/plain")], version=5)
+    for to, kind in kinds.items():
+        made = convert.convert(packet, to=to, routing_key="a.b")
+        assert type(made.message) is kind
+        assert made.wire.message() == made.message
+        back = convert.convert(made.message, to="mqtt5", routing_key=routing_key_of("a/b")).message
+        assert (back.topic_name, back.payload_bytes()) == ("a/b", b"21.5")
+        assert back.properties.get("content_type") == "text/plain"
+    message = convert.convert(packet, to="amqp091").message
+    assert message.method == amqp091.BasicPublish(channel=1, exchange="", routing_key="")
+    assert (message.properties.content_type, message.body_bytes()) == ("text/plain", b"21.5")
+    with pytest.raises(TypeError, match="tuple needs the name of its protocol"):
+        convert.convert((message.properties, message.body_bytes()), to="mqtt5")
+
+
+@pytest.mark.parametrize("octets", [b"a/\xff", "a/\xe9".encode()])
+def test_topics_that_are_bytes_come_back(octets):
+    """Bytes that are not UTF-8 stay in the text as surrogates (PEP 383)."""
+    key = routing_key_of(octets)
+    assert key.encode("utf-8", "surrogateescape") == octets.replace(b"/", b".")
+    assert topic_of(key).encode("utf-8", "surrogateescape") == octets

@@ -688,7 +688,7 @@ def public_calls() -> Iterator[tuple[str, Callable[[Any], Any]]]:
         yield f"rocketmq.{name}", getattr(rocketmq, name)
     yield "rocketmq.RemotingCommand", lambda b: rocketmq.RemotingCommand(code=1, body=b)
     yield "convert", lambda b: convert.convert(b, source="mqtt5", to="amqp10")
-    yield "convert, two", lambda b: convert.convert((b, b), source="amqp091", to="amqp10")
+    yield "convert, two", lambda b: convert.convert(convert.Wire("amqp091", b, b), to="amqp10")
     yield "Wire.from_frames", convert.Wire.from_frames
     yield "CaptureDecoder.feed", fed_capture
     yield "feed_segments", lambda b: CaptureDecoder().feed_segments(b)

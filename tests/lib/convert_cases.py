@@ -47,8 +47,9 @@ def m10(body: Any = None, *, header: dict[str, Any] | None = None, ma: dict[str,
     )
 
 
-def m91(headers: dict[str, Any] | None = None, body: bytes = b"p", **properties: Any) -> tuple[Any, bytes]:
-    return amqp091.BasicProperties(**properties, **({"headers": headers} if headers else {})), body
+def m91(headers: dict[str, Any] | None = None, body: bytes = b"p", **properties: Any) -> amqp091.BasicMessage:
+    given = amqp091.BasicProperties(**properties, **({"headers": headers} if headers else {}))
+    return amqp091.BasicMessage(amqp091.BasicPublish(channel=1), given, body)
 
 
 def m5(*properties: tuple[str, Any], payload: bytes = b"p", qos: int = 0, **more: Any) -> mqtt.Publish:

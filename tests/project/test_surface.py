@@ -11,7 +11,8 @@ import pytest
 
 import wirefmt
 from wirefmt import amqp091, amqp10, mqtt, nsq, phpmq, rocketmq
-from wirefmt.errors import LocalProtocolError, Unsupported
+from wirefmt.broker import Broker
+from wirefmt.errors import EncodeError, LocalProtocolError, Unsupported
 from wirefmt.protocols import PROTOCOLS
 
 CLIENTS = [row.name for row in PROTOCOLS]
@@ -90,3 +91,46 @@ def test_what_to_do_is_in_the_error():
     (event,) = server.receive(mqtt.Connect(client_identifier="", version=5).encode(), 0.0)
     with pytest.raises(LocalProtocolError, match=r"properties=\[\('assigned_client_identifier', \.\.\.\)\]"):
         server.accept(event)
+
+
+@pytest.mark.parametrize(
+    ("headers", "says"),
+    [
+        ({"a": 1, "k": object()}, "headers['k']: no type of field values holds a object"),
+        ({"a": 1, "k": 2**70}, "headers['k']: no integer type holds"),
+        ([("a", 1), ("k", 2**70)], "headers['k']: no integer type holds"),
+        ({"a": 1, "k" * 300: 1}, f"headers['{'k' * 59}...]: 300 bytes, the limit is 255"),
+        ({"a": {"b": [1, 2, {"c": 2**70}]}}, "headers['a']['b'][2]['c']: no integer type holds"),
+        ({"k": "\ud800"}, "headers['k']: a surrogate has no UTF-8 form"),
+        ({1: "a"}, "headers[1] must be a str or bytes, not int"),
+    ],
+)
+def test_errors_of_header_tables_name_the_key(headers, says):
+    with pytest.raises((EncodeError, TypeError)) as caught:
+        amqp091.BasicProperties(headers=headers)
+    assert str(caught.value).startswith(says)
+    with pytest.raises((EncodeError, TypeError)) as caught:
+        amqp091.QueueDeclare(channel=1, queue="q", arguments=headers)
+    assert str(caught.value).startswith(says.replace("headers", "arguments", 1))
+
+
+def test_errors_of_rocketmq_fields_name_the_field():
+    with pytest.raises(TypeError, match=r"ext_fields\['k'\]: names and values must be str, not int"):
+        rocketmq.RemotingCommand(code=1, ext_fields={"a": "b", "k": 1})
+    with pytest.raises(TypeError, match=r"properties\['k'\]: names and values must be str, not int"):
+        rocketmq.encode_properties({"a": "b", "k": 1})
+
+
+@pytest.mark.parametrize("made", [amqp091.Timestamp(2**63), amqp10.Timestamp(2**62), amqp10.Timestamp(-(2**62))])
+def test_a_time_that_datetime_does_not_have(made):
+    with pytest.raises(ValueError, match=rf"datetime has no time {int(made)} m?s .*: use int\(timestamp\)"):
+        made.to_datetime()
+
+
+def test_a_protocol_that_the_broker_does_not_have():
+    broker = Broker()
+    for look in (broker.queue, broker.unacked):
+        with pytest.raises(ValueError, match="'kafka' has no queues here; there are amqp, nsq, phpmq"):
+            look("q", "kafka")
+    with pytest.raises(ValueError, match="'kafka' has no topics here; there are mqtt, rocketmq"):
+        broker.topic("q", "kafka")

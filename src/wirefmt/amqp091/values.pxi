@@ -36,8 +36,8 @@ cdef object AMQP091_SECOND = TIMEDELTA(seconds=1)
 class Timestamp(int):
     """Seconds since 1970, 64 bits: an int that is written as a field value of type T.
 
-    `to_datetime()` is the time in UTC; it raises OverflowError after the year 9999. `Timestamp.of(datetime)` drops
-    fractions of a second.
+    `to_datetime()` is the time in UTC; ValueError: it is after the year 9999, which datetime does not have.
+    `Timestamp.of(datetime)` drops fractions of a second.
     """
 
     __slots__ = ()
@@ -47,7 +47,10 @@ class Timestamp(int):
         return cls(seconds_of(moment))
 
     def to_datetime(self):
-        return AMQP091_EPOCH + int(self) * AMQP091_SECOND
+        try:
+            return AMQP091_EPOCH + int(self) * AMQP091_SECOND
+        except OverflowError:
+            raise ValueError(f"datetime has no time {int(self)} s after 1970: use int(timestamp)") from None
 
     def __repr__(self):
         return f"amqp091.Timestamp({int(self)})"
@@ -232,15 +235,29 @@ cdef int amqp091_write_table(Octets* o, object source, str field, int depth) exc
         add_octets(o, (<FieldTable>source).at, <size_t>4 + load_u32((<FieldTable>source).at))
         return 0
     opened = amqp091_open(o)
-    if PyDict_CheckExact(source):
-        for name, value in (<dict>source).items():
-            amqp091_write_shortstr(o, name, field)
-            amqp091_write_value(o, value, field, depth)
-    else:
-        for name, value in (source.items() if isinstance(source, MAPPING) else source):
-            amqp091_write_shortstr(o, name, field)
-            amqp091_write_value(o, value, field, depth)
+    name = None
+    try:
+        if PyDict_CheckExact(source):
+            for name, value in (<dict>source).items():
+                amqp091_write_shortstr(o, name, field)
+                amqp091_write_value(o, value, field, depth)
+        else:
+            for name, value in (source.items() if isinstance(source, MAPPING) else source):
+                amqp091_write_shortstr(o, name, field)
+                amqp091_write_value(o, value, field, depth)
+    except (EncodeError, TypeError) as error:
+        amqp091_name_place(error, field, name)
+        raise
     return amqp091_close_sized(o, opened, field)
+
+
+cdef int amqp091_name_place(object error, str field, object place) except -1:
+    """An error of a value in a table or an array tells its key or index, after the field; the outer ones come before it."""
+    text = error.args[0]
+    shown = repr(place)
+    if isinstance(text, str) and text.startswith(field):
+        error.args = (f"{field}[{shown if len(shown) <= 60 else shown[:60] + '...'}]{text[len(field):]}", *error.args[1:])
+    return 0
 
 
 cdef int amqp091_write_plain_table(Octets* o, dict source) except -1:
@@ -282,9 +299,15 @@ cdef int amqp091_write_array(Octets* o, object source, str field, int depth) exc
     if isinstance(source, FieldArray):
         add_octets(o, (<FieldArray>source).at, <size_t>4 + load_u32((<FieldArray>source).at))
         return 0
+    cdef Py_ssize_t i = 0
     opened = amqp091_open(o)
-    for value in source:
-        amqp091_write_value(o, value, field, depth)
+    try:
+        for value in source:
+            amqp091_write_value(o, value, field, depth)
+            i += 1
+    except (EncodeError, TypeError) as error:
+        amqp091_name_place(error, field, i)
+        raise
     return amqp091_close_sized(o, opened, field)
 
 

@@ -87,8 +87,11 @@ class Timestamp(Integer):
         return cls(amqp10_milliseconds(moment))
 
     def to_datetime(self):
-        """The same as an aware datetime; OverflowError beyond the years 1 to 9999."""
-        return AMQP10_EPOCH + timedelta(milliseconds=int(self))
+        """The same as an aware datetime. Raises ValueError beyond the years 1 to 9999, which are datetime's."""
+        try:
+            return AMQP10_EPOCH + timedelta(milliseconds=int(self))
+        except OverflowError:
+            raise ValueError(f"datetime has no time {int(self)} ms from 1970: use int(timestamp)") from None
 
 
 cdef object AMQP10_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)

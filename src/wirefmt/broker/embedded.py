@@ -418,12 +418,18 @@ class Broker:
         Args:
             name: the queue. AMQP 0.9.1 and 1.0 have the same queues. NSQ: TOPIC/CHANNEL, or TOPIC for the messages that were
                 published before the topic had a channel.
+
+        Raises ValueError for another protocol.
         """
-        look = {"amqp": self._amqp_queue, "nsq": self._nsq_queue, "phpmq": self._phpmq_queue}[protocol]
+        look = _of(protocol, "queues", amqp=self._amqp_queue, nsq=self._nsq_queue, phpmq=self._phpmq_queue)
         return AsyncSeen(f"queue {name!r}", lambda: look(name), lambda: named("queues", name, self._waiting(protocol)))
 
     def unacked(self, name: str, protocol: Literal["amqp", "nsq", "phpmq"] = "amqp") -> AsyncSeen[Message]:
-        """The messages of a queue that clients have and that are not settled yet. `name`: as of `queue`; NSQ: TOPIC/CHANNEL."""
+        """The messages of a queue that clients have and that are not settled yet. `name`: as of `queue`; NSQ: TOPIC/CHANNEL.
+
+        Raises ValueError for another protocol.
+        """
+        _of(protocol, "queues", amqp=None, nsq=None, phpmq=None)
         return AsyncSeen(
             f"unacknowledged messages of queue {name!r}",
             lambda: [message for queue, message in self._in_hand(protocol) if queue == name],
@@ -437,7 +443,10 @@ class Broker:
             name: MQTT: a topic filter, "plant/+", for the last `Options.history` messages of all topics. They include the
                 messages that AMQP clients publish to the exchange amq.topic, with or without a subscription.
                 RocketMQ: a topic; the messages that are stored.
+
+        Raises ValueError for another protocol, EncodeError for a topic filter that is not valid.
         """
+        _of(protocol, "topics", mqtt=None, rocketmq=None)
         if protocol == "mqtt":
             mqtt.validate_topic_filter(name)
             return AsyncSeen(
@@ -493,7 +502,7 @@ class Broker:
     def _remember(self, published: Published, routing_key: str) -> None:
         """A message from AMQP has reached the exchange of MQTT's topics."""
         try:
-            topic = topic_of(routing_key).decode()
+            topic = topic_of(routing_key)
             mqtt.validate_topic_name(topic)
         except (UnicodeError, EncodeError):
             return  # MQTT has no such topic
@@ -565,6 +574,13 @@ class Broker:
         return [Message(bytes(m.body or b""), m.topic, "rocketmq", properties=m.properties) for m in found]
 
 
+def _of(protocol: str, what: str, **choices: Any) -> Any:
+    """The choice of a protocol. ValueError: it has none."""
+    if protocol not in choices:
+        raise ValueError(f"{protocol!r} has no {what} here; {suggest(protocol, choices)}")
+    return choices[protocol]
+
+
 def _say_goodbye(protocol: str, driver: aio.Driver) -> None:
     """End a connection because the broker stops. NSQ, RocketMQ and PHPMQ have no closing message."""
     connection: Any = driver.connection
@@ -598,7 +614,7 @@ def _of_item(published: Published) -> Message:
     protocol, body = "mqtt", b""
     match container.protocol:
         case "amqp091":
-            message, body = message
+            message, body = message.properties, message.body_bytes()
             protocol = "amqp"
         case "amqp10":
             protocol, body = "amqp10", text_of_body(message)

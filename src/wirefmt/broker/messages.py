@@ -174,7 +174,7 @@ class Published:
         properties = self.envelope.properties
         if properties is None:
             try:
-                properties = self.container.to("amqp091").message[0]
+                properties = self.container.to("amqp091").message.properties
             except ConversionError:
                 self.envelope.unconvertible = True
                 return {}
@@ -214,7 +214,7 @@ class Item:
             properties, body = envelope.properties, published.body or b""
         else:
             made = published.container.deliver("amqp091", redelivered=self.redelivered, delivery_count=self.failed)
-            properties, body = made.message
+            properties, body = amqp091.BasicProperties.decode(made.octets), made.body or b""
         if self.returns and self.failed:
             kept = properties.headers.entries if properties.headers is not None else ()
             headers = [

@@ -893,7 +893,7 @@ class Broker:
     def wants(self, routing_key: str) -> bool:
         """A message is published to amq.topic: does a subscription match? (`routing.Sink`)"""
         try:
-            topic = topic_of(routing_key).decode()
+            topic = topic_of(routing_key)
             mqtt.validate_topic_name(topic)
         except (UnicodeError, EncodeError):
             return False  # MQTT has no such topic

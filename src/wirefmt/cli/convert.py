@@ -191,7 +191,7 @@ def _convert(given: Input, to: str, key: str | None, **options: Any) -> Conversi
         raise _Failure(fault.reason, fault.rule, given.hint if undecodable else "") from None
 
 
-def _topic_key(wire: Any, options: dict[str, Any]) -> str | bytes:
+def _topic_key(wire: Any, options: dict[str, Any]) -> str:
     """The routing key of an MQTT message, which its topic contains."""
     from wirefmt import convert as engine
     from wirefmt import mqtt
@@ -222,10 +222,9 @@ def _write_octets(sink: IO[bytes], result: Conversion, shown: _Shown) -> None:
 
 def _write_text(sink: IO[bytes], result: Conversion, shown: _Shown) -> None:
     message = result.message
-    if isinstance(message, tuple):
-        properties, body = message
-        sink.write(f"{properties!r}\n".encode())
-        sink.write(f"{printable(body.decode('utf-8', 'backslashreplace'))}\n".encode())
+    if result.body is not None:
+        sink.write(f"{message.properties!r}\n".encode())
+        sink.write(f"{printable(result.body.decode('utf-8', 'backslashreplace'))}\n".encode())
     else:
         sink.write(f"{message!r}\n".encode())
 

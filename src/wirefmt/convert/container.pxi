@@ -178,9 +178,9 @@ cdef class Container:
 
     cdef bytes topic_of_key(self):
         """The routing key as the topic of a PUBLISH. If the translation had wildcards, the published topic is kept."""
-        cdef bytes made = convert_topic_text(self.routing_key, True, self.translation)
+        cdef bytes made = convert_topic_octets(self.routing_key, True, self.translation)
         if self.source == CONVERT_MQTT5 and self.rules.valid and (b"+" in made or b"#" in made) and \
-                convert_topic_text(self.topic, False, self.translation) == self.routing_key:
+                convert_topic_octets(self.topic, False, self.translation) == self.routing_key:
             return self.topic
         return made
 

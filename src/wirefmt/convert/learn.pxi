@@ -203,7 +203,7 @@ cdef int convert_learn_5(Container c, const uint8_t* p, size_t n) except -1:
         raise ConversionError("the topic is a Topic Alias, which only its connection can resolve", rule="mqtt5:topic-alias")
     c.topic = octets_of(m.topic.at, m.topic.size)
     c.exchange = convert_exchange_of(c.mqtt_exchange)
-    c.routing_key = convert_topic_text(c.topic, False, c.translation)
+    c.routing_key = convert_topic_octets(c.topic, False, c.translation)
     k.durable = (m.flags >> 1 & 3) > 0
     k.retain = m.flags & 1
     if m.properties_seen >> MQTT_PROPERTY_MESSAGE_EXPIRY_INTERVAL & 1 and \

@@ -45,19 +45,20 @@ class Wire:
         return join_content(self.octets, self.body or b"", channel=channel)
 
     def message(self) -> object:
-        """The message as an object of its protocol."""
+        """The message as an object of its protocol; of AMQP 0.9.1 with a basic.publish on channel 1, whose names are empty."""
         if self.protocol == "amqp10":
             return amqp10.Message.decode(self.octets, strictness="lax")
         if self.protocol == "mqtt5":
             return mqtt.decode(self.octets, version=5, strictness="lax")
-        return amqp091.BasicProperties.decode(self.octets), self.body or b""
+        method = amqp091.BasicPublish(channel=1, exchange="", routing_key="")
+        return amqp091.BasicMessage(method, amqp091.BasicProperties.decode(self.octets), self.body or b"")
 
 
 def wire_of(message: object, protocol: str | None = None) -> Wire:
     """Encode a message.
 
-    It may be an amqp10.Message, an mqtt.Publish (3.1 and 3.1.1 become 5.0), an amqp091.BasicMessage; a pair of
-    amqp091.BasicProperties (or its bytes) and a body; or bytes with the name of their protocol.
+    It may be an amqp10.Message, an mqtt.Publish (3.1 and 3.1.1 become 5.0), an amqp091.BasicMessage, a Wire, or bytes with the
+    name of their protocol.
     """
     if isinstance(message, Wire):
         return message
@@ -67,10 +68,6 @@ def wire_of(message: object, protocol: str | None = None) -> Wire:
         return Wire("amqp10", message.encode())
     if isinstance(message, amqp091.BasicMessage):
         return Wire("amqp091", message.properties.encode(), message.body_bytes())
-    if isinstance(message, tuple):
-        properties, body = message
-        octets = properties.encode() if isinstance(properties, amqp091.BasicProperties) else bytes(properties)
-        return Wire("amqp091", octets, bytes(body))
     if protocol is None:
         raise TypeError(f"{type(message).__name__} needs the name of its protocol")
     if protocol not in PROTOCOLS:

@@ -13,7 +13,8 @@ cdef class Conversion:
     """A message in another protocol. `losses` reports what was lost.
 
     `octets` are the bytes of the result; for AMQP 0.9.1 property flags and properties, and `body` (otherwise None). `message`
-    is the result as an object of its protocol: amqp10.Message, mqtt.Publish, or a pair of amqp091.BasicProperties and body.
+    is the result as an object of its protocol, which convert() takes: amqp10.Message, mqtt.Publish or amqp091.BasicMessage (its
+    method is a basic.publish on channel 1 without exchange and routing key, which are not part of a message).
     """
     cdef readonly str protocol
     cdef readonly bytes octets, body
@@ -202,8 +203,7 @@ def convert(message, *, to, source=None, dialect="documented", routing_key="", m
     """Convert one message by RabbitMQ's tables: the conversion alone, without what a broker adds.
 
     Args:
-        message: an amqp10.Message, mqtt.Publish or amqp091.BasicMessage; a pair (properties, body) of AMQP 0.9.1; bytes, with
-            `source`.
+        message: an amqp10.Message, mqtt.Publish or amqp091.BasicMessage; a Wire; bytes, with `source`.
         to: "amqp10", "amqp091" or "mqtt5".
         dialect: "documented" is the published document, "rabbitmq-4.3" and "rabbitmq-3.13" are those servers.
         routing_key: becomes the topic of a PUBLISH.
@@ -233,7 +233,7 @@ def convert(message, *, to, source=None, dialect="documented", routing_key="", m
     if number == d.target and rules.same_is_identity:
         return unconverted(wire)
     out = convert_octets(rules, number, wire.octets, wire.body,
-                         convert_topic_text(routing_key, True, translation) if routing_key else b"",
+                         convert_topic_octets(routing_key, True, translation) if routing_key else b"",
                          convert_exchange_of(mqtt_exchange), translation, percent_encoding, None, &d)
     if lossless:
         check_lossless(out)

@@ -21,7 +21,7 @@ cdef int convert_topics_of(object topics) except -1:
     return CONVERT_TOPICS.index(topics)
 
 
-cdef bytes convert_topic_text(object text, bint topic, int topics):
+cdef bytes convert_topic_octets(object text, bint topic, int topics):
     """Translate a routing key to a topic if `topic`, otherwise a topic to a routing key."""
     cdef Converter x
     cdef bytes a = utf8_of(text)
@@ -40,10 +40,10 @@ cdef bytes convert_topic_text(object text, bint topic, int topics):
 
 
 def topic_of(routing_key, topics="translated", /):
-    """Routing key to MQTT topic."""
-    return convert_topic_text(routing_key, True, convert_topics_of(topics))
+    """Routing key to MQTT topic, as str. Bytes that are not UTF-8 become surrogates (PEP 383); both directions keep them."""
+    return convert_topic_octets(routing_key, True, convert_topics_of(topics)).decode("utf-8", "surrogateescape")
 
 
 def routing_key_of(topic, topics="translated", /):
-    """MQTT topic to routing key."""
-    return convert_topic_text(topic, False, convert_topics_of(topics))
+    """MQTT topic to routing key, as `topic_of`."""
+    return convert_topic_octets(topic, False, convert_topics_of(topics)).decode("utf-8", "surrogateescape")

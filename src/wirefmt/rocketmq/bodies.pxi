@@ -50,7 +50,7 @@ def encode_properties(properties, /):
         if value is None:
             continue
         if not isinstance(name, str) or not isinstance(value, str):
-            raise TypeError("properties: names and values must be str")
+            raise TypeError(f"properties[{name!r}]: names and values must be str, not {type(value).__name__}")
         if "\x01" in name or "\x02" in name or "\x02" in value:
             raise EncodeError(f"properties: {name!r} contains a separator")
         out.append(f"{name}\x01{value}\x02")

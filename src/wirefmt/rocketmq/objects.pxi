@@ -280,7 +280,7 @@ cdef dict command_fields(object header, object ext_fields):
     if ext_fields is not None:
         for name, value in ext_fields.items():
             if not isinstance(name, str) or not isinstance(value, (str, type(None))):
-                raise TypeError("ext_fields: names and values must be str")
+                raise TypeError(f"ext_fields[{name!r}]: names and values must be str, not {type(value).__name__}")
             if value is not None:
                 out[name if type(name) is str else str.__str__(name)] = value
     return out

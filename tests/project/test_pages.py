@@ -1,0 +1,42 @@
+"""Every program of README.md and the pages for users passes mypy --strict, as a user's copy of it would."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from lib.paths import ROOT
+
+#: Pages for developers: their blocks are files of the package, or no programs.
+INTERNAL = ("adding-a-protocol.md", "design.md")
+PAGES = (ROOT / "README.md", *(p for p in sorted((ROOT / "docs").glob("*.md")) if p.name not in INTERNAL))
+
+
+def test_programs_of_the_pages_are_typed(tmp_path: Path) -> None:
+    """Errors name the page and the line of its block, for example docs_mqtt_md_42.py:3."""
+    pytest.importorskip("mypy", reason="needs mypy (pip install mypy)")
+    programs = [write(page, block, tmp_path) for page in PAGES for block in blocks(page)]
+    text = "\n".join(program.read_text() for program in programs)
+    for module in ("polars", "duckdb", "trio", "uvloop"):
+        if re.search(rf"^ *(?:import|from) {module}\b", text, re.M):
+            pytest.importorskip(module, reason=f"needs {module} (pip install {module})")
+    told = subprocess.run(
+        [sys.executable, "-m", "mypy", "--strict", "--no-error-summary", "--hide-error-context", *programs],
+        cwd=ROOT, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert told.returncode == 0, told.stdout.replace(f"{tmp_path}/", "") + told.stderr
+
+
+def blocks(page: Path) -> list[re.Match[str]]:
+    return list(re.finditer(r"^```python\n(.*?)^```$", page.read_text(encoding="utf-8"), re.M | re.S))
+
+
+def write(page: Path, block: re.Match[str], folder: Path) -> Path:
+    line = block.string.count("\n", 0, block.start(1)) + 1
+    path = folder / f"{re.sub(r'[^a-z0-9]', '_', str(page.relative_to(ROOT)).lower())}_{line}.py"
+    path.write_text(block[1], encoding="utf-8")
+    return path

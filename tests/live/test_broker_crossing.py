@@ -485,7 +485,7 @@ def test_the_cases_have_every_row_of_the_tables(source: str, dialect: str) -> No
         for message in published:
             octets: Any = message.envelope.octets
             if message.body is not None:
-                octets = (octets, message.body)
+                octets = convert.Wire("amqp091", octets, message.body)
             result = convert.convert(
                 octets, source=source, to=table.target, dialect=dialect, routing_key="t", explain=True
             )  # fmt: skip

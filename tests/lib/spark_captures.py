@@ -60,11 +60,11 @@ def _plain(value: Any) -> str:
 
 
 def one_process(paths: Path | Iterable[Path], without: Iterable[str] = (), **options: Any) -> list[str]:
-    """What `wirefmt.capture.read` gives in this process: the truth for Spark."""
+    """What `wirefmt.capture.read` gives in this process: the truth for Spark, which reads each file by itself unless it is told."""
     import pyarrow as pa
 
     from wirefmt import capture
 
     names = [str(paths)] if isinstance(paths, Path) else [str(p) for p in paths]
-    with capture.read(names, **options) as reader:
+    with capture.read(names, **{"flows": "in-file", **options}) as reader:
         return rows(pa.table(reader), without)

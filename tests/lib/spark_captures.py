@@ -60,7 +60,7 @@ def _plain(value: Any) -> str:
 
 
 def one_process(paths: Path | Iterable[Path], without: Iterable[str] = (), **options: Any) -> list[str]:
-    """The truth for Spark: what `wirefmt.capture.read` gives in this process. Each file is read by itself, unless `flows` differs."""
+    """What `wirefmt.capture.read` gives in this process, file by file: the truth for Spark."""
     import pyarrow as pa
 
     from wirefmt import capture

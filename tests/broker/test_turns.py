@@ -15,7 +15,7 @@ from wirefmt import amqp091, mqtt, nsq, rocketmq
 from wirefmt.broker import Broker
 from wirefmt.broker.limits import Limits
 
-pytestmark = pytest.mark.skipif(LOOP is not None, reason="iterations of asyncio's own loop are counted")
+pytestmark = pytest.mark.skipif(LOOP is not None, reason="needs asyncio's own loop (unset WIREFMT_LOOP)")
 
 #: Calls of functions that one iteration may take. What these floods do takes ten times as many.
 MOST = 150_000

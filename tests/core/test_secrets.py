@@ -376,7 +376,7 @@ def convertible() -> list[Any]:
     headers = nested("password") | dict.fromkeys(NAMES, MARKER)
     return [
         mqtt.Publish(topic_name="t", payload=b"21.5", version=5, properties=user_properties()),
-        (amqp091.BasicProperties(headers=headers), b"21.5"),
+        convert.Wire("amqp091", amqp091.BasicProperties(headers=headers).encode(), b"21.5"),
         amqp10.Message(
             application_properties=dict.fromkeys(NAMES, MARKER),
             message_annotations={amqp10.Symbol("x-password"): MARKER, amqp10.Symbol("x-a"): nested("token")},

@@ -39,14 +39,15 @@ class Moody(Broker):
         self.each: Callable[[amqp091.Peer, Any], None] = lambda peer, event: None
         self.events: list[Any] = []
 
-    def handle(self, peer: amqp091.Peer, event: Any) -> None:
+    def handle(self, peer: amqp091.Peer, event: Any) -> Any:
         self.events.append(event)
         self.each(peer, event)
         answer = self.refuse(event)
         if answer is not None:
             peer.refuse(event, *answer)
         else:
-            super().handle(peer, event)
+            return super().handle(peer, event)
+        return None
 
     def handle_run(self, peer: amqp091.Peer, events: list[Any], at: int) -> int:
         return at if type(events[at]) is amqp091.BasicMessage else super().handle_run(peer, events, at)

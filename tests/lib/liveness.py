@@ -655,19 +655,20 @@ class ModelServer:
         self._held: deque[tuple[Any, Any]] = deque()  # the event None: the transport is gone
         self._behind: Counter[Any] = Counter()  # how many of them each peer has
 
-    def handle(self, peer: Any, event: Any) -> None:
+    def handle(self, peer: Any, event: Any) -> Any:
         if self.holding or self._behind[peer]:
             self._hold(peer, event)
         else:
-            self.take(peer, event)
+            return self.take(peer, event)
+        return None
 
     def _hold(self, peer: Any, event: Any) -> None:
         self._held.append((peer, event))
         self._behind[peer] += 1
 
-    def take(self, peer: Any, event: Any) -> None:
+    def take(self, peer: Any, event: Any) -> Any:
         """Do what the script wants, or let the broker serve."""
-        self.broker.handle(peer, event)
+        return self.broker.handle(peer, event)
 
     def writable(self, peer: Any) -> None:
         if not self.holding:
@@ -703,7 +704,7 @@ class ModelServer:
                 self.broker.closed(peer)
                 continue
             try:
-                self.take(peer, event)
+                deque(self.take(peer, event) or (), 0)  # all steps of it
             except LocalProtocolError as error:
                 if not any(
                     words in str(error) for words in ("is over", "has been sent")

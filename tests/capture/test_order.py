@@ -72,7 +72,7 @@ def test_a_server_whose_octets_come_first(name: str, port: int, size: int, hands
 
 @pytest.mark.parametrize("handshake", [True, False])
 def test_a_server_that_sends_more_than_is_kept(handshake: bool) -> None:
-    """What does not fit is skipped and is a gap row; behind it messages are found again."""
+    """What does not fit is skipped and is a gap row; behind it messages are found again, at the latest with the CONNECT."""
     tcp = Tcp(port=7777)
     frames = tcp.open() if handshake else []
     messages = [publish(f"t/{i}", b"x" * 900) for i in range(40)]
@@ -82,9 +82,11 @@ def test_a_server_that_sends_more_than_is_kept(handshake: bool) -> None:
     found, stats = decode(frames)
     server = [r for r in found if r["direction"] == SERVER]
     assert found[0]["client_id"] == "late"
-    assert [r["status"] for r in server] == ["gap"] + ["ok"] * 10
-    assert server[0]["wire_size"] == sum(map(len, messages[:30]))
-    assert [r["destination"] for r in server[1:]] == [f"t/{i}" for i in range(30, 40)]
+    names = [r["destination"] for r in server if r["status"] == "ok"]
+    assert len(names) >= 10
+    assert names == [f"t/{i}" for i in range(40 - len(names), 40)]
+    assert sum(r["wire_size"] for r in server) == sum(map(len, messages))
+    assert {r["status"] for r in server[: len(server) - len(names)]} <= {"gap"}
     assert stats["not_decoded"]["not_recognised"] == {"connections": 0, "packets": 0, "bytes": 0}
 
 

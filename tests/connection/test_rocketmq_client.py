@@ -593,7 +593,9 @@ def test_a_broker_is_bounded() -> None:
     async def main() -> None:
         limits = {
             "topics": 2,
-            "stored_bytes": 3000,
+            "stored_bytes": 4700,
+            "client_share": 1.0,
+            "user_share": 1.0,
             "message_bytes": 2000,
             "groups": 2,
             "waiting": 0,

@@ -150,7 +150,7 @@ def test_rows_say_what_the_vectors_say() -> None:
         ).to_pylist()
         further = said(row.pop("mqtt"))
         for name in ("dup", "retain"):
-            assert further.pop(name, None) == alone[name], vector.id
+            assert further.get(name) == alone[name], vector.id
         assert further.pop("flags") == vector.octets[0] & 15, vector.id
         struct_alone = said(alone["mqtt"])
         struct_alone.pop("flags", None)
@@ -208,7 +208,7 @@ def test_the_client_identifier_goes_with_every_row() -> None:
     ping, pong = b"\xc0\0", b"\xd0\0"
     assert [r["client_id"] for r in talk((CLIENT, ping), (SERVER, pong), client="me")] == ["me", "me"]
     tcp = Tcp()
-    assert [r["client_id"] for r in rows([*tcp.open(), *tcp.send(CLIENT, ping + publish("t", b""))])] == [None, None]
+    assert [r["client_id"] for r in rows(tcp.send(CLIENT, ping + publish("t", b"")))] == [None, None]
 
 
 def test_the_assigned_client_identifier_takes_its_place() -> None:

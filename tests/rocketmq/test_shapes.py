@@ -97,7 +97,7 @@ def batch_of(octets: bytes, **options: Any) -> list[dict[str, Any]]:
 
 def table_of(asked: bytes, answered: bytes, size: int, **options: Any) -> list[dict[str, Any]]:
     tcp = Tcp(port=10911)
-    decoder = CaptureDecoder(**options)
+    decoder = CaptureDecoder(decode_as="tcp.port==10911,rocketmq", **options)  # whatever the first octets are
     octets = pcap(tcp.open() + tcp.send(0, asked, size) + tcp.send(1, answered, size) + tcp.close())
     decoder.begin_file("c", 0)
     assert decoder.feed(octets) == len(octets)

@@ -122,19 +122,6 @@ def test_before_5_0_a_fault_ends_the_connection_without_a_word(data: str) -> Non
 
 # ---- CONNECT
 
-
-@pytest.mark.parametrize("level", [0, 1, 2])
-def test_a_level_before_3_gets_the_answer_of_3_1_1(level: int) -> None:
-    """[MQTT-3.1.2-2] of 3.1.1: return code 1, in the form that such a client may know."""
-
-    async def steps(place: Place) -> None:
-        client = await place.open(version=4)
-        client.send(bytes.fromhex(f"100d 0004 4d515454 {level:02x} 02 003c 0001 61"))
-        assert await asyncio.wait_for(client.reader.read(), LONG) == bytes.fromhex("20 02 00 01")
-
-    tried(steps)
-
-
 #: Level, flags and Keep Alive of a CONNECT of 5.0, then properties and payload; the code of CONNACK, None: no answer.
 CONNECTS: list[tuple[str, str, int | None]] = [
     ("3.1.2-3 the reserved flag", "100d 0004 4d515454 05 03 003c 00 0000", 0x81),

@@ -887,9 +887,9 @@ class ServerConnection(Sending, Receiving):
     def _refuse_unread(self, code: int) -> int | None:
         """Answer a CONNECT that cannot be read, if it shows which version to answer in (3.1.4).
 
-        Level 3 or 4 under the other protocol name gets return code 1, and so does a level before them, as 3.1.1 demands
-        [MQTT-3.1.2-2]; a later one the CONNACK of 5.0 with 0x84. A first packet other than CONNECT, a CONNECT of another
-        protocol, and one of 3.1 or 3.1.1 with a fault get nothing [MQTT-3.1.4-1].
+        Level 3 or 4 under the other protocol name gets return code 1, and an unknown level the CONNACK of 5.0 with 0x84, as
+        mosquitto does. A first packet other than CONNECT, a CONNECT of another protocol, and one of 3.1 or 3.1.1 with a
+        fault get nothing [MQTT-3.1.4-1].
         """
         opening = self._opening
         if not opening or opening[0] != 0x10:
@@ -898,12 +898,11 @@ class ServerConnection(Sending, Receiving):
         while at < len(opening) and opening[at] & 0x80:
             at += 1
         name = opening[at + 3 : at + 3 + int.from_bytes(opening[at + 1 : at + 3])]
-        level = opening[at + 3 + len(name) : at + 4 + len(name)]
-        if code == UNACCEPTABLE_VERSION or (code == UNSUPPORTED_VERSION and b"" < level < b"\x03"):
+        if code == UNACCEPTABLE_VERSION:
             if name not in (b"MQTT", b"MQIsdp"):
                 return None
             self._put(b"\x20\x02\x00\x01")
-            return UNACCEPTABLE_VERSION
+            return code
         if code != UNSUPPORTED_VERSION and opening[at + 1 : at + 8] != b"\x00\x04MQTT\x05":
             return None
         code = code if code in REASONS["CONNACK"] else MALFORMED_PACKET

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import contextlib
+from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
@@ -500,5 +501,84 @@ def test_events_behind_one_that_is_interrupted_are_not_lost() -> None:
         assert host.seen == [1, (4,), interrupt]
         host.driver.update()
         assert host.seen == [1, (4,), interrupt, 2, 4]
+
+    run(test())
+
+
+# ---- what is left to do for an event
+
+
+class Stepping(Listener):
+    """A host that does something in steps for each text: a step for each letter. A capital in it raises."""
+
+    def handle(self, event: Any) -> None:
+        super().handle(event)
+        if type(event) is str:
+            self.driver.later(self.letters(event))
+
+    def letters(self, text: str) -> Iterator[int]:
+        for letter in text:
+            if letter.isupper():
+                raise LocalProtocolError("the connection is over")
+            self.seen.append(letter)
+            yield 1
+
+
+def test_the_next_event_comes_after_the_last_step() -> None:
+    async def test() -> None:
+        host = Stepping()
+        host.driver.update(["ab", 1, ("cd", "e"), 2])
+        assert host.seen == ["ab", "a", "b", 1, ("cd", "e"), 2, "cd", "c", "d", "e", "e"]
+
+    run(test())
+
+
+def test_steps_that_are_asked_for_twice_come_one_after_the_other() -> None:
+    async def test() -> None:
+        host = Stepping()
+
+        def more() -> Iterator[int]:
+            host.seen.append("more")
+            yield 1
+            host.driver.later(host.letters("xy"))  # by a step
+            host.seen.append("last")
+
+        host.driver.later(more())  # outside an event: they are taken immediately
+        assert host.seen == ["more", "last", "x", "y"]
+        host.driver.update([1])
+        assert host.seen[4:] == [1]
+
+    run(test())
+
+
+def test_steps_that_are_interrupted_go_on() -> None:
+    async def test() -> None:
+        host = Stepping()
+
+        def steps() -> Iterator[int]:
+            yield 1
+            host.driver.later(host.letters("z"))
+            raise KeyboardInterrupt
+
+        with pytest.raises(KeyboardInterrupt):
+            host.driver.later(steps())
+        host.driver.update([1])
+        assert host.seen == ["z", 1]
+
+    run(test())
+
+
+@pytest.mark.parametrize("over", [False, True])
+def test_a_step_that_answers_after_the_end_has_no_receiver(over: bool) -> None:
+    """A step has no receiver for its answer once the connection is over. Before that it is the host's fault."""
+
+    async def test() -> None:
+        host = Stepping()
+        host.connection.over = over
+        if over:
+            host.driver.update([Disconnected("peer")])
+        host.driver.later(host.letters("aBc"))
+        assert host.seen == ([Disconnected("peer"), "a"] if over else ["a", Disconnected("local")])
+        assert len(host.reported) == (not over)
 
     run(test())

@@ -39,15 +39,14 @@ class Moody(Broker):
         self.each: Callable[[amqp091.Peer, Any], None] = lambda peer, event: None
         self.events: list[Any] = []
 
-    def handle(self, peer: amqp091.Peer, event: Any) -> Any:
+    def handle(self, peer: amqp091.Peer, event: Any) -> None:
         self.events.append(event)
         self.each(peer, event)
         answer = self.refuse(event)
         if answer is not None:
             peer.refuse(event, *answer)
         else:
-            return super().handle(peer, event)
-        return None
+            super().handle(peer, event)
 
     def handle_run(self, peer: amqp091.Peer, events: list[Any], at: int) -> int:
         return at if type(events[at]) is amqp091.BasicMessage else super().handle_run(peer, events, at)

@@ -28,7 +28,7 @@ class Direct:
         self.consumers: dict[tuple[amqp091.Peer, int], str] = {}
         self.silent = False
 
-    def handle(self, peer: amqp091.Peer, event: Any) -> Any:
+    def handle(self, peer: amqp091.Peer, event: Any) -> None:
         match event:
             case amqp091.ConnectionStartOk():
                 self.peers.append(peer)
@@ -199,12 +199,11 @@ def test_requests_are_cancelled_at_any_step() -> None:
 
 def test_a_server_without_direct_reply_to() -> None:
     class Without(Broker):
-        def handle(self, peer: amqp091.Peer, event: Any) -> Any:
+        def handle(self, peer: amqp091.Peer, event: Any) -> None:
             if isinstance(event, amqp091.BasicConsume) and event.queue == NAME:
                 peer.refuse(event, 404, f"no queue '{NAME}' in vhost '/'")
             else:
-                return super().handle(peer, event)
-            return None
+                super().handle(peer, event)
 
     async def test() -> None:
         async with (

@@ -66,11 +66,11 @@ class Faulty:
         self.links: dict[str, Any] = {}
         self.mute: set[str] = set()
 
-    def handle(self, peer: amqp10.Peer, event: Any) -> Any:
+    def handle(self, peer: amqp10.Peer, event: Any) -> None:
         match event:
             case amqp10.Open() if self.closing is not None:
                 peer.refuse(event, amqp10.Error(condition=self.closing))
-                return None
+                return
             case amqp10.Open():
                 self.peers.append(peer)
             case amqp10.SessionBegun():
@@ -83,15 +83,15 @@ class Faulty:
                     if event.link.session.mapped:
                         event.link.session.end(error=amqp10.Error(condition="amqp:not-found", description=name))
                         peer.update()
-                    return None
+                    return
                 for word, condition in self.refused.items():
                     if word in name:
                         peer.refuse(event, amqp10.Error(condition=condition))
-                        return None
+                        return
                 self.links[name] = event.link
             case amqp10.Incoming() if str(event.link.target.address) in self.mute:
-                return None
-        return self.broker.handle(peer, event)
+                return
+        self.broker.handle(peer, event)
 
     def writable(self, peer: amqp10.Peer) -> None:
         self.broker.writable(peer)
@@ -381,7 +381,7 @@ def test_a_session_that_ends_each_time_makes_no_storm() -> None:
         told: list[Any] = []
 
         class Ending(Faulty):
-            def handle(self, peer: amqp10.Peer, event: Any) -> Any:
+            def handle(self, peer: amqp10.Peer, event: Any) -> None:
                 super().handle(peer, event)
                 if isinstance(event, amqp10.Attaching):
                     event.link.session.end(amqp10.Error(condition="amqp:internal-error"))
@@ -573,7 +573,7 @@ def test_a_link_that_is_detached_each_time_comes_back_later_and_later() -> None:
         told: list[Any] = []
 
         class Detaching(Faulty):
-            def handle(self, peer: amqp10.Peer, event: Any) -> Any:
+            def handle(self, peer: amqp10.Peer, event: Any) -> None:
                 super().handle(peer, event)
                 if isinstance(event, amqp10.Attaching):
                     event.link.detach(amqp10.Error(condition="amqp:link:detach-forced"))
@@ -860,14 +860,14 @@ def test_a_drain_that_waits_is_asked_again_after_a_reconnection(credit: int) -> 
         drains = 0
 
         class Slow(Faulty):
-            def handle(self, peer: amqp10.Peer, event: Any) -> Any:
+            def handle(self, peer: amqp10.Peer, event: Any) -> None:
                 nonlocal drains
                 if isinstance(event, amqp10.DrainRequested):
                     drains += 1
                     if drains == 1:
                         peer.driver.abort()
-                        return None
-                return super().handle(peer, event)
+                        return
+                super().handle(peer, event)
 
         handler = Slow()
         async with served(handler) as server, amqp10.connect(url(server), reconnect=QUICK) as client:
@@ -887,12 +887,11 @@ def test_a_drain_that_waits_is_asked_again_after_a_reconnection(credit: int) -> 
 def test_a_drain_that_waits_ends_with_the_connection() -> None:
     async def test() -> None:
         class Ending(Faulty):
-            def handle(self, peer: amqp10.Peer, event: Any) -> Any:
+            def handle(self, peer: amqp10.Peer, event: Any) -> None:
                 if isinstance(event, amqp10.DrainRequested):
                     peer.driver.abort()
                 else:
-                    return super().handle(peer, event)
-                return None
+                    super().handle(peer, event)
 
         async with served(Ending()) as server, amqp10.connect(url(server)) as client:
             receiver = await client.receiver("/queues/a", credit=0)
@@ -1104,10 +1103,9 @@ def test_credit_that_cannot_be_given() -> None:
         handler = Faulty()
 
         class Quiet(Faulty):
-            def handle(self, peer: amqp10.Peer, event: Any) -> Any:
+            def handle(self, peer: amqp10.Peer, event: Any) -> None:
                 if not isinstance(event, amqp10.DrainRequested):
-                    return super().handle(peer, event)
-                return None
+                    super().handle(peer, event)
 
         handler = Quiet()
         async with served(handler) as server, amqp10.connect(url(server)) as client:

@@ -212,12 +212,11 @@ def test_a_server_without_dynamic_nodes() -> None:
     """RabbitMQ before 4.2: amqp:not-implemented."""
 
     class Plainly(Broker):
-        def handle(self, peer: amqp10.Peer, event: Any) -> Any:
+        def handle(self, peer: amqp10.Peer, event: Any) -> None:
             if isinstance(event, amqp10.Attaching) and event.message.source.dynamic:
                 peer.refuse(event, amqp10.Error(condition="amqp:not-implemented", description="dynamic"))
             else:
-                return super().handle(peer, event)
-            return None
+                super().handle(peer, event)
 
     async def test() -> None:
         async with (
@@ -293,10 +292,10 @@ def test_what_a_url_says_is_sent() -> None:
     opens: list[Any] = []
 
     class Noting(Broker):
-        def handle(self, peer: amqp10.Peer, event: Any) -> Any:
+        def handle(self, peer: amqp10.Peer, event: Any) -> None:
             if isinstance(event, amqp10.Open):
                 opens.append(event)
-            return super().handle(peer, event)
+            super().handle(peer, event)
 
     async def test() -> None:
         async with await amqp10.serve(Noting(), HOST, 0) as server:
@@ -316,7 +315,7 @@ def test_replies_that_belong_to_no_request() -> None:
     outcomes: list[Any] = []
 
     class Answering(Broker):
-        def handle(self, peer: amqp10.Peer, event: Any) -> Any:
+        def handle(self, peer: amqp10.Peer, event: Any) -> None:
             match event:
                 case amqp10.Attaching() if event.link.sends:
                     source = amqp10.Source(address="replies", dynamic=True)
@@ -337,8 +336,7 @@ def test_replies_that_belong_to_no_request() -> None:
                 case _ if type(event).__name__ == "Acknowledged":
                     outcomes.append(type(event.message).__name__)
                 case _:
-                    return super().handle(peer, event)
-            return None
+                    super().handle(peer, event)
 
     async def test() -> None:
         async with (

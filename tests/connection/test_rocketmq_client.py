@@ -593,18 +593,18 @@ def test_a_broker_is_bounded() -> None:
     async def main() -> None:
         limits = {
             "topics": 2,
-            "stored_bytes": 4700,
+            "stored_bytes": 8000,
             "client_share": 1.0,
             "user_share": 1.0,
-            "message_bytes": 2000,
+            "message_bytes": 4000,
             "groups": 2,
             "waiting": 0,
             "queue_messages": 2,
         }
         async with served(**limits) as (broker, _, address), rocketmq.connect(address) as client:
             producer = client.producer("P", retries=0, compress_from=1 << 30)
-            await producer.send("a", bytes(1800))
-            for body, code in ((bytes(2001), 13), (bytes(1800), 2)):
+            await producer.send("a", bytes(3800))
+            for body, code in ((bytes(4001), 13), (bytes(3800), 2)):
                 with pytest.raises(Refused) as refused:
                     await producer.send("a", body)
                 assert refused.value.code == code

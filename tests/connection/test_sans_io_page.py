@@ -64,10 +64,10 @@ def test_a_driver_and_the_broker(driver: str) -> None:
     ends: list[Disconnected] = []
 
     class Noting(Broker):
-        def handle(self, peer: mqtt.Peer, event: Any) -> Any:
+        def handle(self, peer: mqtt.Peer, event: Any) -> None:
             if isinstance(event, Disconnected):
                 ends.append(event)
-            return super().handle(peer, event)
+            super().handle(peer, event)
 
     async def test() -> None:
         broker = Noting()

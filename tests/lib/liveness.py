@@ -655,20 +655,19 @@ class ModelServer:
         self._held: deque[tuple[Any, Any]] = deque()  # the event None: the transport is gone
         self._behind: Counter[Any] = Counter()  # how many of them each peer has
 
-    def handle(self, peer: Any, event: Any) -> Any:
+    def handle(self, peer: Any, event: Any) -> None:
         if self.holding or self._behind[peer]:
             self._hold(peer, event)
         else:
-            return self.take(peer, event)
-        return None
+            self.take(peer, event)
 
     def _hold(self, peer: Any, event: Any) -> None:
         self._held.append((peer, event))
         self._behind[peer] += 1
 
-    def take(self, peer: Any, event: Any) -> Any:
+    def take(self, peer: Any, event: Any) -> None:
         """Do what the script wants, or let the broker serve."""
-        return self.broker.handle(peer, event)
+        self.broker.handle(peer, event)
 
     def writable(self, peer: Any) -> None:
         if not self.holding:
@@ -704,7 +703,7 @@ class ModelServer:
                 self.broker.closed(peer)
                 continue
             try:
-                deque(self.take(peer, event) or (), 0)  # all steps of it
+                self.take(peer, event)
             except LocalProtocolError as error:
                 if not any(
                     words in str(error) for words in ("is over", "has been sent")

@@ -46,15 +46,15 @@ class Model(ModelServer):
     refuse_logins = False
     reject = 0
 
-    def take(self, peer: Any, event: Any) -> Any:
+    def take(self, peer: Any, event: Any) -> None:
         world = self.world
         match event:
             case amqp091.ConnectionStartOk() if self.refuse_logins:
                 peer.refuse(event, 403, "by the script")
-                return None
+                return
             case amqp091.ConnectionOpen() if self.refuse_opens is not None:
                 peer.refuse(event, self.refuse_opens, "the limit of connections is reached, by the script")
-                return None
+                return
             case amqp091.ConnectionOpen():
                 self.accepted(peer)
             case amqp091.QueueDeclare() | amqp091.BasicConsume() if self.refuse_calls and not getattr(
@@ -65,21 +65,21 @@ class Model(ModelServer):
                     world.refused.add(str(event.queue))
                 world.note(f"refuse {type(event).__name__} {event.queue} {self.code}")
                 peer.refuse(event, self.code, "by the script")
-                return None
+                return
             case amqp091.QueueDeclare():
                 world.declared[str(event.queue)] = peer
             case amqp091.BasicMessage():
                 view = peer.channels.get(event.channel)
                 if view is None or view.state is not ChannelState.OPEN:
-                    return None
+                    return
                 if self.swallows(peer):
-                    return None
+                    return
                 if self.reject and peer.connection.waits(event):
                     self.reject -= 1
                     peer.reject(event)
-                    return None
+                    return
                 world.arrivals[world.name(event.body_bytes())] += 1
-        return super().take(peer, event)
+        super().take(peer, event)
 
 
 class Consuming:

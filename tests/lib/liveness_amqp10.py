@@ -39,21 +39,21 @@ class Model(ModelServer):
     refuse_opens: str | None = None
     refuse_logins: int | None = None
 
-    def take(self, peer: Any, event: Any) -> Any:
+    def take(self, peer: Any, event: Any) -> None:
         world = self.world
         match event:
             case Login() if self.refuse_logins is not None:
                 peer.refuse(event, self.refuse_logins)
-                return None
+                return
             case amqp10.Open() if self.refuse_opens is not None:
                 peer.refuse(event, amqp10.Error(condition=self.refuse_opens, description="not now"))
-                return None
+                return
             case amqp10.Open():
                 self.accepted(peer)
             case Attaching():
                 link = event.link
                 if not link.session.mapped:  # ended by the answer to another one
-                    return None
+                    return
                 terminus = event.message.source if link.sends else event.message.target
                 missing = "missing" in str(getattr(terminus, "address", ""))
                 if missing or self.end_sessions or self.refuse_links:
@@ -72,16 +72,16 @@ class Model(ModelServer):
                         peer.update()
                     else:
                         peer.refuse(event, error)
-                    return None
+                    return
             case Incoming():
                 if self.swallows(peer):
-                    return None
+                    return
                 world.arrivals[world.name(_body(event.payload))] += 1
             case Acknowledged():
                 found = self.broker._clients[peer].sending.get(event.handle)
                 if found is not None:
                     world.settled(world.name(_body(found[1].for_amqp10())), event.code)
-        return super().take(peer, event)
+        super().take(peer, event)
 
 
 def _body(payload: Any) -> bytes:

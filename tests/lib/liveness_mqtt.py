@@ -37,13 +37,13 @@ class Model(ModelServer):
     refuse_messages = 0
     forget = False
 
-    def take(self, peer: Any, event: Any) -> Any:
+    def take(self, peer: Any, event: Any) -> None:
         world = self.world
         gone = peer.connection.state is mqtt.State.CLOSED
         match event:
             case mqtt.Connect() if self.refuse is not None and not gone:
                 peer.refuse(event, self.refuse)
-                return None
+                return
             case mqtt.Connect():
                 if self.forget:
                     self.forget = False
@@ -59,22 +59,22 @@ class Model(ModelServer):
                 world.note(f"refuse {filters} {self.code:#x}")
                 world.refused.update(filters)
                 peer.grant(event, [self.code] * len(filters))
-                return None
+                return
             case mqtt.Publish() if event.qos:
                 if gone:  # the server has died before it has looked at it
-                    return None
+                    return
                 if self.swallows(peer):
-                    return None
+                    return
                 if self.refuse_messages and peer.connection.version == 5:
                     self.refuse_messages -= 1
                     peer.acknowledge(event, QUOTA)
-                    return None
+                    return
                 name = world.name(event.payload_bytes())
                 world.arrivals[name] += 1
                 # a client that does not get the CONNACK cannot know that its session was forgotten
                 if event.qos == 2 and world.arrivals[name] > 1 and not world.forgotten:
                     world.violate(f"{name!r} of QoS 2 has come twice")
-        return super().take(peer, event)
+        super().take(peer, event)
 
     def lose_all(self) -> None:
         self.world.forgotten = True

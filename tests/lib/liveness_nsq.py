@@ -34,36 +34,35 @@ class Model(ModelServer):
     refuse_publications = 0
     refuse = False
 
-    def take(self, peer: Any, event: Any) -> Any:
+    def take(self, peer: Any, event: Any) -> None:
         world = self.world
         gone = peer.driver._over
         match event:
             case nsq.Identify() if self.refuse and not gone:
                 peer.close("E_INVALID", "by the script")
-                return None
+                return
             case nsq.Identify():
                 self.accepted(peer)
             case nsq.Sub() if self.refuse_subs and not gone:
                 self.refuse_subs -= 1
                 peer.refuse(event, "E_SUB_FAILED", "by the script")
-                return None
+                return
             case nsq.Publish() | nsq.DeferredPublish() | nsq.MultiPublish():
                 if gone or self.swallows(peer):
-                    return None
+                    return
                 if self.refuse_publications:
                     self.refuse_publications -= 1
                     peer.refuse(event, "E_PUB_FAILED", "by the script")
-                    return None
+                    return
                 for body in event.bodies if isinstance(event, nsq.MultiPublish) else (event.body_bytes(),):
                     world.arrivals[world.name(body)] += 1
         if gone and not isinstance(event, nsq.Identify | nsq.Sub):
             try:
-                return super().take(peer, event)
+                super().take(peer, event)
             except KeyError:  # its channel has been left
                 pass
         elif not gone:
-            return super().take(peer, event)
-        return None
+            super().take(peer, event)
 
 
 class Consuming:

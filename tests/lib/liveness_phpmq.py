@@ -22,11 +22,11 @@ class Model(ModelServer):
         super().__init__(world, make)
         self.known: set[Any] = set()
 
-    def take(self, peer: Any, event: Any) -> Any:
+    def take(self, peer: Any, event: Any) -> None:
         if peer not in self.known:
             self.known.add(peer)
             self.accepted(peer)
-        return super().take(peer, event)
+        super().take(peer, event)
 
 
 class PhpmqWorld(World):

@@ -30,21 +30,21 @@ class Model(ModelServer):
     refuse = 0
     code = 0
 
-    def take(self, peer: Any, event: Any) -> Any:
+    def take(self, peer: Any, event: Any) -> None:
         world = self.world
         if isinstance(event, RemotingCommand):
             if peer not in self.known:
                 self.known.add(peer)
                 self.accepted(peer)
             if event.code == SEND_MESSAGE and self.swallows(peer):
-                return None
+                return
             if self.refuse and not event.is_oneway and not peer.driver._over:
                 self.refuse -= 1
                 peer.respond(event, self.code, remark="by the script")
-                return None
+                return
             if event.code == SEND_MESSAGE and not peer.driver._over:
                 world.arrivals[world.name(event.body_bytes() or b"")] += 1
-        return super().take(peer, event)
+        super().take(peer, event)
 
     def __init__(self, world: Any, make: Any) -> None:
         super().__init__(world, make)

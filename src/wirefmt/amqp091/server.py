@@ -6,7 +6,7 @@ docs/amqp091-asyncio.md has examples.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from ssl import SSLContext
 from typing import Any
 
@@ -34,11 +34,11 @@ class Peer(aio.Peer):
 
     connection: ServerConnection
 
-    def handle(self, event: Event) -> Iterator[int] | None:
-        if type(event) is not ChannelWaits or self._handler is None:
-            return super().handle(event)
-        self.driver.update(self.connection.proceed(event))
-        return None
+    def handle(self, event: Event) -> None:
+        if type(event) is ChannelWaits and self._handler is not None:
+            self.driver.update(self.connection.proceed(event))
+        else:
+            super().handle(event)
 
     async def __anext__(self) -> Event:
         while type(event := await super().__anext__()) is ChannelWaits:

@@ -296,32 +296,30 @@ class Broker:
 
     # ---- called by the server
 
-    def handle(self, peer: Peer, event: Event) -> Iterator[int] | None:
+    def handle(self, peer: Peer, event: Event) -> None:
         published = type(event) is amqp091.BasicMessage
         action = None if published else self._actions.get(type(event))
         if action is None and not published:
-            return None
+            return
         session = self.session(peer)
         view = None
         if published or (isinstance(event, amqp091.Method) and event.channel):
             view = session.views.get(event.channel)
             if view is None or view.state is ChannelState.CLOSING:
-                return None  # its channel was closed by the answer to an event before it
+                return  # its channel was closed by the answer to an event before it
         try:
             if self.options.permissions is not None:
                 self._permit(peer, event, self.options.permissions)
             if action is None:
                 assert view is not None
                 self._publish(peer, [event], 0, 1, session)
-            else:
-                steps = action(self, peer, event)
-                return None if steps is None else self._in_steps(peer, event, steps)
+            elif (steps := action(self, peer, event)) is not None:
+                peer.driver.later(self._in_steps(peer, event, steps))
         except (Refusal, ConversionError) as error:
             self._refuse(peer, event, error)
-        return None
 
     def _in_steps(self, peer: Peer, event: Event, steps: Iterator[int]) -> Iterator[int]:
-        """What is left to do for an event: see `wirefmt.connection.aio.Host`."""
+        """What is left to do for an event."""
         try:
             yield from steps
         except (Refusal, ConversionError) as error:

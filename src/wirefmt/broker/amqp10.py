@@ -270,7 +270,13 @@ class Broker:
 
     # ---- called by the server
 
-    def handle(self, peer: Peer, event: Any) -> Iterator[int] | None:
+    def handle(self, peer: Peer, event: Any) -> None:
+        steps = self._handle(peer, event)
+        if steps is not None:
+            peer.driver.later(steps)
+
+    def _handle(self, peer: Peer, event: Any) -> Iterator[int] | None:
+        """Returns what is left to do for the event."""
         client = self._clients.get(peer)
         if client is None:
             client = self._clients[peer] = _Client()

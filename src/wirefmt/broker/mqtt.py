@@ -428,8 +428,10 @@ class Broker:
 
     # ---- called by the server
 
-    def handle(self, peer: Peer, event: Event) -> Iterator[int] | None:
-        return self._handlers[type(event)](self, peer, event)
+    def handle(self, peer: Peer, event: Event) -> None:
+        steps = self._handlers[type(event)](self, peer, event)
+        if steps is not None:
+            peer.driver.later(steps)
 
     def writable(self, peer: Peer) -> None:
         subscriber = self._by_peer.get(peer)

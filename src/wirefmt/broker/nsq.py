@@ -312,13 +312,14 @@ class Broker:
 
     # ---- events of the clients
 
-    def handle(self, peer: Peer, event: Any) -> Iterator[int] | None:
+    def handle(self, peer: Peer, event: Any) -> None:
         handler = self._handlers.get(type(event))
         if handler is not None and (
             self.options.permissions is None or self._may(peer, event, self.options.permissions)
         ):
-            return handler(self, peer, event)
-        return None
+            steps = handler(self, peer, event)
+            if steps is not None:
+                peer.driver.later(steps)
 
     def handle_run(self, peer: Peer, events: list[Any], at: int) -> int:
         """Messages that are done, together: see `wirefmt.connection.aio.Host`."""

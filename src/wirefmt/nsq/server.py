@@ -6,7 +6,7 @@ docs/nsq-asyncio.md has examples.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine
 from ssl import SSLContext
 from typing import TYPE_CHECKING, Any
 
@@ -62,12 +62,12 @@ class Peer(aio.Peer):
         """End the connection, with an error if there is a code."""
         self.driver.update(self.connection.close(code, text))
 
-    def handle(self, event: Event) -> Iterator[int] | None:
-        if type(event) is not StartTls:
-            return super().handle(event)
-        assert self.ssl is not None
-        self.driver.start_tls(self.ssl)
-        return None
+    def handle(self, event: Event) -> None:
+        if type(event) is StartTls:
+            assert self.ssl is not None
+            self.driver.start_tls(self.ssl)
+        else:
+            super().handle(event)
 
 
 #: The host of all connections of a server, without tasks: an object with these methods, which do not wait.

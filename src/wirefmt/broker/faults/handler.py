@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
@@ -60,24 +60,23 @@ class FaultyHandler:
                 except DecodeError:
                     pass  # the broker refuses it
 
-    def handle(self, peer: Any, event: Any) -> Iterator[int] | None:
+    def handle(self, peer: Any, event: Any) -> None:
         publication = self._rules.is_publication(event)
         if self._active:
             if isinstance(event, Disconnected):
                 for active in self._active:
                     active.kept.pop(peer, None)
             elif self._is_stopped(peer, event, publication):
-                return None
+                return
         if publication:
             self._count(event)
-        rest: Iterator[int] | None = self.handler.handle(peer, event)
+        self.handler.handle(peer, event)
         for active in self._active:
             if active.fault.duplicate and publication:
                 active.taken += 1
                 if active.taken % active.fault.duplicate == 0:
                     active.happened += 1
                     self._rules.again(self.handler, peer, event)
-        return rest
 
     def _is_stopped(self, peer: Any, event: Any, publication: bool) -> bool:
         """True if the broker does not receive the event, or not now."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
@@ -251,7 +250,7 @@ def _rocketmq_full(peer: Any, event: Any, resource: str) -> None:
 
 
 def _rocketmq_again(broker: rocketmq_broker.Broker, peer: Any, event: Any) -> None:
-    deque(broker.handle(peer, event) or (), 0)  # all steps of it; it is answered only once
+    broker.handle(peer, event)  # it is answered only once
 
 
 # ---- PHPMQ

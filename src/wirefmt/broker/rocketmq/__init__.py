@@ -86,11 +86,11 @@ class Broker(Relaying, Pulling, Popping, Names):
 
     # ---- the host of all clients
 
-    def handle(self, peer: Peer, event: Event) -> Iterator[int] | None:
+    def handle(self, peer: Peer, event: Event) -> None:
         """An event of a client's connection."""
         if isinstance(event, RemotingCommand):
-            return self._serve(peer, event)
-        if isinstance(event, Acknowledged):
+            self._serve(peer, event)
+        elif isinstance(event, Acknowledged):
             self._outcome(event.handle, event.message)
         elif isinstance(event, TimedOut):
             self._outcome(event.handle, None)
@@ -99,7 +99,6 @@ class Broker(Relaying, Pulling, Popping, Names):
                 self._outcome(handle, None)
             self._stop_waiting(peer)
             self._gone(peer)
-        return None
 
     def writable(self, peer: Peer) -> None:
         """Nothing waits for it: answers are bounded by requests."""
@@ -107,7 +106,7 @@ class Broker(Relaying, Pulling, Popping, Names):
     def closed(self, peer: Peer) -> None:
         """`Disconnected` came before."""
 
-    def _serve(self, peer: Peer, event: RemotingCommand) -> Iterator[int] | None:
+    def _serve(self, peer: Peer, event: RemotingCommand) -> None:
         accounts, permissions = self.options.accounts, self.options.permissions
         serve = self._codes.get(event.code)
         answer: Answer | Steps | None
@@ -132,8 +131,7 @@ class Broker(Relaying, Pulling, Popping, Names):
         if isinstance(answer, Answer):
             self._answer(peer, event, answer)
         elif answer is not None:
-            return self._in_steps(peer, event, answer)
-        return None
+            peer.driver.later(self._in_steps(peer, event, answer))
 
     def _in_steps(self, peer: Peer, event: RemotingCommand, steps: Steps) -> Iterator[int]:
         try:

@@ -32,5 +32,5 @@ class Answer(NamedTuple):
     remark: str | None = None
 
 
-#: Steps of a request that is served in several, and its answer: see `wirefmt.connection.aio.Host`.
+#: Steps of a request that is served in several, and its answer: see `wirefmt.connection.aio.Driver.later`.
 Steps = Generator[int, None, Answer]

@@ -7,6 +7,7 @@ import sys
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from itertools import chain
 from ssl import SSLContext
 from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 from weakref import WeakKeyDictionary
@@ -51,13 +52,9 @@ class Closable(Connection, Protocol):
 class Host(Protocol):
     """The code that handles the events of one connection. Its methods are called in the event loop and do not wait."""
 
-    def handle(self, event: Any) -> Iterator[int] | None:
-        """An event, in order. An exception drops the connection.
-
-        Returns None, or what is left to do for the event, if that may be more than fits one iteration of the loop: an iterator
-        whose steps do a part each, and say how much work it was (at least 1). The next event comes after the last step. All steps
-        are taken, also if the connection ends meanwhile, but for `Driver.close`.
-        """
+    def handle(self, event: Any) -> None:
+        """An event, in order. An exception drops the connection. What may be too much for one iteration of the loop goes to
+        `Driver.later`."""
         ...
 
     # A host may also have `handle_run(events: list, at: int) -> int`. It takes events from number `at` on, as far as it wants
@@ -360,27 +357,40 @@ class Driver(asyncio.BufferedProtocol):
                             if type(event) is Disconnected:
                                 self._over = True
                                 self._plain = None
-                            rest = handle(event)
+                            handle(event)
                         elif work := next(step, 0):
                             turn.left -= work
                             rest = step
                     except LocalProtocolError as error:
                         # the host has answered a message that came before the end: its answer has no receiver
-                        if not _ends(events, at) and not _ends(self._events, 0):
+                        over = step is not None and self._over
+                        if not over and not _ends(events, at) and not _ends(self._events, 0):
                             self.report(error)
                             self._drop(error)
                     except Exception as error:
                         self.report(error)
                         self._drop(error)
+                    if self._rest is not None:
+                        rest, self._rest = (self._rest if rest is None else chain(rest, self._rest)), None
                 if not self._events:
                     return
                 events, self._events, at = self._events, [], 0
         except BaseException:  # not the host's: the next call goes on after this event
-            self._rest = rest
             self._events[:0] = events[at:]
             raise
         finally:
             self._dispatching = False
+
+    def later(self, steps: Iterator[int]) -> None:
+        """The host has more to do for an event than may fit one iteration of the loop.
+
+        Args:
+            steps: each does a part, and says how much work it was (at least 1). The next event comes after the last one. All
+                are taken, also if the connection ends meanwhile, but for `close`.
+        """
+        self._rest = steps if self._rest is None else chain(self._rest, steps)
+        if not self._dispatching:
+            self.update()
 
     def queued(self) -> None:
         """Bytes have been queued in the connection, and nothing else has changed: they are written at the end of the loop's

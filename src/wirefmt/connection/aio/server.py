@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine
 from functools import partial
 from ssl import SSLContext
 from typing import Any, Final, Protocol, TypeVar
@@ -26,8 +26,9 @@ class Handler(Protocol[PeerT, EventT]):
     It may also have `handle_run(peer, events, at)`, which takes several events of a peer: see `Host`.
     """
 
-    def handle(self, peer: PeerT, event: EventT) -> Iterator[int] | None:
-        """An event of a peer, in order. An exception drops the peer. What is returned is what `Host.handle` returns."""
+    def handle(self, peer: PeerT, event: EventT) -> None:
+        """An event of a peer, in order. An exception drops the peer. What may be too much for one iteration of the loop goes to
+        `peer.driver.later`."""
         ...
 
     def writable(self, peer: PeerT) -> None:
@@ -112,9 +113,10 @@ class Peer:
 
     # ---- called by the driver
 
-    def handle(self, event: Any) -> Iterator[int] | None:
+    def handle(self, event: Any) -> None:
         if self._handler is not None:
-            return self._handler.handle(self, event)
+            self._handler.handle(self, event)
+            return
         self._inbox.append(event)
         if len(self._inbox) >= self.EVENTS:
             self.driver.pause()
@@ -123,7 +125,6 @@ class Peer:
             self._task = asyncio.get_running_loop().create_task(self._serve())
             self.server.tasks.add(self._task)
             self._task.add_done_callback(self.server.tasks.discard)
-        return None
 
     def writable(self) -> None:
         self._release()

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import traceback
+from typing import Any
 
 import pytest
 
-from lib.loopback import run
-from wirefmt import amqp091, amqp10, broker, mqtt, nsq, phpmq
+from lib.loopback import HOST, run, until
+from wirefmt import amqp091, amqp10, broker, mqtt, nsq, phpmq, rocketmq
 from wirefmt.broker import NotSeen
+from wirefmt.broker.history import History
 from wirefmt.broker.listeners import NAMES
 from wirefmt.broker.thread import Running
 from wirefmt.errors import Refused
@@ -231,3 +233,68 @@ def test_a_publication_that_cannot_be_read_is_not_remembered() -> None:
             assert [m.name for m in b.published()] == ["t"]
 
     run(main())
+
+
+# ---- what is remembered
+
+
+def test_a_history_is_bounded_in_number_and_bytes() -> None:
+    history: History[str] = History(3, 100)
+    for name, size in (("a", 10), ("b", 10), ("c", 10), ("d", 10)):
+        history.add(name, size)
+    assert (list(history), history.bytes) == (["b", "c", "d"], 30)
+    history.add("e", 85)
+    assert (list(history), history.bytes) == (["d", "e"], 95)
+    history.add("too large", 101)
+    assert (list(history), len(history), history.bytes) == ([], 0, 0)
+    history.add("f", 100)
+    history.clear()
+    assert (list(history), history.bytes) == ([], 0)
+    nothing: History[str] = History()
+    nothing.add("a", 0)
+    assert list(nothing) == []
+
+
+@pytest.mark.parametrize("protocol", NAMES)
+def test_what_is_remembered_is_bounded_in_bytes(protocol: Any) -> None:
+    """Sixteen messages of 10,000 bytes, and room for less than ten of them; what they were read from is not held."""
+
+    async def main() -> None:
+        async with broker.Broker(history_bytes=100_000) as b:
+            await declare(b, "q")
+            for number in range(16):
+                await b.publish("q", b"%02d" % number + bytes(9_998), protocol)
+            await until(lambda: b.published()[-1].body[:2] == b"15")
+            assert 4 <= len(b.published()) < 10  # AMQP 1.0's are kept twice: as they were, and decoded
+            assert len(b.topic("q")) < 10
+            for message in b.published():
+                held = message.properties
+                assert not isinstance(held, amqp091.BasicProperties) or len(held.encode()) < 100
+            assert b._published.bytes <= 100_000
+
+    run(main())
+
+
+@pytest.mark.parametrize("flags", ["1", "769", "9999999999", "1" * 5000, "x", "\u0661"])
+def test_a_request_that_lies_of_its_compression_is_not_remembered_as_such(flags: str) -> None:
+    """The broker answers whatever it is, and goes on."""
+
+    async def main() -> None:
+        async with broker.Broker(ports={"rocketmq": 0}) as b:
+            async with rocketmq.connect(f"{HOST}:{b.port('rocketmq')}") as client:
+                remote = client.remote(f"{HOST}:{b.port('rocketmq')}")
+                header = {"b": "t", "d": "4", "e": "0", "f": flags, "g": "0", "h": "0", "i": "", "j": "0"}
+                request = rocketmq.RemotingCommand(code=310, ext_fields=header, body=b"no zlib", opaque=1)
+                reader, writer = await asyncio.open_connection(HOST, b.port("rocketmq"))
+                writer.write(request.encode())
+                assert rocketmq.decode(await answer_of(reader)).opaque == 1
+                writer.close()
+                await remote.ready()
+            assert [m.body for m in b.published()] in ([], [b"no zlib"])
+
+    run(main())
+
+
+async def answer_of(reader: asyncio.StreamReader) -> bytes:
+    size = await reader.readexactly(4)
+    return size + await reader.readexactly(int.from_bytes(size, "big"))

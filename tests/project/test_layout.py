@@ -261,14 +261,17 @@ AMQP = {"credentials", "limits", "messages", "permissions", "queues", "requests"
 
 #: Module or package of broker/ -> what it may import of broker/.
 BROKER: dict[str, set[str]] = {
-    **{name: set() for name in ("bindings", "credentials", "figures", "listeners", "permissions", "publishing")},
+    **{
+        name: set()
+        for name in ("bindings", "credentials", "figures", "history", "listeners", "permissions", "publishing")
+    },
     **{name: set() for name in ("recording", "shares", "topics", "views")},
     "messages": {"shares"},
     "waiting": {"messages"},
     "selectors": {"messages"},
     "limits": {"routing", "shares"},  # routing as a type only
     "queues": {"limits", "messages", "routing", "shares", "waiting"},  # likewise
-    "routing": {"bindings", "limits", "messages", "queues", "shares"},
+    "routing": {"bindings", "history", "limits", "messages", "queues", "shares"},
     "requests": {"permissions"},
     "amqp091": AMQP | {"bindings"},
     "amqp10": AMQP | {"selectors", "waiting"},
@@ -280,6 +283,7 @@ BROKER: dict[str, set[str]] = {
     "embedded": {
         "credentials",
         "faults",
+        "history",
         "limits",
         "listeners",
         "messages",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
@@ -20,6 +20,7 @@ from wirefmt.broker import phpmq as phpmq_broker
 from wirefmt.broker import rocketmq as rocketmq_broker
 from wirefmt.broker.credentials import is_password, user_of
 from wirefmt.broker.faults import Active, Faults, FaultyHandler
+from wirefmt.broker.history import History
 from wirefmt.broker.limits import Limits
 from wirefmt.broker.listeners import NAMES, SCHEMES, SharedPort
 from wirefmt.broker.messages import Published
@@ -62,7 +63,8 @@ class Options:
         stalled: seconds for which a client may read nothing while data for it waits; then it is dropped. None: no limit.
         grace: seconds that clients have to answer when the broker closes; then they are dropped.
         history: the number of messages that `Broker.published`, `Broker.unrouted` and, for MQTT topics, `Broker.topic` remember,
-            each. The oldest are forgotten first.
+            each. The oldest are forgotten first. 0: none, which costs a message the least.
+        history_bytes: bytes of them, each.
         tap: called with the name of the listener and the driver of each new connection; returns what lies between transport
             and driver (`wirefmt.connection.aio.Tap`).
         mqtt, amqp, amqp10, nsq, rocketmq, phpmq: policies and limits of each protocol's broker.
@@ -84,6 +86,7 @@ class Options:
     stalled: float | None = 60.0
     grace: float = 0.2
     history: int = 1000
+    history_bytes: int = 1 << 26
     tap: Tapping | None = None
     mqtt: mqtt_broker.BrokerOptions = field(default_factory=mqtt_broker.BrokerOptions)
     amqp: amqp091_broker.BrokerOptions = field(default_factory=lambda: amqp091_broker.BrokerOptions(users=None))
@@ -178,13 +181,14 @@ class Broker:
         self.unfinished = Unfinished(options.unfinished)
         self.faults = Faults(self._drivers)
         self.counts = dict.fromkeys(NAMES, 0)
-        self._published: deque[Message] = deque(maxlen=options.history)
+        bounds = options.history, options.history_bytes
+        self._published: History[Message] = History(*bounds)
         self._ports: dict[str, int] = {}
-        self._history: deque[tuple[str, mqtt_broker.Message | Published]] = deque(maxlen=options.history)  # with topics
+        self._history: History[tuple[str, mqtt_broker.Message | Published]] = History(*bounds)  # with topics
         if options.history:
-            self.mqtt.observe = lambda message: self._history.append((message.topic, message))
+            self.mqtt.observe = lambda message: self._history.add((message.topic, message), message.size)
             self.router.exchanges[mqtt_broker.EXCHANGE].observe = self._remember
-            self.router.unrouted = deque(maxlen=options.history)
+            self.router.unrouted = History(*bounds)
         self._sweep: asyncio.TimerHandle | None = None
         self._shared: SharedPort | None = None
         self._lookup: nsq_broker.LookupServer | None = None
@@ -332,7 +336,7 @@ class Broker:
             return driver if tapping is None else tapping(name, driver)
 
         def faulty(handler: Any) -> Any:
-            remember = self._published.extend if options.history else None
+            remember = self._published.add if options.history else None
             return FaultyHandler(handler, protocol, faults, self.counts, remember)
 
         more: dict[str, Any] = {
@@ -506,7 +510,7 @@ class Broker:
             mqtt.validate_topic_name(topic)
         except (UnicodeError, EncodeError):
             return  # MQTT has no such topic
-        self._history.append((topic, published))
+        self._history.add((topic, published), published.cost)
 
     def _mqtt_topic(self, topic_filter: str) -> list[Message]:
         return [

@@ -204,11 +204,11 @@ class Message:
     def size(self) -> int:
         """Bytes that count for the limits."""
         if not self._size:
-            self._size = MESSAGE_BYTES + len(self.topic) + len(self.payload) + _size_of(self.properties)
+            self._size = MESSAGE_BYTES + len(self.topic) + len(self.payload) + size_of(self.properties)
         return self._size
 
 
-def _size_of(properties: Pairs) -> int:
+def size_of(properties: Pairs) -> int:
     """Bytes that count for properties."""
     size = 0
     for _, value in properties:
@@ -221,7 +221,7 @@ def _size_of(properties: Pairs) -> int:
 
 
 def _will_size(will: mqtt.Will) -> int:
-    return MESSAGE_BYTES + len(will.topic) + len(will.payload) + _size_of(will.properties)
+    return MESSAGE_BYTES + len(will.topic) + len(will.payload) + size_of(will.properties)
 
 
 def _levels(topic: str) -> int:
@@ -577,7 +577,7 @@ class Broker:
             code = SUCCESS if owner == (connect.user_name or "") else NOT_VALID
         if not code and will is not None and _levels(will.topic) > self.options.topic_levels:
             code = BAD_TOPIC
-        size = SESSION_BYTES + _size_of(connect.properties) + (_will_size(will) if will is not None else 0)
+        size = SESSION_BYTES + size_of(connect.properties) + (_will_size(will) if will is not None else 0)
         known = self.subscribers.get(identifier)
         if known is not None:
             holder = known.holder

@@ -13,6 +13,7 @@ from typing import Any, Final, Protocol
 
 from wirefmt.amqp091.events import LOCKED, NOT_FOUND, PRECONDITION
 from wirefmt.broker.bindings import HOW_TO_MATCH, TABLES, Binding
+from wirefmt.broker.history import History
 from wirefmt.broker.limits import ENTRY, Limits, Refusal
 from wirefmt.broker.messages import Envelope, Item, Published
 from wirefmt.broker.queues import LOOKS_TOGETHER, Queue
@@ -135,7 +136,7 @@ class Router:
         self.shares = Shares(self.limits.client_share, self.limits.user_share)
         self.bytes = 0
         self.unroutable = 0
-        self.unrouted: deque[Published] = deque(maxlen=0)
+        self.unrouted: History[Published] = History()
         self.unconvertible = 0
         self.replies: dict[str, Sink] = {}
         # by destination: whose each binding is, and what it costs
@@ -313,7 +314,9 @@ class Router:
     def note_unroutable(self, *messages: Published) -> None:
         """No queue was bound for these."""
         self.unroutable += len(messages)
-        self.unrouted += messages
+        if self.unrouted.most:
+            for published in messages:
+                self.unrouted.add(published, published.cost)
 
     def takes(self, destinations: list[Any], *messages: Published) -> bool:
         """Do all destinations take these messages together? If not, each message has to be asked about: see `refuses`."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -10,7 +10,7 @@ from wirefmt.broker.faults.control import Active, Faults, block
 from wirefmt.broker.faults.protocols import PROTOCOLS
 from wirefmt.broker.views import Message
 from wirefmt.connection.contract import Disconnected
-from wirefmt.errors import DecodeError
+from wirefmt.errors import DecodeError, EncodeError
 
 
 class FaultyHandler:
@@ -20,7 +20,7 @@ class FaultyHandler:
         handler: the broker.
         name: the protocol.
         counts: counts the messages that clients publish, by protocol.
-        remember: gets these messages; None: nobody wants them.
+        remember: gets each message and its size; None: nobody wants them.
     """
 
     def __init__(
@@ -29,7 +29,7 @@ class FaultyHandler:
         name: str,
         faults: Faults,
         counts: dict[str, int],
-        remember: Callable[[Iterable[Message]], None] | None = None,
+        remember: Callable[[Message, int], None] | None = None,
     ) -> None:
         self.handler = handler
         self._name = name
@@ -56,8 +56,9 @@ class FaultyHandler:
         if self._remember is not None:
             for event in events:
                 try:
-                    self._remember(self._rules.messages(event))
-                except DecodeError:
+                    for message, size in self._rules.messages(event):
+                        self._remember(message, size)
+                except (DecodeError, EncodeError):
                     pass  # the broker refuses it
 
     def handle(self, peer: Any, event: Any) -> None:

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 from wirefmt import amqp091, amqp10, mqtt, nsq, phpmq, rocketmq
 from wirefmt.amqp10._codec import Incoming
 from wirefmt.amqp10.events import Login
-from wirefmt.broker.limits import Refusal
+from wirefmt.broker.limits import ENTRY, Refusal
 from wirefmt.broker.messages import Published
+from wirefmt.broker.mqtt import size_of
 from wirefmt.broker.rocketmq.sending import (
     SEND_BATCH_MESSAGE,
     SEND_LONG,
@@ -36,6 +37,8 @@ def _nothing(event: Any, connection: FaultyConnection) -> None:
     """Answers of this protocol say what they acknowledge: requests are not recorded."""
 
 
+Remembered = tuple[Message, int]
+
 #: Messages that are remembered of those that one event publishes, the last of them.
 REMEMBERED: Final = 10_000
 
@@ -49,7 +52,7 @@ class Rules(NamedTuple):
         decoder: a decoder for what the server sends on a connection.
         opening: the events with which a client asks for admission. Empty: the first event.
         is_publication: is this event a message for the broker?
-        messages: the messages of such an event.
+        messages: the messages of such an event, and the bytes of each. They do not hold what they were read from.
         is_delivery: is this server message a message for the client?
         is_acknowledgement: does this server message acknowledge a message of the client?
         refuse: refuses a client.
@@ -62,7 +65,7 @@ class Rules(NamedTuple):
     decoder: Callable[[Any], Any]
     opening: tuple[type[Any], ...]
     is_publication: Callable[[Any], bool]
-    messages: Callable[[Any], Iterable[Message]]
+    messages: Callable[[Any], Iterable[Remembered]]
     is_delivery: Callable[[Any, FaultyConnection], bool]
     is_acknowledgement: Callable[[Any, FaultyConnection], bool]
     refuse: Callable[[Any, Any], None]
@@ -82,15 +85,10 @@ def _drop(peer: Any, *_: Any) -> None:
 _ANSWERS: Final = (mqtt.Puback, mqtt.Pubrec, mqtt.Pubcomp)
 
 
-def _mqtt_messages(event: mqtt.Publish) -> Iterable[Message]:
-    yield Message(
-        event.payload_bytes(),
-        event.topic_name,
-        "mqtt",
-        qos=event.qos,
-        retain=event.retain,
-        properties=event.properties,
-    )
+def _mqtt_messages(event: mqtt.Publish) -> Iterable[Remembered]:
+    payload, topic, properties = event.payload_bytes(), event.topic_name, tuple(event.properties)
+    message = Message(payload, topic, "mqtt", qos=event.qos, retain=event.retain, properties=properties)
+    yield message, ENTRY + len(payload) + len(topic) + size_of(properties)
 
 
 def _mqtt_refuse(peer: Any, event: mqtt.Connect) -> None:
@@ -114,11 +112,11 @@ def _mqtt_again(broker: mqtt_broker.Broker, peer: Any, event: mqtt.Publish) -> N
 # ---- AMQP 0.9.1
 
 
-def _amqp091_messages(event: amqp091.BasicMessage) -> Iterable[Message]:
-    method = event.method
-    yield Message(
-        event.body_bytes(), str(method.routing_key), "amqp", str(method.exchange), properties=event.properties
-    )
+def _amqp091_messages(event: amqp091.BasicMessage) -> Iterable[Remembered]:
+    method, octets, body = event.method, event.properties.encode(), event.body_bytes()
+    properties = amqp091.BasicProperties.decode(octets)
+    message = Message(body, str(method.routing_key), "amqp", str(method.exchange), properties=properties)
+    yield message, ENTRY + len(body) + 2 * len(octets)
 
 
 def _amqp091_refuse(peer: Any, event: amqp091.ConnectionOpen) -> None:
@@ -133,11 +131,12 @@ def _amqp091_again(broker: amqp091_broker.Broker, peer: Any, event: amqp091.Basi
 # ---- AMQP 1.0
 
 
-def _amqp10_messages(event: Incoming) -> Iterable[Message]:
-    message = event.message
+def _amqp10_messages(event: Incoming) -> Iterable[Remembered]:
+    payload = bytes(event.payload)
+    message = amqp10.decode_message(payload, strictness="lax")
     target = getattr(event.link.target, "address", None)
     name = target or (message.properties.to if message.properties is not None else None)
-    yield Message(text_of_body(message), str(name or ""), "amqp10", properties=message)
+    yield Message(text_of_body(message), str(name or ""), "amqp10", properties=message), ENTRY + 2 * len(payload)
 
 
 def _amqp10_refuse(peer: Any, event: Login | amqp10.Open) -> None:
@@ -181,9 +180,9 @@ _NSQ_PUBLICATIONS: Final = (nsq.Publish, nsq.MultiPublish, nsq.DeferredPublish)
 _NSQ_ANSWERED: Final = (nsq.Identify, nsq.Auth, nsq.Sub, *_NSQ_PUBLICATIONS)
 
 
-def _nsq_messages(event: Any) -> Iterable[Message]:
+def _nsq_messages(event: Any) -> Iterable[Remembered]:
     bodies = event.bodies if isinstance(event, nsq.MultiPublish) else (event.body_bytes(),)
-    return [Message(bytes(body), event.topic, "nsq") for body in bodies[-REMEMBERED:]]
+    return [(Message(bytes(body), event.topic, "nsq"), ENTRY + len(body)) for body in bodies[-REMEMBERED:]]
 
 
 def _nsq_record(event: Any, connection: FaultyConnection) -> None:
@@ -218,21 +217,34 @@ def _nsq_again(broker: nsq_broker.Broker, peer: Any, event: Any) -> None:
 
 #: SEND_MESSAGE, SEND_MESSAGE_V2, SEND_BATCH_MESSAGE; PULL_MESSAGE, LITE_PULL_MESSAGE, POP_MESSAGE
 _SENDS: Final = frozenset((10, 310, 320))
+COMPRESSED: Final = 1  # of sysFlag
 _PULLS: Final = frozenset((11, 361, 200050))
 _SYSTEM_BUSY: Final = 2
 
 
-def _rocketmq_messages(event: Any) -> Iterable[Message]:
+def _rocketmq_messages(event: Any) -> Iterable[Remembered]:
     given = event.ext_fields or {}
     field = SEND_LONG if event.code == SEND_MESSAGE else SEND_SHORT
-    topic, body = str(given.get(field.topic) or ""), event.body_bytes() or b""
+    topic, flags, body = str(given.get(field.topic) or ""), given.get(field.sys_flag) or "", event.body_bytes() or b""
     if event.code == SEND_BATCH_MESSAGE or given.get(field.batch) == "true":
         parts = list(parts_of(body))[-(-REMEMBERED // TOGETHER) :]
         batch = [m for part in parts for m in rocketmq.decode_batch_messages(part)]
         found = [(bytes(m.body or b""), dict(m.properties)) for m in batch]
     else:
+        if len(flags) <= 10 and flags.isdecimal() and int(flags) & COMPRESSED:
+            (message,) = rocketmq.decode_messages(
+                rocketmq.MessageExt(topic=topic, body=body, sys_flag=int(flags)).encode()
+            )
+            body = bytes(message.body or b"")
         found = [(body, rocketmq.decode_properties(given.get(field.properties) or ""))]
-    return [Message(one, topic, "rocketmq", properties=properties) for one, properties in found]
+    size = ENTRY + len(topic)
+    return [
+        (
+            Message(one, topic, "rocketmq", properties=named),
+            size + len(one) + sum(len(k) + len(v) for k, v in named.items()),
+        )
+        for one, named in found
+    ]
 
 
 def _rocketmq_record(event: Any, connection: FaultyConnection) -> None:
@@ -256,8 +268,9 @@ def _rocketmq_again(broker: rocketmq_broker.Broker, peer: Any, event: Any) -> No
 # ---- PHPMQ
 
 
-def _phpmq_messages(event: phpmq.MessageClientToServer) -> Iterable[Message]:
-    yield Message(event.content_bytes() or b"", event.queue_name or "", "phpmq")
+def _phpmq_messages(event: phpmq.MessageClientToServer) -> Iterable[Remembered]:
+    content = event.content_bytes() or b""
+    yield Message(content, event.queue_name or "", "phpmq"), ENTRY + len(content)
 
 
 def _phpmq_again(broker: phpmq_broker.Broker, peer: Any, event: Any) -> None:

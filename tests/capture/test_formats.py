@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from lib.needs import imported
 from lib.paths import ROOT
 from lib.wire import Tcp, connect, pcap
 from wirefmt import capture
@@ -215,3 +216,22 @@ def test_what_editcap_writes_is_refused_and_what_it_converts_is_read(name: str, 
     subprocess.run([editcap, *command[:-2], old, new], check=True, capture_output=True)
     with capture.read(new) as reader:
         assert sum(map(len, reader)) > 5
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("name", ["gzip", "bz2", "lzma", "lz4.frame"])
+def test_a_compressed_file_that_is_damaged_is_not_called_empty(name: str, threads: int, tmp_path: Path) -> None:
+    """Nothing of it can be read: the error says what the decompressor says."""
+    pack = imported(name).compress
+    octets = bytearray(pack(b"x" * 1000))
+    path = tmp_path / "a.pcap"
+    path.write_bytes(octets[:12])
+    with pytest.raises(CaptureError, match=r"cannot read .*a\.pcap.: \w+: "):
+        list(capture.read(path, threads=threads))
+    octets[12:] = bytes(len(octets) - 12)
+    path.write_bytes(octets)
+    with pytest.raises(CaptureError, match=r"cannot read .*a\.pcap.: \w+: "):
+        list(capture.read(path, threads=threads))
+    path.write_bytes(pack(b""))
+    with pytest.raises(CaptureError, match="empty file"):
+        list(capture.read(path, threads=threads))

@@ -33,6 +33,9 @@ LEAST_BATCH = 2 << 20
 #: Limits that all threads share.
 SHARED = ("max_flows", "max_buffered")
 
+#: Is called with what ended the reading of a file before its end.
+Failed = Callable[[str], object]
+
 
 class Mark(Enum):
     """What a thread says beside its batches: it has decoded a span of chunks; it has ended."""
@@ -73,9 +76,11 @@ def _sum(parts: Sequence[Any]) -> Any:
 class Shares:
     """The shares of a capture file for several threads: each takes its own, chunk after chunk."""
 
-    def __init__(self, chunks: Chunks, dispatcher: Dispatcher, threads: int) -> None:
+    def __init__(
+        self, chunks: Chunks, dispatcher: Dispatcher, threads: int, failed: Failed = lambda said: None
+    ) -> None:
         self.chunks = chunks
-        self._source = _dispatch(chunks, dispatcher)
+        self._source = _dispatch(chunks, dispatcher, failed)
         self._kept: dict[int, tuple[Share, ...]] = {}
         self._read = 0  # chunks
         self._taken = [0] * threads
@@ -137,7 +142,7 @@ class Shares:
             self._changed.notify_all()
 
 
-def _dispatch(chunks: Chunks, dispatcher: Dispatcher) -> Iterator[tuple[Share, ...]]:
+def _dispatch(chunks: Chunks, dispatcher: Dispatcher, failed: Failed) -> Iterator[tuple[Share, ...]]:
     said = None
     try:
         for chunk in chunks:
@@ -145,7 +150,7 @@ def _dispatch(chunks: Chunks, dispatcher: Dispatcher) -> Iterator[tuple[Share, .
             if dispatcher.not_a_capture:
                 break
     except READ_FAULTS as fault:
-        said = _said(fault)
+        failed(said := _said(fault))
     if not chunks.cut:
         yield dispatcher.end_file(said)
 
@@ -183,9 +188,9 @@ def _work(decoder: CaptureDecoder, part: _Part, out: Queue[Any]) -> None:
 
 
 def _decode_in_threads(
-    several: Sequence[CaptureDecoder], dispatcher: Dispatcher, chunks: Chunks
+    several: Sequence[CaptureDecoder], dispatcher: Dispatcher, chunks: Chunks, failed: Failed
 ) -> Iterator[Batch | None]:
-    shared = Shares(chunks, dispatcher, len(several))
+    shared = Shares(chunks, dispatcher, len(several), failed)
     at_work: list[Queue[Any]] = []
     try:
         for i, decoder in enumerate(several):
@@ -226,7 +231,10 @@ def _feed_share(decoder: CaptureDecoder, share: Share) -> Iterator[Batch]:
 
 
 def _decode_pieces(
-    decoder: CaptureDecoder, pieces: Any, feed: Callable[[CaptureDecoder, Any], Iterator[Batch]]
+    decoder: CaptureDecoder,
+    pieces: Any,
+    feed: Callable[[CaptureDecoder, Any], Iterator[Batch]],
+    failed: Failed = lambda said: None,
 ) -> Iterator[Batch | None]:
     """Feed the chunks or shares of a file, and end it."""
     try:
@@ -239,7 +247,8 @@ def _decode_pieces(
                 yield decoder.take(final=True)
                 handed = time.monotonic()
     except READ_FAULTS as fault:
-        decoder.report(_said(fault))
+        failed(said := _said(fault))
+        decoder.report(said)
     if pieces.cut:
         return  # an incomplete record is not an error of the file
     while not decoder.end_file():
@@ -261,6 +270,7 @@ def decode_source(
     count: Callable[[int], None] = lambda _: None,
     stopped: Callable[[], bool] = lambda: False,
     dispatcher: Dispatcher | None = None,
+    failed: Failed = lambda said: None,
 ) -> Iterator[Batch | None]:
     """Decode one capture file: yield its full batches and leave the last rows in the decoders.
 
@@ -270,6 +280,7 @@ def decode_source(
         decoders: one, or several with a dispatcher as `decoders_for` makes them, each for a thread.
         count: called with the number of bytes of each read.
         stopped: called after each chunk; True ends the file there.
+        failed: called with what ended the reading before the end of the file; it is a row, too.
 
     Raises:
         CaptureError: the file cannot be opened. A truncated file becomes a row.
@@ -281,7 +292,7 @@ def decode_source(
         decoder.begin_file(source.name, index)
     with Chunks(source, count, stopped, shared=dispatcher is not None) as chunks:
         if dispatcher is None:
-            yield from _decode_pieces(decoders[0], chunks, _feed_chunk)
+            yield from _decode_pieces(decoders[0], chunks, _feed_chunk, failed)
         else:
             dispatcher.begin_file(index)
-            yield from _decode_in_threads(decoders, dispatcher, chunks)
+            yield from _decode_in_threads(decoders, dispatcher, chunks, failed)

@@ -179,17 +179,19 @@ class Reader(AbstractContextManager["Reader"]):
         rotations = self._rotations
         file = dispatcher or decoders[0]  # what reads the octets of files
         index = -1
+        failures: list[str] = []
         for index, source in enumerate(sources):
             if rotations and index and not rotations.goes_on(index, file.last_ns):
                 rotations.ended(index)
                 yield from self._end_flows()
                 file.forget()
-            for batch in decode_source(decoders, source, index, progress.count, progress.is_stopped, dispatcher):
+            watched = progress.count, progress.is_stopped
+            for batch in decode_source(decoders, source, index, *watched, dispatcher, failures.append):
                 if alone and file.not_a_capture:
                     break
                 yield batch
             if alone and file.not_a_capture:
-                raise CaptureError(f"cannot read {source.name!r}: {file.fault}")
+                raise CaptureError(f"cannot read {source.name!r}: {failures[-1] if failures else file.fault}")
             if self.stopped:
                 break
         if rotations:

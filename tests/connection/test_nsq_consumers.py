@@ -249,7 +249,11 @@ class Lookup:
 
     async def _on(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._writers.append(writer)
-        request = await reader.readuntil(b"\r\n\r\n")
+        try:
+            request = await reader.readuntil(b"\r\n\r\n")
+        except (asyncio.IncompleteReadError, ConnectionError):
+            writer.close()  # the client has been closed meanwhile
+            return
         assert request.startswith(b"GET /lookup?topic=t HTTP/1.0\r\n")
         self.asked += 1
         if self.silent:

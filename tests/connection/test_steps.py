@@ -1,4 +1,4 @@
-"""What a host returns of an event is taken in steps, as the driver has work left: see `wirefmt.connection.aio.Host`."""
+"""What a host has left to do for an event is taken in steps, as the driver has work left: `Driver.later`, beside a server."""
 
 from __future__ import annotations
 
@@ -27,13 +27,12 @@ class Slow:
         self.tick = 0
         self.at = at
 
-    def handle(self, peer: Any, event: Any) -> Iterator[int] | None:
+    def handle(self, peer: Any, event: Any) -> None:
         if isinstance(event, nsq.Publish):
             asyncio.get_running_loop().call_soon(self.go_on)
-            return self.steps(peer, event)
-        if isinstance(event, Disconnected):
+            peer.driver.later(self.steps(peer, event))
+        elif isinstance(event, Disconnected):
             self.done.append("end")
-        return None
 
     def go_on(self) -> None:
         self.tick += 1

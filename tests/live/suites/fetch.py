@@ -98,7 +98,7 @@ def of_java(suite: dict[str, Any], folder: Path) -> None:
 
 
 def of_python(suite: dict[str, Any], folder: Path) -> None:
-    """Fetch a source distribution. Its requirements go into an environment that all Python suites share."""
+    """Fetch a source distribution. Its requirements go into an environment of its own: another suite may need other versions."""
     source = suite["source"]
     package, version = source["package"], source["version"]
     call(
@@ -124,10 +124,8 @@ def of_python(suite: dict[str, Any], folder: Path) -> None:
     fixtures = HERE / f"{folder.name}_conftest.py"
     if fixtures.exists():
         shutil.copy(fixtures, folder / "conftest.py")
-    python = folder.parent / "venv/bin/python"
-    if not python.exists():
-        call(sys.executable, "-m", "venv", folder.parent / "venv")
-    call(python, "-m", "pip", "install", "--quiet", f"{package}=={version}", *source["needs"])
+    call(sys.executable, "-m", "venv", folder / ".venv")
+    call(folder / ".venv/bin/python", "-m", "pip", "install", "--quiet", f"{package}=={version}", *source["needs"])
 
 
 def of_node(suite: dict[str, Any], folder: Path) -> None:

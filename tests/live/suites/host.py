@@ -396,7 +396,7 @@ def main(spec: Path, folder: Path, work: Path) -> int:
     places = {
         "report": report,
         "reports": report.with_suffix(""),
-        "python": folder.parent / "venv/bin/python",
+        "python": folder / ".venv/bin/python",
         "host_python": sys.executable,
         "here": HERE,
     }

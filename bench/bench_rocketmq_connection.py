@@ -159,7 +159,9 @@ def ours() -> Iterator[tuple[str, int]]:
 def java(jars: str) -> Iterator[tuple[str, int]]:
     """The same of the real broker, with the program of the live tests."""
     sys.path[:0] = [str(ROOT / "tests")]
-    from live.test_rocketmq import SOURCES, free_port, start, stop
+    from live.test_rocketmq import SOURCES, start, stop
+
+    from lib.ports import free_port
 
     with tempfile.TemporaryDirectory() as folder:
         path = os.pathsep.join((f"{jars}/*", folder))

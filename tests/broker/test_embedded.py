@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 import pytest
 
 from lib.loopback import HOST, OPENSSL, certificate, run, until
+from lib.ports import free_port
 from wirefmt import amqp091, amqp10, broker, mqtt, nsq, phpmq, rocketmq
 from wirefmt.broker import Broker, NotSeen, Options
 from wirefmt.broker import amqp10 as amqp10_broker
@@ -347,8 +348,7 @@ def test_scram_is_offered_to_amqp_1_0() -> None:
 async def both_amqps(**options: Any) -> Broker:
     """A broker that has started, with AMQP 0.9.1 and 1.0 on one port. A port that was free a moment ago may be in use."""
     for _ in range(100):
-        with socket.create_server((HOST, 0)) as probe:
-            port = probe.getsockname()[1]
+        port = free_port()
         with contextlib.suppress(OSError):
             b = Broker(ports={"amqp": port, "amqp10": port}, **options)
             await b.start()

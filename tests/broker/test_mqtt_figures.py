@@ -13,6 +13,7 @@ import pytest
 from lib.loopback import HOST, until
 from lib.mosquitto import MOSQUITTO
 from lib.mqtt_raw import Place, Raw, tried
+from lib.ports import free_port
 from wirefmt import mqtt
 from wirefmt.broker import Broker
 from wirefmt.broker.mqtt import BrokerOptions, Message
@@ -160,12 +161,6 @@ def test_a_bridge_gets_none_of_its_own_messages_and_retain_as_published(level: i
             assert (await bridge.want(mqtt.Publish)).retain is retain
 
     tried(steps)
-
-
-def free_port() -> int:
-    with socket.create_server((HOST, 0)) as server:
-        port: int = server.getsockname()[1]
-        return port
 
 
 @pytest.mark.skipif(MOSQUITTO is None, reason="needs mosquitto (apt install mosquitto)")

@@ -29,6 +29,7 @@ import pytest
 from lib.loopback import HOST, LOOP, OPENSSL, PATIENCE, certificate
 from lib.needs import imported
 from lib.paths import ROOT
+from lib.ports import free_port
 from wirefmt import amqp091, amqp10, capture, mqtt, nsq, phpmq, rocketmq
 from wirefmt.broker import Broker
 from wirefmt.broker.faults import FAULTS, Fault, Script, Step
@@ -576,8 +577,7 @@ def test_origins(tmp_path: Path, how: str) -> None:
 
 def test_a_terminal_has_a_live_table() -> None:
     """Clients, queues and rates; no log lines."""
-    with socket.create_server((HOST, 0)) as probe:
-        port = probe.getsockname()[1]
+    port = free_port()
     leader, follower = pty.openpty()
     environment = {**os.environ, "TERM": "xterm-256color", "COLUMNS": "100", "LINES": "30"}
     with subprocess.Popen(

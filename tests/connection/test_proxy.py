@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from lib.loopback import HOST, OPENSSL, certificate, run, until
+from lib.ports import free_port
 from wirefmt import amqp091, amqp10, capture, mqtt, nsq, phpmq, rocketmq
 from wirefmt.broker import Broker
 from wirefmt.broker.recording import Recorder
@@ -408,8 +409,7 @@ def test_the_header_comes_before_tls_and_websockets(tmp_path: Path, header: byte
 
 
 def test_amqp_on_one_port(tmp_path: Path) -> None:
-    with socket.create_server((HOST, 0)) as probe:
-        shared = probe.getsockname()[1]
+    shared = free_port()
 
     async def test() -> None:
         async with Broker(ports={"amqp": shared, "amqp10": shared}, proxy_protocol=True) as b:

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from lib.loopback import HOST
+from lib.ports import free_port
 
 HAPROXY = shutil.which("haproxy", path=os.environ.get("PATH", "") + ":/usr/sbin:/usr/local/sbin")
 
@@ -25,10 +26,7 @@ def haproxy(folder: Path, targets: Mapping[str, tuple[int, str]]) -> Iterator[di
     """
     assert HAPROXY is not None
     for attempt in range(5):
-        probes = {name: socket.create_server((HOST, 0)) for name in targets}
-        ports = {name: probe.getsockname()[1] for name, probe in probes.items()}
-        for probe in probes.values():
-            probe.close()
+        ports = {name: free_port() for name in targets}
         parts = ["global", "  maxconn 100", "defaults", "  mode tcp"]
         parts += [f"  timeout {name} 30s" for name in ("connect", "client", "server", "check")]
         for name, (target, options) in targets.items():

@@ -10,7 +10,8 @@ import subprocess
 import time
 from pathlib import Path
 
-HOST = "127.0.0.1"
+from lib.ports import HOST, free_port
+
 PATIENCE = 10.0  # seconds until it must answer, or have ended
 MOSQUITTO = shutil.which("mosquitto", path=os.environ.get("PATH", "") + ":/usr/sbin:/usr/local/sbin")
 
@@ -23,8 +24,7 @@ def start_broker(folder: Path, more: str = "", *, persistent: bool = False) -> t
         persistent: it keeps its data in the folder, and can be started again.
     """
     for _ in range(5):
-        with socket.create_server((HOST, 0)) as probe:
-            port = probe.getsockname()[1]
+        port = free_port()
         config = folder / "mosquitto.conf"
         kept = f"persistence true\npersistence_location {folder}/" if persistent else "persistence false"
         user = "user root\n" if persistent and os.geteuid() == 0 else ""  # it could not write into the folder

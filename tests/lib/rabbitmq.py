@@ -16,7 +16,8 @@ from pathlib import Path
 
 import pytest
 
-HOST = "127.0.0.1"
+from lib.ports import HOST, free_port
+
 USER = PASSWORD = "guest"
 START = 90.0  # seconds that a node may take to start on a busy machine
 END = 20.0  # and seconds to stop
@@ -33,13 +34,6 @@ EPMD = shutil.which("epmd")
 #: The root directory of a Debian 13 system with rabbitmq-server, which is RabbitMQ 4 there.
 ROOT = os.environ.get("WIREFMT_RABBITMQ4", "")
 PATH_THERE = "/usr/lib/rabbitmq/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-
-
-def free_ports(n: int) -> list[int]:
-    """Loopback ports that are free at the moment."""
-    with contextlib.ExitStack() as held:
-        probes = [held.enter_context(socket.create_server((HOST, 0))) for _ in range(n)]
-        return [int(probe.getsockname()[1]) for probe in probes]
 
 
 @dataclass
@@ -75,7 +69,7 @@ class Broker:
         raise RuntimeError(f"rabbitmq-server does not start:\n{log}")
 
     def configure(self) -> None:
-        self.port, self.mqtt_port, self.web_port, epmd_port, node_port = free_ports(5)
+        self.port, self.mqtt_port, self.web_port, epmd_port, node_port = (free_port() for _ in range(5))
         names = {
             "RABBITMQ_CONFIG_FILE": "rabbitmq.conf",
             "RABBITMQ_CONF_ENV_FILE": "rabbitmq-env.conf",

@@ -30,6 +30,7 @@ import pytest
 
 from lib.needs import imported
 from lib.paths import DATA
+from lib.ports import free_port
 from lib.proxy import CLIENT, HOST, SERVER, Conversation, Proxy, capture
 from wirefmt import nsq
 from wirefmt.errors import DecodeError
@@ -43,11 +44,6 @@ needs_ansq = pytest.mark.skipif(importlib.util.find_spec("ansq") is None, reason
 needs_pynsq = pytest.mark.skipif(importlib.util.find_spec("nsq") is None, reason="needs pynsq (pip install pynsq)")
 
 COMMANDS = {"IDENTIFY", "SUB", "PUB", "MPUB", "DPUB", "RDY", "FIN", "REQ", "TOUCH", "CLS", "NOP"}
-
-
-def free_port() -> int:
-    with socket.create_server((HOST, 0)) as probe:
-        return int(probe.getsockname()[1])
 
 
 def stop(process: subprocess.Popen[bytes]) -> None:

@@ -12,9 +12,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from live.test_nsqd import free_port, stop
+from live.test_nsqd import stop
 
 from lib.loopback import HOST, run, until
+from lib.ports import free_port
 from wirefmt import phpmq
 from wirefmt.broker.phpmq import Broker
 

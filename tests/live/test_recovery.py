@@ -17,12 +17,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from live.test_nsqd import free_port, needs_nsqd
+from live.test_nsqd import needs_nsqd
 
 from lib import mosquitto
 from lib.forwarder import Forwarder
 from lib.java import class_path
 from lib.loopback import HOST, run, until
+from lib.ports import free_port
 from lib.rabbitmq import PASSWORD, USER, rabbitmq4
 from lib.rabbitmq import SERVER as RABBITMQ
 from lib.rabbitmq import Broker as RabbitMQ

@@ -26,6 +26,7 @@ from lib.java import class_path
 from lib.loopback import OPENSSL, certificate, run, until
 from lib.needs import imported
 from lib.paths import ROOT
+from lib.ports import free_port
 from lib.rocketmq_sql import example
 from wirefmt import rocketmq
 from wirefmt.broker.rocketmq import Broker, BrokerOptions
@@ -47,18 +48,6 @@ class Servers(NamedTuple):
     broker: int
     classes: str
     tls: ssl.SSLContext | None
-
-
-def free_port() -> int:
-    """Two ports are taken below it: the broker's second one is two less."""
-    while True:
-        with socket.create_server((HOST, 0)) as probe:
-            port: int = probe.getsockname()[1]
-        try:
-            with socket.create_server((HOST, port - 2)):
-                return port
-        except OSError:
-            continue
 
 
 def start(classes: str, folder: Path, *args: str, java: Sequence[str] = ()) -> subprocess.Popen[bytes]:

@@ -19,6 +19,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 from wirefmt.capture import files
+from wirefmt.capture.parquet import ParquetWriter
 
 from . import needs, plan
 from .options import Options
@@ -108,7 +109,6 @@ def _write_task(
     task: plan.Task, number: int, options: Options, columns: list[str], url: str, job: str, compression: str
 ) -> dict[str, Any]:
     import pyarrow.compute as pc
-    import pyarrow.parquet as pq
 
     folder = _Folder(url)
     attempt = folder.path(_TEMPORARY, job, f"attempt-{number:05d}-{uuid.uuid4().hex[:12]}.parquet")
@@ -123,8 +123,8 @@ def _write_task(
             kept = batch.select(columns) if wanted is not columns else batch
             if writer is None:
                 sink = folder.open(attempt)
-                writer = pq.ParquetWriter(sink, kept.schema, compression=compression)
-            writer.write_batch(kept)
+                writer = ParquetWriter(sink, kept.schema, compression)
+            writer.write(kept)
     except BaseException:
         if sink is not None:
             sink.close()

@@ -130,7 +130,7 @@ def test_a_time_that_datetime_does_not_have(made):
 def test_a_protocol_that_the_broker_does_not_have():
     broker = Broker()
     for look in (broker.queue, broker.unacked):
-        with pytest.raises(ValueError, match="'kafka' has no queues here; there are amqp, nsq, phpmq"):
+        with pytest.raises(ValueError, match="'kafka' has no queues here; there are 'amqp', 'nsq', 'phpmq'"):
             look("q", "kafka")
-    with pytest.raises(ValueError, match="'kafka' has no topics here; there are mqtt, rocketmq"):
+    with pytest.raises(ValueError, match="'kafka' has no topics here; there are 'mqtt', 'rocketmq'"):
         broker.topic("q", "kafka")

@@ -44,6 +44,13 @@ def test_rows_and_manifest(spark, tmp_path, partitions):
     assert [m["rows"] for m in json.loads((out / "_SUCCESS").read_text())] == [m.rows for m in manifest]
 
 
+def test_row_groups_do_not_depend_on_batches(spark, tmp_path):
+    """A group of many columns for each batch makes files larger and queries slower: all rows of this capture are one group."""
+    (made,) = decode_to_parquet(spark, live(CAPTURE), tmp_path, partitions=1, batch_rows=7)
+    assert made.rows > 7
+    assert pq.ParquetFile(made.file).metadata.num_row_groups == 1
+
+
 def test_columns(spark, tmp_path):
     decode_to_parquet(spark, live(CAPTURE), tmp_path, columns=["kind", "qos"])
     table = pq.ParquetDataset(str(tmp_path)).read()

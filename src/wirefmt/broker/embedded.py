@@ -581,7 +581,7 @@ class Broker:
 def _of(protocol: str, what: str, **choices: Any) -> Any:
     """The choice of a protocol. ValueError: it has none."""
     if protocol not in choices:
-        raise ValueError(f"{protocol!r} has no {what} here; {suggest(protocol, choices)}")
+        raise ValueError(f"{protocol!r} has no {what} here; there are {', '.join(map(repr, choices))}")
     return choices[protocol]
 
 

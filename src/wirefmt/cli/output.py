@@ -11,13 +11,11 @@ from typing import IO, TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import rich_click as click
 
+from ..capture.parquet import ParquetWriter
 from .table import TableWriter
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-#: Rows of a Parquet row group, and the size in bytes at which it is written earlier.
-ROW_GROUP_ROWS, ROW_GROUP_OCTETS = 1 << 17, 64 << 20
 
 
 class Writer(Protocol):
@@ -49,40 +47,6 @@ class ArrowWriter:
 
     def close(self) -> None:
         self._writer.close()
-
-
-class ParquetWriter:
-    def __init__(self, sink: IO[bytes], schema: pa.Schema) -> None:
-        import pyarrow.parquet
-
-        self._writer = pyarrow.parquet.ParquetWriter(sink, schema, compression="zstd")
-        self._schema = schema
-        self._held: list[pa.RecordBatch] = []
-
-    def write(self, batch: pa.RecordBatch) -> None:
-        self._held.append(batch)
-        rows, octets = sum(b.num_rows for b in self._held), sum(b.nbytes for b in self._held)
-        if rows >= ROW_GROUP_ROWS or octets >= ROW_GROUP_OCTETS:
-            self._flush()
-
-    def flush(self) -> None:
-        """A Parquet file can be read only when it is complete."""
-
-    def close(self) -> None:
-        self._flush()
-        self._writer.close()
-
-    def __del__(self) -> None:
-        # pyarrow's writer closes itself when it is garbage-collected; after an error or a signal, its file is closed
-        if hasattr(self, "_writer"):
-            self._writer.is_open = False
-
-    def _flush(self) -> None:
-        import pyarrow as pa
-
-        if self._held:
-            self._writer.write_table(pa.Table.from_batches(self._held, self._schema))
-            self._held.clear()
 
 
 class CsvWriter:

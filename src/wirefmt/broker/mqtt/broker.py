@@ -138,6 +138,7 @@ class Broker:
         self._retained.clear()
         self._memory.clear()
         self._walks.close()
+        self._publishing.close()
         self.counts.clear()
 
     def publish(self, message: Message) -> int:
@@ -209,7 +210,7 @@ class Broker:
             self._walks.bring_forward(topic, targets)
         self._retained.drop(topic)
         self._retained.tree.put(topic, message)
-        self._publishing.route(message, targets, False)
+        self._publishing.give(message, targets)
 
     def _unsay(self, topic: str) -> None:
         if topic not in self._retained.order:

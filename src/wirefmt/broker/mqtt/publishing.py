@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
-from collections.abc import Callable, Mapping
-from typing import Any, Final
+from collections import Counter, deque
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final, TypeAlias
 
 from wirefmt import mqtt
 from wirefmt.broker.limits import Refusal
@@ -21,7 +21,7 @@ from wirefmt.broker.mqtt.walks import Walks
 from wirefmt.broker.routing import Router
 from wirefmt.broker.shares import UNOWNED
 from wirefmt.broker.topics import Sharing
-from wirefmt.connection.aio.driver import READY_BYTES
+from wirefmt.connection.aio.driver import READY_BYTES, WORK
 from wirefmt.convert import Container, topic_of
 from wirefmt.errors import ConversionError, EncodeError
 from wirefmt.mqtt.events import QUOTA_EXCEEDED, SUCCESS, Pairs, Released, find, without
@@ -30,8 +30,20 @@ from wirefmt.mqtt.server import Peer
 #: The exchange that MQTT's topics are in.
 EXCHANGE: Final = "amq.topic"
 
+#: Copies of a message that are made together. One for more subscribers goes to them in steps.
+TOGETHER: Final = 1024
+
+#: Messages from elsewhere than clients that may wait for their turn to go to their subscribers; more finish the first one.
+WAITING: Final = 16
+
 NO_SUBSCRIBERS: Final = 0x10
 BAD_TOPIC: Final = 0x90
+
+#: What a message has come to: the code for its publisher, and what is left to do before it, with the work of each step.
+Outcome: TypeAlias = tuple[int, Iterator[int] | None]
+
+_DONE: Final[Outcome] = (SUCCESS, None)
+_FOR_NOBODY: Final[Outcome] = (NO_SUBSCRIBERS, None)
 
 
 class Publishing:
@@ -75,9 +87,17 @@ class Publishing:
         self._walks = walks
         self._subscriptions = subscriptions
         self._index = subscriptions.index
+        self._spreading: deque[Iterator[int]] = deque()  # messages from elsewhere than clients, as far as they are left
+        self._turn: asyncio.Handle | None = None
 
-    def publish(self, peer: Peer, event: mqtt.Publish) -> None:
-        """PUBLISH of a client."""
+    def close(self) -> None:
+        self._spreading.clear()
+        if self._turn is not None:
+            self._turn.cancel()
+            self._turn = None
+
+    def publish(self, peer: Peer, event: mqtt.Publish) -> Iterator[int] | None:
+        """PUBLISH of a client, in steps if it has many subscribers."""
         subscriber = self._by_peer[peer]
         client = subscriber.identifier
         permissions = self.options.permissions
@@ -89,29 +109,36 @@ class Publishing:
             code = BAD_TOPIC
         if not code:
             plain = not (self._bindings or event.retain or event.properties or permissions)
-            forwarded = self._forward(peer, client, event) if plain else None
-            if forwarded is None:
+            outcome = self._forward(peer, client, event) if plain else None
+            if outcome is None:
                 before = self.work
-                code = self._take(peer, event, client)
+                outcome = self._take(peer, event, client)
                 peer.driver.spend(self.work - before)
-            else:
-                code = forwarded
+            code, steps = outcome
+            if steps is not None:
+                return self._acknowledge_after(steps, peer, event, code)
+        if event.qos:
+            peer.acknowledge(event, code)
+        return None
+
+    def _acknowledge_after(self, steps: Iterator[int], peer: Peer, event: mqtt.Publish, code: int) -> Iterator[int]:
+        yield from steps
         if event.qos:
             peer.acknowledge(event, code)
 
-    def _take(self, peer: Peer, event: mqtt.Publish, client: str) -> int:
-        """Take a message over, and deliver it unless its PUBREL has to come first. Returns the code for its publisher."""
+    def _take(self, peer: Peer, event: mqtt.Publish, client: str) -> Outcome:
+        """Take a message over, and deliver it unless its PUBREL has to come first."""
         message = self.message(event, event.topic_name, client)
         if message.qos == 2 and peer.connection.options.qos2_event == "release":
             code = self._refusal(message)
             if not code and message.expires is not None and event.packet_identifier is not None:
                 self._by_peer[peer].held[event.packet_identifier] = message.expires
-            return code
-        return self.accept(message)
+            return code, None
+        return self._accept(message)
 
-    def _forward(self, peer: Peer, client: str, event: mqtt.Publish) -> int | None:
-        """Deliver a message that is neither retained nor has properties, without an object for each subscriber. Returns the code
-        for its publisher; None: it needs more, and nothing has been done."""
+    def _forward(self, peer: Peer, client: str, event: mqtt.Publish) -> Outcome | None:
+        """Deliver a message that is neither retained nor has properties, without an object for each subscriber. None: it needs
+        more, and nothing has been done."""
         qos = event.qos
         if qos == 2 or (qos and self.options.overflow == "refuse"):
             return None
@@ -119,12 +146,21 @@ class Publishing:
         subscribers = {found.subscriber: found.qos for found in targets if type(found) is Subscription and found.plain}
         if len(subscribers) < len(targets):
             return None
-        peer.driver.spend(len(subscribers))
         message: Message | None = None
         if self.observe is not None:
             message = self.message(event, event.topic_name, client)
             self.observe(message)
-        for subscriber, most in subscribers.items():
+        if len(targets) > TOGETHER:
+            message = message or self.message(event, event.topic_name, client)
+            return SUCCESS, self._forward_in_steps(event, message, targets)
+        peer.driver.spend(len(subscribers))
+        self._copy(event, message, client, subscribers)
+        return _DONE if targets else _FOR_NOBODY
+
+    def _copy(self, event: mqtt.Publish, message: Message | None, client: str, to: dict[Subscriber, int]) -> None:
+        """Forward copies to subscribers, with the QoS that each has at most."""
+        qos = event.qos
+        for subscriber, most in to.items():
             there = subscriber.peer
             granted = qos and min(qos, most)
             if (
@@ -138,7 +174,17 @@ class Publishing:
             if message is None:
                 message = self.message(event, event.topic_name, client)
             self._outgoing.deliver(subscriber, Queued(message, granted, False, ()))
-        return SUCCESS if targets else NO_SUBSCRIBERS
+
+    def _forward_in_steps(self, event: mqtt.Publish, message: Message, targets: list[Target]) -> Iterator[int]:
+        for at in range(0, len(targets), TOGETHER):
+            plain: dict[Subscriber, int] = {}
+            for found in self._still(message, targets[at : at + TOGETHER]):
+                if isinstance(found, Subscription) and found.plain:
+                    plain[found.subscriber] = found.qos
+                else:  # another one has taken its place
+                    self._route(message, [found], False)
+            self._copy(event, message, message.publisher or "", plain)
+            yield TOGETHER
 
     def repeat(self, peer: Peer, event: mqtt.Publish) -> None:
         """The same once more, without an answer, if the client is still there and may do it."""
@@ -146,15 +192,16 @@ class Publishing:
         if subscriber is not None and not any(self._rights.ask(subscriber.user, subscriber.identifier, event)):
             self.accept(self.message(event, event.topic_name, subscriber.identifier))
 
-    def release(self, peer: Peer, event: Released) -> None:
-        """PUBREL of a client, whose message is delivered now."""
+    def release(self, peer: Peer, event: Released) -> Iterator[int] | None:
+        """PUBREL of a client, whose message is delivered now, in steps if it has many subscribers."""
         subscriber = self._by_peer[peer]
         message = self.message(event.message, event.message.topic_name, subscriber.identifier)
         if message.expires is not None:  # it has waited for PUBREL, too
             message.expires = subscriber.held.pop(event.message.packet_identifier or 0, message.expires)
         before = self.work
-        self.accept(message, checked=True)
+        _, steps = self._accept(message, checked=True)
         peer.driver.spend(self.work - before)
+        return steps
 
     def _refusal(self, message: Message) -> int:
         """The code to refuse the message with, before anything is done for it; 0: it is taken."""
@@ -190,7 +237,11 @@ class Publishing:
         except ConversionError:
             self.counts["unconvertible"] += 1
         else:
-            self.accept(self.message(packet, packet.topic_name, ""), checked=True, crossed=True)
+            before = self.work
+            message = self.message(packet, packet.topic_name, "")
+            self._spread(self._accept(message, checked=True, crossed=True, elsewhere=True))
+            if self._router is not None:
+                self._router.work += self.work - before
 
     def _cross(self, message: Message) -> tuple[bool, bool]:
         """Give a message to what is bound to amq.topic. Returns whether something is bound that the message matches, and whether
@@ -227,16 +278,50 @@ class Publishing:
         self._router.put(destinations, published)
         return routed, refused
 
-    def accept(self, message: Message, *, checked: bool = False, crossed: bool = False) -> int:
-        """Retain the message, and deliver it. Returns the code for its publisher.
+    def accept(self, message: Message) -> int:
+        """Retain a message that comes from no client's packet, and deliver it. Returns the code for its publisher."""
+        return self._spread(self._accept(message, elsewhere=True))
+
+    def give(self, message: Message, targets: list[Target]) -> None:
+        """Deliver a message that does so, within MQTT."""
+        self._spread((SUCCESS, self._route_or_wait(message, targets, False, elsewhere=True)))
+
+    def _spread(self, outcome: Outcome) -> int:
+        """Take steps that belong to no connection in the next iterations of the event loop. Returns the code."""
+        code, steps = outcome
+        if steps is not None:
+            self._spreading.append(steps)
+            if len(self._spreading) > WAITING:
+                for _ in self._spreading.popleft():
+                    pass
+            if self._turn is None:
+                self._turn = asyncio.get_running_loop().call_soon(self._spread_on)
+        return code
+
+    def _spread_on(self) -> None:
+        """The next turn."""
+        self._turn, left = None, WORK
+        while self._spreading and left > 0:
+            work = next(self._spreading[0], 0)
+            left -= work
+            if not work:
+                self._spreading.popleft()
+        if self._spreading:
+            self._turn = asyncio.get_running_loop().call_soon(self._spread_on)
+
+    def _accept(
+        self, message: Message, *, checked: bool = False, crossed: bool = False, elsewhere: bool = False
+    ) -> Outcome:
+        """Retain the message, and deliver it.
 
         Args:
             checked: its publisher knows already that it is taken.
             crossed: it comes from AMQP.
+            elsewhere: it does not come from a packet of a client, which has steps of its own.
         """
         code = SUCCESS if checked else self._refusal(message)
         if code:
-            return code
+            return code, None
         if self.observe is not None and not crossed:
             self.observe(message)
         routed = False
@@ -255,11 +340,50 @@ class Publishing:
         if message.retain and self.options.retain_available:
             self._retained.put(message)
         if not targets:
-            return code or (SUCCESS if routed else NO_SUBSCRIBERS)
-        self.route(message, targets, checked and not crossed)  # before PUBREL, when there was room
-        return code
+            return code or (SUCCESS if routed else NO_SUBSCRIBERS), None
+        taken = checked and not crossed  # before PUBREL, when there was room
+        return code, self._route_or_wait(message, targets, taken, elsewhere=elsewhere)
 
-    def route(self, message: Message, targets: list[Target], taken: bool) -> None:
+    def _route_or_wait(
+        self, message: Message, targets: list[Target], taken: bool, *, elsewhere: bool
+    ) -> Iterator[int] | None:
+        """Give a message to its subscriptions, or return steps that do it, if they are many, or others wait before it."""
+        if len(targets) > TOGETHER // COPY or (elsewhere and self._spreading):
+            return self._route_in_steps(message, targets, taken)
+        self._route(message, targets, taken)
+        return None
+
+    def _route_in_steps(self, message: Message, targets: list[Target], taken: bool) -> Iterator[int]:
+        """`_route`, with a client's subscriptions together."""
+        groups: dict[object, list[Target]] = {}
+        shared: list[Target] = []
+        for found in targets:
+            if isinstance(found, Sharing):
+                shared.append(found)
+            else:
+                groups.setdefault(found.subscriber, []).append(found)
+        for one in shared:
+            groups[one] = [one]
+        before = self.work
+        for group in groups.values():
+            self._route(message, self._still(message, group), taken)
+            if self.work - before >= TOGETHER:
+                yield TOGETHER
+                before = self.work
+
+    def _still(self, message: Message, targets: list[Target]) -> list[Target]:
+        """Those of the subscriptions that have not ended meanwhile, or what has taken their places [MQTT-3.8.4-4]."""
+        still: list[Target] = []
+        for found in targets:
+            if isinstance(found, Sharing):
+                still.append(found)
+            elif (now := found.subscriber.subscriptions.get(found.asked.topic_filter)) is not None:
+                still.append(now)
+        if self._walks.count:
+            self._walks.bring_forward(message.topic, still)
+        return still
+
+    def _route(self, message: Message, targets: list[Target], taken: bool) -> None:
         """Give a message to these subscriptions. `taken`: see `Outgoing.deliver`."""
         self.work += COPY * len(targets)
         apart = self.options.overlap == "each" or len(targets) == 1

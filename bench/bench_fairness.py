@@ -12,6 +12,7 @@ import contextlib
 import json
 import os
 import resource
+import selectors
 import signal
 import socket
 import subprocess
@@ -391,11 +392,37 @@ def filters(ports: dict[str, int]) -> Flood:
     push(one, both * 20)
 
 
+def copies(ports: dict[str, int]) -> Flood:
+    """MQTT: messages with properties for 8,000 subscribers, one after the other."""
+    selector = selectors.DefaultSelector()
+    subscribe = mqtt.Subscribe(packet_identifier=1, subscriptions=[mqtt.Subscription("t")], version=5).encode()
+    for number in range(8000):
+        one = connected(ports["mqtt"], mqtt.Connect(client_identifier=f"s{number}", version=5).encode() + subscribe)
+        until_count(one, b"\x90", 1)
+        selector.register(one, selectors.EVENT_READ)
+
+    def read() -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                for key, _ in selector.select():
+                    if not key.fileobj.recv(1 << 16):  # type: ignore[union-attr]
+                        return
+
+    threading.Thread(target=read, daemon=True).start()
+    one = connected(ports["mqtt"], mqtt.Connect(client_identifier="p", version=5).encode())
+    one.recv(100)
+    yield
+    publish = mqtt.Publish(topic_name="t", payload=b"x", properties=[("user_property", ("a", "b"))], version=5)
+    for _ in range(6):
+        one.sendall(publish.encode())
+        time.sleep(1)
+
+
 FLOODS: dict[str, Callable[[dict[str, int]], Flood]] = {
     each.__name__: each
     for each in (
         idle, commit, dead_letters, nack, headers, patterns, cycle, fanout, multi_publish, channels, disposition, batch,
-        phpmq_flood, retained, filters,
+        phpmq_flood, retained, filters, copies,
     )
 }  # fmt: skip
 

@@ -645,7 +645,11 @@ def test_nothing_is_left_of_clients_that_are_gone() -> None:
                     await consume(b)
                 await until(lambda: not b.clients)
                 assert not b.amqp._sessions and not b.amqp10._clients and not b.router.queues
-                assert not b.mqtt.subscribers and not b.mqtt._by_peer and not b.mqtt._index.match("t")
+                assert (
+                    not b.mqtt.subscribers
+                    and not b.mqtt._clients.by_peer
+                    and not b.mqtt._subscriptions.index.match("t")
+                )
                 assert not b.nsq.topics and not b.nsq._channels
                 assert not b.phpmq._by_peer
                 assert not b.rocketmq._waiting

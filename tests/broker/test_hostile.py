@@ -254,13 +254,13 @@ def test_hostile_messages(sender: Callable[[Broker], Awaitable[int]], dialect: s
         async with Broker(ports=ports, **options) as b, consumers(b) as got:
             seen: list[str] = []  # what MQTT's subscriptions have to get
             b.mqtt.observe = lambda message: seen.append(message.topic)
-            put = b.mqtt.put
+            put = b.mqtt._publishing.put
 
             def crossed(item: Item) -> None:
                 seen.append(item.published.routing_key)
                 put(item)
 
-            b.mqtt.put = crossed  # type: ignore[method-assign]
+            b.mqtt._publishing.put = crossed  # type: ignore[method-assign]
             accepted = await sender(b)
             assert accepted > 100
             await until(lambda: all(got.ended.values()))

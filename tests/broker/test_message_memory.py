@@ -75,7 +75,7 @@ def mqtt() -> Made:
 
     def put(n: int) -> None:
         message = mqtt_broker.Message("t", b"%d" % n, 1, holder=away.holder)
-        broker._deliver(away, mqtt_broker.Queued(message, 1, False, ()))
+        broker._outgoing.deliver(away, mqtt_broker.Queued(message, 1, False, ()))
 
     return put, lambda: broker.kept
 

@@ -295,7 +295,7 @@ def test_a_session_ends_with_its_connection_or_after_its_time() -> None:
                 assert a.negotiated is not None and a.negotiated.session_expiry_interval == 1
             await until(lambda: set(broker.subscribers) == {"later"})
             await until(lambda: not broker.subscribers)
-            assert broker._index.match("x") == []
+            assert broker._subscriptions.index.match("x") == []
 
     run(test())
 

@@ -32,10 +32,10 @@ def test_retained_messages_count_as_a_whole(topic: str, fields: Any) -> None:
         codes = [await publish(client, topic.format(n), retain=True, **fields) for n in range(20)]
         assert codes[0] == 0x10 and codes[-1] == 0x97
         assert 1 <= len(place.broker.retained) < 15
-        assert place.broker._retained_bytes <= 1_000_000
+        assert place.broker._retained.bytes <= 1_000_000
         for n in range(20):
             await publish(client, topic.format(n), b"", retain=True)
-        assert place.broker._retained_bytes == 0 == len(place.broker.retained)
+        assert place.broker._retained.bytes == 0 == len(place.broker.retained)
 
     tried(steps, options=BrokerOptions(retained_bytes=1_000_000))
 
@@ -94,7 +94,7 @@ def test_messages_that_wait_for_many_clients_count_once(overflow: Any) -> None:
             client = await place.connect(f"{number}", properties=[("session_expiry_interval", 1000)])
             await client.subscribe("t", qos=1)
             client.close()
-        await until(lambda: not place.broker._by_peer)
+        await until(lambda: not place.broker._clients.by_peer)
         sender = await place.connect("sender")
         empty = place.broker.kept
         assert await publish(sender, "t", bytes(100_000)) == 0
@@ -125,7 +125,7 @@ def test_expired_messages_make_room() -> None:
         client = await place.connect(properties=[("session_expiry_interval", 1000)])
         await client.subscribe("t", qos=1)
         client.close()
-        await until(lambda: not place.broker._by_peer)
+        await until(lambda: not place.broker._clients.by_peer)
         soon = asyncio.get_running_loop().time() + 0.02
         place.broker.publish(Message("t", b"first", 1))
         place.broker.publish(Message("t", b"expires", 1, expires=soon))
@@ -198,7 +198,7 @@ def test_a_session_is_taken_over_while_its_packets_wait_for_their_turn() -> None
         for number in range(50):
             other = await place.connect(f"s{number}")
             await other.subscribe("t")
-        (driver,) = [peer.driver for peer, one in broker._by_peer.items() if one.identifier == "c"]
+        (driver,) = [peer.driver for peer, one in broker._clients.by_peer.items() if one.identifier == "c"]
         publish = mqtt.Publish(topic_name="t", payload=b"x", properties=[("content_type", "y")], version=5)
         first.send(publish.encode() * 2000)
         await until(lambda: driver._late)
@@ -207,7 +207,7 @@ def test_a_session_is_taken_over_while_its_packets_wait_for_their_turn() -> None
         await until(lambda: driver._lost and not driver._late)
         assert subscriber.peer is not None
         assert subscriber.peer.driver is not driver
-        assert subscriber not in broker._away
+        assert subscriber not in broker._clients.away
         await second.subscribe("own")
         sender = await place.connect("sender")
         sender.send(mqtt.Publish(topic_name="own", payload=b"y", version=5))

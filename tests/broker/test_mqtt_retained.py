@@ -221,7 +221,7 @@ def test_a_client_that_subscribes_and_ends_leaves_nothing() -> None:
         other.close()
         while place.broker.subscribers:
             await asyncio.sleep(0.005)
-        assert place.broker._walkers == 0 and not place.broker._walking
+        assert place.broker._walks.count == 0 and not place.broker._walks._walking
         assert place.broker.counts["too_large"] == 0
 
     tried(steps)

@@ -70,7 +70,7 @@ def test_mqtt_a_session_belongs_to_its_user(version: Any, code: int, clean: bool
                 async with client(b, "ann", "meter", version, clean_start=False) as ann:
                     assert (await anext(ann.messages())).topic_name == "secret/2"
             await until(lambda: b.mqtt.subscribers["meter"].peer is None)
-            b.mqtt._end_session(b.mqtt.subscribers["meter"])
+            b.mqtt._sessions.end(b.mqtt.subscribers["meter"])
             async with client(b, "bob", "meter", version, clean_start=clean):  # no user has it now
                 assert b.mqtt.subscribers["meter"].user == "bob"
 

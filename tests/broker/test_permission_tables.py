@@ -79,7 +79,7 @@ def test_every_request_of_the_specification_has_a_row(protocol: str) -> None:
 def test_what_the_brokers_do_is_declared() -> None:
     """No handler has a row that says that nobody may send it; other handlers are for no requests."""
     for handlers, base, rows in (
-        (mqtt_broker.Broker._handlers, mqtt.Packet, mqtt_requests.REQUESTS),
+        (mqtt_broker.Broker()._handlers, mqtt.Packet, mqtt_requests.REQUESTS),
         (nsq_broker.Broker._handlers, nsq.Command, nsq_requests.REQUESTS),
     ):
         for kind in handlers:

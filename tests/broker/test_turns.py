@@ -13,7 +13,9 @@ from lib.loopback import HOST, LOOP, run, until
 from lib.turns import counted_turns
 from wirefmt import amqp091, mqtt, nsq, rocketmq
 from wirefmt.broker import Broker
+from wirefmt.broker import mqtt as mqtt_broker
 from wirefmt.broker.limits import Limits
+from wirefmt.mqtt import Session
 
 pytestmark = pytest.mark.skipif(LOOP is not None, reason="needs asyncio's own loop (unset WIREFMT_LOOP)")
 
@@ -162,7 +164,7 @@ async def retained(broker: Broker) -> Flood:
         writers.append(writer)
     await until(lambda: sum(len(each.subscriptions) for each in broker.mqtt.subscribers.values()) == 100)
     _, writer = await opened(broker.port("mqtt"), mqtt.Connect(client_identifier="p", version=5).encode())
-    yield lambda: broker.mqtt._work >= 8 * 100 * 300
+    yield lambda: broker.mqtt._publishing.work >= 8 * 100 * 300
     publish = mqtt.Publish(topic_name="a/t/", payload=b"x", retain=True, properties=[("content_type", "y")], version=5)
     writer.write(publish.encode() * 300)
 
@@ -173,7 +175,44 @@ async def retained(broker: Broker) -> Flood:
     yield close
 
 
-FLOODS = (commit, nack, requeue, expire, multi_publish, batch, filters, retained)
+def subscribed(broker: Broker, count: int) -> None:
+    """So many sessions without connections, with a subscription to "t"."""
+    parts: Any = broker.mqtt
+    for number in range(count):
+        name = f"s{number}"
+        subscriber = mqtt_broker.Subscriber(name, Session(), parts.shares.holder(None))
+        subscription = mqtt_broker.Subscription(subscriber, mqtt.Subscription("t", qos=1), 1, None)
+        subscriber.subscriptions["t"] = subscription
+        parts.subscribers[name] = subscriber
+        parts._subscriptions.index.add("t", subscription)
+
+
+async def copies(broker: Broker, **more: Any) -> Flood:
+    """One message for many subscribers."""
+    subscribed(broker, 15_000)
+    _, writer = await opened(broker.port("mqtt"), mqtt.Connect(client_identifier="p", version=5).encode())
+    yield lambda: all(each.queue for each in broker.mqtt.subscribers.values() if each.identifier != "p")
+    publish = mqtt.Publish(topic_name="t", payload=b"x", qos=1, packet_identifier=1, version=5, **more)
+    writer.write(publish.encode())
+    yield writer.close
+
+
+def changed_copies(broker: Broker) -> Any:
+    """The same, and each copy is one of its own."""
+    return copies(broker, properties=[("content_type", "y")])
+
+
+async def crossing(broker: Broker) -> Flood:
+    """The same from AMQP."""
+    subscribed(broker, 15_000)
+    _, writer = await amqp(broker, declare("q"))
+    yield lambda: all(each.queue for each in broker.mqtt.subscribers.values())
+    method = amqp091.BasicPublish(channel=1, exchange="amq.topic", routing_key="t")
+    writer.write(amqp091.BasicMessage(method, amqp091.BasicProperties(delivery_mode=2), b"").encode())
+    yield writer.close
+
+
+FLOODS = (commit, nack, requeue, expire, multi_publish, batch, filters, retained, copies, changed_copies, crossing)
 
 
 def made() -> Broker:

@@ -51,7 +51,7 @@ class Model(ModelServer):
                     if subscriber is not None and subscriber.peer is None:
                         world.note("the session is forgotten")
                         world.forgotten = True
-                        self.broker._end_session(subscriber)
+                        self.broker._sessions.end(subscriber)
                 self.accepted(peer)
             case mqtt.Subscribe() if self.refuse_filters and not gone:
                 self.refuse_filters -= 1

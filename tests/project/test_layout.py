@@ -261,10 +261,7 @@ AMQP = {"credentials", "limits", "messages", "permissions", "queues", "requests"
 
 #: Module or package of broker/ -> what it may import of broker/.
 BROKER: dict[str, set[str]] = {
-    **{
-        name: set()
-        for name in ("bindings", "credentials", "figures", "history", "listeners", "permissions", "publishing")
-    },
+    **{name: set() for name in ("bindings", "credentials", "history", "listeners", "permissions", "publishing")},
     **{name: set() for name in ("recording", "shares", "topics", "views")},
     "messages": {"shares"},
     "waiting": {"messages"},
@@ -275,7 +272,7 @@ BROKER: dict[str, set[str]] = {
     "requests": {"permissions"},
     "amqp091": AMQP | {"bindings"},
     "amqp10": AMQP | {"selectors", "waiting"},
-    "mqtt": {"figures", "limits", "messages", "permissions", "requests", "routing", "shares", "topics"},
+    "mqtt": {"limits", "messages", "permissions", "requests", "routing", "shares", "topics"},
     "nsq": {"permissions", "requests", "shares"},
     "phpmq": {"shares"},
     "rocketmq": {"permissions", "requests", "shares"},
@@ -306,6 +303,21 @@ def test_a_module_of_the_broker_imports_only_what_is_below(path: Path) -> None:
     assert name in BROKER, f"what does {name} import? Say so in this test and in docs/design.md"
     found = {each.split(".")[2] for each in imports_of(path) if each.startswith("wirefmt.broker.")}
     assert found <= BROKER[name] | {name}
+
+
+#: Modules of broker/mqtt/. Each imports only those before it.
+MQTT = ["values", "options", "memory", "rights", "retained", "outgoing", "walks", "figures", "subscriptions"]
+MQTT += ["publishing", "sessions", "broker", "__init__"]
+
+
+@pytest.mark.parametrize("path", modules(PACKAGE / "broker/mqtt"), ids=lambda p: p.name)
+def test_a_part_of_the_mqtt_broker_knows_those_before_it(path: Path) -> None:
+    """By their public names: a class is not cut into pieces that know each other's state."""
+    found = {each.split(".")[3] for each in imports_of(path) if each.startswith("wirefmt.broker.mqtt.")}
+    assert found <= set(MQTT[: MQTT.index(path.stem)])
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Attribute) and not isinstance(node.value, ast.Name):
+            assert not node.attr.startswith("_"), f"{path.name}:{node.lineno}: {node.attr}"
 
 
 @pytest.mark.parametrize(

@@ -104,9 +104,7 @@ def _mqtt_full(peer: Any, event: mqtt.Publish, resource: str) -> None:
 
 
 def _mqtt_again(broker: mqtt_broker.Broker, peer: Any, event: mqtt.Publish) -> None:
-    subscriber = broker.subscribers.get(peer.connection.session.client_identifier)
-    if subscriber is not None and not any(broker._ask(subscriber.user, subscriber.identifier, event)):
-        broker.publish(broker._message(event, event.topic_name, subscriber.identifier))
+    broker.repeat(peer, event)
 
 
 # ---- AMQP 0.9.1

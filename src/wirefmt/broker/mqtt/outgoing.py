@@ -1,0 +1,133 @@
+"""Messages to one client: sent, or queued after what waits already."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from typing import Final
+
+from wirefmt import mqtt
+from wirefmt.broker.mqtt.memory import Memory
+from wirefmt.broker.mqtt.options import BrokerOptions
+from wirefmt.broker.mqtt.values import QUEUED_BYTES, Message, Queued, Subscriber, cost
+from wirefmt.errors import LocalProtocolError
+from wirefmt.mqtt.events import QUOTA_EXCEEDED, Pairs
+from wirefmt.mqtt.session import Delivery
+
+#: What a copy of a message costs that needs more than `forward`, beside a copy that does not (`Driver.spend`).
+COPY: Final = 8
+
+
+class Outgoing:
+    """Sends messages to clients, and queues those that cannot be sent now. Only `send` publishes.
+
+    Attributes:
+        counts: those of the broker.
+    """
+
+    def __init__(self, options: BrokerOptions, memory: Memory, counts: Counter[str]) -> None:
+        self.options = options
+        self.counts = counts
+        self._memory = memory
+
+    def deliver(self, subscriber: Subscriber, queued: Queued, taken: bool = False) -> None:
+        """Send, or queue after what waits already. `taken`: its publisher has PUBREC, so it is queued even if that is full."""
+        if not subscriber.queue and self.send(subscriber, queued):
+            return
+        peer, options = subscriber.peer, self.options
+        if peer is None and not queued.qos:
+            return  # QoS 0 is not kept for a client that is away
+        if self.full(subscriber, queued.message):
+            self._expire(subscriber)
+        if self.full(subscriber, queued.message):
+            if options.overflow == "drop_oldest":
+                while subscriber.queue and self.full(subscriber, queued.message):
+                    self._memory.dequeue(subscriber)
+                    self.counts["dropped"] += 1
+            elif not (options.overflow == "refuse" and queued.qos and taken):
+                self.counts["dropped"] += 1
+                if options.overflow == "disconnect" and peer is not None:
+                    self.counts["slow"] += 1
+                    if peer.connection.state is not mqtt.State.CLOSED:
+                        peer.close(QUOTA_EXCEEDED)
+                return
+        if not (taken or self._memory.has_room(cost(queued.message), queued.message.holder)):
+            self.counts["dropped"] += 1
+            return
+        self._memory.enqueue(subscriber, queued)
+
+    def full(self, subscriber: Subscriber, message: Message, copies: int = 1) -> bool:
+        """Would the client's queue have to drop messages to take these copies?"""
+        return (
+            len(subscriber.queue) + copies > self.options.queue_messages
+            or subscriber.queued_bytes + copies * (message.size + QUEUED_BYTES) > self.options.queue_bytes
+        )
+
+    def _expire(self, subscriber: Subscriber) -> None:
+        """Drop the messages that have expired while they waited, if there are any [MQTT-3.3.2-5]."""
+        now = asyncio.get_running_loop().time()
+        if subscriber.expires > now:
+            return
+        waiting = [self._memory.dequeue(subscriber) for _ in range(len(subscriber.queue))]
+        for queued in waiting:
+            if queued.message.expires is not None and queued.message.expires <= now:
+                self.counts["expired"] += 1
+            else:
+                self._memory.enqueue(subscriber, queued)
+
+    def send(self, subscriber: Subscriber, queued: Queued) -> bool:
+        """False: it cannot be sent now."""
+        peer, message = subscriber.peer, queued.message
+        if peer is None or not peer.ready:
+            return False
+        connection = peer.connection
+        if queued.qos and not connection.send_quota:
+            return False
+        properties: Pairs = ()
+        if message.expires is not None:
+            left = message.expires - asyncio.get_running_loop().time()
+            if left <= 0:
+                self.counts["expired"] += 1
+                return True
+        if connection.version == 5:
+            properties = message.properties
+            if message.expires is not None:
+                properties = (*properties, ("message_expiry_interval", max(1, int(left + 0.5))))  # [MQTT-3.3.2-6]
+            if queued.identifiers:
+                properties = (*properties, *(("subscription_identifier", each) for each in queued.identifiers))
+        try:
+            handle = peer.publish(
+                message.topic, message.payload, qos=queued.qos, retain=queued.retain, properties=properties
+            )
+        except LocalProtocolError as error:
+            if connection.state is mqtt.State.CLOSED:  # its end is among the events that wait
+                return False
+            if error.reply == QUOTA_EXCEEDED:  # too many bytes are queued
+                peer.driver.want()
+                return False
+            # AMQP's message has no form in MQTT; or it is larger than the client accepts [MQTT-3.1.2-25], or that has gone
+            self.counts["unconvertible" if error.__cause__ is not None else "too_large"] += 1
+        else:
+            if handle is not None and message.expires is not None:
+                subscriber.expiring[handle] = message.expires
+            if queued.sharing is not None and handle is not None and queued.qos == 1:
+                subscriber.unacknowledged[handle] = queued
+                self._memory.hold(message)
+        return True
+
+    def drain(self, subscriber: Subscriber) -> bool:
+        """Send what is queued, as far as possible. False: some is left."""
+        while subscriber.queue:
+            peer = subscriber.peer
+            if peer is not None:
+                peer.driver.spend(COPY)
+            if not self.send(subscriber, subscriber.queue[0]):
+                return False
+            self._memory.dequeue(subscriber)
+        return True
+
+    def settle(self, subscriber: Subscriber, delivery: Delivery) -> None:
+        """A message of a shared subscription is acknowledged, or will not be."""
+        queued = subscriber.unacknowledged.pop(delivery, None)
+        if queued is not None:
+            self._memory.let_go(queued.message)

@@ -1,0 +1,456 @@
+"""Messages from clients, from the program and from AMQP: retained, and given to their subscriptions."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter, deque
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final, TypeAlias
+
+from wirefmt import mqtt
+from wirefmt.broker.limits import Refusal
+from wirefmt.broker.messages import Item, Published
+from wirefmt.broker.mqtt.memory import Memory
+from wirefmt.broker.mqtt.options import RESERVED, BrokerOptions
+from wirefmt.broker.mqtt.outgoing import COPY, Outgoing
+from wirefmt.broker.mqtt.retained import Retained
+from wirefmt.broker.mqtt.rights import Rights
+from wirefmt.broker.mqtt.subscriptions import Subscriptions, Target
+from wirefmt.broker.mqtt.values import Clients, Message, Queued, Subscriber, Subscription, cost
+from wirefmt.broker.mqtt.walks import Walks
+from wirefmt.broker.routing import Router
+from wirefmt.broker.shares import UNOWNED
+from wirefmt.broker.topics import Sharing
+from wirefmt.connection.aio.driver import READY_BYTES, WORK
+from wirefmt.convert import Container, topic_of
+from wirefmt.errors import ConversionError, EncodeError
+from wirefmt.mqtt.events import QUOTA_EXCEEDED, SUCCESS, Pairs, Released, find, without
+from wirefmt.mqtt.server import Peer
+
+#: The exchange that MQTT's topics are in.
+EXCHANGE: Final = "amq.topic"
+
+#: Copies of a message that are made together. One for more subscribers goes to them in steps.
+TOGETHER: Final = 1024
+
+#: Messages from elsewhere than clients that may wait for their turn to go to their subscribers; more finish the first one.
+WAITING: Final = 16
+
+NO_SUBSCRIBERS: Final = 0x10
+BAD_TOPIC: Final = 0x90
+
+#: What a message has come to: the code for its publisher, and what is left to do before it, with the work of each step.
+Outcome: TypeAlias = tuple[int, Iterator[int] | None]
+
+_DONE: Final[Outcome] = (SUCCESS, None)
+_FOR_NOBODY: Final[Outcome] = (NO_SUBSCRIBERS, None)
+
+
+class Publishing:
+    """Takes messages, and gives them to what they are for. It is a sink of the exchange amq.topic (`routing.Sink`).
+
+    Attributes:
+        observe: called with each message that is accepted from MQTT, before it is delivered; None: no observer.
+        work: copies of messages that have been made so far, and what else it took.
+        counts: those of the broker.
+    """
+
+    def __init__(
+        self,
+        options: BrokerOptions,
+        router: Router | None,
+        clients: Clients,
+        memory: Memory,
+        rights: Rights,
+        retained: Retained,
+        outgoing: Outgoing,
+        walks: Walks,
+        subscriptions: Subscriptions,
+        counts: Counter[str],
+    ) -> None:
+        self.options = options
+        self.counts = counts
+        self.observe: Callable[[Message], object] | None = None
+        self.work = 0
+        self._router = router
+        self._bindings: Mapping[Any, Any] = {}  # of amq.topic: not empty if messages go there
+        if router is not None:
+            exchange = router.exchanges[EXCHANGE]
+            exchange.sinks.append(self)
+            self._bindings = exchange.bindings
+        self._clients = clients
+        self._by_peer = clients.by_peer
+        self._memory = memory
+        self._rights = rights
+        self._retained = retained
+        self._outgoing = outgoing
+        self._walks = walks
+        self._subscriptions = subscriptions
+        self._index = subscriptions.index
+        self._spreading: deque[Iterator[int]] = deque()  # messages from elsewhere than clients, as far as they are left
+        self._turn: asyncio.Handle | None = None
+
+    def close(self) -> None:
+        self._spreading.clear()
+        if self._turn is not None:
+            self._turn.cancel()
+            self._turn = None
+
+    def publish(self, peer: Peer, event: mqtt.Publish) -> Iterator[int] | None:
+        """PUBLISH of a client, in steps if it has many subscribers."""
+        subscriber = self._by_peer[peer]
+        client = subscriber.identifier
+        permissions = self.options.permissions
+        if permissions is None:  # the usual case, and the fast one
+            code = self.options.authorise(client, "publish", event.topic_name)
+        else:
+            (code,) = self._rights.ask(subscriber.user, client, event)
+        if not code and event.topic_name.count("/") >= self.options.topic_levels:
+            code = BAD_TOPIC
+        if not code:
+            plain = not (self._bindings or event.retain or event.properties or permissions)
+            outcome = self._forward(peer, client, event) if plain else None
+            if outcome is None:
+                before = self.work
+                outcome = self._take(peer, event, client)
+                peer.driver.spend(self.work - before)
+            code, steps = outcome
+            if steps is not None:
+                return self._acknowledge_after(steps, peer, event, code)
+        if event.qos:
+            peer.acknowledge(event, code)
+        return None
+
+    def _acknowledge_after(self, steps: Iterator[int], peer: Peer, event: mqtt.Publish, code: int) -> Iterator[int]:
+        yield from steps
+        if event.qos:
+            peer.acknowledge(event, code)
+
+    def _take(self, peer: Peer, event: mqtt.Publish, client: str) -> Outcome:
+        """Take a message over, and deliver it unless its PUBREL has to come first."""
+        message = self.message(event, event.topic_name, client)
+        if message.qos == 2 and peer.connection.options.qos2_event == "release":
+            code = self._refusal(message)
+            if not code and message.expires is not None and event.packet_identifier is not None:
+                self._by_peer[peer].held[event.packet_identifier] = message.expires
+            return code, None
+        return self._accept(message)
+
+    def _forward(self, peer: Peer, client: str, event: mqtt.Publish) -> Outcome | None:
+        """Deliver a message that is neither retained nor has properties, without an object for each subscriber. None: it needs
+        more, and nothing has been done."""
+        qos = event.qos
+        if qos == 2 or (qos and self.options.overflow == "refuse"):
+            return None
+        targets = self._index.match(event.topic_name)
+        subscribers = {found.subscriber: found.qos for found in targets if type(found) is Subscription and found.plain}
+        if len(subscribers) < len(targets):
+            return None
+        message: Message | None = None
+        if self.observe is not None:
+            message = self.message(event, event.topic_name, client)
+            self.observe(message)
+        if len(targets) > TOGETHER:
+            message = message or self.message(event, event.topic_name, client)
+            return SUCCESS, self._forward_in_steps(event, message, targets)
+        peer.driver.spend(len(subscribers))
+        self._copy(event, message, client, subscribers)
+        return _DONE if targets else _FOR_NOBODY
+
+    def _copy(self, event: mqtt.Publish, message: Message | None, client: str, to: dict[Subscriber, int]) -> None:
+        """Forward copies to subscribers, with the QoS that each has at most."""
+        qos = event.qos
+        for subscriber, most in to.items():
+            there = subscriber.peer
+            granted = qos and min(qos, most)
+            if (
+                there is not None
+                and not subscriber.queue
+                and (driver := there.driver).full_since is None
+                and there.connection.forward(event, granted, READY_BYTES) is not NotImplemented
+            ):
+                driver.queued()
+                continue
+            if message is None:
+                message = self.message(event, event.topic_name, client)
+            self._outgoing.deliver(subscriber, Queued(message, granted, False, ()))
+
+    def _forward_in_steps(self, event: mqtt.Publish, message: Message, targets: list[Target]) -> Iterator[int]:
+        for at in range(0, len(targets), TOGETHER):
+            plain: dict[Subscriber, int] = {}
+            for found in self._still(message, targets[at : at + TOGETHER]):
+                if isinstance(found, Subscription) and found.plain:
+                    plain[found.subscriber] = found.qos
+                else:  # another one has taken its place
+                    self._route(message, [found], False)
+            self._copy(event, message, message.publisher or "", plain)
+            yield TOGETHER
+
+    def repeat(self, peer: Peer, event: mqtt.Publish) -> None:
+        """The same once more, without an answer, if the client is still there and may do it."""
+        subscriber = self._by_peer.get(peer)
+        if subscriber is not None and not any(self._rights.ask(subscriber.user, subscriber.identifier, event)):
+            self.accept(self.message(event, event.topic_name, subscriber.identifier))
+
+    def release(self, peer: Peer, event: Released) -> Iterator[int] | None:
+        """PUBREL of a client, whose message is delivered now, in steps if it has many subscribers."""
+        subscriber = self._by_peer[peer]
+        message = self.message(event.message, event.message.topic_name, subscriber.identifier)
+        if message.expires is not None:  # it has waited for PUBREL, too
+            message.expires = subscriber.held.pop(event.message.packet_identifier or 0, message.expires)
+        before = self.work
+        _, steps = self._accept(message, checked=True)
+        peer.driver.spend(self.work - before)
+        return steps
+
+    def _refusal(self, message: Message) -> int:
+        """The code to refuse the message with, before anything is done for it; 0: it is taken."""
+        if message.retain and message.payload and self.options.retain_available and self._retained.refuses(message):
+            return QUOTA_EXCEEDED
+        if self.options.overflow == "refuse" and message.qos:
+            copies: dict[Subscriber, int] = {}
+            for found in self._subscriptions.targets(message.topic):
+                if isinstance(found, Subscription) and found.asked.qos:
+                    before = copies.get(found.subscriber, 0) if self.options.overlap == "each" else 0
+                    copies[found.subscriber] = before + 1
+            if any(self._outgoing.full(subscriber, message, count) for subscriber, count in copies.items()):
+                return QUOTA_EXCEEDED
+            if copies and not self._memory.has_room(cost(message), message.holder):
+                return QUOTA_EXCEEDED
+        return SUCCESS
+
+    def wants(self, routing_key: str) -> bool:
+        """A message is published to amq.topic: does a subscription match? (`routing.Sink`)"""
+        try:
+            topic = topic_of(routing_key)
+            mqtt.validate_topic_name(topic)
+        except (UnicodeError, EncodeError):
+            return False  # MQTT has no such topic
+        if topic.startswith(RESERVED):
+            return False
+        return bool(self._index.match(topic))
+
+    def put(self, item: Item) -> None:
+        """A message from amq.topic. One that MQTT cannot carry is counted and dropped."""
+        try:
+            packet = item.published.container.deliver("mqtt5", qos=1).message
+        except ConversionError:
+            self.counts["unconvertible"] += 1
+        else:
+            before = self.work
+            message = self.message(packet, packet.topic_name, "")
+            self._spread(self._accept(message, checked=True, crossed=True, elsewhere=True))
+            if self._router is not None:
+                self._router.work += self.work - before
+
+    def _cross(self, message: Message) -> tuple[bool, bool]:
+        """Give a message to what is bound to amq.topic. Returns whether something is bound that the message matches, and whether
+        a queue was full and has refused it; the others have it then (RabbitMQ).
+
+        Raises ConversionError if AMQP cannot have the message.
+        """
+        assert self._router is not None
+        properties = message.properties
+        if message.expires is not None:
+            left = max(1, int(message.expires - asyncio.get_running_loop().time() + 0.5))
+            properties = (*properties, ("message_expiry_interval", left))
+        packet = mqtt.Publish(
+            topic_name=message.topic,
+            payload=message.payload,
+            qos=message.qos,
+            retain=message.retain,
+            packet_identifier=1 if message.qos else None,
+            properties=properties,
+            version=5,
+        )
+        publisher = self._clients.subscribers.get(message.publisher or "")
+        published = Published.of(
+            Container(packet, dialect=self._router.limits.dialect),
+            publisher.routed if publisher is not None else UNOWNED,
+        )
+        before = self._router.work
+        destinations = self._router.route(self._router.exchanges[EXCHANGE], published, besides=self)
+        self.work += len(destinations) + self._router.work - before
+        if published.unconvertible:
+            self.counts["unconvertible"] += 1
+        routed = bool(destinations)
+        refused = self._router.refuses(destinations, published)
+        self._router.put(destinations, published)
+        return routed, refused
+
+    def accept(self, message: Message) -> int:
+        """Retain a message that comes from no client's packet, and deliver it. Returns the code for its publisher."""
+        return self._spread(self._accept(message, elsewhere=True))
+
+    def give(self, message: Message, targets: list[Target]) -> None:
+        """Deliver a message that does so, within MQTT."""
+        self._spread((SUCCESS, self._route_or_wait(message, targets, False, elsewhere=True)))
+
+    def _spread(self, outcome: Outcome) -> int:
+        """Take steps that belong to no connection in the next iterations of the event loop. Returns the code."""
+        code, steps = outcome
+        if steps is not None:
+            self._spreading.append(steps)
+            if len(self._spreading) > WAITING:
+                for _ in self._spreading.popleft():
+                    pass
+            if self._turn is None:
+                self._turn = asyncio.get_running_loop().call_soon(self._spread_on)
+        return code
+
+    def _spread_on(self) -> None:
+        """The next turn."""
+        self._turn, left = None, WORK
+        while self._spreading and left > 0:
+            work = next(self._spreading[0], 0)
+            left -= work
+            if not work:
+                self._spreading.popleft()
+        if self._spreading:
+            self._turn = asyncio.get_running_loop().call_soon(self._spread_on)
+
+    def _accept(
+        self, message: Message, *, checked: bool = False, crossed: bool = False, elsewhere: bool = False
+    ) -> Outcome:
+        """Retain the message, and deliver it.
+
+        Args:
+            checked: its publisher knows already that it is taken.
+            crossed: it comes from AMQP.
+            elsewhere: it does not come from a packet of a client, which has steps of its own.
+        """
+        code = SUCCESS if checked else self._refusal(message)
+        if code:
+            return code, None
+        if self.observe is not None and not crossed:
+            self.observe(message)
+        routed = False
+        if self._bindings and not crossed:
+            try:
+                routed, refused = self._cross(message)
+            except (ConversionError, Refusal):
+                self.counts["unconvertible"] += 1
+            else:
+                code = QUOTA_EXCEEDED if refused else SUCCESS
+                if refused and (checked or not message.qos):  # its publisher does not learn it
+                    self.counts["dropped"] += 1
+        targets = self._subscriptions.targets(message.topic)
+        if self._walks.count:
+            self._walks.bring_forward(message.topic, targets)
+        if message.retain and self.options.retain_available:
+            self._retained.put(message)
+        if not targets:
+            return code or (SUCCESS if routed else NO_SUBSCRIBERS), None
+        taken = checked and not crossed  # before PUBREL, when there was room
+        return code, self._route_or_wait(message, targets, taken, elsewhere=elsewhere)
+
+    def _route_or_wait(
+        self, message: Message, targets: list[Target], taken: bool, *, elsewhere: bool
+    ) -> Iterator[int] | None:
+        """Give a message to its subscriptions, or return steps that do it, if they are many, or others wait before it."""
+        if len(targets) > TOGETHER // COPY or (elsewhere and self._spreading):
+            return self._route_in_steps(message, targets, taken)
+        self._route(message, targets, taken)
+        return None
+
+    def _route_in_steps(self, message: Message, targets: list[Target], taken: bool) -> Iterator[int]:
+        """`_route`, with a client's subscriptions together."""
+        groups: dict[object, list[Target]] = {}
+        shared: list[Target] = []
+        for found in targets:
+            if isinstance(found, Sharing):
+                shared.append(found)
+            else:
+                groups.setdefault(found.subscriber, []).append(found)
+        for one in shared:
+            groups[one] = [one]
+        before = self.work
+        for group in groups.values():
+            self._route(message, self._still(message, group), taken)
+            if self.work - before >= TOGETHER:
+                yield TOGETHER
+                before = self.work
+
+    def _still(self, message: Message, targets: list[Target]) -> list[Target]:
+        """Those of the subscriptions that have not ended meanwhile, or what has taken their places [MQTT-3.8.4-4]."""
+        still: list[Target] = []
+        for found in targets:
+            if isinstance(found, Sharing):
+                still.append(found)
+            elif (now := found.subscriber.subscriptions.get(found.asked.topic_filter)) is not None:
+                still.append(now)
+        if self._walks.count:
+            self._walks.bring_forward(message.topic, still)
+        return still
+
+    def _route(self, message: Message, targets: list[Target], taken: bool) -> None:
+        """Give a message to these subscriptions. `taken`: see `Outgoing.deliver`."""
+        self.work += COPY * len(targets)
+        apart = self.options.overlap == "each" or len(targets) == 1
+        merged: dict[Subscriber, Queued] = {}
+        shared: list[Sharing[Subscription]] = []
+        for found in targets:
+            if isinstance(found, Sharing):
+                shared.append(found)
+            elif not (found.asked.no_local and found.subscriber.identifier == message.publisher):
+                identifiers = (found.identifier,) if found.identifier is not None else ()
+                queued = self._queued(found, message, identifiers)
+                if apart:
+                    self._outgoing.deliver(found.subscriber, queued, taken)
+                    continue
+                before = merged.get(found.subscriber)
+                if before is not None:
+                    queued.qos = max(queued.qos, before.qos)
+                    queued.retain |= before.retain
+                    queued.identifiers = before.identifiers + identifiers
+                merged[found.subscriber] = queued
+        for subscriber, queued in merged.items():
+            self._outgoing.deliver(subscriber, queued, taken)
+        for sharing in shared:  # last: the room that was found is that of the subscribers' own
+            self.deliver_shared(sharing, message)
+
+    def _queued(self, subscription: Subscription, message: Message, identifiers: tuple[int, ...]) -> Queued:
+        asked = subscription.asked
+        return Queued(
+            message,
+            min(message.qos, asked.qos),
+            message.retain and asked.retain_as_published,  # [MQTT-3.3.1-12, MQTT-3.3.1-13]
+            identifiers,
+        )
+
+    def deliver_shared(self, sharing: Sharing[Subscription], message: Message) -> None:
+        """To one member: best one that can take it now, else one that is connected, else one whose session goes on."""
+
+        def able(member: Subscription) -> bool:
+            peer = member.subscriber.peer
+            return (
+                peer is not None
+                and not member.subscriber.queue
+                and peer.ready
+                and bool(peer.connection.send_quota or not min(message.qos, member.asked.qos))
+                and gets(member)
+            )
+
+        def gets(member: Subscription) -> bool:
+            return self._rights.gets(member.subscriber, message.topic)
+
+        member = sharing.choose(able, lambda m: m.subscriber.peer is not None and gets(m), gets)
+        if member is not None:
+            identifiers = (member.identifier,) if member.identifier is not None else ()
+            queued = self._queued(member, message, identifiers)
+            queued.sharing = sharing
+            self._outgoing.deliver(member.subscriber, queued)
+
+    def message(self, source: mqtt.Publish | mqtt.Will, topic: str, publisher: str) -> Message:
+        """The message that a packet has."""
+        properties: Pairs = source.properties
+        expires: float | None = None
+        if properties:
+            expires = find(properties, "message_expiry_interval")
+            if expires is not None and isinstance(source, mqtt.Publish):
+                expires += asyncio.get_running_loop().time()
+            properties = without(properties, "message_expiry_interval", "will_delay_interval")
+        payload = source.payload_bytes() if isinstance(source, mqtt.Publish) else bytes(source.payload)
+        known = self._clients.subscribers.get(publisher)
+        holder = known.holder if known is not None else UNOWNED
+        return Message(topic, payload, source.qos, bool(source.retain), properties, expires, publisher, holder)

@@ -1,0 +1,156 @@
+"""Subscriptions: which of them a message goes to, and SUBSCRIBE and UNSUBSCRIBE (3.8, 3.10)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final, TypeAlias
+
+from wirefmt import mqtt
+from wirefmt.broker.mqtt.figures import FIGURES, Figures
+from wirefmt.broker.mqtt.memory import Memory
+from wirefmt.broker.mqtt.options import BrokerOptions
+from wirefmt.broker.mqtt.rights import Rights
+from wirefmt.broker.mqtt.values import Clients, Message, Subscriber, Subscription, levels
+from wirefmt.broker.mqtt.walks import Walks
+from wirefmt.broker.topics import Sharing, Walk
+from wirefmt.errors import EncodeError
+from wirefmt.mqtt.events import QUOTA_EXCEEDED, SUCCESS, find
+from wirefmt.mqtt.server import Peer
+
+#: What a filter of SUBSCRIBE costs (`Driver.spend`).
+FILTER: Final = 8
+
+NO_SUBSCRIPTION: Final = 0x11
+BAD_FILTER: Final = 0x8F
+
+#: What a message goes to.
+Target: TypeAlias = "Subscription | Sharing[Subscription]"
+
+
+class Subscriptions:
+    """The subscriptions of all clients.
+
+    Attributes:
+        index: by filter.
+        shared: by the name of the share and its filter.
+    """
+
+    def __init__(
+        self,
+        options: BrokerOptions,
+        clients: Clients,
+        memory: Memory,
+        rights: Rights,
+        walks: Walks,
+        figures: Figures,
+    ) -> None:
+        self.options = options
+        self.index: mqtt.TopicIndex[Target] = mqtt.TopicIndex(4)
+        self.shared: dict[tuple[str, str], Sharing[Subscription]] = {}
+        self._clients = clients
+        self._memory = memory
+        self._rights = rights
+        self._walks = walks
+        self._figures = figures
+
+    def targets(self, topic: str) -> list[Target]:
+        """What a message of this topic goes to. A shared subscription may have members that do not get it."""
+        targets = self.index.match(topic)
+        if self.options.permissions is None:
+            return targets
+        return [found for found in targets if isinstance(found, Sharing) or self._rights.gets(found.subscriber, topic)]
+
+    def subscribe(self, peer: Peer, event: mqtt.Subscribe) -> Iterator[int]:
+        """SUBSCRIBE, in steps."""
+        subscriber = self._clients.by_peer[peer]
+        identifier = find(event.properties, "subscription_identifier")
+        codes: list[int] = []
+        answers = self._rights.ask(subscriber.user, subscriber.identifier, event)
+        for asked, code in zip(event.subscriptions, answers, strict=True):
+            if codes:
+                yield FILTER
+            topic_filter = asked.topic_filter
+            try:
+                shared = mqtt.parse_shared(topic_filter)  # of all versions, as mosquitto
+            except EncodeError:
+                codes.append(BAD_FILTER)
+                continue
+            if peer.connection.bridge and shared is None:
+                asked = mqtt.Subscription(topic_filter, qos=asked.qos, no_local=True, retain_as_published=True)
+            before = subscriber.subscriptions.get(topic_filter)
+            topics = shared[1] if shared else topic_filter
+            if code:
+                codes.append(code)
+                continue
+            if levels(topics) > self.options.topic_levels:
+                codes.append(BAD_FILTER)
+                continue
+            subscription = Subscription(subscriber, asked, min(asked.qos, self.options.maximum_qos), identifier)
+            subscription.shared = shared
+            if before is None and (
+                len(subscriber.subscriptions) >= self.options.subscriptions
+                or not self._memory.has_room(subscription.size, subscriber.holder)
+            ):
+                codes.append(QUOTA_EXCEEDED)
+                continue
+            walk: Walk[Message] | None = None
+            if before is not None:
+                walk = before.walk
+                self.remove(before)
+            self._memory.keep(subscription.size, subscriber.holder)
+            subscriber.subscriptions[topic_filter] = subscription
+            if topics.startswith(FIGURES):
+                self._figures.watch()
+            if shared is not None:
+                sharing = self.shared.get(shared)
+                if sharing is None:
+                    sharing = self.shared[shared] = Sharing()
+                    self.index.add(shared[1], sharing)
+                sharing.members.append(subscription)
+            else:
+                self.index.add(topic_filter, subscription)
+                if asked.retain_handling == 0 or (asked.retain_handling == 1 and before is None):
+                    self._walks.begin(subscription)
+                elif walk is not None:
+                    self._walks.begin(subscription, walk)
+            codes.append(subscription.asked.qos)
+        if event.version == 3:
+            codes = [min(code, 2) if code < 0x80 else 0 for code in codes]  # 3.1 has no code for a refusal
+        peer.grant(event, codes)
+        if subscriber.walks and not subscriber.queue:
+            self._walks.drain(subscriber)
+
+    def unsubscribe(self, peer: Peer, event: mqtt.Unsubscribe) -> Iterator[int]:
+        """UNSUBSCRIBE, in steps."""
+        subscriber = self._clients.by_peer[peer]
+        codes: list[int] = []
+        for topic_filter in event.topic_filters:
+            if codes:
+                yield FILTER
+            subscription = subscriber.subscriptions.pop(topic_filter, None)
+            if subscription is not None:
+                self.remove(subscription)
+            codes.append(SUCCESS if subscription is not None else NO_SUBSCRIPTION)
+        peer.grant(event, codes if event.version == 5 else ())
+
+    def remove(self, subscription: Subscription) -> None:
+        """It has ended. What has its filter is the caller's."""
+        self._memory.keep(-subscription.size, subscription.subscriber.holder)
+        topics = subscription.shared[1] if subscription.shared else subscription.asked.topic_filter
+        if topics.startswith(FIGURES):
+            self._figures.unwatch()
+        if subscription.shared is None:
+            self.index.discard(topics, subscription)
+            self._walks.end(subscription)
+            return
+        sharing = self.shared[subscription.shared]
+        sharing.members.remove(subscription)
+        if not sharing.members:
+            del self.shared[subscription.shared]
+            self.index.discard(subscription.shared[1], sharing)
+
+    def remove_all(self, subscriber: Subscriber) -> None:
+        """The session is over."""
+        for subscription in subscriber.subscriptions.values():
+            self.remove(subscription)
+        subscriber.subscriptions.clear()

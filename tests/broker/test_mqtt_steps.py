@@ -1,0 +1,111 @@
+"""One message for many subscribers is delivered in steps; what happens between them, and in which order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from lib.loopback import until
+from lib.mqtt_raw import Place, Raw, said, tried
+from wirefmt import mqtt
+from wirefmt.broker.mqtt import Message, publishing
+
+
+@pytest.fixture(autouse=True)
+def _one_copy_a_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(publishing, "TOGETHER", 1)
+
+
+async def begun(place: Place, publisher: Raw, **fields: Any) -> Iterator[int]:
+    """The steps of a PUBLISH of a client, none of which has been taken."""
+    held: list[Any] = []
+    publish = place.broker._handlers[mqtt.Publish]
+    place.broker._handlers[mqtt.Publish] = lambda peer, event: held.append(publish(peer, event))
+    publisher.publish("t", b"x", 1, **fields)
+    await until(lambda: held)
+    place.broker._handlers[mqtt.Publish] = publish
+    (steps,) = held
+    assert steps is not None
+    return steps
+
+
+@pytest.mark.parametrize("fields", [{}, {"properties": [("content_type", "y")]}, {"retain": True}])
+def test_what_has_ended_gets_no_copy_and_what_has_taken_its_place_does(fields: Any) -> None:
+    """3.10.4: no new messages after UNSUBACK. [MQTT-3.8.4-4]: a subscription that is replaced loses no message."""
+
+    async def test(place: Place) -> None:
+        publisher = await place.connect("p")
+        stays, leaves, replaces, ends = [await place.connect(name) for name in ("a", "b", "c", "d")]
+        for one in (stays, leaves, replaces, ends):
+            assert await one.subscribe("t", qos=1) == (1,)
+        steps = await begun(place, publisher, **fields)
+        leaves.send(mqtt.Unsubscribe(packet_identifier=5, topic_filters=["t"], version=5))
+        await leaves.want(mqtt.Unsuback)
+        again = mqtt.Subscription("t", qos=1, retain_handling=2)
+        assert await replaces.subscribe(again, properties=[("subscription_identifier", 9)]) == (1,)
+        ends.send(mqtt.Disconnect(version=5))
+        await until(lambda: "d" not in place.broker.subscribers)
+        for one in (stays, leaves, replaces, publisher):
+            await one.none()
+        assert all(steps)
+        assert (await stays.want(mqtt.Publish)).payload == b"x"
+        assert said(await replaces.want(mqtt.Publish))["subscription_identifier"] == 9
+        assert (await publisher.want(mqtt.Puback)).packet_identifier == 7
+        for one in (stays, leaves, replaces, publisher):
+            await one.none()
+
+    tried(test)
+
+
+def test_a_client_with_several_filters_gets_one_copy() -> None:
+    """3.3.4, with the highest QoS and all Subscription Identifiers."""
+
+    async def test(place: Place) -> None:
+        publisher = await place.connect("p")
+        two, one = await place.connect("a"), await place.connect("b")
+        await two.subscribe("t", qos=0, properties=[("subscription_identifier", 1)])
+        await one.subscribe("t", qos=0)
+        await two.subscribe("+", qos=1, properties=[("subscription_identifier", 2)])
+        assert all(await begun(place, publisher))
+        got = await two.want(mqtt.Publish)
+        assert got.qos == 1
+        assert {value for name, value in got.properties if name == "subscription_identifier"} == {1, 2}
+        await two.none()
+        assert (await one.want(mqtt.Publish)).qos == 0
+
+    tried(test)
+
+
+def test_messages_of_the_program_keep_their_order_and_are_bounded() -> None:
+    """The second one has fewer subscribers; many more wait for the first ones."""
+
+    async def test(place: Place) -> None:
+        clients = [await place.connect(name) for name in ("a", "b", "c")]
+        for client in clients:
+            await client.subscribe("t", "few" if client is clients[0] else "none", qos=1)
+        place.broker.publish(Message("t", b"0", 1))
+        place.broker.publish(Message("few", b"1", 1))
+        for number in range(2, 60):
+            place.broker.publish(Message("t", b"%d" % number, 1))
+            assert len(place.broker._publishing._spreading) <= publishing.WAITING
+        for client in clients:
+            numbers = [number for number in range(60) if number != 1 or client is clients[0]]
+            for number in numbers:
+                assert (await client.want(mqtt.Publish)).payload == b"%d" % number
+        await until(lambda: place.broker._publishing._turn is None)
+
+    tried(test)
+
+
+def test_a_broker_that_closes_drops_what_waits() -> None:
+    async def test(place: Place) -> None:
+        for name in ("a", "b"):
+            await (await place.connect(name)).subscribe("t")
+        place.broker.publish(Message("t", b"0"))
+        place.broker.close()
+        assert place.broker._publishing._turn is None
+        assert not place.broker._publishing._spreading
+
+    tried(test)

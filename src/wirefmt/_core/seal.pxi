@@ -206,6 +206,7 @@ def _explained(cls, text):
 
 wirefmt_explain = <PyObject*>_explained      # the module keeps it
 from wirefmt.errors import suggest
+from wirefmt.signatures import SIGNATURE
 cdef object FUNCTION = type(schema_capsule)     # Cython's type of functions
 cdef list METHOD_DOCS = []                      # never freed
 cdef list CLASS_NAMES = []                      # so do these
@@ -278,6 +279,8 @@ cdef int seal(dict space, str package=None, tuple inner=(), tuple bases=()) exce
         if not isinstance(cls, type) or cls.__flags__ & Py_TPFLAGS_HEAPTYPE or not cls.__module__.startswith("wirefmt."):
             continue
         wirefmt_seal_constructor(cls, object.__init__)
+        if not cls.__base__.__module__.startswith("wirefmt."):      # derived classes inherit it
+            wirefmt_set_attribute(cls, "__signature__", SIGNATURE)
         seal_methods(cls)
         subclasses = type.__subclasses__(cls)
         while subclasses:

@@ -7,7 +7,7 @@ tests/project/test_constructors.py holds each constructor to what its stub says.
 from __future__ import annotations
 
 from functools import cache
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import ast
@@ -16,19 +16,15 @@ if TYPE_CHECKING:
 _HEAP_TYPE = 1 << 9  # of a class that a class statement made
 
 
-class _Signature:
-    """The attribute `__signature__` of a class of the core, for the class itself and for classes derived from it."""
-
-    def __get__(self, instance: object, owner: type) -> inspect.Signature:
-        for cls in owner.__mro__ if instance is None else ():
-            if cls.__module__.startswith("wirefmt.") and (found := _signature(cls.__module__, cls.__name__)):
-                return found
-            if not cls.__flags__ & _HEAP_TYPE or "__init__" in vars(cls) or "__new__" in vars(cls):
-                break  # it has no constructor, or one with a signature of its own
-        raise AttributeError("__signature__")
-
-
-SIGNATURE: Final = _Signature()
+def signature_of(owner: type) -> inspect.Signature | None:
+    """The signature of a class of the core, or of the base that it has its constructor from; None: it has no constructor, or one
+    that Python knows the signature of."""
+    for cls in owner.__mro__:
+        if cls.__module__.startswith("wirefmt.") and (found := _signature(cls.__module__, cls.__name__)):
+            return found
+        if not cls.__flags__ & _HEAP_TYPE or "__init__" in vars(cls) or "__new__" in vars(cls):
+            break
+    return None
 
 
 @cache

@@ -206,10 +206,23 @@ def _explained(cls, text):
 
 wirefmt_explain = <PyObject*>_explained      # the module keeps it
 from wirefmt.errors import suggest
-from wirefmt.signatures import SIGNATURE
 cdef object FUNCTION = type(schema_capsule)     # Cython's type of functions
 cdef list METHOD_DOCS = []                      # never freed
 cdef list CLASS_NAMES = []                      # so do these
+
+
+class _Signature:
+    """The attribute `__signature__` of a class, for the class itself and for classes derived from it."""
+
+    def __get__(self, instance, owner):
+        from wirefmt.signatures import signature_of
+        found = signature_of(owner) if instance is None else None
+        if found is None:
+            raise AttributeError("__signature__")
+        return found
+
+
+cdef object SIGNATURE = _Signature()
 
 
 cdef bytes method_doc(object function):

@@ -95,6 +95,7 @@ _PARSERS: dict[Any, Callable[[Any], Any]] = {
     bool | None: _flag,
     int: _octets,
     int | None: _octets,
+    str | None: _text,
     Sequence[str] | None: _words,
     str | Sequence[str]: _rules,
     Mapping[str, int] | None: _limits,
@@ -150,6 +151,9 @@ class Options(capture.Options):
         chosen = cls(**values)
         if chosen.convert_to and chosen.table != "messages":
             raise ValueError("option convert_to: only the message table can be converted")
+        if chosen.filter is not None and chosen.table != "messages":
+            raise ValueError("option filter: only the message table can be filtered")
+        capture.CaptureDecoder(filter=chosen.filter)  # its types are checked
         return chosen
 
     def filling(self, columns: Iterable[str]) -> Options:

@@ -166,7 +166,8 @@ def _fed(decoder: CaptureDecoder, rows: memoryview) -> Iterator[Any]:
 
 def _ended(decoder: CaptureDecoder) -> Iterator[Any]:
     while not decoder.finish():
-        yield decoder.take()
+        if (made := decoder.take()) is not None:
+            yield made
 
 
 class Run(NamedTuple):

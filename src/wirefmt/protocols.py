@@ -31,7 +31,8 @@ class Protocol(NamedTuple):
         return import_module(f"wirefmt.{self.name}.spec")
 
     def columns(self) -> ModuleType:
-        """FIELDS of its struct in the message table, BATCH of decode_batch, OPERATIONS by kind of message."""
+        """FIELDS of its struct in the message table, BATCH of decode_batch, OPERATIONS by kind of message. KINDS, if
+        OPERATIONS does not have all of them."""
         return import_module(f"wirefmt.{self.name}.columns")
 
 

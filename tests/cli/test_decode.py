@@ -12,6 +12,7 @@ import csv
 import fcntl
 import gc
 import gzip
+import inspect
 import io
 import itertools
 import json
@@ -52,12 +53,12 @@ from rich.cells import cell_len
 from wirefmt import capture
 from wirefmt.cli.app import run
 from wirefmt.cli.app import wirefmt as wirefmt_group
-from wirefmt.cli.filter import Filter, FilterError
 from wirefmt.cli.output import FORMATS, format_of, open_writer
 from wirefmt.cli.summary import BINS, DISTINCT, Histogram, Tally
 from wirefmt.cli.table import show_table
 from wirefmt.cli.text import cell, octets_for_csv, octets_for_json, printable
-from wirefmt.convert.table import converted_field
+from wirefmt.convert.table import convert_table, converted_field
+from wirefmt.spec.filter import Filter, FilterError
 from wirefmt.spec.table import COLUMNS
 
 SAMPLES = ROOT / "samples"
@@ -971,11 +972,19 @@ def test_every_command_has_the_options_of_captures_as_capture_defines_them():
     flags = {f.name: f.metadata["flag"] for f in fields(capture.Options) if "flag" in f.metadata}
     # --columns also takes fields of structs, so it is an option of the command
     assert set(options_shown("decode")) == set(flags) | {"columns"}
-    assert set(options_shown("summary")) == {"protocols", "decode_as", "flows", "threads", "tunnels"}
+    assert set(options_shown("summary")) == {"filter", "protocols", "decode_as", "flows", "threads", "tunnels"}
     for command in ("decode", "summary"):
         for name, option in options_shown(command).items():
             if name in flags:
                 assert (option.opts, option.help) == ([flags[name].name], flags[name].help)
+
+
+def test_every_option_of_decode_is_a_keyword_of_read_or_about_the_output():
+    reading = set(inspect.signature(capture.read).parameters)
+    converting = set(inspect.signature(convert_table).parameters)
+    output = {"files", "limit", "out", "fmt", "mark_formulas", "extract"}
+    assert {option.name for option in wirefmt_group.commands["decode"].params} <= reading | converting | output
+    assert not reading & (converting | output)
 
 
 @pytest.mark.parametrize(
@@ -983,6 +992,7 @@ def test_every_command_has_the_options_of_captures_as_capture_defines_them():
     [
         ([], {}),
         (["--no-payload"], {"payload": False}),
+        (["--filter", "qos == 1"], {"filter": "qos == 1"}),
         (["--payload-max", "3"], {"payload_max": 3}),
         (["--expose-credentials"], {"expose_credentials": True}),
         (["--raw", "--detail"], {"raw": True, "detail": True}),

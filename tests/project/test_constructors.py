@@ -4,6 +4,9 @@ there, and no other. stubtest sees only (*args, **kwargs) of them; here objects 
 from __future__ import annotations
 
 import ast
+import inspect
+import subprocess
+import sys
 from collections.abc import Iterator
 from importlib import import_module
 from typing import Any, NamedTuple
@@ -11,7 +14,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from lib.paths import ROOT
-from wirefmt import amqp091, amqp10, mqtt, nsq, rocketmq
+from wirefmt import amqp091, amqp10, capture, convert, mqtt, nsq, rocketmq
 from wirefmt.amqp091._codec import Flows
 from wirefmt.errors import EncodeError
 from wirefmt.framing import Limits
@@ -239,3 +242,74 @@ def test_there_are_constructors_of_every_protocol() -> None:
     counts = {row.name: sum(path.startswith(f"{row.name}.") for path in CONSTRUCTORS) for row in PROTOCOLS}
     assert all(counts[name] >= n for name, n in {"mqtt": 19, "amqp091": 70, "amqp10": 45, "nsq": 17}.items()), counts
     assert all(counts.values()), counts
+
+
+# ---- inspect.signature and help()
+
+_KINDS = {
+    inspect.Parameter.POSITIONAL_ONLY: "position",
+    inspect.Parameter.POSITIONAL_OR_KEYWORD: "either",
+    inspect.Parameter.KEYWORD_ONLY: "keyword",
+}
+
+
+@every
+def test_the_signature_is_that_of_the_stub(c: Constructor) -> None:
+    found = [p for p in inspect.signature(c.cls).parameters.values() if p.kind is not p.VAR_KEYWORD]
+    written = [(p.name, p.kind, p.required) for p in c.parameters]
+    assert [(p.name, _KINDS[p.kind], p.default is p.empty) for p in found] == written
+    for of_stub, p in zip(c.parameters, found, strict=True):
+        assert p.default is not ..., p.name
+        if of_stub.default is not ...:
+            assert p.default == of_stub.default
+    given = least(c)
+    values = [given[p.name] for p in c.parameters if p.kind == "position" and p.name in given]
+    words = {p.name: given[p.name] for p in c.parameters if p.kind != "position" and p.name in given}
+    inspect.signature(c.cls).bind(*values, **words)
+
+
+def test_every_public_class_has_a_signature_or_makes_no_object() -> None:
+    without = set()
+    for module in (*(import_module(f"wirefmt.{row.name}") for row in PROTOCOLS), capture, convert):
+        for name in module.__all__:
+            cls = getattr(module, name)
+            if isinstance(cls, type) and not issubclass(cls, int | str):  # which Python gives no signature
+                try:
+                    inspect.signature(cls)
+                except ValueError:
+                    without.add(cls)
+    assert mqtt.Packet in without
+    for cls in without:
+        with pytest.raises((TypeError, EncodeError)):
+            cls()
+
+
+def test_types_in_a_signature_are_public() -> None:
+    text = str(inspect.signature(mqtt.Publish))
+    assert text.startswith("(*, topic_name: 'str', payload: 'Buffer' = b'', qos: 'int' = 0, ")
+    assert "properties: 'Iterable[tuple[str, Any]]' = ()" in text
+    for c in CONSTRUCTORS.values():
+        for p in inspect.signature(c.cls).parameters.values():
+            text = "" if p.annotation is p.empty else p.annotation  # of classes written in Python
+            names = [node.id for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Name)]
+            assert not [name for name in names if name.startswith("_")], c.path
+
+
+def test_a_derived_class_has_its_own_signature_or_its_base_s() -> None:
+    class Same(nsq.Frame):
+        pass
+
+    class Other(nsq.Frame):
+        def __init__(self, number: int) -> None:
+            pass
+
+    assert inspect.signature(Same) == inspect.signature(nsq.Frame)
+    assert list(inspect.signature(Other).parameters) == ["number"]
+    assert not hasattr(nsq.Nop(), "__signature__")
+
+
+def test_import_reads_no_stubs() -> None:
+    script = "import sys, wirefmt.capture, wirefmt.convert, wirefmt.rocketmq as r; print('wirefmt.signatures' in sys.modules); "
+    script += "import inspect; inspect.signature(r.Message); print(sys.modules['wirefmt.signatures']._stubs.cache_info().misses)"
+    told = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert told.stdout.split() == ["False", "1"]

@@ -18,7 +18,9 @@ from wirefmt.protocols import PROTOCOLS
 
 SRC = ROOT / "src"
 PACKAGE = SRC / "wirefmt"
-SHARED = {"wirefmt._core", "wirefmt.errors", "wirefmt.framing", "wirefmt.spec", "wirefmt.strictness"}
+SHARED = {
+    "wirefmt._core", "wirefmt.errors", "wirefmt.framing", "wirefmt.signatures", "wirefmt.spec", "wirefmt.strictness",
+}  # fmt: skip
 #: Rooms of a codec: every one has the first, and no other names than these.
 EVERY_CODEC = {"table", "columns", "parse", "objects", "rows", "batch", "probe"}
 SOME_CODECS = {
@@ -230,6 +232,7 @@ LAYERS = {
     "loading": set[str](),
     "framing": set[str](),
     "strictness": set[str](),
+    "signatures": {"strictness"},
     "protocols": {"framing"},
     "sql": set[str](),
     "secrets": {"_core"},

@@ -149,6 +149,9 @@ def test_values(name, value, parsed):
         ({"convert_to": "amqp1"}, "must be amqp10 or amqp091 or mqtt5"),
         ({"convert_to": "amqp10", "dialect": "rabbit"}, "option dialect = 'rabbit'"),
         ({"convert_to": "amqp10", "table": "packets"}, "only the message table"),
+        ({"filter": "qos == 1", "table": "packets"}, "option filter: only the message table"),
+        ({"filter": "qso == 1"}, "no column 'qso'; did you mean qos"),
+        ({"filter": "kind == 1"}, "string cannot be compared with 1"),
     ],
 )
 def test_values_refused(given, says):
@@ -159,8 +162,11 @@ def test_values_refused(given, says):
 def test_options_of_captures_are_handed_on():
     from wirefmt import capture
 
-    chosen = Options.parse({"payload_max": "1k", "flows": "across-files", "detail": "true", "columns": "kind"})
-    given = {"payload_max": 1024, "flows": "across-files", "detail": True, "columns": ["ts"]}
+    text = "kind == 'PUBLISH'"
+    chosen = Options.parse(
+        {"payload_max": "1k", "flows": "across-files", "detail": "true", "columns": "kind", "filter": text}
+    )
+    given = {"payload_max": 1024, "flows": "across-files", "detail": True, "columns": ["ts"], "filter": text}
     assert chosen.reading(["ts"]) == capture.Options(**given, raw=False)
     assert chosen.reading(["ts"], slice=(1, 2)) == capture.Options(**given, raw=False, slice=(1, 2))
     with pytest.raises(ValueError, match="no option 'slice'"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ from lib.captures import live
 from lib.marker import shows
 from lib.secret_plants import OBJECTS, planted_capture
 from lib.spark_captures import DEFAULT, one_process, records, rows
-from pyspark_wirefmt import message_schema
+from pyspark_wirefmt import message_schema, read
 
 pytestmark = pytest.mark.spark
 
@@ -99,6 +100,21 @@ def test_letter_case_of_columns_is_ignored(spark, folder):
     assert table.column_names == ["KIND", "Ts"]
     expected = one_process([folder / n for n in CAPTURES], columns=["kind", "ts"])
     assert rows(table.rename_columns(["kind", "ts"])) == [row for row in expected if '"kind": "PUBLISH"' in row]
+
+
+def test_filter_option(spark, folder):
+    """The language of the command line, with columns that the frame does not have; by a plan of slices and by a shuffle."""
+    text = "qos >= 1 and kind == 'PUBLISH'"
+    whole = one_process([folder / n for n in CAPTURES], columns=["qos", "kind", "destination"])
+    kept = [json.loads(row) for row in whole]
+    expected = Counter(r["destination"] for r in kept if r.get("kind") == "PUBLISH" and r["qos"] >= 1)
+    assert expected
+    for frame in (
+        load(spark, folder, filter=text, columns="destination"),
+        load(spark, folder, filter=text, columns="destination", splitSize="20k"),
+        read(spark, str(folder), filter=text, columns="destination", split_size=20_000, batch_rows=7),
+    ):
+        assert Counter(row.destination for row in frame.collect()) == expected
 
 
 def test_columns_option(spark, folder):

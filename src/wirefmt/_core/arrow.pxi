@@ -725,3 +725,62 @@ def schema_capsule(columns, names=None):
 def stream_capsule(columns, batches, names=None):
     """`__arrow_c_stream__` of an iterator of Batches with these columns."""
     return new_stream_capsule(ColumnSet(columns, names).row_type(), iter(batches))
+
+
+# ------------------------------------------------------------------------------------------------ some rows of a batch
+
+cdef inline bint bit_of(const uint8_t* bits, int64_t i) noexcept nogil:
+    return bits[i >> 3] >> (i & 7) & 1
+
+
+cdef void copy_value(Col* to, int64_t row, const Col* of, int64_t old) noexcept nogil:
+    """Put the value that a finished column has in row `old`."""
+    cdef int64_t i, at
+    if of.rows == 0 or (of.validity != NULL and not bit_of(of.validity, old)):
+        return
+    if of.kind == KIND_BOOL:
+        put_bool(to, row, bit_of(of.data, old))
+    elif of.kind == KIND_OCTETS:
+        put_octets(to, row, of.data + of.offsets[old], of.offsets[old + 1] - of.offsets[old])
+    elif of.kind == KIND_LIST:
+        at = open_list(to, row)
+        if at < 0:
+            return
+        for i in range(of.offsets[old], of.offsets[old + 1]):
+            copy_value(to.children, at, of.children, i)
+            at += 1
+        close_list(to, at)
+    elif of.kind == KIND_STRUCT:
+        put_struct(to, row)
+        for i in range(of.children_count):
+            copy_value(&to.children[i], row, &of.children[i], old)
+    elif of.width == 8:
+        put_i64(to, row, (<int64_t*>of.data)[old])
+    elif of.width == 4:
+        put_i32(to, row, (<int32_t*>of.data)[old])
+    elif of.width == 2:
+        put_i16(to, row, (<int16_t*>of.data)[old])
+    else:
+        put_i8(to, row, (<int8_t*>of.data)[old])
+
+
+def some_rows(Batch batch not None, rows, columns, names=None):
+    """A Batch of some rows (their numbers, each an int64, in a buffer) of a Batch with columns of this table: all columns of the
+    table, or those in `names`, in that order."""
+    cdef ColumnSet made = ColumnSet(columns, names)
+    cdef Input numbers = take_input(rows)
+    cdef int64_t count = numbers.size // 8
+    cdef const int64_t* at = <const int64_t*>numbers.at
+    cdef int64_t i
+    cdef const Col* of
+    cdef Col* to
+    for i in range(count):
+        if not 0 <= at[i] < batch.num_rows:
+            raise IndexError(f"no row {at[i]}; there are {batch.num_rows}")
+    for k in made.chosen:
+        of = &batch.memory.cols[batch.index((<Field>made.fields[k]).name)]
+        to = &made.cols[<int>k]
+        with nogil:
+            for i in range(count):
+                copy_value(to, i, of, at[i])
+    return made.finish(count)

@@ -211,6 +211,20 @@ cdef list METHOD_DOCS = []                      # never freed
 cdef list CLASS_NAMES = []                      # so do these
 
 
+class _Signature:
+    """The attribute `__signature__` of a class, for the class itself and for classes derived from it."""
+
+    def __get__(self, instance, owner):
+        from wirefmt.signatures import signature_of
+        found = signature_of(owner) if instance is None else None
+        if found is None:
+            raise AttributeError("__signature__")
+        return found
+
+
+cdef object SIGNATURE = _Signature()
+
+
 cdef bytes method_doc(object function):
     """The signature in the form that inspect.signature and help() read from methods written in C, and the docstring."""
     cdef list words = []
@@ -278,6 +292,8 @@ cdef int seal(dict space, str package=None, tuple inner=(), tuple bases=()) exce
         if not isinstance(cls, type) or cls.__flags__ & Py_TPFLAGS_HEAPTYPE or not cls.__module__.startswith("wirefmt."):
             continue
         wirefmt_seal_constructor(cls, object.__init__)
+        if not cls.__base__.__module__.startswith("wirefmt."):      # derived classes inherit it
+            wirefmt_set_attribute(cls, "__signature__", SIGNATURE)
         seal_methods(cls)
         subclasses = type.__subclasses__(cls)
         while subclasses:

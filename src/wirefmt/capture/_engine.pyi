@@ -37,7 +37,7 @@ class PacketScanner(ColumnSet):
         columns: Iterable[str] | None = None,
         ports: Iterable[int] = (),
         batch_rows: int = 16384,
-        batch_bytes: int = ...,
+        batch_bytes: int = 16777216,
     ) -> None: ...
     def begin_file(
         self, name: str, index: int = 0, *, prefix: Buffer = b"", offset: int = 0, first_frame: int = 1
@@ -58,10 +58,10 @@ class StreamTrace:
     def __init__(
         self,
         *,
-        max_flows: int = ...,
-        max_buffered: int = ...,
-        max_out_of_order: int = ...,
-        idle_seconds: int = ...,
+        max_flows: int = 262144,
+        max_buffered: int = 268435456,
+        max_out_of_order: int = 4194304,
+        idle_seconds: int = 10800,
     ) -> None: ...
     def segment_in(
         self,

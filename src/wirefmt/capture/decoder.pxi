@@ -1,6 +1,7 @@
 # Captures -> the message table.
 #
 #     octets of files -> PcapFile -> PacketParser -> Reassembler -> streams of protocols -> rows
+from wirefmt._core import some_rows
 from wirefmt.spec.options import options_of
 from wirefmt.spec.table import COLUMNS as TABLE_COLUMNS
 
@@ -21,13 +22,16 @@ cdef class CaptureDecoder(KnownStreams):
     always be read.
 
     Parameters: an `Options`, or its fields as keywords; `threads` is 1, since the caller's thread decodes.
-    Raises ValueError if an option has an invalid value or `columns` names an unknown column.
+    Raises ValueError if an option has an invalid value or `columns` names an unknown column; ModuleNotFoundError if a
+    filter is given and pyarrow is not installed.
     """
 
     cdef PcapFile file
     cdef PacketParser packets
     cdef bint across_files, busy, file_over
     cdef uint64_t slice_count
+    cdef object condition                                 # which rows of a batch the filter keeps; None: there is no filter
+    cdef object shown                                   # of the columns of batches; None: all
     cdef Segment[GROUP] group                           # segments that were parsed and not yet taken
     cdef Mark[GROUP] group_marks
     cdef uint64_t[GROUP] group_hashes                   # segment_table_hash
@@ -46,7 +50,7 @@ cdef class CaptureDecoder(KnownStreams):
         self.strict = options.strictness == "strict"
         self.across_files = options.flows == "across-files"
         self.slice_index, self.slice_count = options.slice
-        self.table = MessageTable(TABLE_COLUMNS, options.columns, payload=options.payload, payload_max=options.payload_max,
+        self.table = MessageTable(TABLE_COLUMNS, options.columns_read(), payload=options.payload, payload_max=options.payload_max,
                                   expose_credentials=options.expose_credentials, raw=options.raw, detail=options.detail)
         self.table.batch_rows = options.batch_rows
         self.table.batch_bytes = min(options.batch_bytes, BATCH_MAX)
@@ -54,6 +58,10 @@ cdef class CaptureDecoder(KnownStreams):
         self.packets = PacketParser(tunnels=options.tunnels)
         self.set_protocols(options)
         self.set_limits(options.all_limits())
+        if options.filter is not None:
+            from wirefmt.spec.filter import Keep
+            self.shown = options.columns
+            self.condition = Keep(options.filter, self.table.take())    # an empty batch has the types
 
     cdef set_protocols(self, options):
         cdef int i
@@ -261,13 +269,17 @@ cdef class CaptureDecoder(KnownStreams):
         return self.file.last_fault()
 
     def take(self, final=False):
-        """Return the batch if it is full; with `final`, the rows so far. None: no rows."""
+        """Return the batch if it is full; with `final`, the rows so far. None: no rows, or none that the filter keeps."""
         begin_call(&self.busy)
         try:
             if self.table.rows == 0 or not (final or self.is_full()):
                 return None
             self.seen.batches += 1
-            return self.table.take()
+            batch = self.table.take()
+            if self.condition is None:
+                return batch
+            rows = self.condition(batch)
+            return some_rows(batch, rows, TABLE_COLUMNS, self.shown) if rows else None
         finally:
             self.busy = False
 

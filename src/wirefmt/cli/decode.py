@@ -82,7 +82,7 @@ _SHOWN = 64
 @click.option_panel("Output", help="The output, as in: -o messages.parquet, or --format jsonl | jq .kind")
 def decode(
     files: tuple[str, ...],
-    filter_text: str | None,
+    filter: str | None,
     limit: int | None,
     columns: str | None,
     raw: bool | None,
@@ -110,9 +110,8 @@ def decode(
     fmt = format_of(out, fmt)
     if mark_formulas and fmt != "csv":
         raise click.UsageError("--mark-formulas is for CSV: --format csv, or -o FILE.csv")
-    condition = parse_filter(filter_text)
+    condition = parse_filter(filter)
     shown = _shown(columns, fmt, to)
-    used = {*(shown or ()), *(condition.columns if condition else ())}
     reading = {name: options.pop(name) for name in FLAGS if name in options}
     if to is None:
         _refuse_without_as(options)
@@ -125,9 +124,10 @@ def decode(
     with open_captures(
         files,
         out=out,
-        columns=columns_to_read(needed, condition),
-        raw=raw or to is not None or "raw" in used,
-        detail=detail or "detail" in used,
+        filter=filter,
+        columns=columns_to_read(needed),
+        raw=True if to is not None else raw,
+        detail=detail,
         **reading,
     ) as reader:
         import pyarrow as pa
@@ -143,7 +143,7 @@ def decode(
             schema = select(no_rows(schema), shown).schema
         to_terminal = out is None and sys.stdout.isatty()
         rows = 0
-        read = batches(reader, condition, to_terminal=to_terminal)
+        read = batches(reader, to_terminal=to_terminal)
         live = is_live(files)
         make: Callable[[IO[bytes], pa.Schema], Writer] | None = None
         if mark_formulas:

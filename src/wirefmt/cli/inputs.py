@@ -22,8 +22,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from wirefmt.capture import Reader
-
-    from .filter import Filter
+    from wirefmt.spec.filter import Filter
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -36,15 +35,7 @@ PANELS = (
 def capture_options(command: Command) -> Command:
     """FILES and the options of every command that reads captures."""
     for decorate in (
-        click.option(
-            "--filter",
-            "filter_text",
-            metavar="EXPR",
-            help="Only messages for which this is true: columns, numbers, 'texts', == != < <= in and or not, "
-            ".startswith() .endswith() .contains() .matches(), len(), headers\\['name'].",
-            panel="Rows",
-            shell_complete=complete_filter,
-        ),
+        capture_option("filter", "Rows"),
         capture_option("flows", "Captures"),
         capture_option("threads", "Captures"),
         capture_option("tunnels", "Captures"),
@@ -54,6 +45,9 @@ def capture_options(command: Command) -> Command:
     ):
         command = decorate(command)
     return command
+
+
+_COMPLETE = {"protocols": complete_protocols, "decode_as": complete_protocols, "filter": complete_filter}
 
 
 def capture_option(name: str, panel: str) -> Callable[[Command], Command]:
@@ -68,19 +62,21 @@ def capture_option(name: str, panel: str) -> Callable[[Command], Command]:
         form = {"type": click.Choice(get_args(kind)), "default": default, "show_default": True}
     elif kind is int:
         form = {"type": click.IntRange(min=1), "default": default, "show_default": True}
+    elif kind == str | None:
+        form = {"default": default}
     elif kind == int | None:
         form = {"type": click.IntRange(min=0), "default": default}
     else:
         form = {"multiple": True, "callback": lambda context, option, values: values or default}
     if flag.metavar:
         form["metavar"] = flag.metavar
-    if name in ("protocols", "decode_as"):
-        form["shell_complete"] = complete_protocols
+    if complete := _COMPLETE.get(name):
+        form["shell_complete"] = complete
     return click.option(flag.name, name, help=flag.help, panel=panel, **form)
 
 
 def parse_filter(text: str | None) -> Filter | None:
-    from .filter import Filter, FilterError
+    from wirefmt.spec.filter import Filter, FilterError
 
     try:
         return Filter(text) if text is not None else None
@@ -96,13 +92,13 @@ def tell_empty(condition: Filter | None, *, whole: bool) -> None:
         click.echo("; ".join([f"no messages{held}", *hints]), err=True)
 
 
-def columns_to_read(shown: list[str] | None, condition: Filter | None) -> list[str] | None:
-    """The columns that the reader must fill, in table order; None for all."""
+def columns_to_read(shown: list[str] | None) -> list[str] | None:
+    """The columns of the reader, in table order; None for all."""
     if shown is None:
         return None
     from wirefmt.spec.table import COLUMNS
 
-    needed = {*(name.partition(".")[0] for name in shown), *(condition.columns if condition else ())}
+    needed = {name.partition(".")[0] for name in shown}
     return [column.name for column in COLUMNS if column.name in needed]
 
 
@@ -110,6 +106,7 @@ def columns_to_read(shown: list[str] | None, condition: Filter | None) -> list[s
 def open_captures(files: tuple[str, ...], *, out: str | None = None, **options: Any) -> Iterator[Reader]:
     """A reader of all files. UsageError: an option is invalid, or `out` is one of the files."""
     from wirefmt import capture
+    from wirefmt.spec.filter import FilterError
 
     if "-" in files and sys.stdin.isatty():
         raise click.UsageError("- reads a capture from standard input: tcpdump -w - | wirefmt decode -")
@@ -118,6 +115,8 @@ def open_captures(files: tuple[str, ...], *, out: str | None = None, **options: 
     try:
         # a single file is passed by itself: then it is an error, not a row, if it is not a capture
         reader = capture.read(files[0] if len(files) == 1 else list(files), **options)
+    except FilterError as fault:
+        raise _filter_usage(options["filter"], fault) from None
     except ValueError as fault:
         raise click.UsageError(str(fault)) from None
     from wirefmt.capture.files import passed_over
@@ -151,38 +150,15 @@ def _stopped_by_ctrl_c(reader: Reader) -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
 
 
-def batches(reader: Reader, condition: Filter | None, *, to_terminal: bool) -> Iterator[pa.RecordBatch]:
-    """The batches of the reader as pyarrow batches, with the rows that the filter keeps.
-
-    Args:
-        to_terminal: rows go to the terminal, so no progress bar does.
-
-    Raises:
-        UsageError: at once, if the filter does not match the columns' types.
-    """
+def batches(reader: Reader, *, to_terminal: bool) -> Iterator[pa.RecordBatch]:
+    """The batches of the reader as pyarrow batches. `to_terminal`: rows go to the terminal, so no progress bar does."""
     import pyarrow as pa
 
-    from .filter import FilterError
-
-    try:
-        keep = condition.compile(pa.schema(reader.schema)) if condition else None
-    except FilterError as fault:
-        assert condition
-        raise _filter_usage(condition.text, fault) from None
-    return _batches(reader, keep, not to_terminal and _has_terminal_alone())
-
-
-def _batches(reader: Reader, keep: Any, progress: bool) -> Iterator[pa.RecordBatch]:
-    import pyarrow as pa
-
-    with _progress(reader, progress) as tell:
-        for ours in reader:
-            batch = pa.record_batch(ours)
-            if keep is not None:
-                batch = batch.filter(keep)
+    with _progress(reader, not to_terminal and _has_terminal_alone()) as tell:
+        for batch in reader:
             tell()
-            if batch.num_rows:
-                yield batch
+            if len(batch):
+                yield pa.record_batch(batch)
 
 
 def _has_terminal_alone() -> bool:

@@ -43,7 +43,7 @@ _BARS = " ▁▂▃▄▅▆▇█"
 @click.option_panel("Output", help="The output, as in: --json | jq .messages")
 def summary(
     files: tuple[str, ...],
-    filter_text: str | None,
+    filter: str | None,
     top: int,
     as_json: bool,
     **options: Any,
@@ -59,15 +59,16 @@ def summary(
     wirefmt summary 'captures/*.pcap' --filter "kind == 'PUBLISH'" --top 20
     wirefmt summary trace.pcap --json | jq '.destinations[0]'
     """
-    condition = parse_filter(filter_text)
+    condition = parse_filter(filter)
     with open_captures(
         files,
-        columns=columns_to_read(_COLUMNS, condition),
+        filter=filter,
+        columns=columns_to_read(_COLUMNS),
         payload=bool(condition and "payload" in condition.columns),
         **options,
     ) as reader:
         found = Summary()
-        for batch in batches(reader, condition, to_terminal=False):
+        for batch in batches(reader, to_terminal=False):
             found.add(batch)
         found.stats = reader.stats
         if as_json:

@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from wirefmt.rocketmq.spec import REQUEST_CODES
 from wirefmt.spec.columns import Column
 
 #: Letters before the numbers of FIELDS and of BATCH in C.
@@ -76,6 +77,9 @@ OPERATIONS: Final[dict[str, tuple[str, str]]] = {
     "UNREGISTER_BROKER": ("disconnect", "disconnect"),
     "BROKER_HEARTBEAT": ("ping", "ping"),
 }
+
+#: Every kind of message; the operation of those that OPERATIONS does not name is manage.
+KINDS: Final = (*(row.name for row in REQUEST_CODES), "RESPONSE")
 
 #: Columns of `wirefmt.rocketmq.decode_batch`: one row per frame of one stream.
 BATCH: Final[tuple[Column, ...]] = (

@@ -54,6 +54,8 @@ class Options:
         protocols: names of the protocols to decode; all by default.
         decode_as: rules like `tcp.port==8884,mqtt` that set the protocol of a port, whatever its bytes look like.
         columns: names of the columns of the message table to fill, in the order given; all by default.
+        filter: only rows for which this is true, in the language of docs/cli.md: "qos >= 1 and kind == 'PUBLISH'". It may name
+            any column; one of ON_REQUEST is filled then. Needs pyarrow (wirefmt[cli]). Counters of reading count all rows.
         payload: False omits message payloads.
         payload_max: bytes of a payload to keep; None keeps all. `payload_size` is the full size in both cases.
         expose_credentials: True shows secrets, which are hidden by default: docs/secrets.md.
@@ -69,10 +71,11 @@ class Options:
             their order. Those of different connections come in another order than with one thread, the same each time.
         limits: any of the names in `Options.LIMITS`, which has defaults and meanings: max_flows, max_out_of_order, max_message,
             max_buffered, max_inflated, idle_seconds.
-        raw: True fills the column `raw`, the input of wirefmt.convert; False leaves it null. None: `columns` names it or not.
+        raw: True fills the column `raw`, the input of wirefmt.convert; False leaves it null. None: whether `columns` or
+            `filter` names it decides.
         detail: the same for the column `detail`, a one-line summary of the message.
 
-    Raises: ValueError if a value is invalid; TypeError for an unknown name.
+    Raises: ValueError if a value is invalid (FilterError, with the place, for a filter); TypeError for an unknown name.
     """
 
     protocols: Sequence[str] | None = field(
@@ -90,6 +93,15 @@ class Options:
         ),
     )
     columns: Sequence[str] | None = None
+    filter: str | None = field(
+        default=None,
+        metadata=_flag(
+            "--filter",
+            "Only messages for which this is true: columns, numbers, 'texts', == != < <= in and or not, "
+            ".startswith() .endswith() .contains() .matches(), len(), headers\\['name'].",
+            "EXPR",
+        ),
+    )
     payload: bool = field(default=True, metadata=_flag("--no-payload", "Omit payloads; payload_size is kept."))
     payload_max: int | None = field(
         default=None, metadata=_flag("--payload-max", "Keep only the first N bytes of a payload.", "N")
@@ -161,9 +173,22 @@ class Options:
             _known(name)
         self.forced_ports()
         self.all_limits()
+        named = {*(self.columns or ()), *self._filtered()}
         for column in ON_REQUEST:
             if getattr(self, column.name) is None:
-                object.__setattr__(self, column.name, self.columns is not None and column.name in self.columns)
+                object.__setattr__(self, column.name, column.name in named)
+
+    def _filtered(self) -> list[str]:
+        """The columns that the filter names."""
+        if self.filter is None:
+            return []
+        from wirefmt.spec.filter import Filter
+
+        return Filter(self.filter).columns
+
+    def columns_read(self) -> list[str] | None:
+        """The columns that a decoder fills: `columns`, and those that `filter` names. None: all."""
+        return None if self.columns is None else list(dict.fromkeys([*self.columns, *self._filtered()]))
 
     def forced_ports(self) -> dict[int, str]:
         """Port -> protocol, from `decode_as`: `tcp.port==8884,mqtt` is {8884: "mqtt"}."""

@@ -1,4 +1,5 @@
-"""The language of `--filter`: a small subset of Python expressions, compiled to one Arrow compute expression.
+"""The language of filters (`--filter`, `capture.read(filter=...)`): a small subset of Python expressions, compiled to one Arrow
+compute expression.
 
     qos >= 1 and kind == 'PUBLISH' and destination.startswith('a/')
     mqtt.retain or headers['site'] in ('north', 'south') or 'a/+' in mqtt.topic_filters
@@ -8,6 +9,8 @@
 Nothing is evaluated as Python: the text is parsed by `ast`, and each allowed kind of node has a
 row or a method here; any other node is an error at its position. As in SQL, comparing null gives null, `not` null is
 null, and a row is kept only if the whole expression is true; `error is not None` tests for null.
+
+Parsing needs no Arrow; `compile` and `Keep`, which are for reading, need pyarrow.
 """
 
 from __future__ import annotations
@@ -25,8 +28,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from wirefmt.errors import suggest
 from wirefmt.spec.table import COLUMNS
-
-from .names import meant
+from wirefmt.spec.values import meant
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -55,7 +57,7 @@ _OF_DAY = re.compile(r"\d\d:\d\d(:|$)")
 
 
 class FilterError(ValueError):
-    """An invalid filter; `at` is the column of the error, from 0."""
+    """An invalid filter; `at` is the column of the error in its text, from 0."""
 
     def __init__(self, message: str, at: int = 0) -> None:
         super().__init__(message)
@@ -148,6 +150,42 @@ class Filter:
         except pa.ArrowException as fault:
             raise FilterError(str(fault)) from None
         return term
+
+
+class Keep:
+    """A filter at work: which rows of a batch does it keep?
+
+    Args:
+        text: the filter.
+        schema: of the batches, as any Arrow library gives it; it has the columns that the filter names.
+
+    Raises: FilterError if types do not match; ModuleNotFoundError without pyarrow.
+    """
+
+    def __init__(self, text: str, schema: Any) -> None:
+        try:
+            import pyarrow as pa
+            import pyarrow.compute as pc
+            from pyarrow import acero
+        except ModuleNotFoundError as missing:
+            raise ModuleNotFoundError("a filter needs pyarrow: pip install 'wirefmt[cli]'", name=missing.name) from None
+        condition = Filter(text)
+        self._pa, self._pc, self._acero = pa, pc, acero
+        self._columns = condition.columns
+        self._project = acero.ProjectNodeOptions([condition.compile(pa.schema(schema))], ["kept"])
+
+    def __call__(self, batch: Any) -> bytes:
+        """The numbers of the rows, each an int64."""
+        source = self._pa.Table.from_batches([self._pa.record_batch(batch).select(self._columns)])
+        kept = self._acero.Declaration.from_sequence(
+            [
+                self._acero.Declaration("table_source", self._acero.TableSourceNodeOptions(source)),
+                self._acero.Declaration("project", self._project),
+            ]
+        ).to_table(use_threads=False)  # in order
+        rows = self._pc.indices_nonzero(kept.column("kept"))
+        numbers: bytes = rows.cast("int64").to_numpy().tobytes()
+        return numbers
 
 
 _TABLE = tuple(column.name for column in COLUMNS)

@@ -8,7 +8,8 @@ from typing import Any, ClassVar, Literal
 from wirefmt import amqp091
 from wirefmt.amqp091 import spec
 from wirefmt.amqp091._codec import ChannelFlows, Publication
-from wirefmt.amqp091.events import COMMAND_INVALID, SUCCESS, ChannelClosed, Event, reply_text
+from wirefmt.amqp091.codes import ReplyCode
+from wirefmt.amqp091.events import ChannelClosed, Event, reply_text
 from wirefmt.amqp091.states import CHANNEL_RECEIVES, CHANNEL_SENDS, ChannelState, ChannelTransition, Role, Violation
 from wirefmt.errors import EncodeError, LocalProtocolError, RemoteProtocolError
 
@@ -112,7 +113,11 @@ class Channel(ChannelFlows):
 
     def _close(self, code: int, reason: str, ids: tuple[int, int] = (0, 0)) -> amqp091.ChannelClose:
         """Send channel.close."""
-        text = reply_text(code, reason) if code != SUCCESS else reason.encode()[:255].decode(errors="ignore")
+        text = (
+            reply_text(code, reason)
+            if code != ReplyCode.REPLY_SUCCESS
+            else reason.encode()[:255].decode(errors="ignore")
+        )
         close = amqp091.ChannelClose(
             channel=self.number, reply_code=code, reply_text=text, class_id=ids[0], method_id=ids[1]
         )
@@ -176,7 +181,7 @@ def text_of(value: str | bytes) -> str:
 
 def wrong_reply(message: amqp091.Method) -> RemoteProtocolError:
     """The fault of a reply that nothing has asked for."""
-    return RemoteProtocolError(f"{message.name}, but no call waits for it (4.7)", reply=COMMAND_INVALID)
+    return RemoteProtocolError(f"{message.name}, but no call waits for it (4.7)", reply=ReplyCode.COMMAND_INVALID)
 
 
 def ids_of(event: Any) -> tuple[int, int]:

@@ -4,7 +4,7 @@ The tables have every role, state and kind of frame, for what comes from the pee
 we send (SENDS, CHANNEL_SENDS). The page docs/amqp091-connection.md is drawn from them. Sections 1.x are those of the
 reference, 2.x and 4.x those of the specification; where both are silent the outcome is RabbitMQ's.
 
-This module imports nothing of wirefmt, so the page can be made without the compiled core.
+This module imports nothing that is compiled, so the page can be made without the compiled core.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass
 from typing import Final
+
+from wirefmt.amqp091.codes import ReplyCode
 
 
 class Role(enum.Enum):
@@ -95,7 +97,7 @@ class Violation:
     """
 
     rule: str
-    code: int = 503
+    code: int = ReplyCode.COMMAND_INVALID
 
 
 #: Methods of class connection, by sender.
@@ -203,17 +205,17 @@ def _each(value: ChannelTransition, *kinds: str) -> dict[str, ChannelTransition]
     return dict.fromkeys(kinds, value)
 
 
-_HEADER_FIRST = Violation("a connection begins with the protocol header (4.2.2)", 501)
-_HEADER_LATE = Violation("a protocol header on a connection that has begun (4.2.2)", 501)
-_ORDER = Violation("the handshake expects another method (2.2.4)", 503)
-_NO_CHANNELS = Violation("channels are used once the connection is open (4.3)", 505)
-_BY_SERVER_ONLY = Violation("only a server sends this method (2.2.4)", 503)
-_BY_SERVER_ON_ZERO = Violation("only a server sends this method (2.2.4)", 504)
-_ORDER_OPENING = Violation("the handshake expects open (2.2.4)", 504)
-_BY_CLIENT_ONLY = Violation("only a client sends this method (2.2.4)", 503)
-_AGAIN = Violation("the handshake is over (2.2.4)", 504)
-_NO_CLOSE = Violation("close-ok without close (1.4.2.10)", 504)
-_ON_ZERO = Violation("channel 0 is for methods of class connection (4.3)", 504)
+_HEADER_FIRST = Violation("a connection begins with the protocol header (4.2.2)", ReplyCode.FRAME_ERROR)
+_HEADER_LATE = Violation("a protocol header on a connection that has begun (4.2.2)", ReplyCode.FRAME_ERROR)
+_ORDER = Violation("the handshake expects another method (2.2.4)", ReplyCode.COMMAND_INVALID)
+_NO_CHANNELS = Violation("channels are used once the connection is open (4.3)", ReplyCode.UNEXPECTED_FRAME)
+_BY_SERVER_ONLY = Violation("only a server sends this method (2.2.4)", ReplyCode.COMMAND_INVALID)
+_BY_SERVER_ON_ZERO = Violation("only a server sends this method (2.2.4)", ReplyCode.CHANNEL_ERROR)
+_ORDER_OPENING = Violation("the handshake expects open (2.2.4)", ReplyCode.CHANNEL_ERROR)
+_BY_CLIENT_ONLY = Violation("only a client sends this method (2.2.4)", ReplyCode.COMMAND_INVALID)
+_AGAIN = Violation("the handshake is over (2.2.4)", ReplyCode.CHANNEL_ERROR)
+_NO_CLOSE = Violation("close-ok without close (1.4.2.10)", ReplyCode.CHANNEL_ERROR)
+_ON_ZERO = Violation("channel 0 is for methods of class connection (4.3)", ReplyCode.CHANNEL_ERROR)
 
 _HANDSHAKE: dict[str, Transition] = {
     HEADER: _HEADER_LATE,
@@ -286,7 +288,12 @@ RECEIVES: Final[Table] = {
         Outcome.DROPPED,
     ),
     **_rows(SERVER, State.CLOSED, {}, Outcome.DROPPED),
-    **_rows(CLIENT, State.IDLE, {}, Violation("a server says nothing before the protocol header (4.2.2)", 501)),
+    **_rows(
+        CLIENT,
+        State.IDLE,
+        {},
+        Violation("a server says nothing before the protocol header (4.2.2)", ReplyCode.FRAME_ERROR),
+    ),
     **_rows(
         CLIENT,
         State.STARTING,
@@ -351,7 +358,7 @@ RECEIVES: Final[Table] = {
 }
 
 _OVER = Violation("the connection is over")
-_NOT_OPEN = Violation("the connection is not open (2.2.4)", 504)
+_NOT_OPEN = Violation("the connection is not open (2.2.4)", ReplyCode.CHANNEL_ERROR)
 
 #: What we send. `close` before the handshake is complete ends the connection without a word, except a server's refusal.
 SENDS: Final[Table] = {
@@ -398,7 +405,7 @@ SENDS: Final[Table] = {
         CLIENT,
         State.CLOSING,
         {"connection.close-ok": State.CLOSING},
-        Violation("close has been sent (1.4.2.9)", 504),
+        Violation("close has been sent (1.4.2.9)", ReplyCode.CHANNEL_ERROR),
     ),
     **_rows(CLIENT, State.CLOSED, {}, _OVER),
     **_rows(SERVER, State.IDLE, {"connection.close": State.CLOSED}, _HEADER_FIRST),
@@ -438,16 +445,16 @@ SENDS: Final[Table] = {
         SERVER,
         State.CLOSING,
         {"connection.close-ok": State.CLOSING},
-        Violation("close has been sent (1.4.2.9)", 504),
+        Violation("close has been sent (1.4.2.9)", ReplyCode.CHANNEL_ERROR),
     ),
     **_rows(SERVER, State.CLOSED, {}, _OVER),
 }
 
-_UNUSED = Violation("the channel is not open: expected channel.open (1.5.2.1)", 504)
-_SECOND_OPEN = Violation("channel.open on a channel that is open (1.5.2.1)", 504)
-_NO_CHANNEL_CLOSE = Violation("channel.close-ok without channel.close (1.5.2.6)", 503)
-_NO_CANCEL = Violation("cancel-ok, but a server wants no answer to its cancel (RabbitMQ)", 503)
-_WRONG_CHANNEL = Violation("methods of class connection are on channel 0 (4.3)", 503)
+_UNUSED = Violation("the channel is not open: expected channel.open (1.5.2.1)", ReplyCode.CHANNEL_ERROR)
+_SECOND_OPEN = Violation("channel.open on a channel that is open (1.5.2.1)", ReplyCode.CHANNEL_ERROR)
+_NO_CHANNEL_CLOSE = Violation("channel.close-ok without channel.close (1.5.2.6)", ReplyCode.COMMAND_INVALID)
+_NO_CANCEL = Violation("cancel-ok, but a server wants no answer to its cancel (RabbitMQ)", ReplyCode.COMMAND_INVALID)
+_WRONG_CHANNEL = Violation("methods of class connection are on channel 0 (4.3)", ReplyCode.COMMAND_INVALID)
 
 
 #: What comes from the peer on a channel, while the connection is open.
@@ -493,7 +500,7 @@ CHANNEL_RECEIVES: Final[ChannelTable] = {
         ChannelState.OPEN,
         {
             **_each(ChannelState.OPEN, *BY_SERVER, *BY_BOTH),
-            "channel.open-ok": Violation("channel.open-ok without channel.open (1.5.2.2)", 503),
+            "channel.open-ok": Violation("channel.open-ok without channel.open (1.5.2.2)", ReplyCode.COMMAND_INVALID),
             "channel.close": ChannelState.CLOSED,
             "channel.close-ok": _NO_CHANNEL_CLOSE,
             ON_CHANNEL_ZERO_ONLY: _WRONG_CHANNEL,
@@ -509,7 +516,7 @@ CHANNEL_RECEIVES: Final[ChannelTable] = {
     **_channel_rows(CLIENT, ChannelState.CLOSED, {}, Outcome.DROPPED),
 }
 
-_CLOSE_SENT = Violation("channel.close has been sent (1.5.2.5)", 504)
+_CLOSE_SENT = Violation("channel.close has been sent (1.5.2.5)", ReplyCode.CHANNEL_ERROR)
 
 _CLIENT_OPEN: dict[str, ChannelTransition] = {
     **_each(_BY_SERVER_ONLY, *BY_SERVER, "channel.open-ok"),

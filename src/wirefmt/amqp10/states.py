@@ -3,7 +3,7 @@
 Each table has every role, state and kind of performative, for what comes from the peer (RECEIVES) and for what we send
 (SENDS). The page docs/amqp10-connection.md is drawn from them. Sections are prefixed with the part of the specification.
 
-This module imports nothing of wirefmt, so the page can be made without the compiled core.
+This module imports nothing that is compiled, so the page can be made without the compiled core.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ import enum
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
+
+from wirefmt.amqp10.codes import ErrorCondition
 
 
 class Role(enum.Enum):
@@ -91,7 +93,7 @@ class Violation:
     """
 
     rule: str
-    condition: str = "amqp:not-allowed"
+    condition: str = ErrorCondition.NOT_ALLOWED
 
 
 AnyState = SaslState | State | SessionState | LinkState
@@ -202,9 +204,9 @@ KINDS: Final[tuple[str, ...]] = (
 )
 #: What belongs to a session.
 IN_SESSION: Final = ("begin", "attach", "flow", "transfer", "disposition", "detach", "end")
-_HEADER_FIRST = Violation("the protocol header comes first (2.2)", "amqp:connection:framing-error")
-_SECOND_HEADER = Violation("a second protocol header (2.2)", "amqp:connection:framing-error")
-_OPEN_FIRST = Violation("the first frame is open (2.4.1)", "amqp:connection:framing-error")
+_HEADER_FIRST = Violation("the protocol header comes first (2.2)", ErrorCondition.CONNECTION_FRAMING_ERROR)
+_SECOND_HEADER = Violation("a second protocol header (2.2)", ErrorCondition.CONNECTION_FRAMING_ERROR)
+_OPEN_FIRST = Violation("the first frame is open (2.4.1)", ErrorCondition.CONNECTION_FRAMING_ERROR)
 _SECOND_OPEN = Violation("a second open (2.4.1)")
 C = State
 
@@ -294,14 +296,14 @@ SESSION_SENDS: Final[Table] = {
 
 LINK_KINDS: Final = ("attach", "flow", "transfer", "detach")
 LINK_ROLES: Final = (LinkRole.SENDER, LinkRole.RECEIVER)
-_UNATTACHED = Violation("no link with this handle (2.6.2)", "amqp:session:unattached-handle")
-_HANDLE_BUSY = Violation("the handle has a link (2.6.2)", "amqp:session:handle-in-use")
+_UNATTACHED = Violation("no link with this handle (2.6.2)", ErrorCondition.SESSION_UNATTACHED_HANDLE)
+_HANDLE_BUSY = Violation("the handle has a link (2.6.2)", ErrorCondition.SESSION_HANDLE_IN_USE)
 _WRONG_WAY = Violation("a transfer to a sender (2.6.1)")
-_NO_CREDIT = Violation("no credit has been given (2.6.7)", "amqp:link:transfer-limit-exceeded")
+_NO_CREDIT = Violation("no credit has been given (2.6.7)", ErrorCondition.LINK_TRANSFER_LIMIT_EXCEEDED)
 _BY_SENDER = Violation("only a sender sends transfers (2.6.1)")
 _NOT_ATTACHED = Violation("the link is not attached (2.6.3)")
 _DETACHED = Violation("nothing follows detach (2.6.5)")
-_ERRANT = Violation("only detach follows a detach with an error (2.6.5)", "amqp:session:errant-link")
+_ERRANT = Violation("only detach follows a detach with an error (2.6.5)", ErrorCondition.SESSION_ERRANT_LINK)
 SENDER, RECEIVER = LinkRole.SENDER, LinkRole.RECEIVER
 L = LinkState
 

@@ -33,20 +33,11 @@ from wirefmt.connection.aio.driver import READY_BYTES, WORK
 from wirefmt.connection.contract import Acknowledged, Connected, Disconnected, WindowOpened
 from wirefmt.convert import Container, topic_of
 from wirefmt.errors import ConversionError, EncodeError, LocalProtocolError
-from wirefmt.mqtt.events import (
-    NOT_AUTHORIZED,
-    PACKET_TOO_LARGE,
-    QUOTA_EXCEEDED,
-    SUCCESS,
-    Dropped,
-    Event,
-    Pairs,
-    Released,
-    find,
-    without,
-)
+from wirefmt.mqtt.codes import ReasonCode, ReturnCode
+from wirefmt.mqtt.events import Dropped, Event, Pairs, Released, find, without
 from wirefmt.mqtt.server import Peer
 from wirefmt.mqtt.session import NEVER, Delivery, Session
+from wirefmt.mqtt.spec import FAILURE
 
 #: The exchange that MQTT's topics are in.
 EXCHANGE: Final = "amq.topic"
@@ -71,16 +62,16 @@ FILTER: Final = 8
 #: Levels of retained topics that are looked at for new subscriptions in one turn of the event loop.
 STEPS: Final = 500
 
-NO_SUBSCRIBERS: Final = 0x10
-NO_SUBSCRIPTION: Final = 0x11
-NOT_VALID: Final = 0x85
-BAD_METHOD: Final = 0x8C
-TAKEN_OVER: Final = 0x8E
-BAD_FILTER: Final = 0x8F
-BAD_TOPIC: Final = 0x90
 
-#: Return codes of CONNACK before 5.0 for reason codes; 3 (unavailable) for others.
-OLD_CODES: Final = {0x81: 5, 0x84: 1, 0x85: 2, 0x86: 4, 0x87: 5, 0x8A: 5}
+#: Return codes of CONNACK before 5.0 for reason codes; SERVER_UNAVAILABLE for others.
+OLD_CODES: Final[Mapping[int, ReturnCode]] = {
+    ReasonCode.MALFORMED_PACKET: ReturnCode.NOT_AUTHORIZED,
+    ReasonCode.UNSUPPORTED_PROTOCOL_VERSION: ReturnCode.UNACCEPTABLE_PROTOCOL_VERSION,
+    ReasonCode.CLIENT_IDENTIFIER_NOT_VALID: ReturnCode.IDENTIFIER_REJECTED,
+    ReasonCode.BAD_USER_NAME_OR_PASSWORD: ReturnCode.BAD_USER_NAME_OR_PASSWORD,
+    ReasonCode.NOT_AUTHORIZED: ReturnCode.NOT_AUTHORIZED,
+    ReasonCode.BANNED: ReturnCode.NOT_AUTHORIZED,
+}
 
 #: Topics of the server, and what looks like a shared subscription. Clients do not publish there, those of AMQP neither.
 _RESERVED: Final = ("$SYS/", "$share/")
@@ -90,8 +81,8 @@ def default_authorise(client: str, deed: str, topic: str) -> int:
     """Everything but publishing where topics are the server's, or where shared filters look like topics. A bridge may say there
     whether it is connected, as with mosquitto."""
     if deed == "subscribe" or not topic.startswith(_RESERVED):
-        return SUCCESS
-    return SUCCESS if mqtt.matches(BRIDGES, topic) else NOT_AUTHORIZED
+        return ReasonCode.SUCCESS
+    return ReasonCode.SUCCESS if mqtt.matches(BRIDGES, topic) else ReasonCode.NOT_AUTHORIZED
 
 
 @dataclass(frozen=True, slots=True)
@@ -532,14 +523,16 @@ class Broker:
     def _authorise(self, user: str, client: str, deed: str, action: str, topic: str) -> int:
         code = self.options.authorise(client, deed, topic)
         if not code and self.options.permissions is not None:
-            code = SUCCESS if self.options.permissions.may(user, action, topic) else NOT_AUTHORIZED
+            code = (
+                ReasonCode.SUCCESS if self.options.permissions.may(user, action, topic) else ReasonCode.NOT_AUTHORIZED
+            )
         return code
 
     # ---- CONNECT
 
     def _on_connect(self, peer: Peer, connect: mqtt.Connect) -> Iterator[int] | None:
         authenticate = self.options.authenticate
-        code = SUCCESS if authenticate is None else authenticate(connect, peer)
+        code = ReasonCode.SUCCESS if authenticate is None else authenticate(connect, peer)
         if not inspect.isawaitable(code):
             assert isinstance(code, int)
             return self._decide(peer, connect, code)
@@ -568,15 +561,15 @@ class Broker:
         will = connect.will
         identifier = connect.client_identifier
         if not code and find(connect.properties, "authentication_method") is not None:
-            code = BAD_METHOD
+            code = ReasonCode.BAD_AUTHENTICATION_METHOD
         if not code and will is not None:
             (code,) = self._ask(connect.user_name or "", identifier, connect)
         if not code and self.options.authenticate is not None and identifier in self.subscribers:
             # a session belongs to its user: nobody else gets it, ends it, or takes the place of its client
             owner = self.subscribers[identifier].user
-            code = SUCCESS if owner == (connect.user_name or "") else NOT_VALID
+            code = ReasonCode.SUCCESS if owner == (connect.user_name or "") else ReasonCode.CLIENT_IDENTIFIER_NOT_VALID
         if not code and will is not None and _levels(will.topic) > self.options.topic_levels:
-            code = BAD_TOPIC
+            code = ReasonCode.TOPIC_NAME_INVALID
         size = SESSION_BYTES + size_of(connect.properties) + (_will_size(will) if will is not None else 0)
         known = self.subscribers.get(identifier)
         if known is not None:
@@ -584,18 +577,18 @@ class Broker:
         else:
             holder = self.shares.holder((connect.user_name or "") if self.options.authenticate is not None else None)
             if not code and self.shares.lacks(holder, "sessions", self.options.sessions):
-                code = QUOTA_EXCEEDED
+                code = ReasonCode.QUOTA_EXCEEDED
         if not code and not self._has_room(size - (known.size if known is not None else 0), holder):
-            code = QUOTA_EXCEEDED
+            code = ReasonCode.QUOTA_EXCEEDED
         if not code and identifier not in self.subscribers and len(self.subscribers) >= self.options.sessions:
             oldest = next(iter(self._away), None) if self.options.sessions_overflow == "drop_oldest" else None
             if oldest is None:
-                code = QUOTA_EXCEEDED
+                code = ReasonCode.QUOTA_EXCEEDED
             else:
                 self._end_session(oldest)
                 self.counts["sessions dropped"] += 1
         if code:
-            peer.refuse(connect, code if five else OLD_CODES.get(code, 3))
+            peer.refuse(connect, code if five else OLD_CODES.get(code, ReturnCode.SERVER_UNAVAILABLE))
             return None
         if known is not None and known.peer is not None:
             return self._take_over(peer, connect, size, holder)
@@ -607,7 +600,7 @@ class Broker:
         has sent, and waits for its turn, comes first."""
         while (known := self.subscribers.get(connect.client_identifier)) is not None and known.peer is not None:
             if known.peer.connection.state is not mqtt.State.CLOSED:
-                known.peer.close(TAKEN_OVER)
+                known.peer.close(ReasonCode.SESSION_TAKEN_OVER)
             else:
                 yield WORK
         self._let_in(peer, connect, size, holder)
@@ -639,7 +632,7 @@ class Broker:
         try:
             events = peer.connection.accept(connect, old.session if old is not None else None, properties)
         except LocalProtocolError as error:
-            if five and isinstance(error.reply, int) and error.reply != PACKET_TOO_LARGE:
+            if five and isinstance(error.reply, int) and error.reply != ReasonCode.PACKET_TOO_LARGE:
                 peer.refuse(connect, error.reply)
             else:
                 peer.abort()
@@ -805,7 +798,7 @@ class Broker:
         else:
             (code,) = self._ask(subscriber.user, client, event)
         if not code and event.topic_name.count("/") >= self.options.topic_levels:
-            code = BAD_TOPIC
+            code = ReasonCode.TOPIC_NAME_INVALID
         if not code:
             plain = not (self._bindings or event.retain or event.properties or permissions)
             forwarded = self._forward(peer, client, event) if plain else None
@@ -857,7 +850,7 @@ class Broker:
             if message is None:
                 message = self._message(event, event.topic_name, client)
             self._deliver(subscriber, Queued(message, granted, False, ()))
-        return SUCCESS if targets else NO_SUBSCRIBERS
+        return ReasonCode.SUCCESS if targets else ReasonCode.NO_MATCHING_SUBSCRIBERS
 
     def _on_released(self, peer: Peer, event: Released) -> None:
         subscriber = self._by_peer[peer]
@@ -873,11 +866,11 @@ class Broker:
         if message.retain and message.payload and self.options.retain_available:
             size = _retained_size(message)
             if size > self.options.retained_bytes or self._retained_lacks(message, size):
-                return QUOTA_EXCEEDED
+                return ReasonCode.QUOTA_EXCEEDED
             if self.options.retained_overflow == "refuse" and not self._retained_fits(message, size):
                 self._expire_retained()
                 if not self._retained_fits(message, size):
-                    return QUOTA_EXCEEDED
+                    return ReasonCode.QUOTA_EXCEEDED
         if self.options.overflow == "refuse" and message.qos:
             copies: dict[Subscriber, int] = {}
             for found in self._targets(message.topic):
@@ -885,10 +878,10 @@ class Broker:
                     before = copies.get(found.subscriber, 0) if self.options.overlap == "each" else 0
                     copies[found.subscriber] = before + 1
             if any(self._full(subscriber, message, count) for subscriber, count in copies.items()):
-                return QUOTA_EXCEEDED
+                return ReasonCode.QUOTA_EXCEEDED
             if copies and not self._has_room(_cost(message), message.holder):
-                return QUOTA_EXCEEDED
-        return SUCCESS
+                return ReasonCode.QUOTA_EXCEEDED
+        return ReasonCode.SUCCESS
 
     # ---- from and to AMQP
 
@@ -956,7 +949,7 @@ class Broker:
             checked: its publisher knows already that it is taken.
             crossed: it comes from AMQP.
         """
-        code = SUCCESS if checked else self._refusal(message)
+        code = ReasonCode.SUCCESS if checked else self._refusal(message)
         if code:
             return code
         if self.observe is not None and not crossed:
@@ -968,7 +961,7 @@ class Broker:
             except (ConversionError, Refusal):
                 self.counts["unconvertible"] += 1
             else:
-                code = QUOTA_EXCEEDED if refused else SUCCESS
+                code = ReasonCode.QUOTA_EXCEEDED if refused else ReasonCode.SUCCESS
                 if refused and (checked or not message.qos):  # its publisher does not learn it
                     self.counts["dropped"] += 1
         targets = self._targets(message.topic)
@@ -977,7 +970,7 @@ class Broker:
         if message.retain and self.options.retain_available:
             self._retain(message)
         if not targets:
-            return code or (SUCCESS if routed else NO_SUBSCRIBERS)
+            return code or (ReasonCode.SUCCESS if routed else ReasonCode.NO_MATCHING_SUBSCRIBERS)
         self._route(message, targets, checked and not crossed)  # before PUBREL, when there was room
         return code
 
@@ -1223,7 +1216,7 @@ class Broker:
                 if options.overflow == "disconnect" and peer is not None:
                     self.counts["slow"] += 1
                     if peer.connection.state is not mqtt.State.CLOSED:
-                        peer.close(QUOTA_EXCEEDED)
+                        peer.close(ReasonCode.QUOTA_EXCEEDED)
                 return
         if not (taken or self._has_room(_cost(queued.message), queued.message.holder)):
             self.counts["dropped"] += 1
@@ -1275,7 +1268,7 @@ class Broker:
         except LocalProtocolError as error:
             if connection.state is mqtt.State.CLOSED:  # its end is among the events that wait
                 return False
-            if error.reply == QUOTA_EXCEEDED:  # too many bytes are queued
+            if error.reply == ReasonCode.QUOTA_EXCEEDED:  # too many bytes are queued
                 peer.driver.want()
                 return False
             # AMQP's message has no form in MQTT; or it is larger than the client accepts [MQTT-3.1.2-25], or that has gone
@@ -1325,7 +1318,7 @@ class Broker:
             try:
                 shared = mqtt.parse_shared(topic_filter)  # of all versions, as mosquitto
             except EncodeError:
-                codes.append(BAD_FILTER)
+                codes.append(ReasonCode.TOPIC_FILTER_INVALID)
                 continue
             if peer.connection.bridge and shared is None:
                 asked = mqtt.Subscription(topic_filter, qos=asked.qos, no_local=True, retain_as_published=True)
@@ -1335,7 +1328,7 @@ class Broker:
                 codes.append(code)
                 continue
             if _levels(topics) > self.options.topic_levels:
-                codes.append(BAD_FILTER)
+                codes.append(ReasonCode.TOPIC_FILTER_INVALID)
                 continue
             subscription = Subscription(subscriber, asked, min(asked.qos, self.options.maximum_qos), identifier)
             subscription.shared = shared
@@ -1343,7 +1336,7 @@ class Broker:
                 len(subscriber.subscriptions) >= self.options.subscriptions
                 or not self._has_room(subscription.size, subscriber.holder)
             ):
-                codes.append(QUOTA_EXCEEDED)
+                codes.append(ReasonCode.QUOTA_EXCEEDED)
                 continue
             walk: Walk[Message] | None = None
             if before is not None:
@@ -1369,7 +1362,7 @@ class Broker:
                     self._walkers += 1
             codes.append(subscription.asked.qos)
         if event.version == 3:
-            codes = [min(code, 2) if code < 0x80 else 0 for code in codes]  # 3.1 has no code for a refusal
+            codes = [min(code, 2) if code < FAILURE else 0 for code in codes]  # 3.1 has no code for a refusal
         peer.grant(event, codes)
         if subscriber.walks and not subscriber.queue:
             self._walk(subscriber)
@@ -1383,7 +1376,7 @@ class Broker:
             subscription = subscriber.subscriptions.pop(topic_filter, None)
             if subscription is not None:
                 self._unsubscribe(subscription)
-            codes.append(SUCCESS if subscription is not None else NO_SUBSCRIPTION)
+            codes.append(ReasonCode.SUCCESS if subscription is not None else ReasonCode.NO_SUBSCRIPTION_EXISTED)
         peer.grant(event, codes if event.version == 5 else ())
 
     def _unsubscribe(self, subscription: Subscription) -> None:

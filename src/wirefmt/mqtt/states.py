@@ -3,7 +3,7 @@
 The table has every role, state and kind of packet, for what comes from the peer (RECEIVES) and for what we send
 (SENDS). The diagrams of docs/mqtt-connection.md are drawn from it. Sections are those of MQTT 5.0.
 
-This module imports nothing of wirefmt, so the page can be made without the compiled core.
+This module imports nothing that is compiled, so the page can be made without the compiled core.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass
 from typing import Final
+
+from wirefmt.mqtt.codes import ReasonCode
 
 
 class Role(enum.Enum):
@@ -63,7 +65,7 @@ class Violation:
     """
 
     rule: str
-    code: int = 0x82
+    code: int = ReasonCode.PROTOCOL_ERROR
 
 
 #: Kinds of packets. CONNACK and AUTH differ by their codes, since these lead to different states.

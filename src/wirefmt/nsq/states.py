@@ -4,7 +4,7 @@ A client sends commands, a server sends frames. The table has every state of a r
 the peer (RECEIVES) and of what we send (SENDS). The diagrams of docs/nsq-connection.md are drawn from it. Where the
 specification is silent, the rules are those of nsqd 1.3.0.
 
-This module imports nothing of wirefmt, so the page can be made without the compiled core.
+This module imports nothing that is compiled, so the page can be made without the compiled core.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass
 from typing import Final
+
+from wirefmt.nsq.codes import ErrorCode
 
 
 class Role(enum.Enum):
@@ -86,7 +88,7 @@ class Violation:
     """
 
     rule: str
-    code: str = "E_INVALID"
+    code: str = ErrorCode.E_INVALID
 
 
 #: Kinds of what a client sends. The magic is called by its name, the others by their command.
@@ -139,7 +141,7 @@ def _same(value: Transition, *kinds: str) -> dict[str, Transition]:
 
 
 _TWICE = Violation("the magic is sent once, first")
-_FIRST = Violation("the magic of V2 comes first", "E_BAD_PROTOCOL")
+_FIRST = Violation("the magic of V2 comes first", ErrorCode.E_BAD_PROTOCOL)
 _NO_SUB = Violation("the command needs a subscription")
 _SUBSCRIBED = Violation("the command is not possible after SUB")
 _CLOSED_TWICE = Violation("CLS has been sent before")

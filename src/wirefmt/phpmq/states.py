@@ -3,7 +3,7 @@
 There is no handshake and no closing message. The table has every state of a role with every kind of what comes from the
 peer (RECEIVES) and of what we send (SENDS). The diagrams of docs/phpmq-connection.md are drawn from it.
 
-This module imports nothing of wirefmt, so the page can be made without the compiled core.
+This module imports nothing that is compiled, so the page can be made without the compiled core.
 """
 
 from __future__ import annotations

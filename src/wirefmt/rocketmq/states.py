@@ -3,7 +3,7 @@
 The table has every role, state of the role and kind of input, for what comes from the peer (RECEIVES) and for what we send
 (SENDS). The diagrams of docs/rocketmq-connection.md are drawn from it. Sections are those of docs/rocketmq.md.
 
-This module imports nothing of wirefmt, so the page can be made without the compiled core.
+This module imports nothing that is compiled, so the page can be made without the compiled core.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ from urllib.parse import unquote
 from wirefmt import amqp10
 from wirefmt.amqp091.codes import ReplyCode
 from wirefmt.amqp10._codec import Incoming, Outgoing
-from wirefmt.amqp10.codes import ErrorCondition
+from wirefmt.amqp10.codes import ErrorCondition, SaslCode
 from wirefmt.amqp10.events import OUTCOMES, Attaching, DrainRequested, LinkDetached, Login, SessionEnded
 from wirefmt.amqp10.links import Link
 from wirefmt.amqp10.receiver import Receiver
@@ -323,7 +323,7 @@ class Broker:
         elif own and event.mechanism == "PLAIN" and is_password(users, event.user_name, event.password):
             peer.accept(event)
         else:
-            peer.refuse(event, 1)
+            peer.refuse(event, SaslCode.AUTH)
 
     def _attach(self, peer: Peer, client: _Client, event: Attaching) -> None:
         link, message = event.link, event.message

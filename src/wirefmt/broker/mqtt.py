@@ -73,6 +73,9 @@ OLD_CODES: Final[Mapping[int, ReturnCode]] = {
     ReasonCode.BANNED: ReturnCode.NOT_AUTHORIZED,
 }
 
+#: Read for each message: on Python 3.11 an attribute of an enum takes some 0.1 us.
+_SUCCESS, _NO_SUBSCRIBERS = ReasonCode.SUCCESS, ReasonCode.NO_MATCHING_SUBSCRIBERS
+
 #: Topics of the server, and what looks like a shared subscription. Clients do not publish there, those of AMQP neither.
 _RESERVED: Final = ("$SYS/", "$share/")
 
@@ -850,7 +853,7 @@ class Broker:
             if message is None:
                 message = self._message(event, event.topic_name, client)
             self._deliver(subscriber, Queued(message, granted, False, ()))
-        return ReasonCode.SUCCESS if targets else ReasonCode.NO_MATCHING_SUBSCRIBERS
+        return _SUCCESS if targets else _NO_SUBSCRIBERS
 
     def _on_released(self, peer: Peer, event: Released) -> None:
         subscriber = self._by_peer[peer]
@@ -881,7 +884,7 @@ class Broker:
                 return ReasonCode.QUOTA_EXCEEDED
             if copies and not self._has_room(_cost(message), message.holder):
                 return ReasonCode.QUOTA_EXCEEDED
-        return ReasonCode.SUCCESS
+        return _SUCCESS
 
     # ---- from and to AMQP
 
@@ -949,7 +952,7 @@ class Broker:
             checked: its publisher knows already that it is taken.
             crossed: it comes from AMQP.
         """
-        code = ReasonCode.SUCCESS if checked else self._refusal(message)
+        code = _SUCCESS if checked else self._refusal(message)
         if code:
             return code
         if self.observe is not None and not crossed:
@@ -961,7 +964,7 @@ class Broker:
             except (ConversionError, Refusal):
                 self.counts["unconvertible"] += 1
             else:
-                code = ReasonCode.QUOTA_EXCEEDED if refused else ReasonCode.SUCCESS
+                code = ReasonCode.QUOTA_EXCEEDED if refused else _SUCCESS
                 if refused and (checked or not message.qos):  # its publisher does not learn it
                     self.counts["dropped"] += 1
         targets = self._targets(message.topic)
@@ -970,7 +973,7 @@ class Broker:
         if message.retain and self.options.retain_available:
             self._retain(message)
         if not targets:
-            return code or (ReasonCode.SUCCESS if routed else ReasonCode.NO_MATCHING_SUBSCRIBERS)
+            return code or (_SUCCESS if routed else _NO_SUBSCRIBERS)
         self._route(message, targets, checked and not crossed)  # before PUBREL, when there was room
         return code
 

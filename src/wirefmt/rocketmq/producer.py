@@ -419,7 +419,7 @@ class Producer:
         queues = (await self.client.write_route(topic)).write
         if not queues:
             self.client.forget_route(topic)
-            raise Refused(f"no queue of topic {topic} can be written to", 17)
+            raise Refused(f"no queue of topic {topic} can be written to", ResponseCode.TOPIC_NOT_EXIST)
         if select is not None:
             return select(queues)
         self._turn += 1

@@ -36,9 +36,9 @@ PACKAGE = ROOT / "src" / "wirefmt"
 SPEC = PACKAGE / "spec"
 CORE = PACKAGE / "_core"
 
-for row in PROTOCOLS:  # packages without what is compiled: their states.py imports their codes.py
-    sys.modules[f"wirefmt.{row.name}"] = ModuleType(f"wirefmt.{row.name}")
-    sys.modules[f"wirefmt.{row.name}"].__path__ = [str(PACKAGE / row.name)]
+for name in (*(row.name for row in PROTOCOLS), "connection"):  # without what is compiled: states.py imports codes.py
+    package = sys.modules[f"wirefmt.{name}"] = ModuleType(f"wirefmt.{name}")
+    package.__path__ = [str(PACKAGE / name)]
 
 
 def load(path: Path) -> ModuleType:

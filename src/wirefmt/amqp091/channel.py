@@ -10,7 +10,8 @@ from wirefmt.amqp091 import spec
 from wirefmt.amqp091._codec import ChannelFlows, Publication
 from wirefmt.amqp091.codes import ReplyCode
 from wirefmt.amqp091.events import ChannelClosed, Event, reply_text
-from wirefmt.amqp091.states import CHANNEL_RECEIVES, CHANNEL_SENDS, ChannelState, ChannelTransition, Role, Violation
+from wirefmt.amqp091.states import CHANNEL_RECEIVES, CHANNEL_SENDS, ChannelState, ChannelTransition
+from wirefmt.connection.states import Role, Violation, by_state
 from wirefmt.errors import EncodeError, LocalProtocolError, RemoteProtocolError
 
 
@@ -35,15 +36,6 @@ REPLY_OF: dict[type[Any], type[amqp091.Method]] = {
 }
 
 
-def rows(role: Role, table: Any) -> dict[ChannelState, dict[str, ChannelTransition]]:
-    """The table by state, so that a method costs one look-up."""
-    found: dict[ChannelState, dict[str, ChannelTransition]] = {}
-    for (whose, state, kind), transition in table.items():
-        if whose is role:
-            found.setdefault(state, {})[kind] = transition
-    return found
-
-
 class Channel(ChannelFlows):
     """What channels of both roles share. What happens for every message is compiled: `ChannelFlows`.
 
@@ -62,8 +54,8 @@ class Channel(ChannelFlows):
     _steady: dict[type[Any], Callable[[Any, Any, list[Event]], None]]
 
     def __init_subclass__(cls) -> None:
-        cls._receives = rows(cls.role, CHANNEL_RECEIVES)
-        cls._sends = rows(cls.role, CHANNEL_SENDS)
+        cls._receives = by_state(CHANNEL_RECEIVES, cls.role)
+        cls._sends = by_state(CHANNEL_SENDS, cls.role)
         cls._steady = {
             kind: handler
             for kind, handler in cls._handlers.items()
@@ -86,7 +78,7 @@ class Channel(ChannelFlows):
         self.connection._check_open()
         transition = self._sends[self.state][kind]
         if isinstance(transition, Violation):
-            raise LocalProtocolError(f"channel {self.number}: {transition.rule}", reply=transition.code)
+            raise LocalProtocolError(f"channel {self.number}: {transition.rule}", reply=transition.reply)
 
     def _build(self, cls: Any, **fields: Any) -> Any:
         try:

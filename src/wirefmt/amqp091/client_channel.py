@@ -10,8 +10,9 @@ from wirefmt.amqp091._codec import ClientChannelFlows, Consumer, Publication
 from wirefmt.amqp091.channel import NAME_OF, REPLY_OF, Channel, text_of, wrong_reply
 from wirefmt.amqp091.codes import ReplyCode
 from wirefmt.amqp091.events import Call, Event, Returned
-from wirefmt.amqp091.states import ChannelState, Role
+from wirefmt.amqp091.states import ChannelState
 from wirefmt.connection.contract import Acknowledged, WindowOpened
+from wirefmt.connection.states import Role
 from wirefmt.errors import LocalProtocolError, RemoteProtocolError
 
 if TYPE_CHECKING:

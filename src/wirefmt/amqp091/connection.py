@@ -28,10 +28,11 @@ from wirefmt.amqp091.events import (
 from wirefmt.amqp091.server_channel import ServerChannel
 from wirefmt.amqp091.session import Session
 from wirefmt.amqp091.spec import FRAME_MIN, PROTOCOL_HEADER
-from wirefmt.amqp091.states import SENDS, ChannelState, Role, State, Violation
+from wirefmt.amqp091.states import SENDS, ChannelState, State
 from wirefmt.connection.contract import Acknowledged, Change, Connected
 from wirefmt.connection.endpoint import Fault
 from wirefmt.connection.sasl import Mechanism, Plain
+from wirefmt.connection.states import Role, Violation
 from wirefmt.errors import EncodeError, LocalProtocolError, RemoteProtocolError
 
 _MOST = 65535
@@ -120,7 +121,7 @@ class ClientConnection(Endpoint):
         self._check_over()
         transition = SENDS[self.role, self._state, "protocol header"]
         if isinstance(transition, Violation):
-            raise LocalProtocolError(transition.rule, reply=transition.code)
+            raise LocalProtocolError(transition.rule, reply=transition.reply)
         if not mechanisms:
             raise LocalProtocolError("no mechanism is given")
         given = dict(properties or {})

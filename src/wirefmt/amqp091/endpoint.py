@@ -20,13 +20,11 @@ from wirefmt.amqp091.states import (
     RECEIVES,
     SENDS,
     ChannelState,
-    Outcome,
-    Role,
     State,
-    Violation,
 )
 from wirefmt.connection import endpoint
 from wirefmt.connection.deadlines import Keepalive
+from wirefmt.connection.states import Outcome, Role, Violation
 from wirefmt.errors import DecodeError, LocalProtocolError, RemoteProtocolError
 from wirefmt.framing import Limits
 
@@ -186,7 +184,7 @@ class Endpoint(endpoint.GatheringEndpoint[State], Flows):
             kind = ON_CHANNEL_ZERO_ONLY
         transition = channel._receives[channel.state][kind]
         if isinstance(transition, Violation):
-            raise RemoteProtocolError(f"channel {number}: {transition.rule}", reply=transition.code)
+            raise RemoteProtocolError(f"channel {number}: {transition.rule}", reply=transition.reply)
         if transition is not Outcome.DROPPED:
             channel._handlers[type(message)](channel, message, events)
 
@@ -198,7 +196,7 @@ class Endpoint(endpoint.GatheringEndpoint[State], Flows):
         kind = kind_of(message)
         transition = RECEIVES[self.role, self._state, kind]
         if isinstance(transition, Violation):
-            raise RemoteProtocolError(transition.rule, reply=transition.code)
+            raise RemoteProtocolError(transition.rule, reply=transition.reply)
         if transition is Outcome.DROPPED or kind is HEARTBEAT:
             return
         before = self._state
@@ -257,7 +255,7 @@ class Endpoint(endpoint.GatheringEndpoint[State], Flows):
         self._check_over()
         transition = SENDS[self.role, self._state, CHANNEL_FRAME]
         if isinstance(transition, Violation):
-            raise LocalProtocolError(transition.rule, reply=transition.code)
+            raise LocalProtocolError(transition.rule, reply=transition.reply)
 
     def _begin_heartbeats(self, seconds: int) -> None:
         """4.2.7: the peer is lost after two silent intervals. A heartbeat follows half an interval in which nothing was sent, as

@@ -9,7 +9,8 @@ from wirefmt.amqp091._codec import Consumer, Delivery, ServerChannelFlows
 from wirefmt.amqp091.channel import REPLY_OF, Channel, ids_of, text_of, wrong_reply
 from wirefmt.amqp091.codes import ReplyCode
 from wirefmt.amqp091.events import ChannelOpened, Event, Settled
-from wirefmt.amqp091.states import ChannelState, Role
+from wirefmt.amqp091.states import ChannelState
+from wirefmt.connection.states import Role
 from wirefmt.errors import LocalProtocolError, RemoteProtocolError
 
 if TYPE_CHECKING:

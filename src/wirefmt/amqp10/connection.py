@@ -22,9 +22,10 @@ from wirefmt.amqp10._codec import (
 from wirefmt.amqp10.codes import ErrorCondition, SaslCode
 from wirefmt.amqp10.endpoint import HEADER, SASL_HEADER, Endpoint
 from wirefmt.amqp10.events import ConnectionOptions, Event, Login, build
-from wirefmt.amqp10.states import SASL_RECEIVES, Role, SaslState, Violation
+from wirefmt.amqp10.states import SASL_RECEIVES, SaslState
 from wirefmt.amqp10.states import State as ConnectionState
 from wirefmt.connection.sasl import SCRAM_HASHES, Mechanism, ScramCredentials, ScramServer, read_plain
+from wirefmt.connection.states import Role, Violation
 from wirefmt.errors import LocalProtocolError, RemoteProtocolError
 
 
@@ -116,7 +117,7 @@ class ClientConnection(Endpoint):
             raise RemoteProtocolError("the server demands the SASL layer (5.3.1)")
         transition = SASL_RECEIVES.get((self.role, self.sasl_state, kind), _NO_SASL)
         if isinstance(transition, Violation):
-            raise RemoteProtocolError(transition.rule, reply=transition.condition)
+            raise RemoteProtocolError(transition.rule, reply=transition.reply)
         assert isinstance(transition, SaslState)
         self._spoken = True
         self.sasl_state = transition
@@ -288,7 +289,7 @@ class ServerConnection(Endpoint):
             return
         transition = SASL_RECEIVES.get((self.role, state, kind), _NO_SASL)
         if isinstance(transition, Violation):
-            raise RemoteProtocolError(transition.rule, reply=transition.condition)
+            raise RemoteProtocolError(transition.rule, reply=transition.reply)
         self._spoken = True
         match kind:
             case "SASL header":
@@ -352,7 +353,7 @@ class ServerConnection(Endpoint):
         self._wait(message, events)
 
 
-_NO_SASL: Final = Violation("not a part of the SASL exchange (5.3.2)")
+_NO_SASL: Final = Violation("not a part of the SASL exchange (5.3.2)", ErrorCondition.NOT_ALLOWED)
 
 
 def _symbols(value: Any) -> tuple[str, ...]:

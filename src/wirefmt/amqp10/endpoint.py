@@ -45,13 +45,14 @@ from wirefmt.amqp10.events import (
 )
 from wirefmt.amqp10.links import Fault, Link
 from wirefmt.amqp10.sessions import Session
-from wirefmt.amqp10.states import RECEIVES, SENDS, Outcome, Role, SaslState, SessionState, Violation
+from wirefmt.amqp10.states import RECEIVES, SENDS, SaslState, SessionState
 from wirefmt.amqp10.states import State as ConnectionState
 from wirefmt.amqp10.terminus import Terminus
 from wirefmt.connection import endpoint
 from wirefmt.connection.contract import Acknowledged, Connected
 from wirefmt.connection.deadlines import Keepalive
 from wirefmt.connection.endpoint import STEP
+from wirefmt.connection.states import Outcome, Role, Violation
 from wirefmt.errors import DecodeError, LocalProtocolError, RemoteProtocolError
 from wirefmt.framing import Limits
 
@@ -173,7 +174,7 @@ class Endpoint(endpoint.GatheringEndpoint[ConnectionState], ConnectionFlows):
         if kind in _SENT_BY:
             transition = SENDS[self.role, self._state, kind]
             if isinstance(transition, Violation):
-                raise LocalProtocolError(transition.rule, reply=transition.condition)
+                raise LocalProtocolError(transition.rule, reply=transition.reply)
         raise LocalProtocolError(f"{kind} is sent by {_SENT_BY.get(kind, 'the connection itself')}")
 
     def begin(self, *, next_outgoing_id: int = 0, channel: int = 0, **fields: Any) -> Session:
@@ -297,7 +298,7 @@ class Endpoint(endpoint.GatheringEndpoint[ConnectionState], ConnectionFlows):
         if not self._opened:
             transition = SENDS[self.role, self._state, kind]
             if isinstance(transition, Violation):
-                raise LocalProtocolError(transition.rule, reply=transition.condition)
+                raise LocalProtocolError(transition.rule, reply=transition.reply)
 
     @property
     def unfinished_bytes(self) -> int:
@@ -355,7 +356,7 @@ class Endpoint(endpoint.GatheringEndpoint[ConnectionState], ConnectionFlows):
             return
         transition = RECEIVES.get((self.role, self._state, kind), _UNKNOWN_HEADER)
         if isinstance(transition, Violation):
-            raise RemoteProtocolError(transition.rule, reply=transition.condition)
+            raise RemoteProtocolError(transition.rule, reply=transition.reply)
         if transition is Outcome.DROPPED:
             return
         self._spoken = True

@@ -35,9 +35,10 @@ from wirefmt.amqp10.links import Fault, Link
 from wirefmt.amqp10.receiver import Receiver
 from wirefmt.amqp10.reported import Named, Reported
 from wirefmt.amqp10.sender import Sender
-from wirefmt.amqp10.states import SESSION_RECEIVES, SESSION_SENDS, LinkState, Outcome, SessionState, Violation
+from wirefmt.amqp10.states import SESSION_RECEIVES, SESSION_SENDS, LinkState, SessionState
 from wirefmt.amqp10.terminus import Terminus
 from wirefmt.connection.outstanding import Outstanding
+from wirefmt.connection.states import Outcome, Violation
 from wirefmt.errors import LocalProtocolError, RemoteProtocolError
 
 if TYPE_CHECKING:
@@ -188,7 +189,7 @@ class Session(SessionFlows):
         self.connection.check(kind)
         transition = SESSION_SENDS[self.connection.role, self._state, kind]
         if isinstance(transition, Violation):
-            raise LocalProtocolError(transition.rule, reply=transition.condition)
+            raise LocalProtocolError(transition.rule, reply=transition.reply)
 
     # ---- links
 
@@ -317,7 +318,7 @@ class Session(SessionFlows):
         """Handle a performative for this session."""
         transition = SESSION_RECEIVES[self.connection.role, self._state, kind]
         if isinstance(transition, Violation):
-            raise RemoteProtocolError(transition.rule, reply=transition.condition)
+            raise RemoteProtocolError(transition.rule, reply=transition.reply)
         if transition is Outcome.DROPPED:
             return
         if kind == "begin":

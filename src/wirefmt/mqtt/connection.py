@@ -13,6 +13,7 @@ from wirefmt import mqtt
 from wirefmt.connection.contract import Acknowledged, Connected
 from wirefmt.connection.deadlines import Keepalive
 from wirefmt.connection.endpoint import Fault
+from wirefmt.connection.states import Role, Violation
 from wirefmt.errors import DecodeError, LocalProtocolError, RemoteProtocolError
 from wirefmt.mqtt.codes import ReasonCode, ReturnCode
 from wirefmt.mqtt.endpoint import (
@@ -38,7 +39,7 @@ from wirefmt.mqtt.receiving import Receiving
 from wirefmt.mqtt.sending import Sending
 from wirefmt.mqtt.session import NEVER, Session
 from wirefmt.mqtt.spec import CONNACK_RETURN_CODES, FAILURE, REASON_CODES
-from wirefmt.mqtt.states import Role, State, Violation
+from wirefmt.mqtt.states import State
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer

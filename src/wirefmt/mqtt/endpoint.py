@@ -6,12 +6,13 @@ Sections are those of MQTT 5.0. `v3` means 3.1 and 3.1.1.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, ClassVar, Literal
 
 from wirefmt import mqtt
 from wirefmt.connection import endpoint
 from wirefmt.connection.contract import Acknowledged, Change
+from wirefmt.connection.states import Outcome, Role, Violation, by_state
 from wirefmt.errors import DecodeError, EncodeError, LocalProtocolError, RemoteProtocolError
 from wirefmt.framing import Limits
 from wirefmt.mqtt._codec import Flows
@@ -29,7 +30,7 @@ from wirefmt.mqtt.events import (
 )
 from wirefmt.mqtt.session import Delivery, Session
 from wirefmt.mqtt.spec import REASON_CODES
-from wirefmt.mqtt.states import RECEIVES, SENDS, Outcome, Role, State, Transition, Violation
+from wirefmt.mqtt.states import RECEIVES, SENDS, State
 
 REASONS: dict[str, frozenset[int]] = {
     packet: frozenset(row.code for row in REASON_CODES if packet in row.packets) for packet in ("CONNACK", "DISCONNECT")
@@ -77,16 +78,8 @@ def kind_of(message: mqtt.Packet) -> str:
     raise LocalProtocolError(f"{type(message).__name__} is not an MQTT packet")
 
 
-def _rows(table: Mapping[tuple[Role, State, str], Transition]) -> dict[Role, dict[State, dict[str, Transition]]]:
-    """The table by role and state, so that a packet costs one look-up."""
-    rows: dict[Role, dict[State, dict[str, Transition]]] = {r: {s: {} for s in State} for r in Role}
-    for (role, state, kind), transition in table.items():
-        rows[role][state][kind] = transition
-    return rows
-
-
-RECEIVES_IN = _rows(RECEIVES)
-SENDS_IN = _rows(SENDS)
+RECEIVES_IN = {role: by_state(RECEIVES, role) for role in Role}
+SENDS_IN = {role: by_state(SENDS, role) for role in Role}
 
 
 def numbered(message: Asked, packet_identifier: int) -> bytes:
@@ -163,7 +156,7 @@ class Endpoint(Flows, endpoint.Endpoint[State]):
         self._check_over()
         transition = SENDS_IN[self.role][self.state][kind_of(message)]
         if isinstance(transition, Violation):
-            raise LocalProtocolError(transition.rule, reply=transition.code)
+            raise LocalProtocolError(transition.rule, reply=ReasonCode.PROTOCOL_ERROR)
         sender = self._senders.get(type(message))
         if sender is None:
             raise LocalProtocolError(f"{_KINDS.get(type(message), 'this packet')} is sent by {_SENT_BY[type(message)]}")
@@ -211,7 +204,7 @@ class Endpoint(Flows, endpoint.Endpoint[State]):
                 continue
             transition = RECEIVES_IN[self.role][self.state][kind_of(message)]
             if isinstance(transition, Violation):
-                raise RemoteProtocolError(transition.rule, reply=transition.code)
+                raise RemoteProtocolError(transition.rule, reply=ReasonCode.PROTOCOL_ERROR)
             if transition is Outcome.DROPPED:
                 return
             before = self.state

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from wirefmt import mqtt
 from wirefmt.connection.contract import Acknowledged, WindowOpened
+from wirefmt.connection.states import Role
 from wirefmt.connection.windows import Window
 from wirefmt.errors import LocalProtocolError
 from wirefmt.mqtt.aliases import OutgoingAliases
@@ -15,7 +16,6 @@ from wirefmt.mqtt.endpoint import Endpoint, wrong_kind
 from wirefmt.mqtt.events import ConnectionOptions, Dropped, Event, Negotiated, Pairs, Request, find, without
 from wirefmt.mqtt.session import Delivery, split_packet
 from wirefmt.mqtt.spec import FAILURE
-from wirefmt.mqtt.states import Role
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer

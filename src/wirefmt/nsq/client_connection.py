@@ -14,6 +14,7 @@ from wirefmt.connection.carriers import Compression, Deflate, Snappy
 from wirefmt.connection.contract import Acknowledged, Change, Connected, StartTls, WindowOpened
 from wirefmt.connection.deadlines import Keepalive
 from wirefmt.connection.endpoint import STEP
+from wirefmt.connection.states import Role, Violation
 from wirefmt.errors import LocalProtocolError, RemoteProtocolError
 from wirefmt.framing import Limits
 from wirefmt.nsq._codec import Arrival, ClientFlows, Request
@@ -30,7 +31,7 @@ from wirefmt.nsq.events import (
 )
 from wirefmt.nsq.inflight import InFlight, Moment
 from wirefmt.nsq.session import Session
-from wirefmt.nsq.states import Role, State, Violation
+from wirefmt.nsq.states import State
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -124,7 +125,7 @@ class ClientConnection(Endpoint, ClientFlows):
         if transition is None:
             raise LocalProtocolError(f"a client sends commands, not a frame: {kind}")
         if isinstance(transition, Violation):
-            raise LocalProtocolError(transition.rule, reply=transition.code)
+            raise LocalProtocolError(transition.rule, reply=transition.reply)
         assert isinstance(transition, State)
         return self._senders[kind](self, command, transition)
 

@@ -16,6 +16,7 @@ from wirefmt.connection.carriers import Deflate, Snappy
 from wirefmt.connection.contract import Acknowledged, Connected, StartTls, WindowOpened
 from wirefmt.connection.deadlines import Keepalive
 from wirefmt.connection.endpoint import ANSWER_ROOM, Fault
+from wirefmt.connection.states import Role, Violation
 from wirefmt.errors import DecodeError, LocalProtocolError, RemoteProtocolError
 from wirefmt.framing import Limits
 from wirefmt.nsq._codec import Delivery, ServerFlows, size_of
@@ -35,7 +36,7 @@ from wirefmt.nsq.events import (
 from wirefmt.nsq.inflight import InFlight
 from wirefmt.nsq.refusals import refusal
 from wirefmt.nsq.spec import LINE_MAX
-from wirefmt.nsq.states import Role, State, Violation
+from wirefmt.nsq.states import State
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -219,7 +220,7 @@ class ServerConnection(Endpoint, ServerFlows):
         if transition is None:
             raise LocalProtocolError(f"a server sends frames, not a command: {kind}")
         if isinstance(transition, Violation):
-            raise LocalProtocolError(transition.rule, reply=transition.code)
+            raise LocalProtocolError(transition.rule, reply=transition.reply)
         if not isinstance(message, nsq.MessageFrame):
             raise LocalProtocolError(f"{kind} is sent by {_SENT_BY[kind]}")
         return self.deliver(message.message_id, message.body, message.timestamp, message.attempts)
@@ -415,7 +416,7 @@ class ServerConnection(Endpoint, ServerFlows):
 
     def _violated(self, kind: str, rule: Violation) -> RemoteProtocolError:
         text = rule.rule if kind == "magic" else f"cannot {kind} in current state"
-        return RemoteProtocolError(text, reply=rule.code)
+        return RemoteProtocolError(text, reply=rule.reply)
 
     def _on_magic(self, message: nsq.Magic, events: list[Event]) -> None:
         self._start_heartbeat(self.options.heartbeat_interval)

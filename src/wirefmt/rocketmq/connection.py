@@ -14,13 +14,14 @@ from wirefmt.connection import endpoint
 from wirefmt.connection.contract import Acknowledged, Connected, StartTls
 from wirefmt.connection.deadlines import Keepalive
 from wirefmt.connection.endpoint import ANSWER_ROOM
+from wirefmt.connection.states import Outcome, Role, Violation
 from wirefmt.errors import DecodeError, EncodeError, LocalProtocolError, RemoteProtocolError
 from wirefmt.framing import Limits
 from wirefmt.rocketmq._codec import CommandCustomHeader, Decoder, Flows, RemotingCommand, Request, decode
 from wirefmt.rocketmq.codes import ResponseCode
 from wirefmt.rocketmq.events import BINARY_CODE_MOST, VERSION_5_3_1, ConnectionOptions, Event, Negotiated, TimedOut
 from wirefmt.rocketmq.preface import TLS, proxy_preface
-from wirefmt.rocketmq.states import RECEIVES, SENDS, Outcome, Role, State, Violation
+from wirefmt.rocketmq.states import RECEIVES, SENDS, State
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer

@@ -5,31 +5,38 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping
 from importlib import import_module
+from types import ModuleType
 from typing import Any
 
+#: Names in a package's file that are not its own. Pickles name functions that begin with `restore`.
+_NOT_PUBLIC = {"TYPE_CHECKING", "annotations", "lazy"}
 
-def on_first_use(
-    package: str, modules: Mapping[str, tuple[str, ...]], submodules: tuple[str, ...] = ()
-) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """`__getattr__` and `__dir__` of a package (PEP 562).
+
+def lazy(package: str, modules: Mapping[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """`__getattr__` and `__dir__` of a package (PEP 562). Sets its `__all__`: what it has imported, and these names.
 
     Args:
-        package: its name.
-        modules: names by the module that has them.
-        submodules: modules of the package that are attributes without having been imported.
+        package: its name. Its file calls this last.
+        modules: names, separated by spaces, by the module that has them; "": submodules of the package.
     """
-    homes = {name: module for module, names in modules.items() for name in names}
+    homes = {name: module for module, names in modules.items() for name in names.split()}
     space = vars(sys.modules[package])
+    imported = {
+        name
+        for name, value in space.items()
+        if not name.startswith(("_", "restore")) and name not in _NOT_PUBLIC and not isinstance(value, ModuleType)
+    }
+    space["__all__"] = sorted({*imported, *(name for name, module in homes.items() if module)})
 
     def __getattr__(name: str) -> Any:
-        if name in homes:
-            space[name] = value = getattr(import_module(homes[name]), name)
-            return value
-        if name in submodules:
+        if name not in homes:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        if not homes[name]:
             return import_module(f"{package}.{name}")
-        raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        space[name] = value = getattr(import_module(homes[name]), name)
+        return value
 
     def __dir__() -> list[str]:
-        return sorted({*space, *homes, *submodules})
+        return sorted({*space, *homes} - _NOT_PUBLIC)
 
     return __getattr__, __dir__

@@ -46,12 +46,10 @@ from wirefmt.amqp091.states import (
     RECEIVES,
     SENDS,
     ChannelState,
-    Outcome,
-    Role,
     State,
-    Violation,
 )
 from wirefmt.connection import Disconnected
+from wirefmt.connection.states import Outcome, Role, Violation
 from wirefmt.errors import DecodeError, LocalProtocolError, RemoteProtocolError
 
 CONNECTION_ROWS = [(role, state, kind) for role, state in MEANINGS for kind in KINDS]
@@ -150,7 +148,7 @@ def test_what_comes(role: Role, state: State, kind: str, cut: bool) -> None:
             assert isinstance(expected, Violation)
             (close,) = closes(said)
             assert close.reply_code == events[-1].code
-            assert close.reply_code == expected.code
+            assert close.reply_code == expected.reply
     elif expected is Outcome.UNREAD:
         assert not events
         assert connection.state is state
@@ -288,7 +286,7 @@ def test_what_comes_on_a_channel(role: Role, state: ChannelState, kind: str) -> 
         assert isinstance(events[-1], Disconnected)
         (close,) = closes(said)
         assert isinstance(close, amqp091.ConnectionClose)
-        assert close.reply_code == (503 if foreign else expected.code)  # type: ignore[union-attr]
+        assert close.reply_code == (503 if foreign else expected.reply)  # type: ignore[union-attr]
         assert connection.state is State.CLOSED
         return
     assert connection.state is State.OPEN, events

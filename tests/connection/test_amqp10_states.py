@@ -29,12 +29,10 @@ from wirefmt.amqp10.states import (
     SESSION_SENDS,
     Level,
     LinkRole,
-    Outcome,
-    Role,
-    Violation,
 )
 from wirefmt.connection import Disconnected
 from wirefmt.connection.sasl import Plain
+from wirefmt.connection.states import Outcome, Role, Violation
 from wirefmt.errors import DecodeError, LocalProtocolError, RemoteProtocolError
 
 OPEN = amqp10.Open(container_id="p")
@@ -210,7 +208,7 @@ def test_every_state_of_a_connection_receives_every_kind(role: Role, state: Stat
         said = frames(connection.data_to_send()) if state not in (State.START, State.OPEN_PIPE) else []
         if state in (State.OPENED, State.OPEN_SENT):
             assert [type(frame) for frame in said] == [amqp10.Close]
-            assert said[-1].error.condition == expected.condition
+            assert said[-1].error.condition == expected.reply
         elif state is State.HDR_EXCH:
             assert [type(frame) for frame in said] == [amqp10.Open, amqp10.Close]
         assert connection.data_to_send() == b"" or state in (State.START, State.OPEN_PIPE)
@@ -345,7 +343,7 @@ def test_every_state_of_a_session_receives_every_kind(state: SessionState, kind:
     gone = [event for event in events if isinstance(event, Disconnected)]
     if isinstance(expected, Violation):
         assert len(gone) == 1
-        assert gone[0].code == expected.condition
+        assert gone[0].code == expected.reply
         return
     assert gone == []
     if expected is Outcome.DROPPED or kind == "begin":
@@ -450,13 +448,13 @@ def test_every_state_of_a_link_receives_every_kind(role: LinkRole, state: LinkSt
     events = pair.tell(frame)
     said = frames(pair.server.data_to_send())
     if isinstance(expected, Violation):
-        if expected.condition.startswith("amqp:link:"):
+        if expected.reply.startswith("amqp:link:"):
             assert isinstance(said[-1], amqp10.Detach)
             assert session.state is SessionState.MAPPED
         else:
             assert isinstance(said[-1], amqp10.End)
             assert session.state is SessionState.DISCARDING
-        assert said[-1].error.condition == expected.condition
+        assert said[-1].error.condition == expected.reply
     elif expected is Outcome.DROPPED:
         assert events == []
         assert said == []

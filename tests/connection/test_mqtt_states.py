@@ -9,11 +9,12 @@ import pytest
 from lib.state_tables import arrows, reachable
 from wirefmt import mqtt
 from wirefmt.connection import Disconnected
+from wirefmt.connection.states import Outcome, Role, Violation
 from wirefmt.errors import DecodeError, LocalProtocolError, RemoteProtocolError
 from wirefmt.mqtt.connection import ClientConnection, ServerConnection
 from wirefmt.mqtt.endpoint import kind_of
 from wirefmt.mqtt.events import ConnectionOptions
-from wirefmt.mqtt.states import KINDS, MEANINGS, RECEIVES, SENDS, Outcome, Role, State, Violation
+from wirefmt.mqtt.states import KINDS, MEANINGS, RECEIVES, SENDS, State
 
 METHOD = ("authentication_method", "m")
 CONNECT = mqtt.Connect(client_identifier="c", properties=[METHOD])

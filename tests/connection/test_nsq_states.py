@@ -10,22 +10,12 @@ from lib.state_tables import arrows, reachable
 from wirefmt import nsq
 from wirefmt.connection import Connected, Disconnected, StartTls
 from wirefmt.connection.carriers import Deflate
+from wirefmt.connection.states import Outcome, Role, Violation
 from wirefmt.errors import DecodeError, LocalProtocolError, RemoteProtocolError
 from wirefmt.nsq import ClientConnection, ServerConnection
 from wirefmt.nsq.endpoint import kind_of
 from wirefmt.nsq.events import ConnectionOptions
-from wirefmt.nsq.states import (
-    COMMANDS,
-    FRAMES,
-    MEANINGS,
-    RECEIVES,
-    SENDS,
-    STATES,
-    Outcome,
-    Role,
-    State,
-    Violation,
-)
+from wirefmt.nsq.states import COMMANDS, FRAMES, MEANINGS, RECEIVES, SENDS, STATES, State
 
 ID = b"0123456789abcdef"
 SAID: dict[str, Any] = {
@@ -207,7 +197,7 @@ def test_every_state_receives_everything(role: Role, state: State, kind: str) ->
         else:
             error = nsq.decode(answer, side="server")
             assert isinstance(error, nsq.Error)
-            assert error.code == expected.code
+            assert error.code == expected.reply
         assert connection.should_close
 
 

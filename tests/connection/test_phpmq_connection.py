@@ -9,21 +9,11 @@ import pytest
 
 from wirefmt import phpmq
 from wirefmt.connection import Acknowledged, Connection, Disconnected, WindowOpened
+from wirefmt.connection.states import Outcome, Role, Violation
 from wirefmt.errors import LocalProtocolError
 from wirefmt.phpmq.connection import ClientConnection, ServerConnection
 from wirefmt.phpmq.events import ConnectionOptions, Profile
-from wirefmt.phpmq.states import (
-    FROM_CLIENT,
-    FROM_SERVER,
-    MEANINGS,
-    RECEIVES,
-    SENDS,
-    STATES,
-    Outcome,
-    Role,
-    State,
-    Violation,
-)
+from wirefmt.phpmq.states import FROM_CLIENT, FROM_SERVER, MEANINGS, RECEIVES, SENDS, STATES, State
 
 SAID: dict[str, Any] = {
     "publish": phpmq.MessageClientToServer(queue_name="q", content=b"x"),

@@ -8,10 +8,11 @@ import pytest
 
 from lib.state_tables import arrows, reachable
 from wirefmt.connection import Acknowledged, Connected, Disconnected, StartTls
+from wirefmt.connection.states import Outcome, Role, Violation
 from wirefmt.errors import LocalProtocolError, RemoteProtocolError
 from wirefmt.rocketmq import ClientConnection, ConnectionOptions, RemotingCommand, ServerConnection, State
 from wirefmt.rocketmq.connection import kind_of
-from wirefmt.rocketmq.states import CALLS, FRAMES, KINDS, MEANINGS, RECEIVES, SENDS, Outcome, Role, Violation
+from wirefmt.rocketmq.states import CALLS, FRAMES, KINDS, MEANINGS, RECEIVES, SENDS
 
 COMMANDS: dict[str, RemotingCommand] = {
     "request": RemotingCommand(code=39, opaque=901),

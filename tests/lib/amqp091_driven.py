@@ -7,8 +7,9 @@ from typing import Any
 
 from wirefmt import amqp091
 from wirefmt.amqp091.channel import class_of
-from wirefmt.amqp091.states import BY_BOTH, BY_CLIENT, BY_SERVER, LIFE, ChannelState, Role, State
+from wirefmt.amqp091.states import BY_BOTH, BY_CLIENT, BY_SERVER, LIFE, ChannelState, State
 from wirefmt.connection import Disconnected
+from wirefmt.connection.states import Role
 from wirefmt.errors import LocalProtocolError
 
 HEADER = b"AMQP\x00\x00\x09\x01"

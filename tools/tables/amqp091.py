@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from types import ModuleType
 
-from tables.text import c_array, c_row, enum, faults, quoted
+from tables.text import c_array, c_row, codes, enum, faults, quoted
 
 
 def slots_of(arguments: tuple) -> list[tuple[int, int]]:
@@ -47,6 +47,7 @@ def amqp091_table(spec: ModuleType) -> list[str]:
     lines += enum("Amqp091ClassId", ((f"AMQP091_CLASS_{c.name.upper()}", c.id) for c in spec.CLASSES))
     lines += enum("Amqp091MethodRowNumber", ((method_label(c.name, m.name), rows[c.id, m.id]) for c, m in methods))
     lines += enum("Amqp091ArgumentName", ((f"AMQP091_ARGUMENT_{n.strip('_').upper()}", i) for n, i in names.items()))
+    lines += codes("AMQP091_REPLY", ((row.name, row.code) for row in spec.REPLY_CODES))
     lines += enum("Amqp091Property", ((f"AMQP091_PROPERTY_{p.name.upper()}", i) for i, p in enumerate(spec.PROPERTIES)))
     lines += faults("amqp091", spec)
     lines += ["", "", "cdef enum:"]

@@ -52,4 +52,4 @@ def _machine(role: Any, meanings: dict[Any, str], receives: Any, sends: Any) -> 
     own = [state for whose, state in meanings if whose is role]
     last = [state for state in own if state.value == "closed" and state is own[-1] and own[0].value == "idle"]
     meant = {state: meanings[role, state] for state in own}
-    return Machine(role, own, meant, receives, sends, last, kinds="frames", reply="code")
+    return Machine(role, own, meant, receives, sends, last, kinds="frames", reply="reply")

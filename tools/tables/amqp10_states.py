@@ -44,7 +44,7 @@ def _machine(level: Any, role: Any, states: ModuleType) -> Machine:
         level.sends,
         level.last,
         kinds="performatives",
-        reply="condition",
+        reply="reply",
     )
 
 

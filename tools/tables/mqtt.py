@@ -172,6 +172,7 @@ def mqtt_table(spec: ModuleType) -> list[str]:
         "",
         "cdef enum:",
         f"    MQTT_PROPERTY_TOP = {top}      # no Property Identifier is as high",
+        f"    MQTT_FAILURE = {spec.FAILURE}",
         f"    MQTT_CHECK_COUNT = {len(checks) + 1}",
     ]
     return lines

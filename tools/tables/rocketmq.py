@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping
 from types import ModuleType
 
-from tables.text import c_array, c_row, faults, quoted
+from tables.text import c_array, c_row, codes, faults, quoted
 
 
 def named(name: str, codes: Mapping[int, str]) -> Iterable[str]:
@@ -17,7 +17,8 @@ def named(name: str, codes: Mapping[int, str]) -> Iterable[str]:
 
 def rocketmq_table(spec: ModuleType) -> list[str]:
     requests = {row.code: row.name for row in spec.REQUEST_CODES}
-    lines = faults("rocketmq", spec)
+    lines = codes("ROCKETMQ_CODE", ((row.name, row.code) for row in spec.REQUEST_CODES))
+    lines += faults("rocketmq", spec)
     lines += [
         "",
         "",

@@ -15,7 +15,8 @@ the connections: [connections.md](connections.md).
 
 In the diagrams, `+` is what comes from the peer and `-` what we send. What changes no state is in the tables below them. A
 violation ends the connection without a word: the protocol has no message for it. Calls of the host are drawn without a sign.
-Draining ends with the last answer and the last response, or with its time. The end of the stream ends a connection in any
+Draining ends with the last answer and the last response, or with its time. What is refused gets GO_AWAY (1500), or
+SERVICE_NOT_AVAILABLE (14) if the client is older than 5.3.2. The end of the stream ends a connection in any
 state.
 
 A TLS preface is a first byte of 0x16, and a violation unless the option `tls` allows it. A PROXY preface needs the option

@@ -28,7 +28,12 @@ def c_row(*values: object) -> str:
 
 
 def enum(name: str, rows: Iterable[tuple[str, int]]) -> list[str]:
-    return ["", "", f"cdef enum {name}:", *(f"    {label} = {value}" for label, value in rows)]
+    return ["", "", f"cdef enum {name}".rstrip() + ":", *(f"    {label} = {value}" for label, value in rows)]
+
+
+def codes(prefix: str, rows: Iterable[tuple[str, int]]) -> list[str]:
+    """An enum of the codes of a specification, by their names there."""
+    return enum("", ((f"{prefix}_{name.replace('-', '_').upper()}", code) for name, code in rows))
 
 
 def field_label(prefix: str, path: str, frame: str = "FRAME") -> str:

@@ -8,8 +8,10 @@ from typing import Any, ClassVar, Literal
 from wirefmt import amqp091
 from wirefmt.amqp091 import spec
 from wirefmt.amqp091._codec import ChannelFlows, Publication
-from wirefmt.amqp091.events import COMMAND_INVALID, SUCCESS, ChannelClosed, Event, reply_text
-from wirefmt.amqp091.states import CHANNEL_RECEIVES, CHANNEL_SENDS, ChannelState, ChannelTransition, Role, Violation
+from wirefmt.amqp091.codes import ReplyCode
+from wirefmt.amqp091.events import ChannelClosed, Event, reply_text
+from wirefmt.amqp091.states import CHANNEL_RECEIVES, CHANNEL_SENDS, ChannelState, ChannelTransition
+from wirefmt.connection.states import Role, Violation, by_state
 from wirefmt.errors import EncodeError, LocalProtocolError, RemoteProtocolError
 
 
@@ -34,15 +36,6 @@ REPLY_OF: dict[type[Any], type[amqp091.Method]] = {
 }
 
 
-def rows(role: Role, table: Any) -> dict[ChannelState, dict[str, ChannelTransition]]:
-    """The table by state, so that a method costs one look-up."""
-    found: dict[ChannelState, dict[str, ChannelTransition]] = {}
-    for (whose, state, kind), transition in table.items():
-        if whose is role:
-            found.setdefault(state, {})[kind] = transition
-    return found
-
-
 class Channel(ChannelFlows):
     """What channels of both roles share. What happens for every message is compiled: `ChannelFlows`.
 
@@ -61,8 +54,8 @@ class Channel(ChannelFlows):
     _steady: dict[type[Any], Callable[[Any, Any, list[Event]], None]]
 
     def __init_subclass__(cls) -> None:
-        cls._receives = rows(cls.role, CHANNEL_RECEIVES)
-        cls._sends = rows(cls.role, CHANNEL_SENDS)
+        cls._receives = by_state(CHANNEL_RECEIVES, cls.role)
+        cls._sends = by_state(CHANNEL_SENDS, cls.role)
         cls._steady = {
             kind: handler
             for kind, handler in cls._handlers.items()
@@ -85,7 +78,7 @@ class Channel(ChannelFlows):
         self.connection._check_open()
         transition = self._sends[self.state][kind]
         if isinstance(transition, Violation):
-            raise LocalProtocolError(f"channel {self.number}: {transition.rule}", reply=transition.code)
+            raise LocalProtocolError(f"channel {self.number}: {transition.rule}", reply=transition.reply)
 
     def _build(self, cls: Any, **fields: Any) -> Any:
         try:
@@ -112,7 +105,11 @@ class Channel(ChannelFlows):
 
     def _close(self, code: int, reason: str, ids: tuple[int, int] = (0, 0)) -> amqp091.ChannelClose:
         """Send channel.close."""
-        text = reply_text(code, reason) if code != SUCCESS else reason.encode()[:255].decode(errors="ignore")
+        text = (
+            reply_text(code, reason)
+            if code != ReplyCode.REPLY_SUCCESS
+            else reason.encode()[:255].decode(errors="ignore")
+        )
         close = amqp091.ChannelClose(
             channel=self.number, reply_code=code, reply_text=text, class_id=ids[0], method_id=ids[1]
         )
@@ -176,7 +173,7 @@ def text_of(value: str | bytes) -> str:
 
 def wrong_reply(message: amqp091.Method) -> RemoteProtocolError:
     """The fault of a reply that nothing has asked for."""
-    return RemoteProtocolError(f"{message.name}, but no call waits for it (4.7)", reply=COMMAND_INVALID)
+    return RemoteProtocolError(f"{message.name}, but no call waits for it (4.7)", reply=ReplyCode.COMMAND_INVALID)
 
 
 def ids_of(event: Any) -> tuple[int, int]:

@@ -152,7 +152,7 @@ cdef class ClientChannelFlows(ChannelFlows):
         if found == NULL or type(<object>found) is not Consumer:
             raise RemoteProtocolError(
                 f"a delivery for consumer-tag {name!r}, which the channel does not have (1.8.3.9)",
-                reply=REPLY_COMMAND_INVALID)
+                reply=AMQP091_REPLY_COMMAND_INVALID)
         if not (<Consumer><object>found).no_ack:        # the tags of direct replies repeat (RabbitMQ)
             self.check_tag(tag)
             self._last_delivery = tag
@@ -164,7 +164,7 @@ cdef class ClientChannelFlows(ChannelFlows):
     cdef int check_tag(self, uint64_t tag) except -1:
         if tag <= self._last_delivery:
             raise RemoteProtocolError(
-                f"delivery-tag {tag} after {self._last_delivery}: tags rise (1.8.3.9)", reply=REPLY_COMMAND_INVALID)
+                f"delivery-tag {tag} after {self._last_delivery}: tags rise (1.8.3.9)", reply=AMQP091_REPLY_COMMAND_INVALID)
         return 0
 
     def _take_tag(self, tag, no_ack):
@@ -225,13 +225,13 @@ cdef class ServerChannelFlows(ChannelFlows):
     cdef bint take_content(self, BasicMessage message, list events) except -1:
         cdef Frame method = message.method_
         if method.method_ != AMQP091_BASIC_PUBLISH:
-            raise RemoteProtocolError("only a server sends this method (2.2.4)", reply=REPLY_COMMAND_INVALID)
+            raise RemoteProtocolError("only a server sends this method (2.2.4)", reply=AMQP091_REPLY_COMMAND_INVALID)
         if method.frame[method.value[PUBLISH_BITS]] & IMMEDIATE:
-            raise RemoteProtocolError("immediate=true", reply=REPLY_NOT_IMPLEMENTED)
+            raise RemoteProtocolError("immediate=true", reply=AMQP091_REPLY_NOT_IMPLEMENTED)
         if message.size > <uint64_t>self.flows.most_message:
             raise RemoteProtocolError(
                 f"message size {message.size} is larger than configured max size {self.flows.most_message}",
-                reply=REPLY_PRECONDITION)
+                reply=AMQP091_REPLY_PRECONDITION_FAILED)
         if self.confirming:
             self._tags.put(self.published + 1, message)
             self.published += 1
@@ -388,7 +388,7 @@ cdef class ServerChannelFlows(ChannelFlows):
         if tag or kind == BY_REJECT or not bits & 1:
             i = self._deliveries.find(tag)
             if i < 0:
-                raise RemoteProtocolError(f"unknown delivery tag {tag}", reply=REPLY_PRECONDITION)
+                raise RemoteProtocolError(f"unknown delivery tag {tag}", reply=AMQP091_REPLY_PRECONDITION_FAILED)
         if kind != BY_REJECT and bits & 1:
             deliveries = self._deliveries.settle(tag if tag else self._next_delivery)   # 0: all (1.8.3.13)
         else:

@@ -20,18 +20,10 @@ from wirefmt.amqp091.address import OPTIONS, REPEATED, SCHEMES, settings
 from wirefmt.amqp091.aio_channel import Channel, Entry
 from wirefmt.amqp091.channel import text_of
 from wirefmt.amqp091.client_channel import ClientChannel
+from wirefmt.amqp091.codes import ReplyCode
 from wirefmt.amqp091.connection import ClientConnection
 from wirefmt.amqp091.consumer import Consumer, Message, returned
-from wirefmt.amqp091.events import (
-    ACCESS_REFUSED,
-    NOT_ALLOWED,
-    Call,
-    ChannelClosed,
-    Confirmed,
-    ConnectionOptions,
-    Negotiated,
-    Returned,
-)
+from wirefmt.amqp091.events import Call, ChannelClosed, Confirmed, ConnectionOptions, Negotiated, Returned
 from wirefmt.amqp091.requester import Requester
 from wirefmt.amqp091.restoring import Restoration, is_limit
 from wirefmt.amqp091.session import Session
@@ -52,7 +44,18 @@ if TYPE_CHECKING:
 
 #: Codes of connection.close after which the client does not connect again: another attempt would end alike. A limit that is
 #: reached (530 as well) can pass.
-FINAL_CODES: Final = frozenset((ACCESS_REFUSED, NOT_ALLOWED, 501, 502, 503, 504, 505, 540))
+FINAL_CODES: Final = frozenset(
+    (
+        ReplyCode.ACCESS_REFUSED,
+        ReplyCode.NOT_ALLOWED,
+        ReplyCode.FRAME_ERROR,
+        ReplyCode.SYNTAX_ERROR,
+        ReplyCode.COMMAND_INVALID,
+        ReplyCode.CHANNEL_ERROR,
+        ReplyCode.UNEXPECTED_FRAME,
+        ReplyCode.NOT_IMPLEMENTED,
+    )
+)
 
 _LOST_IN_CALL = "the connection was lost before the reply"
 
@@ -505,7 +508,7 @@ class Client(connecting.Client[Link]):
         return super()._comes_back(link) and not final
 
     def _is_final(self, refused: Refused) -> bool:
-        if refused.code == NOT_ALLOWED:
+        if refused.code == ReplyCode.NOT_ALLOWED:
             return not is_limit(str(refused))
         # a server that only closes while it looks at credentials that it has taken before: it may be going down
         guessed = (

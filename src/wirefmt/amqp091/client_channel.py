@@ -8,19 +8,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from wirefmt import amqp091
 from wirefmt.amqp091._codec import ClientChannelFlows, Consumer, Publication
 from wirefmt.amqp091.channel import NAME_OF, REPLY_OF, Channel, text_of, wrong_reply
-from wirefmt.amqp091.events import (
-    COMMAND_INVALID,
-    NOT_ALLOWED,
-    NOT_IMPLEMENTED,
-    PRECONDITION,
-    RESOURCE,
-    SUCCESS,
-    Call,
-    Event,
-    Returned,
-)
-from wirefmt.amqp091.states import ChannelState, Role
+from wirefmt.amqp091.codes import ReplyCode
+from wirefmt.amqp091.events import Call, Event, Returned
+from wirefmt.amqp091.states import ChannelState
 from wirefmt.connection.contract import Acknowledged, WindowOpened
+from wirefmt.connection.states import Role
 from wirefmt.errors import LocalProtocolError, RemoteProtocolError
 
 if TYPE_CHECKING:
@@ -50,7 +42,7 @@ class ClientChannel(Channel, ClientChannelFlows):
         self._calls: dict[type[Any], deque[Call]] = {}
         #: The handle of channel.open.
         self.opened: Call | None = None
-        self._closed_with = (SUCCESS, "")
+        self._closed_with: tuple[int, str] = (ReplyCode.REPLY_SUCCESS, "")
 
     # ---- calls
 
@@ -82,11 +74,13 @@ class ClientChannel(Channel, ClientChannelFlows):
         if kind is amqp091.BasicConsume:
             self._check_consume(message)
         elif kind is amqp091.BasicQos and message.prefetch_size:
-            raise LocalProtocolError("prefetch-size is not implemented by servers (RabbitMQ)", reply=NOT_IMPLEMENTED)
+            raise LocalProtocolError(
+                "prefetch-size is not implemented by servers (RabbitMQ)", reply=ReplyCode.NOT_IMPLEMENTED
+            )
         elif kind in _MODES and self.mode not in ("plain", _MODES[kind]):
-            raise LocalProtocolError(f"the channel is in mode {self.mode}", reply=PRECONDITION)
+            raise LocalProtocolError(f"the channel is in mode {self.mode}", reply=ReplyCode.PRECONDITION_FAILED)
         elif kind in _IN_TX and self.mode != "tx":
-            raise LocalProtocolError("the channel is not transactional (1.9.2)", reply=PRECONDITION)
+            raise LocalProtocolError("the channel is not transactional (1.9.2)", reply=ReplyCode.PRECONDITION_FAILED)
         self.connection._check_pending(len(message.encode()))
         self._put(message)
         if kind is amqp091.ConfirmSelect:
@@ -105,11 +99,11 @@ class ClientChannel(Channel, ClientChannelFlows):
         if tag in self.consumers or (
             tag and any(call.message.consumer_tag == tag for call in self._waiting_consumes())
         ):
-            raise LocalProtocolError(f"the consumer-tag {tag!r} is in use on this channel", reply=NOT_ALLOWED)
+            raise LocalProtocolError(f"the consumer-tag {tag!r} is in use on this channel", reply=ReplyCode.NOT_ALLOWED)
         if not tag and message.nowait:
             raise LocalProtocolError("nowait needs a consumer-tag: the server's name for it does not come")
         if len(self.consumers) + len(self._leaving) >= self.connection.options.consumers:
-            raise LocalProtocolError("the channel has too many consumers", reply=RESOURCE)
+            raise LocalProtocolError("the channel has too many consumers", reply=ReplyCode.RESOURCE_ERROR)
 
     def _waiting_consumes(self) -> deque[Any]:
         return self._calls.get(amqp091.BasicConsumeOk, deque())
@@ -161,7 +155,9 @@ class ClientChannel(Channel, ClientChannelFlows):
 
     def _send_recover(self, message: Any) -> Call | None:
         if not message.requeue:
-            raise LocalProtocolError("recover without requeue is not implemented (RabbitMQ)", reply=NOT_IMPLEMENTED)
+            raise LocalProtocolError(
+                "recover without requeue is not implemented (RabbitMQ)", reply=ReplyCode.NOT_IMPLEMENTED
+            )
         self._put(message)
         self._tags.clear()
         if type(message) is amqp091.BasicRecoverAsync:
@@ -172,7 +168,7 @@ class ClientChannel(Channel, ClientChannelFlows):
         self.connection._note_reading()  # deliveries no longer wait: recover-ok must be read
         return call
 
-    def close(self, code: int = SUCCESS, reason: str = "Normal shutdown") -> list[Event]:
+    def close(self, code: int = ReplyCode.REPLY_SUCCESS, reason: str = "Normal shutdown") -> list[Event]:
         """Close the channel. `ChannelClosed` comes with close-ok; until then what the server sends on it is dropped.
 
         Deliveries that are not acknowledged go back to their queues. Returns events of bytes that were waiting.
@@ -200,7 +196,9 @@ class ClientChannel(Channel, ClientChannelFlows):
         if type(method) is not amqp091.BasicPublish:
             raise LocalProtocolError("a client sends basic.publish with content (1.8.3.7)")
         if method.immediate:
-            raise LocalProtocolError("immediate is not implemented by servers (RabbitMQ)", reply=NOT_IMPLEMENTED)
+            raise LocalProtocolError(
+                "immediate is not implemented by servers (RabbitMQ)", reply=ReplyCode.NOT_IMPLEMENTED
+            )
         return self._publish(message)
 
     def resend(self, publication: Publication) -> None:
@@ -289,7 +287,8 @@ class ClientChannel(Channel, ClientChannelFlows):
 
     def _not_waiting(self, tag: int) -> None:
         raise LocalProtocolError(
-            f"channel {self.number}: delivery-tag {tag} does not wait for an acknowledgement", reply=PRECONDITION
+            f"channel {self.number}: delivery-tag {tag} does not wait for an acknowledgement",
+            reply=ReplyCode.PRECONDITION_FAILED,
         )
 
     def _send_ack(self, message: amqp091.BasicAck) -> None:
@@ -320,7 +319,7 @@ class ClientChannel(Channel, ClientChannelFlows):
             self._take_tag(method.delivery_tag, call.message.no_ack)  # type: ignore[attr-defined]
             events.append(Acknowledged(call, message))
         else:
-            raise RemoteProtocolError("only a client sends this method (2.2.4)", reply=COMMAND_INVALID)
+            raise RemoteProtocolError("only a client sends this method (2.2.4)", reply=ReplyCode.COMMAND_INVALID)
 
     def _match(self, message: amqp091.BasicMessage) -> Publication | None:
         """The publication that a return is for: returns come in the order of the publishes, and a confirm of it has not

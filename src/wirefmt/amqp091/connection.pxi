@@ -25,10 +25,6 @@ cdef enum:
     PUBLISH_BITS = 3
     MANDATORY = 1               # bits of basic.publish
     IMMEDIATE = 2
-    REPLY_PRECONDITION = 406    # reply codes (1.2)
-    REPLY_COMMAND_INVALID = 503
-    REPLY_RESOURCE = 506
-    REPLY_NOT_IMPLEMENTED = 540
 
 
 cdef enum AckKind:
@@ -374,7 +370,7 @@ cdef class Flows:
             text = f"the content header has {header} bytes, a frame has at most {self.frame_max}"
             raise LocalProtocolError(text) from EncodeError(text)
         if pending and pending + <int64_t>total > self.most_pending:
-            raise LocalProtocolError(f"{pending} bytes are queued and not taken", reply=REPLY_RESOURCE)
+            raise LocalProtocolError(f"{pending} bytes are queued and not taken", reply=AMQP091_REPLY_RESOURCE_ERROR)
         if total < KEEP_FROM and size <= most:
             p = outbox.grow(total)
             memcpy(p, method, method_size)

@@ -13,13 +13,10 @@ from wirefmt import amqp091
 from wirefmt.amqp091._codec import Publication, ServerFlows
 from wirefmt.amqp091.channel import ids_of, text_of
 from wirefmt.amqp091.client_channel import ClientChannel
+from wirefmt.amqp091.codes import ReplyCode
 from wirefmt.amqp091.endpoint import Endpoint
 from wirefmt.amqp091.events import (
-    ACCESS_REFUSED,
     CLIENT_CAPABILITIES,
-    COMMAND_INVALID,
-    NO_ROUTE,
-    NOT_ALLOWED,
     SERVER_CAPABILITIES,
     SOFT,
     Call,
@@ -31,10 +28,11 @@ from wirefmt.amqp091.events import (
 from wirefmt.amqp091.server_channel import ServerChannel
 from wirefmt.amqp091.session import Session
 from wirefmt.amqp091.spec import FRAME_MIN, PROTOCOL_HEADER
-from wirefmt.amqp091.states import SENDS, ChannelState, Role, State, Violation
+from wirefmt.amqp091.states import SENDS, ChannelState, State
 from wirefmt.connection.contract import Acknowledged, Change, Connected
 from wirefmt.connection.endpoint import Fault
 from wirefmt.connection.sasl import Mechanism, Plain
+from wirefmt.connection.states import Role, Violation
 from wirefmt.errors import EncodeError, LocalProtocolError, RemoteProtocolError
 
 _MOST = 65535
@@ -123,7 +121,7 @@ class ClientConnection(Endpoint):
         self._check_over()
         transition = SENDS[self.role, self._state, "protocol header"]
         if isinstance(transition, Violation):
-            raise LocalProtocolError(transition.rule, reply=transition.code)
+            raise LocalProtocolError(transition.rule, reply=transition.reply)
         if not mechanisms:
             raise LocalProtocolError("no mechanism is given")
         given = dict(properties or {})
@@ -151,13 +149,15 @@ class ClientConnection(Endpoint):
         self._check_open()
         assert self.negotiated is not None
         if len(self.channels) >= self.negotiated.channel_max:
-            raise LocalProtocolError(f"{len(self.channels)} channels are open, more are not allowed", reply=NOT_ALLOWED)
+            raise LocalProtocolError(
+                f"{len(self.channels)} channels are open, more are not allowed", reply=ReplyCode.NOT_ALLOWED
+            )
         if number is None:
             number = self._free_number(self.negotiated.channel_max)
         elif not 1 <= number <= _MOST:
             raise LocalProtocolError(f"a channel is a number of 1 to {_MOST}, not {number!r}")
         elif number in self.channels:
-            raise LocalProtocolError(f"channel {number} is open or waits for close-ok", reply=504)
+            raise LocalProtocolError(f"channel {number} is open or waits for close-ok", reply=ReplyCode.CHANNEL_ERROR)
         channel = ClientChannel(self, number)
         self.channels[number] = channel
         self._used.add(number)
@@ -194,7 +194,9 @@ class ClientConnection(Endpoint):
             raise LocalProtocolError(f"{type(message).__name__} is sent by the connection itself, by open() or close()")
         channel = self.channels.get(message.channel)
         if channel is None:
-            raise LocalProtocolError(f"channel {message.channel} is not open: open_channel() opens it", reply=504)
+            raise LocalProtocolError(
+                f"channel {message.channel} is not open: open_channel() opens it", reply=ReplyCode.CHANNEL_ERROR
+            )
         return channel.send(message)
 
     def update_secret(self, secret: bytes | str, reason: str = "") -> Call:
@@ -239,7 +241,7 @@ class ClientConnection(Endpoint):
     def _finish_eof(self, events: list[Event]) -> None:
         said = "authentication_failure_close" in self.capabilities  # such a server would have said it
         if self._state is State.SECURING and not (said or self._decoder.unread or self._trailing or self._paused):
-            self._end("transport", ACCESS_REFUSED, "the server has closed: credentials are refused", events)
+            self._end("transport", ReplyCode.ACCESS_REFUSED, "the server has closed: credentials are refused", events)
         else:
             super()._finish_eof(events)
 
@@ -257,7 +259,7 @@ class ClientConnection(Endpoint):
         if (message.version_major, message.version_minor) != (0, 9):
             raise RemoteProtocolError(
                 f"the server speaks AMQP {message.version_major}-{message.version_minor} (1.4.2.1)",
-                reply=COMMAND_INVALID,
+                reply=ReplyCode.COMMAND_INVALID,
             )
         self._server_properties = message.server_properties
         self.capabilities = _capabilities(message.server_properties)
@@ -285,7 +287,7 @@ class ClientConnection(Endpoint):
             response = self._mechanism.respond(message.challenge)
         except RemoteProtocolError as error:
             raise RemoteProtocolError(
-                f"a challenge for {self._mechanism.name}: {error} (1.4.2.3)", reply=COMMAND_INVALID
+                f"a challenge for {self._mechanism.name}: {error} (1.4.2.3)", reply=ReplyCode.COMMAND_INVALID
             ) from error
         self._put_response(amqp091.ConnectionSecureOk(response=response), events)
 
@@ -296,7 +298,9 @@ class ClientConnection(Endpoint):
         channel_max = smaller(options.channel_max, message.channel_max)
         frame_max = smaller(options.frame_max, message.frame_max)
         if frame_max and frame_max < FRAME_MIN:
-            raise RemoteProtocolError(f"frame-max {frame_max} is below {FRAME_MIN} (1.4.2.5)", reply=501)
+            raise RemoteProtocolError(
+                f"frame-max {frame_max} is below {FRAME_MIN} (1.4.2.5)", reply=ReplyCode.FRAME_ERROR
+            )
         heartbeat = smaller(options.heartbeat, message.heartbeat)
         self._tuned = (channel_max, frame_max, heartbeat)
         tune_ok = amqp091.ConnectionTuneOk(channel_max=channel_max, frame_max=frame_max, heartbeat=heartbeat)
@@ -338,7 +342,7 @@ class ClientConnection(Endpoint):
 
     def _on_secret(self, message: amqp091.ConnectionUpdateSecretOk, events: list[Event]) -> None:
         if not self._secrets:
-            raise RemoteProtocolError("update-secret-ok without update-secret", reply=COMMAND_INVALID)
+            raise RemoteProtocolError("update-secret-ok without update-secret", reply=ReplyCode.COMMAND_INVALID)
         events.append(Acknowledged(self._secrets.pop(0), message))
 
     _handlers: ClassVar = {
@@ -486,11 +490,11 @@ class ServerConnection(Endpoint, ServerFlows):
         if event is not None and event is self._waits:
             self._take(event)
             if isinstance(event, amqp091.ConnectionOpen):
-                code, reason = code or NOT_ALLOWED, reason or "access to the virtual host is refused"
+                code, reason = code or ReplyCode.NOT_ALLOWED, reason or "access to the virtual host is refused"
                 answered = True
                 ids = event.ids
             else:
-                code, reason = code or ACCESS_REFUSED, reason or "Login was refused"
+                code, reason = code or ReplyCode.ACCESS_REFUSED, reason or "Login was refused"
                 answered = "authentication_failure_close" in self.capabilities
                 ids = (0, 0)  # nothing says what was wrong
             if answered:
@@ -499,11 +503,11 @@ class ServerConnection(Endpoint, ServerFlows):
             return events
         if event is not None and event is self._secret:
             self._secret = None
-            return self._refuse_hard(event, code or NOT_ALLOWED, reason or "the new secret is refused")
+            return self._refuse_hard(event, code or ReplyCode.NOT_ALLOWED, reason or "the new secret is refused")
         channel = self._channel_of(event)
         if channel is None:
             return events
-        code = code or ACCESS_REFUSED
+        code = code or ReplyCode.ACCESS_REFUSED
         if code not in SOFT:
             return self._refuse_hard(event, code, reason)
         if type(event) is not amqp091.BasicMessage:
@@ -547,7 +551,9 @@ class ServerConnection(Endpoint, ServerFlows):
         channel._put(amqp091.BasicNack(channel=channel.number, delivery_tag=tag, requeue=False))
         return [] if self._reading else self._go_on()
 
-    def return_message(self, event: amqp091.BasicMessage, code: int = NO_ROUTE, reason: str = "NO_ROUTE") -> None:
+    def return_message(
+        self, event: amqp091.BasicMessage, code: int = ReplyCode.NO_ROUTE, reason: str = "NO_ROUTE"
+    ) -> None:
         """Send a message back that cannot be routed: basic.return, before its confirm."""
         self._check_open()
         channel = self._channel_of(event)
@@ -706,7 +712,7 @@ class ServerConnection(Endpoint, ServerFlows):
     def _on_start_ok(self, message: amqp091.ConnectionStartOk, events: list[Event]) -> None:
         if message.mechanism not in self.mechanisms:
             raise RemoteProtocolError(
-                f"mechanism {text_of(message.mechanism)!r} was not offered (1.4.2.2)", reply=COMMAND_INVALID
+                f"mechanism {text_of(message.mechanism)!r} was not offered (1.4.2.2)", reply=ReplyCode.COMMAND_INVALID
             )
         self.start_ok = message
         self.capabilities = _capabilities(message.client_properties)
@@ -725,7 +731,7 @@ class ServerConnection(Endpoint, ServerFlows):
         ):
             if (value == 0 and proposed) or (proposed and value > proposed) or (value and value < least):
                 raise RemoteProtocolError(
-                    f"negotiated {name} = {value}, proposed was {proposed} (1.4.2.6)", reply=NOT_ALLOWED
+                    f"negotiated {name} = {value}, proposed was {proposed} (1.4.2.6)", reply=ReplyCode.NOT_ALLOWED
                 )
         self._tuned = (message.channel_max, message.frame_max, message.heartbeat)
         self._use_frame_max(message.frame_max)
@@ -737,7 +743,7 @@ class ServerConnection(Endpoint, ServerFlows):
 
     def _on_secret(self, message: amqp091.ConnectionUpdateSecret, events: list[Event]) -> None:
         if self._secret is not None:
-            raise RemoteProtocolError("update-secret before the last one was answered", reply=COMMAND_INVALID)
+            raise RemoteProtocolError("update-secret before the last one was answered", reply=ReplyCode.COMMAND_INVALID)
         self._secret = message
         events.append(message)
 
@@ -747,7 +753,7 @@ class ServerConnection(Endpoint, ServerFlows):
             if len(self.channels) >= self.negotiated.channel_max:
                 raise RemoteProtocolError(
                     f"number of channels opened ({len(self.channels)}) has reached the negotiated channel_max",
-                    reply=NOT_ALLOWED,
+                    reply=ReplyCode.NOT_ALLOWED,
                 )
             channel = self.channels[message.channel] = ServerChannel(self, message.channel)
             channel._on_open(message, events)

@@ -8,19 +8,8 @@ from typing import Any, ClassVar, Literal
 from wirefmt import amqp091
 from wirefmt.amqp091._codec import Flows
 from wirefmt.amqp091.channel import NAME_OF, Channel, ids_of, text_of
-from wirefmt.amqp091.events import (
-    CHANNEL_ERROR,
-    INTERNAL,
-    RESOURCE,
-    SOFT,
-    SUCCESS,
-    Confirmed,
-    ConnectionOptions,
-    Event,
-    Negotiated,
-    Settled,
-    reply_text,
-)
+from wirefmt.amqp091.codes import ReplyCode
+from wirefmt.amqp091.events import SOFT, Confirmed, ConnectionOptions, Event, Negotiated, Settled, reply_text
 from wirefmt.amqp091.spec import FRAME_OVERHEAD
 from wirefmt.amqp091.states import (
     CHANNEL_FRAME,
@@ -31,13 +20,11 @@ from wirefmt.amqp091.states import (
     RECEIVES,
     SENDS,
     ChannelState,
-    Outcome,
-    Role,
     State,
-    Violation,
 )
 from wirefmt.connection import endpoint
 from wirefmt.connection.deadlines import Keepalive
+from wirefmt.connection.states import Outcome, Role, Violation
 from wirefmt.errors import DecodeError, LocalProtocolError, RemoteProtocolError
 from wirefmt.framing import Limits
 
@@ -50,7 +37,7 @@ class Endpoint(endpoint.GatheringEndpoint[State], Flows):
     role: Role
     options: ConnectionOptions
     _final_state = State.CLOSED
-    _exhausted = RESOURCE
+    _exhausted = ReplyCode.RESOURCE_ERROR
     _late: ClassVar = {
         # no close method: the peer would not read it (RabbitMQ)
         Keepalive.EXPECT: ("nothing has come within two heartbeats (4.2.7)", None),
@@ -112,7 +99,7 @@ class Endpoint(endpoint.GatheringEndpoint[State], Flows):
 
     # ---- the end, by the host
 
-    def close(self, code: int = SUCCESS, reason: str = "", *, immediate: bool = False) -> list[Event]:
+    def close(self, code: int = ReplyCode.REPLY_SUCCESS, reason: str = "", *, immediate: bool = False) -> list[Event]:
         """Send connection.close and wait for close-ok: `Disconnected` comes with it, or when `close_timeout` is over.
 
         Before the connection is open it ends at once and without a word. With `immediate` nothing is sent and what is queued
@@ -138,7 +125,7 @@ class Endpoint(endpoint.GatheringEndpoint[State], Flows):
         self._flush()
         text = (
             reply_text(code, reason)
-            if code != SUCCESS
+            if code != ReplyCode.REPLY_SUCCESS
             else (reason or "Goodbye").encode()[:255].decode("utf-8", "ignore")
         )
         close = amqp091.ConnectionClose(reply_code=code, reply_text=text, class_id=ids[0], method_id=ids[1])
@@ -197,7 +184,7 @@ class Endpoint(endpoint.GatheringEndpoint[State], Flows):
             kind = ON_CHANNEL_ZERO_ONLY
         transition = channel._receives[channel.state][kind]
         if isinstance(transition, Violation):
-            raise RemoteProtocolError(f"channel {number}: {transition.rule}", reply=transition.code)
+            raise RemoteProtocolError(f"channel {number}: {transition.rule}", reply=transition.reply)
         if transition is not Outcome.DROPPED:
             channel._handlers[type(message)](channel, message, events)
 
@@ -209,7 +196,7 @@ class Endpoint(endpoint.GatheringEndpoint[State], Flows):
         kind = kind_of(message)
         transition = RECEIVES[self.role, self._state, kind]
         if isinstance(transition, Violation):
-            raise RemoteProtocolError(transition.rule, reply=transition.code)
+            raise RemoteProtocolError(transition.rule, reply=transition.reply)
         if transition is Outcome.DROPPED or kind is HEARTBEAT:
             return
         before = self._state
@@ -268,7 +255,7 @@ class Endpoint(endpoint.GatheringEndpoint[State], Flows):
         self._check_over()
         transition = SENDS[self.role, self._state, CHANNEL_FRAME]
         if isinstance(transition, Violation):
-            raise LocalProtocolError(transition.rule, reply=transition.code)
+            raise LocalProtocolError(transition.rule, reply=transition.reply)
 
     def _begin_heartbeats(self, seconds: int) -> None:
         """4.2.7: the peer is lost after two silent intervals. A heartbeat follows half an interval in which nothing was sent, as
@@ -309,8 +296,8 @@ class Endpoint(endpoint.GatheringEndpoint[State], Flows):
             return
         code = error.reply if isinstance(error.reply, int) else None
         if isinstance(error, DecodeError) and error.spec == "4.3" and "only methods of class" in error.reason:
-            code = CHANNEL_ERROR
-        said = self._say_fault(INTERNAL if code is None else code, str(error), message)
+            code = ReplyCode.CHANNEL_ERROR
+        said = self._say_fault(ReplyCode.INTERNAL_ERROR if code is None else code, str(error), message)
         unread = self._decoder.faulty_content if isinstance(error, DecodeError) else None
         self._end("local", said, str(error), events, error=error, message=unread)
 

@@ -8,35 +8,19 @@ from typing import Any, Final, Literal
 
 from wirefmt import amqp091
 from wirefmt.amqp091._codec import Consumer, Delivery, Publication
+from wirefmt.amqp091.codes import ReplyCode
 from wirefmt.amqp091.spec import CAPABILITIES, FRAME_MIN, REPLY_CODES
 
 Event = Any
 
-# Reply codes (1.2)
-SUCCESS: Final = 200
-NO_ROUTE: Final = 312
-FORCED: Final = 320
-ACCESS_REFUSED: Final = 403
-NOT_FOUND: Final = 404
-LOCKED: Final = 405
-PRECONDITION: Final = 406
-FRAME_ERROR: Final = 501
-SYNTAX: Final = 502
-COMMAND_INVALID: Final = 503
-CHANNEL_ERROR: Final = 504
-UNEXPECTED_FRAME: Final = 505
-RESOURCE: Final = 506
-NOT_ALLOWED: Final = 530
-NOT_IMPLEMENTED: Final = 540
-INTERNAL: Final = 541
-
 #: Codes that close the channel; any other one closes the connection.
-SOFT: Final = frozenset((311, ACCESS_REFUSED, NOT_FOUND, LOCKED, PRECONDITION))
+SOFT: Final = frozenset(row.code for row in REPLY_CODES if row.kind == "soft") - {
+    ReplyCode.NO_ROUTE,
+    ReplyCode.NO_CONSUMERS,
+}
 
 #: A frame-max of 0 means no limit: the largest size that a frame can have.
 NO_FRAME_LIMIT: Final = 0xFFFF_FFFF
-
-_NAMES = {row.code: row.name.upper().replace("-", "_") for row in REPLY_CODES}
 
 #: What we announce: a server all of RabbitMQ's that the connection keeps to, a client those that a server looks at and those
 #: that it knows how to use.
@@ -55,7 +39,8 @@ CLIENT_CAPABILITIES: Final = {
 
 def reply_text(code: int, reason: str) -> str:
     """`NAME - reason`, as RabbitMQ writes it, cut to the 255 bytes of a short string."""
-    text = f"{_NAMES.get(code, 'ERROR')} - {reason}".encode()[:255]
+    name = next((known.name for known in ReplyCode if known == code), "ERROR")
+    text = f"{name} - {reason}".encode()[:255]
     return text.decode(errors="ignore")
 
 

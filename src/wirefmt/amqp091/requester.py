@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from wirefmt import amqp091
 from wirefmt.amqp091.channel import text_of
+from wirefmt.amqp091.codes import ReplyCode
 from wirefmt.amqp091.consumer import Consumer, Message, returned
 from wirefmt.connection import client as connecting
 from wirefmt.errors import ConnectionLost, Refused
@@ -41,7 +42,7 @@ class Requester:
             await requester.channel._start(Replies(requester))
         except BaseException as error:
             requester.channel._drop()
-            if isinstance(error, Refused) and error.code == 404:
+            if isinstance(error, Refused) and error.code == ReplyCode.NOT_FOUND:
                 raise Refused(f"the server has no direct reply-to: {error}", error.code, error.message) from error
             raise
         return requester

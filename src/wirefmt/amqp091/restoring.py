@@ -15,17 +15,8 @@ from typing import TYPE_CHECKING, Any, Final
 from wirefmt import amqp091
 from wirefmt.amqp091.channel import text_of
 from wirefmt.amqp091.client_channel import ClientChannel
-from wirefmt.amqp091.events import (
-    ACCESS_REFUSED,
-    FORCED,
-    INTERNAL,
-    LOCKED,
-    NOT_ALLOWED,
-    NOT_FOUND,
-    PRECONDITION,
-    RESOURCE,
-    Call,
-)
+from wirefmt.amqp091.codes import ReplyCode
+from wirefmt.amqp091.events import Call
 from wirefmt.amqp091.states import ChannelState, State
 from wirefmt.amqp091.topology import Entry, Key
 from wirefmt.connection import client as connecting
@@ -55,12 +46,12 @@ def judge() -> Callable[[Refused], bool]:
         nonlocal left
         text = str(refused)
         match refused.code:
-            case 404 if not any(word in text for word in _AWAY):
+            case ReplyCode.NOT_FOUND if not any(word in text for word in _AWAY):
                 left -= 1
                 return left >= 0
-            case 403:
+            case ReplyCode.ACCESS_REFUSED:
                 return "in exclusive use" in text
-            case 406 | 530:
+            case ReplyCode.PRECONDITION_FAILED | ReplyCode.NOT_ALLOWED:
                 return is_limit(text) or refused.message is None
             case code:
                 return code in _PASSING
@@ -68,8 +59,15 @@ def judge() -> Callable[[Refused], bool]:
     return passes
 
 
-_PASSING: Final = frozenset((NOT_FOUND, LOCKED, FORCED, RESOURCE, INTERNAL))
-assert {ACCESS_REFUSED, PRECONDITION, NOT_ALLOWED} == {403, 406, 530}
+_PASSING: Final = frozenset(
+    (
+        ReplyCode.NOT_FOUND,
+        ReplyCode.RESOURCE_LOCKED,
+        ReplyCode.CONNECTION_FORCED,
+        ReplyCode.RESOURCE_ERROR,
+        ReplyCode.INTERNAL_ERROR,
+    )
+)
 
 
 def is_limit(text: str) -> bool:
@@ -242,7 +240,7 @@ class Restoration:
         except (Refused, LocalProtocolError) as error:
             if self.link.connection.state is State.CLOSED:
                 raise self.link.lost() from None
-            refused = error if isinstance(error, Refused) else Refused(str(error), NOT_ALLOWED)
+            refused = error if isinstance(error, Refused) else Refused(str(error), ReplyCode.NOT_ALLOWED)
             self.client._tell(NotRestored(channel, refused, "fail", None))
             channel._fail(refused)
         if channel._closed:
@@ -271,11 +269,14 @@ class Restoration:
                     beside = True
                     await self._consume(consumer)
             except Refused as refused:
-                gone = refused.code == NOT_FOUND
+                gone = refused.code == ReplyCode.NOT_FOUND
                 raise
 
         if problem is None and beside and consumer.bound:
-            problem = "fail", Refused("its queue came back too late for a channel with transactions", RESOURCE)
+            problem = (
+                "fail",
+                Refused("its queue came back too late for a channel with transactions", ReplyCode.RESOURCE_ERROR),
+            )
         if problem is None:
             problem = await self._ask(consumer, ask, policy, answered)
         else:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from wirefmt import amqp091
-from wirefmt.amqp091.events import SYNTAX
+from wirefmt.amqp091.codes import ReplyCode
 from wirefmt.connection.sasl import read_plain
 from wirefmt.errors import DecodeError, RemoteProtocolError
 
@@ -53,8 +53,8 @@ def credentials(start_ok: amqp091.ConnectionStartOk) -> tuple[str, str]:
             return read_plain(start_ok.response)[1:]
         table = amqp091.FieldTable.decode(len(start_ok.response).to_bytes(4) + start_ok.response)
     except (DecodeError, RemoteProtocolError) as error:
-        raise RemoteProtocolError(str(error), reply=SYNTAX) from error
+        raise RemoteProtocolError(str(error), reply=ReplyCode.SYNTAX_ERROR) from error
     login, password = table.get("LOGIN"), table.get("PASSWORD")
     if not isinstance(login, str) or not isinstance(password, str):
-        raise RemoteProtocolError("LOGIN and PASSWORD are texts", reply=SYNTAX)
+        raise RemoteProtocolError("LOGIN and PASSWORD are texts", reply=ReplyCode.SYNTAX_ERROR)
     return login, password

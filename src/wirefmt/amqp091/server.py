@@ -11,8 +11,9 @@ from ssl import SSLContext
 from typing import Any
 
 from wirefmt import amqp091
+from wirefmt.amqp091.codes import ReplyCode
 from wirefmt.amqp091.connection import ServerConnection
-from wirefmt.amqp091.events import FORCED, ChannelWaits, ConnectionOptions, Event
+from wirefmt.amqp091.events import ChannelWaits, ConnectionOptions, Event
 from wirefmt.amqp091.server_channel import ServerChannel
 from wirefmt.connection import aio
 
@@ -84,12 +85,14 @@ class Peer(aio.Peer):
         """Tell that a message has not been taken."""
         self.driver.update(self.connection.reject(event))
 
-    def return_message(self, event: amqp091.BasicMessage, code: int = 312, reason: str = "NO_ROUTE") -> None:
+    def return_message(
+        self, event: amqp091.BasicMessage, code: int = ReplyCode.NO_ROUTE, reason: str = "NO_ROUTE"
+    ) -> None:
         """Send a message back that cannot be routed, before its confirm."""
         self.connection.return_message(event, code, reason)
         self.driver.update()
 
-    def close(self, code: int = FORCED, reason: str = "the server is shutting down") -> None:
+    def close(self, code: int = ReplyCode.CONNECTION_FORCED, reason: str = "the server is shutting down") -> None:
         """Close the connection."""
         self.driver.update(self.connection.close(code, reason))
 

@@ -7,18 +7,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from wirefmt import amqp091
 from wirefmt.amqp091._codec import Consumer, Delivery, ServerChannelFlows
 from wirefmt.amqp091.channel import REPLY_OF, Channel, ids_of, text_of, wrong_reply
-from wirefmt.amqp091.events import (
-    NOT_ALLOWED,
-    NOT_FOUND,
-    NOT_IMPLEMENTED,
-    PRECONDITION,
-    RESOURCE,
-    SUCCESS,
-    ChannelOpened,
-    Event,
-    Settled,
-)
-from wirefmt.amqp091.states import ChannelState, Role
+from wirefmt.amqp091.codes import ReplyCode
+from wirefmt.amqp091.events import ChannelOpened, Event, Settled
+from wirefmt.amqp091.states import ChannelState
+from wirefmt.connection.states import Role
 from wirefmt.errors import LocalProtocolError, RemoteProtocolError
 
 if TYPE_CHECKING:
@@ -85,7 +77,7 @@ class ServerChannel(Channel, ServerChannelFlows):
         self._check("basic.get-ok")
         self._asked(event)
         if not event.no_ack and len(self._deliveries) + self._transacted >= self.connection.options.unacknowledged:
-            raise LocalProtocolError("too many deliveries are unacknowledged", reply=RESOURCE)
+            raise LocalProtocolError("too many deliveries are unacknowledged", reply=ReplyCode.RESOURCE_ERROR)
         tag = self._next_delivery + 1
         method = self._build(
             amqp091.BasicGetOk,
@@ -110,7 +102,7 @@ class ServerChannel(Channel, ServerChannelFlows):
         if "consumer_cancel_notify" in self.connection.capabilities:
             self._put(amqp091.BasicCancel(channel=self.number, consumer_tag=consumer_tag, nowait=True))
 
-    def close(self, code: int = SUCCESS, reason: str = "", event: Any = None) -> list[Event]:
+    def close(self, code: int = ReplyCode.REPLY_SUCCESS, reason: str = "", event: Any = None) -> list[Event]:
         """Close the channel, for an event with its class and method. Returns `ChannelClosed`, and events of bytes that were
         waiting."""
         self._check("channel.close")
@@ -152,7 +144,9 @@ class ServerChannel(Channel, ServerChannelFlows):
         elif kind is amqp091.BasicConsume:
             tag = fields.setdefault("consumer_tag", text_of(event.consumer_tag) or self._make_tag())
             if tag in self.consumers:
-                raise LocalProtocolError(f"the consumer-tag {tag!r} is in use on this channel", reply=NOT_ALLOWED)
+                raise LocalProtocolError(
+                    f"the consumer-tag {tag!r} is in use on this channel", reply=ReplyCode.NOT_ALLOWED
+                )
             reply = self._build(amqp091.BasicConsumeOk, **fields)
             self.consumers[tag] = Consumer(tag, event, self.prefetch)
         elif kind is amqp091.QueueDeclare:
@@ -186,22 +180,22 @@ class ServerChannel(Channel, ServerChannelFlows):
 
     def _on_queue_request(self, message: Any, events: list[Event]) -> None:
         if not message.queue and not self.queue:
-            raise RemoteProtocolError("no previously declared queue", reply=NOT_FOUND)
+            raise RemoteProtocolError("no previously declared queue", reply=ReplyCode.NOT_FOUND)
         self._ask(message, events)
 
     def _on_declare_queue(self, message: amqp091.QueueDeclare, events: list[Event]) -> None:
         if not message.queue and message.passive and not self.queue:
-            raise RemoteProtocolError("no previously declared queue", reply=NOT_FOUND)
+            raise RemoteProtocolError("no previously declared queue", reply=ReplyCode.NOT_FOUND)
         self._ask(message, events)
 
     def _on_consume(self, message: amqp091.BasicConsume, events: list[Event]) -> None:
         tag = text_of(message.consumer_tag)
         if not message.queue and not self.queue:
-            raise RemoteProtocolError("no previously declared queue", reply=NOT_FOUND)
+            raise RemoteProtocolError("no previously declared queue", reply=ReplyCode.NOT_FOUND)
         if tag in self.consumers:
-            raise RemoteProtocolError(f"attempt to reuse consumer tag '{tag}'", reply=NOT_ALLOWED)
+            raise RemoteProtocolError(f"attempt to reuse consumer tag '{tag}'", reply=ReplyCode.NOT_ALLOWED)
         if len(self.consumers) >= self.connection.options.consumers:
-            raise RemoteProtocolError("too many consumers on a channel", reply=NOT_ALLOWED)
+            raise RemoteProtocolError("too many consumers on a channel", reply=ReplyCode.NOT_ALLOWED)
         self._ask(message, events)
 
     def _on_cancel(self, message: amqp091.BasicCancel, events: list[Event]) -> None:
@@ -224,12 +218,12 @@ class ServerChannel(Channel, ServerChannelFlows):
 
     def _on_flow(self, message: amqp091.ChannelFlow, events: list[Event]) -> None:
         if not message.active:
-            raise RemoteProtocolError("active=false", reply=NOT_IMPLEMENTED)
+            raise RemoteProtocolError("active=false", reply=ReplyCode.NOT_IMPLEMENTED)
         super()._on_flow(message, events)
 
     def _on_qos(self, message: amqp091.BasicQos, events: list[Event]) -> None:
         if message.prefetch_size:
-            raise RemoteProtocolError(f"prefetch_size!=0 ({message.prefetch_size})", reply=NOT_IMPLEMENTED)
+            raise RemoteProtocolError(f"prefetch_size!=0 ({message.prefetch_size})", reply=ReplyCode.NOT_IMPLEMENTED)
         if message.global_:
             self.shared_prefetch = message.prefetch_count
         else:
@@ -242,21 +236,21 @@ class ServerChannel(Channel, ServerChannelFlows):
 
     def _on_confirm_select(self, message: amqp091.ConfirmSelect, events: list[Event]) -> None:
         if self.mode == "tx":
-            raise RemoteProtocolError("cannot switch from tx to confirm mode", reply=PRECONDITION)
+            raise RemoteProtocolError("cannot switch from tx to confirm mode", reply=ReplyCode.PRECONDITION_FAILED)
         self.mode = "confirm"
         if not message.nowait:
             self._put(amqp091.ConfirmSelectOk(channel=self.number))
 
     def _on_tx_select(self, message: amqp091.TxSelect, events: list[Event]) -> None:
         if self.mode == "confirm":
-            raise RemoteProtocolError("cannot switch from confirm to tx mode", reply=PRECONDITION)
+            raise RemoteProtocolError("cannot switch from confirm to tx mode", reply=ReplyCode.PRECONDITION_FAILED)
         self.mode = "tx"
         self._put(amqp091.TxSelectOk(channel=self.number))
         events.append(message)
 
     def _on_tx_commit(self, message: amqp091.TxCommit, events: list[Event]) -> None:
         if self.mode != "tx":
-            raise RemoteProtocolError("channel is not transactional", reply=PRECONDITION)
+            raise RemoteProtocolError("channel is not transactional", reply=ReplyCode.PRECONDITION_FAILED)
         for deliveries, outcome, method in self._in_transaction:
             self._release(deliveries)
             events.append(Settled(self.number, deliveries, outcome, method))
@@ -267,7 +261,7 @@ class ServerChannel(Channel, ServerChannelFlows):
     def _on_tx_rollback(self, message: amqp091.TxRollback, events: list[Event]) -> None:
         """Acks are undone: their deliveries wait again (1.9.2.6)."""
         if self.mode != "tx":
-            raise RemoteProtocolError("channel is not transactional", reply=PRECONDITION)
+            raise RemoteProtocolError("channel is not transactional", reply=ReplyCode.PRECONDITION_FAILED)
         if self._in_transaction:
             self._restore([d for deliveries, _, _ in self._in_transaction for d in deliveries])
             self._in_transaction.clear()
@@ -284,7 +278,7 @@ class ServerChannel(Channel, ServerChannelFlows):
 
     def _on_recover(self, message: Any, events: list[Event]) -> None:
         if not message.requeue:
-            raise RemoteProtocolError("requeue=false", reply=NOT_IMPLEMENTED)
+            raise RemoteProtocolError("requeue=false", reply=ReplyCode.NOT_IMPLEMENTED)
         deliveries = self._deliveries.settle_up_to(self._next_delivery)
         self._release(deliveries)
         if type(message) is amqp091.BasicRecover:

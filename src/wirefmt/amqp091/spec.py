@@ -610,7 +610,7 @@ FIELD_TYPES: Final[tuple[FieldType, ...]] = (
 )
 
 
-class ReplyCode(NamedTuple):
+class ReplyRow(NamedTuple):
     """A row of the reference's constants. `kind`: soft errors close the channel, hard errors the connection."""
 
     code: int
@@ -618,26 +618,26 @@ class ReplyCode(NamedTuple):
     kind: str  # success, soft, hard
 
 
-REPLY_CODES: Final[tuple[ReplyCode, ...]] = (
-    ReplyCode(200, "reply-success", "success"),
-    ReplyCode(311, "content-too-large", "soft"),
-    ReplyCode(312, "no-route", "soft"),  # RabbitMQ's: the reply code of basic.return
-    ReplyCode(313, "no-consumers", "soft"),
-    ReplyCode(320, "connection-forced", "hard"),
-    ReplyCode(402, "invalid-path", "hard"),
-    ReplyCode(403, "access-refused", "soft"),
-    ReplyCode(404, "not-found", "soft"),
-    ReplyCode(405, "resource-locked", "soft"),
-    ReplyCode(406, "precondition-failed", "soft"),
-    ReplyCode(501, "frame-error", "hard"),
-    ReplyCode(502, "syntax-error", "hard"),
-    ReplyCode(503, "command-invalid", "hard"),
-    ReplyCode(504, "channel-error", "hard"),
-    ReplyCode(505, "unexpected-frame", "hard"),
-    ReplyCode(506, "resource-error", "hard"),
-    ReplyCode(530, "not-allowed", "hard"),
-    ReplyCode(540, "not-implemented", "hard"),
-    ReplyCode(541, "internal-error", "hard"),
+REPLY_CODES: Final[tuple[ReplyRow, ...]] = (
+    ReplyRow(200, "reply-success", "success"),
+    ReplyRow(311, "content-too-large", "soft"),
+    ReplyRow(312, "no-route", "soft"),  # RabbitMQ's: the reply code of basic.return
+    ReplyRow(313, "no-consumers", "soft"),
+    ReplyRow(320, "connection-forced", "hard"),
+    ReplyRow(402, "invalid-path", "hard"),
+    ReplyRow(403, "access-refused", "soft"),
+    ReplyRow(404, "not-found", "soft"),
+    ReplyRow(405, "resource-locked", "soft"),
+    ReplyRow(406, "precondition-failed", "soft"),
+    ReplyRow(501, "frame-error", "hard"),
+    ReplyRow(502, "syntax-error", "hard"),
+    ReplyRow(503, "command-invalid", "hard"),
+    ReplyRow(504, "channel-error", "hard"),
+    ReplyRow(505, "unexpected-frame", "hard"),
+    ReplyRow(506, "resource-error", "hard"),
+    ReplyRow(530, "not-allowed", "hard"),
+    ReplyRow(540, "not-implemented", "hard"),
+    ReplyRow(541, "internal-error", "hard"),
 )
 
 #: Keys of the table `capabilities` in server_properties (server) and client_properties (client) of RabbitMQ's handshake.

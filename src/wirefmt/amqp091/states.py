@@ -3,20 +3,15 @@
 The tables have every role, state and kind of frame, for what comes from the peer (RECEIVES, CHANNEL_RECEIVES) and for what
 we send (SENDS, CHANNEL_SENDS). The page docs/amqp091-connection.md is drawn from them. Sections 1.x are those of the
 reference, 2.x and 4.x those of the specification; where both are silent the outcome is RabbitMQ's.
-
-This module imports nothing of wirefmt, so the page can be made without the compiled core.
 """
 
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
 from typing import Final
 
-
-class Role(enum.Enum):
-    CLIENT = "client"
-    SERVER = "server"
+from wirefmt.amqp091.codes import ReplyCode
+from wirefmt.connection.states import Outcome, Role, Violation, each, rows
 
 
 class State(enum.Enum):
@@ -75,27 +70,6 @@ CHANNEL_MEANINGS: Final[dict[tuple[Role, ChannelState], str]] = {
     (SERVER, ChannelState.OPEN): "the channel is open",
     (SERVER, ChannelState.CLOSING): "close has been sent, close-ok is awaited",
 }
-
-
-class Outcome(enum.Enum):
-    """What becomes of a frame that changes no state and breaks no rule."""
-
-    UNREAD = "stays unread until the host has decided"
-    DROPPED = "is dropped"
-    CHANNEL = "is the channel's: see the table of channels"
-
-
-@dataclass(frozen=True, slots=True)
-class Violation:
-    """A frame that must not come (or must not be sent) in this state.
-
-    Attributes:
-        rule: the rule it breaks.
-        code: the reply code for it. A soft one closes the channel, any other one the connection.
-    """
-
-    rule: str
-    code: int = 503
 
 
 #: Methods of class connection, by sender.
@@ -185,35 +159,21 @@ ChannelTransition = ChannelState | Outcome | Violation
 ChannelTable = dict[tuple[Role, ChannelState, str], ChannelTransition]
 
 
-def _rows(role: Role, state: State, legal: dict[str, Transition], otherwise: Transition) -> Table:
-    return {(role, state, kind): legal.get(kind, otherwise) for kind in KINDS}
+def _wrong(rule: str) -> Violation:
+    return Violation(rule, ReplyCode.COMMAND_INVALID)
 
 
-def _channel_rows(
-    role: Role, state: ChannelState, legal: dict[str, ChannelTransition], otherwise: ChannelTransition
-) -> ChannelTable:
-    return {(role, state, kind): legal.get(kind, otherwise) for kind in CHANNEL_KINDS}
-
-
-def _all(value: Transition, *kinds: str) -> dict[str, Transition]:
-    return dict.fromkeys(kinds, value)
-
-
-def _each(value: ChannelTransition, *kinds: str) -> dict[str, ChannelTransition]:
-    return dict.fromkeys(kinds, value)
-
-
-_HEADER_FIRST = Violation("a connection begins with the protocol header (4.2.2)", 501)
-_HEADER_LATE = Violation("a protocol header on a connection that has begun (4.2.2)", 501)
-_ORDER = Violation("the handshake expects another method (2.2.4)", 503)
-_NO_CHANNELS = Violation("channels are used once the connection is open (4.3)", 505)
-_BY_SERVER_ONLY = Violation("only a server sends this method (2.2.4)", 503)
-_BY_SERVER_ON_ZERO = Violation("only a server sends this method (2.2.4)", 504)
-_ORDER_OPENING = Violation("the handshake expects open (2.2.4)", 504)
-_BY_CLIENT_ONLY = Violation("only a client sends this method (2.2.4)", 503)
-_AGAIN = Violation("the handshake is over (2.2.4)", 504)
-_NO_CLOSE = Violation("close-ok without close (1.4.2.10)", 504)
-_ON_ZERO = Violation("channel 0 is for methods of class connection (4.3)", 504)
+_HEADER_FIRST = Violation("a connection begins with the protocol header (4.2.2)", ReplyCode.FRAME_ERROR)
+_HEADER_LATE = Violation("a protocol header on a connection that has begun (4.2.2)", ReplyCode.FRAME_ERROR)
+_ORDER = Violation("the handshake expects another method (2.2.4)", ReplyCode.COMMAND_INVALID)
+_NO_CHANNELS = Violation("channels are used once the connection is open (4.3)", ReplyCode.UNEXPECTED_FRAME)
+_BY_SERVER_ONLY = Violation("only a server sends this method (2.2.4)", ReplyCode.COMMAND_INVALID)
+_BY_SERVER_ON_ZERO = Violation("only a server sends this method (2.2.4)", ReplyCode.CHANNEL_ERROR)
+_ORDER_OPENING = Violation("the handshake expects open (2.2.4)", ReplyCode.CHANNEL_ERROR)
+_BY_CLIENT_ONLY = Violation("only a client sends this method (2.2.4)", ReplyCode.COMMAND_INVALID)
+_AGAIN = Violation("the handshake is over (2.2.4)", ReplyCode.CHANNEL_ERROR)
+_NO_CLOSE = Violation("close-ok without close (1.4.2.10)", ReplyCode.CHANNEL_ERROR)
+_ON_ZERO = Violation("channel 0 is for methods of class connection (4.3)", ReplyCode.CHANNEL_ERROR)
 
 _HANDSHAKE: dict[str, Transition] = {
     HEADER: _HEADER_LATE,
@@ -223,52 +183,57 @@ _HANDSHAKE: dict[str, Transition] = {
 
 #: What comes from the peer.
 RECEIVES: Final[Table] = {
-    **_rows(SERVER, State.IDLE, {HEADER: State.STARTING}, _HEADER_FIRST),
-    **_rows(
+    **rows(SERVER, State.IDLE, KINDS, {HEADER: State.STARTING}, _HEADER_FIRST),
+    **rows(
         SERVER,
         State.STARTING,
+        KINDS,
         {
             **_HANDSHAKE,
-            **_all(_BY_SERVER_ONLY, *OF_SERVER),
+            **each(_BY_SERVER_ONLY, *OF_SERVER),
             HEARTBEAT: State.STARTING,
             "connection.start-ok": State.DECIDING,
         },
         _ORDER,
     ),
-    **_rows(SERVER, State.DECIDING, {}, Outcome.UNREAD),
-    **_rows(
+    **rows(SERVER, State.DECIDING, KINDS, {}, Outcome.UNREAD),
+    **rows(
         SERVER,
         State.SECURING,
+        KINDS,
         {
             **_HANDSHAKE,
-            **_all(_BY_SERVER_ONLY, *OF_SERVER),
+            **each(_BY_SERVER_ONLY, *OF_SERVER),
             HEARTBEAT: State.SECURING,
             "connection.secure-ok": State.DECIDING,
         },
         _ORDER,
     ),
-    **_rows(
+    **rows(
         SERVER,
         State.TUNING,
+        KINDS,
         {
             **_HANDSHAKE,
-            **_all(_BY_SERVER_ONLY, *OF_SERVER),
+            **each(_BY_SERVER_ONLY, *OF_SERVER),
             HEARTBEAT: State.TUNING,
             "connection.tune-ok": State.OPENING,
         },
         _ORDER,
     ),
-    **_rows(
+    **rows(
         SERVER,
         State.OPENING,
+        KINDS,
         {**_HANDSHAKE, HEARTBEAT: State.OPENING, "connection.open": State.DECIDING},
         _ORDER_OPENING,
     ),
-    **_rows(
+    **rows(
         SERVER,
         State.OPEN,
+        KINDS,
         {
-            **_all(_BY_SERVER_ON_ZERO, *OF_SERVER),
+            **each(_BY_SERVER_ON_ZERO, *OF_SERVER),
             HEADER: _HEADER_LATE,
             HEARTBEAT: State.OPEN,
             CHANNEL_FRAME: Outcome.CHANNEL,
@@ -279,32 +244,41 @@ RECEIVES: Final[Table] = {
         },
         _AGAIN,
     ),
-    **_rows(
+    **rows(
         SERVER,
         State.CLOSING,
+        KINDS,
         {"connection.close": State.CLOSING, "connection.close-ok": State.CLOSED},
         Outcome.DROPPED,
     ),
-    **_rows(SERVER, State.CLOSED, {}, Outcome.DROPPED),
-    **_rows(CLIENT, State.IDLE, {}, Violation("a server says nothing before the protocol header (4.2.2)", 501)),
-    **_rows(
+    **rows(SERVER, State.CLOSED, KINDS, {}, Outcome.DROPPED),
+    **rows(
+        CLIENT,
+        State.IDLE,
+        KINDS,
+        {},
+        Violation("a server says nothing before the protocol header (4.2.2)", ReplyCode.FRAME_ERROR),
+    ),
+    **rows(
         CLIENT,
         State.STARTING,
+        KINDS,
         {
             **_HANDSHAKE,
-            **_all(_BY_CLIENT_ONLY, *OF_CLIENT),
+            **each(_BY_CLIENT_ONLY, *OF_CLIENT),
             HEADER: State.CLOSED,
             HEARTBEAT: State.STARTING,
             "connection.start": State.SECURING,
         },
         _ORDER,
     ),
-    **_rows(
+    **rows(
         CLIENT,
         State.SECURING,
+        KINDS,
         {
             **_HANDSHAKE,
-            **_all(_BY_CLIENT_ONLY, *OF_CLIENT),
+            **each(_BY_CLIENT_ONLY, *OF_CLIENT),
             HEARTBEAT: State.SECURING,
             "connection.secure": State.SECURING,
             "connection.tune": State.OPENING,
@@ -312,23 +286,25 @@ RECEIVES: Final[Table] = {
         },
         _ORDER,
     ),
-    **_rows(
+    **rows(
         CLIENT,
         State.OPENING,
+        KINDS,
         {
             **_HANDSHAKE,
-            **_all(_BY_CLIENT_ONLY, *OF_CLIENT),
+            **each(_BY_CLIENT_ONLY, *OF_CLIENT),
             HEARTBEAT: State.OPENING,
             "connection.open-ok": State.OPEN,
             "connection.close": State.CLOSED,
         },
         _ORDER,
     ),
-    **_rows(
+    **rows(
         CLIENT,
         State.OPEN,
+        KINDS,
         {
-            **_all(_BY_CLIENT_ONLY, *OF_CLIENT),
+            **each(_BY_CLIENT_ONLY, *OF_CLIENT),
             HEADER: _HEADER_LATE,
             HEARTBEAT: State.OPEN,
             CHANNEL_FRAME: Outcome.CHANNEL,
@@ -341,30 +317,33 @@ RECEIVES: Final[Table] = {
         },
         _AGAIN,
     ),
-    **_rows(
+    **rows(
         CLIENT,
         State.CLOSING,
+        KINDS,
         {"connection.close": State.CLOSING, "connection.close-ok": State.CLOSED},
         Outcome.DROPPED,
     ),
-    **_rows(CLIENT, State.CLOSED, {}, Outcome.DROPPED),
+    **rows(CLIENT, State.CLOSED, KINDS, {}, Outcome.DROPPED),
 }
 
-_OVER = Violation("the connection is over")
-_NOT_OPEN = Violation("the connection is not open (2.2.4)", 504)
+_OVER = _wrong("the connection is over")
+_NOT_OPEN = Violation("the connection is not open (2.2.4)", ReplyCode.CHANNEL_ERROR)
 
 #: What we send. `close` before the handshake is complete ends the connection without a word, except a server's refusal.
 SENDS: Final[Table] = {
-    **_rows(CLIENT, State.IDLE, {HEADER: State.STARTING, "connection.close": State.CLOSED}, _HEADER_FIRST),
-    **_rows(
+    **rows(CLIENT, State.IDLE, KINDS, {HEADER: State.STARTING, "connection.close": State.CLOSED}, _HEADER_FIRST),
+    **rows(
         CLIENT,
         State.STARTING,
+        KINDS,
         {"connection.start-ok": State.SECURING, "connection.close": State.CLOSED},
         _NOT_OPEN,
     ),
-    **_rows(
+    **rows(
         CLIENT,
         State.SECURING,
+        KINDS,
         {
             HEARTBEAT: State.SECURING,
             "connection.secure-ok": State.SECURING,
@@ -373,17 +352,19 @@ SENDS: Final[Table] = {
         },
         _NOT_OPEN,
     ),
-    **_rows(
+    **rows(
         CLIENT,
         State.OPENING,
+        KINDS,
         {HEARTBEAT: State.OPENING, "connection.open": State.OPENING, "connection.close": State.CLOSED},
         _NOT_OPEN,
     ),
-    **_rows(
+    **rows(
         CLIENT,
         State.OPEN,
+        KINDS,
         {
-            **_all(_BY_SERVER_ONLY, *OF_SERVER),
+            **each(_BY_SERVER_ONLY, *OF_SERVER),
             HEADER: _HEADER_LATE,
             HEARTBEAT: State.OPEN,
             CHANNEL_FRAME: Outcome.CHANNEL,
@@ -394,18 +375,20 @@ SENDS: Final[Table] = {
         },
         _AGAIN,
     ),
-    **_rows(
+    **rows(
         CLIENT,
         State.CLOSING,
+        KINDS,
         {"connection.close-ok": State.CLOSING},
-        Violation("close has been sent (1.4.2.9)", 504),
+        Violation("close has been sent (1.4.2.9)", ReplyCode.CHANNEL_ERROR),
     ),
-    **_rows(CLIENT, State.CLOSED, {}, _OVER),
-    **_rows(SERVER, State.IDLE, {"connection.close": State.CLOSED}, _HEADER_FIRST),
-    **_rows(SERVER, State.STARTING, {"connection.close": State.CLOSED}, _NOT_OPEN),
-    **_rows(
+    **rows(CLIENT, State.CLOSED, KINDS, {}, _OVER),
+    **rows(SERVER, State.IDLE, KINDS, {"connection.close": State.CLOSED}, _HEADER_FIRST),
+    **rows(SERVER, State.STARTING, KINDS, {"connection.close": State.CLOSED}, _NOT_OPEN),
+    **rows(
         SERVER,
         State.DECIDING,
+        KINDS,
         {
             "connection.secure": State.SECURING,
             "connection.tune": State.TUNING,
@@ -414,14 +397,15 @@ SENDS: Final[Table] = {
         },
         _NOT_OPEN,
     ),
-    **_rows(SERVER, State.SECURING, {"connection.close": State.CLOSED}, _NOT_OPEN),
-    **_rows(SERVER, State.TUNING, {"connection.close": State.CLOSED}, _NOT_OPEN),
-    **_rows(SERVER, State.OPENING, {HEARTBEAT: State.OPENING, "connection.close": State.CLOSED}, _NOT_OPEN),
-    **_rows(
+    **rows(SERVER, State.SECURING, KINDS, {"connection.close": State.CLOSED}, _NOT_OPEN),
+    **rows(SERVER, State.TUNING, KINDS, {"connection.close": State.CLOSED}, _NOT_OPEN),
+    **rows(SERVER, State.OPENING, KINDS, {HEARTBEAT: State.OPENING, "connection.close": State.CLOSED}, _NOT_OPEN),
+    **rows(
         SERVER,
         State.OPEN,
+        KINDS,
         {
-            **_all(_BY_CLIENT_ONLY, *OF_CLIENT),
+            **each(_BY_CLIENT_ONLY, *OF_CLIENT),
             HEADER: _HEADER_LATE,
             HEARTBEAT: State.OPEN,
             CHANNEL_FRAME: Outcome.CHANNEL,
@@ -434,35 +418,38 @@ SENDS: Final[Table] = {
         },
         _AGAIN,
     ),
-    **_rows(
+    **rows(
         SERVER,
         State.CLOSING,
+        KINDS,
         {"connection.close-ok": State.CLOSING},
-        Violation("close has been sent (1.4.2.9)", 504),
+        Violation("close has been sent (1.4.2.9)", ReplyCode.CHANNEL_ERROR),
     ),
-    **_rows(SERVER, State.CLOSED, {}, _OVER),
+    **rows(SERVER, State.CLOSED, KINDS, {}, _OVER),
 }
 
-_UNUSED = Violation("the channel is not open: expected channel.open (1.5.2.1)", 504)
-_SECOND_OPEN = Violation("channel.open on a channel that is open (1.5.2.1)", 504)
-_NO_CHANNEL_CLOSE = Violation("channel.close-ok without channel.close (1.5.2.6)", 503)
-_NO_CANCEL = Violation("cancel-ok, but a server wants no answer to its cancel (RabbitMQ)", 503)
-_WRONG_CHANNEL = Violation("methods of class connection are on channel 0 (4.3)", 503)
+_UNUSED = Violation("the channel is not open: expected channel.open (1.5.2.1)", ReplyCode.CHANNEL_ERROR)
+_SECOND_OPEN = Violation("channel.open on a channel that is open (1.5.2.1)", ReplyCode.CHANNEL_ERROR)
+_NO_CHANNEL_CLOSE = Violation("channel.close-ok without channel.close (1.5.2.6)", ReplyCode.COMMAND_INVALID)
+_NO_CANCEL = Violation("cancel-ok, but a server wants no answer to its cancel (RabbitMQ)", ReplyCode.COMMAND_INVALID)
+_WRONG_CHANNEL = Violation("methods of class connection are on channel 0 (4.3)", ReplyCode.COMMAND_INVALID)
 
 
 #: What comes from the peer on a channel, while the connection is open.
 CHANNEL_RECEIVES: Final[ChannelTable] = {
-    **_channel_rows(
+    **rows(
         SERVER,
         ChannelState.UNUSED,
+        CHANNEL_KINDS,
         {"channel.open": ChannelState.OPEN, ON_CHANNEL_ZERO_ONLY: _WRONG_CHANNEL},
         _UNUSED,
     ),
-    **_channel_rows(
+    **rows(
         SERVER,
         ChannelState.OPEN,
+        CHANNEL_KINDS,
         {
-            **_each(ChannelState.OPEN, *BY_CLIENT, *BY_BOTH),
+            **each(ChannelState.OPEN, *BY_CLIENT, *BY_BOTH),
             "basic.cancel-ok": _NO_CANCEL,
             "channel.open": _SECOND_OPEN,
             "channel.close": ChannelState.UNUSED,
@@ -471,9 +458,10 @@ CHANNEL_RECEIVES: Final[ChannelTable] = {
         },
         _BY_SERVER_ONLY,
     ),
-    **_channel_rows(
+    **rows(
         SERVER,
         ChannelState.CLOSING,
+        CHANNEL_KINDS,
         {
             "channel.open": _SECOND_OPEN,
             "channel.close": ChannelState.CLOSING,
@@ -481,38 +469,41 @@ CHANNEL_RECEIVES: Final[ChannelTable] = {
         },
         Outcome.DROPPED,
     ),
-    **_channel_rows(CLIENT, ChannelState.UNUSED, {ON_CHANNEL_ZERO_ONLY: _WRONG_CHANNEL}, _UNUSED),
-    **_channel_rows(
+    **rows(CLIENT, ChannelState.UNUSED, CHANNEL_KINDS, {ON_CHANNEL_ZERO_ONLY: _WRONG_CHANNEL}, _UNUSED),
+    **rows(
         CLIENT,
         ChannelState.OPENING,
+        CHANNEL_KINDS,
         {"channel.open-ok": ChannelState.OPEN, "channel.close": ChannelState.CLOSED},
         Outcome.DROPPED,
     ),
-    **_channel_rows(
+    **rows(
         CLIENT,
         ChannelState.OPEN,
+        CHANNEL_KINDS,
         {
-            **_each(ChannelState.OPEN, *BY_SERVER, *BY_BOTH),
-            "channel.open-ok": Violation("channel.open-ok without channel.open (1.5.2.2)", 503),
+            **each(ChannelState.OPEN, *BY_SERVER, *BY_BOTH),
+            "channel.open-ok": Violation("channel.open-ok without channel.open (1.5.2.2)", ReplyCode.COMMAND_INVALID),
             "channel.close": ChannelState.CLOSED,
             "channel.close-ok": _NO_CHANNEL_CLOSE,
             ON_CHANNEL_ZERO_ONLY: _WRONG_CHANNEL,
         },
         _BY_CLIENT_ONLY,
     ),
-    **_channel_rows(
+    **rows(
         CLIENT,
         ChannelState.CLOSING,
+        CHANNEL_KINDS,
         {"channel.close": ChannelState.CLOSING, "channel.close-ok": ChannelState.CLOSED},
         Outcome.DROPPED,
     ),
-    **_channel_rows(CLIENT, ChannelState.CLOSED, {}, Outcome.DROPPED),
+    **rows(CLIENT, ChannelState.CLOSED, CHANNEL_KINDS, {}, Outcome.DROPPED),
 }
 
-_CLOSE_SENT = Violation("channel.close has been sent (1.5.2.5)", 504)
+_CLOSE_SENT = Violation("channel.close has been sent (1.5.2.5)", ReplyCode.CHANNEL_ERROR)
 
 _CLIENT_OPEN: dict[str, ChannelTransition] = {
-    **_each(_BY_SERVER_ONLY, *BY_SERVER, "channel.open-ok"),
+    **each(_BY_SERVER_ONLY, *BY_SERVER, "channel.open-ok"),
     "channel.open": _SECOND_OPEN,
     "channel.close": ChannelState.CLOSING,
     "channel.close-ok": _NO_CHANNEL_CLOSE,
@@ -521,17 +512,18 @@ _CLIENT_OPEN: dict[str, ChannelTransition] = {
 
 #: What we send on a channel. A client may use a channel before open-ok has come.
 CHANNEL_SENDS: Final[ChannelTable] = {
-    **_channel_rows(CLIENT, ChannelState.UNUSED, {"channel.open": ChannelState.OPENING}, _UNUSED),
-    **_channel_rows(CLIENT, ChannelState.OPENING, _CLIENT_OPEN, ChannelState.OPENING),
-    **_channel_rows(CLIENT, ChannelState.OPEN, _CLIENT_OPEN, ChannelState.OPEN),
-    **_channel_rows(CLIENT, ChannelState.CLOSING, {"channel.close-ok": ChannelState.CLOSING}, _CLOSE_SENT),
-    **_channel_rows(CLIENT, ChannelState.CLOSED, {"channel.open": ChannelState.OPENING}, _UNUSED),
-    **_channel_rows(SERVER, ChannelState.UNUSED, {}, _UNUSED),
-    **_channel_rows(
+    **rows(CLIENT, ChannelState.UNUSED, CHANNEL_KINDS, {"channel.open": ChannelState.OPENING}, _UNUSED),
+    **rows(CLIENT, ChannelState.OPENING, CHANNEL_KINDS, _CLIENT_OPEN, ChannelState.OPENING),
+    **rows(CLIENT, ChannelState.OPEN, CHANNEL_KINDS, _CLIENT_OPEN, ChannelState.OPEN),
+    **rows(CLIENT, ChannelState.CLOSING, CHANNEL_KINDS, {"channel.close-ok": ChannelState.CLOSING}, _CLOSE_SENT),
+    **rows(CLIENT, ChannelState.CLOSED, CHANNEL_KINDS, {"channel.open": ChannelState.OPENING}, _UNUSED),
+    **rows(SERVER, ChannelState.UNUSED, CHANNEL_KINDS, {}, _UNUSED),
+    **rows(
         SERVER,
         ChannelState.OPEN,
+        CHANNEL_KINDS,
         {
-            **_each(ChannelState.OPEN, *BY_SERVER, *BY_BOTH),
+            **each(ChannelState.OPEN, *BY_SERVER, *BY_BOTH),
             "channel.open-ok": ChannelState.OPEN,
             "channel.close": ChannelState.CLOSING,
             "channel.close-ok": ChannelState.UNUSED,
@@ -539,5 +531,5 @@ CHANNEL_SENDS: Final[ChannelTable] = {
         },
         _BY_CLIENT_ONLY,
     ),
-    **_channel_rows(SERVER, ChannelState.CLOSING, {"channel.close-ok": ChannelState.CLOSING}, _CLOSE_SENT),
+    **rows(SERVER, ChannelState.CLOSING, CHANNEL_KINDS, {"channel.close-ok": ChannelState.CLOSING}, _CLOSE_SENT),
 }

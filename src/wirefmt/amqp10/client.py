@@ -21,18 +21,10 @@ from wirefmt.amqp10._codec import (
     Target,
     encode_value,
 )
+from wirefmt.amqp10.codes import ErrorCondition
 from wirefmt.amqp10.connection import ClientConnection
 from wirefmt.amqp10.ends import Earlier, End, Sender, Transaction
 from wirefmt.amqp10.events import (
-    DECODE_ERROR,
-    INVALID_FIELD,
-    MESSAGE_SIZE_EXCEEDED,
-    NOT_ALLOWED,
-    NOT_IMPLEMENTED,
-    PRECONDITION_FAILED,
-    STOLEN,
-    TRANSFER_LIMIT_EXCEEDED,
-    UNAUTHORIZED_ACCESS,
     ConnectionOptions,
     Drained,
     DrainRequested,
@@ -61,22 +53,31 @@ from wirefmt.errors import ConnectionLost, JournalError, LocalProtocolError, Ref
 #: Conditions of a refused link that do not pass by waiting, so that it is not asked for again unless the program says so.
 LASTING: Final = frozenset(
     (
-        DECODE_ERROR,
-        INVALID_FIELD,
-        MESSAGE_SIZE_EXCEEDED,
-        NOT_ALLOWED,
-        NOT_IMPLEMENTED,
-        PRECONDITION_FAILED,
-        STOLEN,
-        TRANSFER_LIMIT_EXCEEDED,
-        UNAUTHORIZED_ACCESS,
-        "amqp:resource-deleted",
-        "amqp:link:redirect",
+        ErrorCondition.DECODE_ERROR,
+        ErrorCondition.INVALID_FIELD,
+        ErrorCondition.LINK_MESSAGE_SIZE_EXCEEDED,
+        ErrorCondition.NOT_ALLOWED,
+        ErrorCondition.NOT_IMPLEMENTED,
+        ErrorCondition.PRECONDITION_FAILED,
+        ErrorCondition.LINK_STOLEN,
+        ErrorCondition.LINK_TRANSFER_LIMIT_EXCEEDED,
+        ErrorCondition.UNAUTHORIZED_ACCESS,
+        ErrorCondition.RESOURCE_DELETED,
+        ErrorCondition.LINK_REDIRECT,
     )
 )
 #: Codes of a refused connection after which the client does not connect again: another attempt would end alike. Numbers are
 #: of sasl-outcome (5.3.3.6): auth, sys-perm.
-FINAL: Final = frozenset((1, 3, INVALID_FIELD, NOT_ALLOWED, NOT_IMPLEMENTED, UNAUTHORIZED_ACCESS))
+FINAL: Final = frozenset(
+    (
+        1,
+        3,
+        ErrorCondition.INVALID_FIELD,
+        ErrorCondition.NOT_ALLOWED,
+        ErrorCondition.NOT_IMPLEMENTED,
+        ErrorCondition.UNAUTHORIZED_ACCESS,
+    )
+)
 
 #: Messages beyond the credit that are tolerated unless the options say otherwise: RabbitMQ 3.10 sends them.
 OVERRUN: Final = 1000

@@ -19,11 +19,13 @@ from wirefmt.amqp10._codec import (
     SaslOutcome,
     SaslResponse,
 )
-from wirefmt.amqp10.endpoint import HEADER, SASL_AUTH, SASL_HEADER, SASL_OK, Endpoint
-from wirefmt.amqp10.events import NOT_ALLOWED, ConnectionOptions, Event, Login, build
-from wirefmt.amqp10.states import SASL_RECEIVES, Role, SaslState, Violation
+from wirefmt.amqp10.codes import ErrorCondition, SaslCode
+from wirefmt.amqp10.endpoint import HEADER, SASL_HEADER, Endpoint
+from wirefmt.amqp10.events import ConnectionOptions, Event, Login, build
+from wirefmt.amqp10.states import SASL_RECEIVES, SaslState
 from wirefmt.amqp10.states import State as ConnectionState
 from wirefmt.connection.sasl import SCRAM_HASHES, Mechanism, ScramCredentials, ScramServer, read_plain
+from wirefmt.connection.states import Role, Violation
 from wirefmt.errors import LocalProtocolError, RemoteProtocolError
 
 
@@ -82,7 +84,7 @@ class ClientConnection(Endpoint):
     def _start(self, message: Open, *, pipelined: bool) -> None:
         self._check_over()
         if self._open is not None:
-            raise LocalProtocolError("a second open (2.4.1)", reply=NOT_ALLOWED)
+            raise LocalProtocolError("a second open (2.4.1)", reply=ErrorCondition.NOT_ALLOWED)
         if pipelined and len(self._mechanisms) > 1:
             raise LocalProtocolError("with pipelining there is one mechanism")
         self._open = message
@@ -115,7 +117,7 @@ class ClientConnection(Endpoint):
             raise RemoteProtocolError("the server demands the SASL layer (5.3.1)")
         transition = SASL_RECEIVES.get((self.role, self.sasl_state, kind), _NO_SASL)
         if isinstance(transition, Violation):
-            raise RemoteProtocolError(transition.rule, reply=transition.condition)
+            raise RemoteProtocolError(transition.rule, reply=transition.reply)
         assert isinstance(transition, SaslState)
         self._spoken = True
         self.sasl_state = transition
@@ -138,7 +140,9 @@ class ClientConnection(Endpoint):
                     self._put_open()
             case "sasl-outcome failed":
                 reason = (
-                    "the server refuses the credentials" if message.code == SASL_AUTH else "the SASL exchange failed"
+                    "the server refuses the credentials"
+                    if message.code == SaslCode.AUTH
+                    else "the SASL exchange failed"
                 )
                 self._outbox.clear()
                 self._end("peer", message.code, reason, events, message=message)
@@ -214,11 +218,11 @@ class ServerConnection(Endpoint):
         events: list[Event] = []
         if isinstance(event, Login):
             self._take_undecided(event)
-            self._refuse_login(SASL_AUTH if error is None else error, "the login is refused", events)
+            self._refuse_login(SaslCode.AUTH if error is None else error, "the login is refused", events)
             return events
         if isinstance(event, Open):
             self._take_undecided(event)
-            error = error or Error(condition=NOT_ALLOWED)
+            error = error or Error(condition=ErrorCondition.NOT_ALLOWED)
             self.put(self._make_open().encode())
             self.put(build(Close, error=error).encode())
             self._end("local", str(error.condition), error.description or "", events)
@@ -251,7 +255,7 @@ class ServerConnection(Endpoint):
             self.put(SaslChallenge(challenge=self._scram.challenge(credentials, nonce)).encode())
             self.sasl_state = SaslState.INIT
         else:
-            self.put(SaslOutcome(code=SASL_OK, additional_data=data).encode())
+            self.put(SaslOutcome(code=SaslCode.OK, additional_data=data).encode())
             self.sasl_state = SaslState.DONE
         self._deadlines.start("open", self.options.open_timeout)
         return self._go_on()
@@ -278,14 +282,14 @@ class ServerConnection(Endpoint):
             self._take(message, events)
             return
         if state is None and self._spoken:
-            raise RemoteProtocolError("the connection has no SASL layer (5.3.1)", reply=NOT_ALLOWED)
+            raise RemoteProtocolError("the connection has no SASL layer (5.3.1)", reply=ErrorCondition.NOT_ALLOWED)
         if state is None or (state is SaslState.START and kind != "SASL header"):
             self._answer_header()
             self._end("local", None, "the SASL layer is demanded here, or not spoken (5.3.1)", events)
             return
         transition = SASL_RECEIVES.get((self.role, state, kind), _NO_SASL)
         if isinstance(transition, Violation):
-            raise RemoteProtocolError(transition.rule, reply=transition.condition)
+            raise RemoteProtocolError(transition.rule, reply=transition.reply)
         self._spoken = True
         match kind:
             case "SASL header":
@@ -312,7 +316,7 @@ class ServerConnection(Endpoint):
                 self._scram = ScramServer(name, login.response)
                 login.user_name, login.authorization = self._scram.user_name, self._scram.authorization
         except (RemoteProtocolError, UnicodeDecodeError) as error:
-            self._refuse_login(SASL_AUTH, str(error), events)
+            self._refuse_login(SaslCode.AUTH, str(error), events)
             return
         self._wait(login, events)
 
@@ -325,9 +329,9 @@ class ServerConnection(Endpoint):
             return
         proof = self._scram.verify(response)
         if proof is None:
-            self._refuse_login(SASL_AUTH, "the client does not know the password (RFC 5802, 5)", events)
+            self._refuse_login(SaslCode.AUTH, "the client does not know the password (RFC 5802, 5)", events)
             return
-        self.put(SaslOutcome(code=SASL_OK, additional_data=proof).encode())
+        self.put(SaslOutcome(code=SaslCode.OK, additional_data=proof).encode())
         self.sasl_state = SaslState.DONE
 
     def _wait(self, event: Login | Open, events: list[Event]) -> None:
@@ -349,7 +353,7 @@ class ServerConnection(Endpoint):
         self._wait(message, events)
 
 
-_NO_SASL: Final = Violation("not a part of the SASL exchange (5.3.2)")
+_NO_SASL: Final = Violation("not a part of the SASL exchange (5.3.2)", ErrorCondition.NOT_ALLOWED)
 
 
 def _symbols(value: Any) -> tuple[str, ...]:

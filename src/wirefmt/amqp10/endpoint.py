@@ -30,10 +30,8 @@ from wirefmt.amqp10._codec import (
     SaslResponse,
     Transfer,
 )
+from wirefmt.amqp10.codes import ErrorCondition
 from wirefmt.amqp10.events import (
-    FRAMING_ERROR,
-    NOT_ALLOWED,
-    RESOURCE_LIMIT_EXCEEDED,
     SMALLEST_FRAME,
     UNLIMITED,
     Attaching,
@@ -47,21 +45,19 @@ from wirefmt.amqp10.events import (
 )
 from wirefmt.amqp10.links import Fault, Link
 from wirefmt.amqp10.sessions import Session
-from wirefmt.amqp10.states import RECEIVES, SENDS, Outcome, Role, SaslState, SessionState, Violation
+from wirefmt.amqp10.states import RECEIVES, SENDS, SaslState, SessionState
 from wirefmt.amqp10.states import State as ConnectionState
 from wirefmt.amqp10.terminus import Terminus
 from wirefmt.connection import endpoint
 from wirefmt.connection.contract import Acknowledged, Connected
 from wirefmt.connection.deadlines import Keepalive
 from wirefmt.connection.endpoint import STEP
+from wirefmt.connection.states import Outcome, Role, Violation
 from wirefmt.errors import DecodeError, LocalProtocolError, RemoteProtocolError
 from wirefmt.framing import Limits
 
 #: Seconds: the shortest idle time-out of a peer that we accept (2.4.5).
 SHORTEST_IDLE: Final = 0.1
-#: Codes of sasl-outcome (5.3.3.6).
-SASL_OK: Final = 0
-SASL_AUTH: Final = 1
 
 HEADER: Final = ProtocolHeader(0).encode()
 SASL_HEADER: Final = ProtocolHeader(3).encode()
@@ -127,9 +123,9 @@ class Endpoint(endpoint.GatheringEndpoint[ConnectionState], ConnectionFlows):
     role: Role
     options: ConnectionOptions
     _final_state = ConnectionState.END
-    _exhausted = RESOURCE_LIMIT_EXCEEDED
+    _exhausted = ErrorCondition.RESOURCE_LIMIT_EXCEEDED
     _late: ClassVar = {
-        Keepalive.EXPECT: ("nothing has come within the idle time-out (2.4.5)", RESOURCE_LIMIT_EXCEEDED),
+        Keepalive.EXPECT: ("nothing has come within the idle time-out (2.4.5)", ErrorCondition.RESOURCE_LIMIT_EXCEEDED),
         "open": ("no open has come in time", None),
         "close": ("no close has come in time", None),
     }
@@ -178,7 +174,7 @@ class Endpoint(endpoint.GatheringEndpoint[ConnectionState], ConnectionFlows):
         if kind in _SENT_BY:
             transition = SENDS[self.role, self._state, kind]
             if isinstance(transition, Violation):
-                raise LocalProtocolError(transition.rule, reply=transition.condition)
+                raise LocalProtocolError(transition.rule, reply=transition.reply)
         raise LocalProtocolError(f"{kind} is sent by {_SENT_BY.get(kind, 'the connection itself')}")
 
     def begin(self, *, next_outgoing_id: int = 0, channel: int = 0, **fields: Any) -> Session:
@@ -219,7 +215,7 @@ class Endpoint(endpoint.GatheringEndpoint[ConnectionState], ConnectionFlows):
         if not isinstance(event, Attaching):
             raise LocalProtocolError(f"{type(event).__name__} is not answered so")
         if self._waits(event):
-            event.link.session.refuse(event.link, error or Error(condition="amqp:not-found"))
+            event.link.session.refuse(event.link, error or Error(condition=ErrorCondition.NOT_FOUND))
             event.answered = True
         return []
 
@@ -302,7 +298,7 @@ class Endpoint(endpoint.GatheringEndpoint[ConnectionState], ConnectionFlows):
         if not self._opened:
             transition = SENDS[self.role, self._state, kind]
             if isinstance(transition, Violation):
-                raise LocalProtocolError(transition.rule, reply=transition.condition)
+                raise LocalProtocolError(transition.rule, reply=transition.reply)
 
     @property
     def unfinished_bytes(self) -> int:
@@ -360,7 +356,7 @@ class Endpoint(endpoint.GatheringEndpoint[ConnectionState], ConnectionFlows):
             return
         transition = RECEIVES.get((self.role, self._state, kind), _UNKNOWN_HEADER)
         if isinstance(transition, Violation):
-            raise RemoteProtocolError(transition.rule, reply=transition.condition)
+            raise RemoteProtocolError(transition.rule, reply=transition.reply)
         if transition is Outcome.DROPPED:
             return
         self._spoken = True
@@ -382,12 +378,16 @@ class Endpoint(endpoint.GatheringEndpoint[ConnectionState], ConnectionFlows):
     def _in_session(self, kind: str, message: Performative, events: list[Event]) -> None:
         channel = message.channel
         if channel > self._channel_max:
-            raise RemoteProtocolError("a channel above channel-max (2.7.1)", reply=FRAMING_ERROR)
+            raise RemoteProtocolError(
+                "a channel above channel-max (2.7.1)", reply=ErrorCondition.CONNECTION_FRAMING_ERROR
+            )
         session = self._by_remote.get(channel)
         if session is None and isinstance(message, Begin):
             self._on_begin(message, events)
         elif session is None:
-            raise RemoteProtocolError(f"{kind} on a channel without a session (2.5.1)", reply=NOT_ALLOWED)
+            raise RemoteProtocolError(
+                f"{kind} on a channel without a session (2.5.1)", reply=ErrorCondition.NOT_ALLOWED
+            )
         else:
             session.receive(kind, message, events)
 
@@ -397,7 +397,7 @@ class Endpoint(endpoint.GatheringEndpoint[ConnectionState], ConnectionFlows):
             ours = self.sessions.get(number)
             if ours is None or ours.remote_channel is not None:
                 raise RemoteProtocolError(
-                    "remote-channel does not name a begin of this side (2.7.2)", reply=NOT_ALLOWED
+                    "remote-channel does not name a begin of this side (2.7.2)", reply=ErrorCondition.NOT_ALLOWED
                 )
             self._by_remote[message.channel] = ours
             ours.remote_channel = message.channel
@@ -406,7 +406,7 @@ class Endpoint(endpoint.GatheringEndpoint[ConnectionState], ConnectionFlows):
         try:
             session = Session(self, self._free_channel(), 0)
         except LocalProtocolError as error:
-            raise RemoteProtocolError(str(error), reply=RESOURCE_LIMIT_EXCEEDED) from error
+            raise RemoteProtocolError(str(error), reply=ErrorCondition.RESOURCE_LIMIT_EXCEEDED) from error
         self.sessions[session.channel] = session
         self._by_remote[message.channel] = session
         session.begun_by_peer(message, events)
@@ -447,10 +447,12 @@ class Endpoint(endpoint.GatheringEndpoint[ConnectionState], ConnectionFlows):
         """Take the limits of the peer's open. Raises RemoteProtocolError if we cannot meet them."""
         size = UNLIMITED if message.max_frame_size is None else message.max_frame_size
         if size < SMALLEST_FRAME:
-            raise RemoteProtocolError(f"max-frame-size {size} is below 512 (2.7.1)", reply="amqp:invalid-field")
+            raise RemoteProtocolError(f"max-frame-size {size} is below 512 (2.7.1)", reply=ErrorCondition.INVALID_FIELD)
         idle = message.idle_time_out or 0
         if 0 < idle < SHORTEST_IDLE * 1000:
-            raise RemoteProtocolError(f"an idle time-out of {idle} ms cannot be kept (2.4.5)", reply=NOT_ALLOWED)
+            raise RemoteProtocolError(
+                f"an idle time-out of {idle} ms cannot be kept (2.4.5)", reply=ErrorCondition.NOT_ALLOWED
+            )
         self.remote = message
         self.frame_limit = size
         channel_max = 65535 if message.channel_max is None else message.channel_max
@@ -528,7 +530,7 @@ class Endpoint(endpoint.GatheringEndpoint[ConnectionState], ConnectionFlows):
             if not self._spoken:  # 2.2: the answer to another header is ours
                 self._answer_header()
                 return None
-            code = code or FRAMING_ERROR
+            code = code or ErrorCondition.CONNECTION_FRAMING_ERROR
         return self._tell(str(code), str(error)) if code else None
 
     def _answer_header(self) -> None:
@@ -571,7 +573,9 @@ class Endpoint(endpoint.GatheringEndpoint[ConnectionState], ConnectionFlows):
 
 
 _RELEASED: Final = Released()
-_UNKNOWN_HEADER: Final = Violation("a protocol header of another protocol (2.2)", FRAMING_ERROR)
+_UNKNOWN_HEADER: Final = Violation(
+    "a protocol header of another protocol (2.2)", ErrorCondition.CONNECTION_FRAMING_ERROR
+)
 _CLOSING: Final = frozenset(
     (
         ConnectionState.OC_PIPE,

@@ -37,28 +37,6 @@ SMALLEST_FRAME: Final = 512
 MASK: Final = 0xFFFFFFFF
 
 # Error conditions: 2.8.15 to 2.8.18, 4.5.8
-INTERNAL_ERROR: Final = "amqp:internal-error"
-NOT_FOUND: Final = "amqp:not-found"
-UNAUTHORIZED_ACCESS: Final = "amqp:unauthorized-access"
-DECODE_ERROR: Final = "amqp:decode-error"
-RESOURCE_LIMIT_EXCEEDED: Final = "amqp:resource-limit-exceeded"
-NOT_ALLOWED: Final = "amqp:not-allowed"
-INVALID_FIELD: Final = "amqp:invalid-field"
-NOT_IMPLEMENTED: Final = "amqp:not-implemented"
-PRECONDITION_FAILED: Final = "amqp:precondition-failed"
-CONNECTION_FORCED: Final = "amqp:connection:forced"
-FRAMING_ERROR: Final = "amqp:connection:framing-error"
-WINDOW_VIOLATION: Final = "amqp:session:window-violation"
-ERRANT_LINK: Final = "amqp:session:errant-link"
-HANDLE_IN_USE: Final = "amqp:session:handle-in-use"
-UNATTACHED_HANDLE: Final = "amqp:session:unattached-handle"
-DETACH_FORCED: Final = "amqp:link:detach-forced"
-TRANSFER_LIMIT_EXCEEDED: Final = "amqp:link:transfer-limit-exceeded"
-MESSAGE_SIZE_EXCEEDED: Final = "amqp:link:message-size-exceeded"
-STOLEN: Final = "amqp:link:stolen"
-UNKNOWN_ID: Final = "amqp:transaction:unknown-id"
-ROLLBACK: Final = "amqp:transaction:rollback"
-TIMEOUT: Final = "amqp:transaction:timeout"
 
 #: snd-settle-mode (2.8.2) and rcv-settle-mode (2.8.3).
 UNSETTLED: Final = 0

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from wirefmt.amqp10._codec import Attach, Detach, Error, Flow, Incoming, Map, Outgoing, Transfer
 from wirefmt.amqp10.events import FIRST, MIXED, Attaching, Event, LinkAttached, LinkDetached, build
-from wirefmt.amqp10.states import LINK_RECEIVES, LINK_SENDS, LinkRole, LinkState, Outcome, Violation
+from wirefmt.amqp10.states import LINK_RECEIVES, LINK_SENDS, LinkRole, LinkState
 from wirefmt.amqp10.terminus import Terminus
+from wirefmt.connection.states import Outcome, Violation
 from wirefmt.errors import LocalProtocolError
 
 if TYPE_CHECKING:
@@ -107,7 +108,7 @@ class Link:
         self.session.check(kind)
         transition = LINK_SENDS[self.role, self._state, kind]
         if isinstance(transition, Violation):
-            raise LocalProtocolError(transition.rule, reply=transition.condition)
+            raise LocalProtocolError(transition.rule, reply=transition.reply)
 
     def ask(self) -> None:
         """Request the peer's state of the link with a flow that has `echo`."""
@@ -188,8 +189,9 @@ class Link:
         """Handle a performative for this link in any state."""
         transition = LINK_RECEIVES[self.role, self._state, kind]
         if isinstance(transition, Violation):
-            of_link = transition.condition.startswith("amqp:link:")
-            raise Fault(transition.condition, transition.rule, self if of_link else None)
+            condition = str(transition.reply)
+            of_link = condition.startswith("amqp:link:")
+            raise Fault(condition, transition.rule, self if of_link else None)
         if transition is Outcome.DROPPED:
             if kind == "transfer":
                 self.count_dropped(message)

@@ -6,7 +6,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from wirefmt.amqp10.events import RESOURCE_LIMIT_EXCEEDED, SessionEnded
+from wirefmt.amqp10.codes import ErrorCondition
+from wirefmt.amqp10.events import SessionEnded
 from wirefmt.amqp10.states import SessionState, State
 from wirefmt.errors import LocalProtocolError, Refused
 
@@ -192,7 +193,7 @@ class Places:
                     waiting, self._sharing = self._sharing, deque()
                     why = "all links of all sessions are in use (2.7.1, 2.7.2)"
                     for end in waiting:  # one that was attached before is asked for again later
-                        known = Refused(why, RESOURCE_LIMIT_EXCEEDED)
+                        known = Refused(why, ErrorCondition.RESOURCE_LIMIT_EXCEEDED)
                         self._fail(end, known if end.known else LocalProtocolError(why))
                     return
                 place = min(idle, key=lambda place: len(place.ends))

@@ -5,24 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from wirefmt.amqp10._codec import Attach, Disposition, Error, Flow, Incoming, Map, Outgoing, ReceiverFlows
-from wirefmt.amqp10.events import (
-    FIRST,
-    INVALID_FIELD,
-    MASK,
-    MESSAGE_SIZE_EXCEEDED,
-    NOT_ALLOWED,
-    OUTCOMES,
-    RESOURCE_LIMIT_EXCEEDED,
-    TRANSFER_LIMIT_EXCEEDED,
-    Aborted,
-    Drained,
-    Event,
-    Flowed,
-    Part,
-    Settled,
-    State,
-    build,
-)
+from wirefmt.amqp10.codes import ErrorCondition
+from wirefmt.amqp10.events import FIRST, MASK, OUTCOMES, Aborted, Drained, Event, Flowed, Part, Settled, State, build
 from wirefmt.amqp10.links import Fault, Link
 from wirefmt.amqp10.states import LinkRole
 from wirefmt.errors import LocalProtocolError
@@ -32,20 +16,23 @@ if TYPE_CHECKING:
 
 #: Rules of transfers whose violation detaches the link: the error condition, and the rule.
 RULES: Final[dict[str, tuple[str, str]]] = {
-    "credit": (TRANSFER_LIMIT_EXCEEDED, "a message without credit (2.6.7)"),
-    "settled": (NOT_ALLOWED, "a settled transfer, and the mode of the link is unsettled (2.8.2)"),
-    "unsettled": (NOT_ALLOWED, "an unsettled transfer, and the mode is settled (2.8.2)"),
-    "rcv-settle-mode": (INVALID_FIELD, "rcv-settle-mode second on a link of mode first (2.7.5)"),
-    "resume": (NOT_ALLOWED, "a new delivery, and our unsettled map was incomplete (2.7.3)"),
-    "delivery-tag": (NOT_ALLOWED, "the delivery-tag of an unsettled delivery (2.7.5)"),
-    "size": (MESSAGE_SIZE_EXCEEDED, "more bytes than max-message-size (2.7.3)"),
-    "unfinished": (RESOURCE_LIMIT_EXCEEDED, "more bytes of unfinished messages than are kept"),
+    "credit": (ErrorCondition.LINK_TRANSFER_LIMIT_EXCEEDED, "a message without credit (2.6.7)"),
+    "settled": (ErrorCondition.NOT_ALLOWED, "a settled transfer, and the mode of the link is unsettled (2.8.2)"),
+    "unsettled": (ErrorCondition.NOT_ALLOWED, "an unsettled transfer, and the mode is settled (2.8.2)"),
+    "rcv-settle-mode": (ErrorCondition.INVALID_FIELD, "rcv-settle-mode second on a link of mode first (2.7.5)"),
+    "resume": (ErrorCondition.NOT_ALLOWED, "a new delivery, and our unsettled map was incomplete (2.7.3)"),
+    "delivery-tag": (ErrorCondition.NOT_ALLOWED, "the delivery-tag of an unsettled delivery (2.7.5)"),
+    "size": (ErrorCondition.LINK_MESSAGE_SIZE_EXCEEDED, "more bytes than max-message-size (2.7.3)"),
+    "unfinished": (ErrorCondition.RESOURCE_LIMIT_EXCEEDED, "more bytes of unfinished messages than are kept"),
 }
 #: ... and those whose violation ends the session, because it counts deliveries.
 RULES_OF_SESSIONS: Final[dict[str, tuple[str, str]]] = {
-    "no delivery-id": (INVALID_FIELD, "a first transfer has delivery-id and delivery-tag (2.7.5)"),
-    "delivery-id": (INVALID_FIELD, "delivery-id does not follow the one before it (2.6.12)"),
-    "another delivery": (INVALID_FIELD, "another delivery-id or delivery-tag before the last part (2.7.5)"),
+    "no delivery-id": (ErrorCondition.INVALID_FIELD, "a first transfer has delivery-id and delivery-tag (2.7.5)"),
+    "delivery-id": (ErrorCondition.INVALID_FIELD, "delivery-id does not follow the one before it (2.6.12)"),
+    "another delivery": (
+        ErrorCondition.INVALID_FIELD,
+        "another delivery-id or delivery-tag before the last part (2.7.5)",
+    ),
 }
 
 
@@ -130,7 +117,7 @@ class Receiver(Link, ReceiverFlows):
 
     def learn(self, message: Attach) -> None:
         if message.initial_delivery_count is None:
-            raise Fault(INVALID_FIELD, "a sender gives initial-delivery-count (2.7.3)")
+            raise Fault(ErrorCondition.INVALID_FIELD, "a sender gives initial-delivery-count (2.7.3)")
         self.delivery_count = self.initial_delivery_count = message.initial_delivery_count
 
     def on_flow(self, message: Flow, events: list[Event]) -> None:
@@ -141,7 +128,9 @@ class Receiver(Link, ReceiverFlows):
             ahead = (count - self.delivery_count) & MASK
             if ahead < 1 << 31 and ahead:
                 if ahead > self._promised + self.session.connection.options.overrun:
-                    raise self._fault(TRANSFER_LIMIT_EXCEEDED, "delivery-count is beyond the credit given (2.6.7)")
+                    raise self._fault(
+                        ErrorCondition.LINK_TRANSFER_LIMIT_EXCEEDED, "delivery-count is beyond the credit given (2.6.7)"
+                    )
                 self.delivery_count = count
                 self.credit = max(self.credit - ahead, 0)
                 self._promised -= ahead

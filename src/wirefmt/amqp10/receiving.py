@@ -8,8 +8,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from wirefmt.amqp10._codec import Accepted, Error, Incoming, Source, TransactionalState
+from wirefmt.amqp10.codes import ErrorCondition
 from wirefmt.amqp10.ends import End, Transaction
-from wirefmt.amqp10.events import NOT_IMPLEMENTED, Part, State
+from wirefmt.amqp10.events import Part, State
 from wirefmt.amqp10.sessions import Session
 from wirefmt.amqp10.sources import lacking
 from wirefmt.connection import client as connecting
@@ -265,7 +266,11 @@ class Receiver(End):
 
     def attached(self) -> None:
         if self._checked is not None and (what := lacking(*self._checked, self.link.source)):
-            self._ignored = Refused(f"{NOT_IMPLEMENTED}: the server ignores {what}", NOT_IMPLEMENTED, self.link.source)
+            self._ignored = Refused(
+                f"{ErrorCondition.NOT_IMPLEMENTED}: the server ignores {what}",
+                ErrorCondition.NOT_IMPLEMENTED,
+                self.link.source,
+            )
             self.leave()
             return
         super().attached()

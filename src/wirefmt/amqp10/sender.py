@@ -17,19 +17,8 @@ from wirefmt.amqp10._codec import (
     Transfer,
     encode_value,
 )
-from wirefmt.amqp10.events import (
-    CODES,
-    MASK,
-    MESSAGE_SIZE_EXCEEDED,
-    NOT_ALLOWED,
-    OUTCOMES,
-    SETTLED,
-    DrainRequested,
-    Event,
-    Flowed,
-    State,
-    build,
-)
+from wirefmt.amqp10.codes import ErrorCondition
+from wirefmt.amqp10.events import CODES, MASK, OUTCOMES, SETTLED, DrainRequested, Event, Flowed, State, build
 from wirefmt.amqp10.links import Fault, Link
 from wirefmt.amqp10.states import LinkRole
 from wirefmt.amqp10.terminus import section_end
@@ -87,7 +76,7 @@ class Sender(Link, SenderFlows):
         octets = bytes(payload)
         if self.max_message_size and delivery.size + len(octets) > self.max_message_size:
             raise LocalProtocolError(
-                "the message is larger than the receiver takes (2.7.3)", reply=MESSAGE_SIZE_EXCEEDED
+                "the message is larger than the receiver takes (2.7.3)", reply=ErrorCondition.LINK_MESSAGE_SIZE_EXCEEDED
             )
         session.connection.check_pending(len(octets))
         delivery.size += len(octets)
@@ -172,7 +161,7 @@ class Sender(Link, SenderFlows):
     def _refuse_size(self, size: int) -> NoReturn:
         raise LocalProtocolError(
             f"the message has {size} bytes, the receiver takes {self.max_message_size} (2.7.3)",
-            reply=MESSAGE_SIZE_EXCEEDED,
+            reply=ErrorCondition.LINK_MESSAGE_SIZE_EXCEEDED,
         )
 
     def _refuse_tag(self) -> NoReturn:
@@ -273,7 +262,7 @@ class Sender(Link, SenderFlows):
             self.report(events)
 
     def on_transfer(self, message: Transfer, events: list[Event]) -> None:
-        raise Fault(NOT_ALLOWED, "a transfer to a sender (2.6.1)")
+        raise Fault(ErrorCondition.NOT_ALLOWED, "a transfer to a sender (2.6.1)")
 
     def resume(self, message: Attach, events: list[Event]) -> None:
         super().resume(message, events)

@@ -18,16 +18,10 @@ from wirefmt.amqp10._codec import (
     Source,
     Target,
 )
+from wirefmt.amqp10.codes import ErrorCondition
 from wirefmt.amqp10.events import (
-    FRAMING_ERROR,
-    HANDLE_IN_USE,
-    INVALID_FIELD,
     MASK,
-    RESOURCE_LIMIT_EXCEEDED,
-    STOLEN,
-    UNATTACHED_HANDLE,
     UNLIMITED,
-    WINDOW_VIOLATION,
     Attaching,
     Event,
     Flowed,
@@ -41,9 +35,10 @@ from wirefmt.amqp10.links import Fault, Link
 from wirefmt.amqp10.receiver import Receiver
 from wirefmt.amqp10.reported import Named, Reported
 from wirefmt.amqp10.sender import Sender
-from wirefmt.amqp10.states import SESSION_RECEIVES, SESSION_SENDS, LinkState, Outcome, SessionState, Violation
+from wirefmt.amqp10.states import SESSION_RECEIVES, SESSION_SENDS, LinkState, SessionState
 from wirefmt.amqp10.terminus import Terminus
 from wirefmt.connection.outstanding import Outstanding
+from wirefmt.connection.states import Outcome, Violation
 from wirefmt.errors import LocalProtocolError, RemoteProtocolError
 
 if TYPE_CHECKING:
@@ -52,9 +47,12 @@ if TYPE_CHECKING:
 
 #: Rules of transfers and dispositions whose violation ends the session: the error condition, and the rule.
 RULES: Final[dict[str, tuple[str, str]]] = {
-    "window": (WINDOW_VIOLATION, "a transfer beyond the incoming-window (2.5.6)"),
-    "transfer without link": (UNATTACHED_HANDLE, "a transfer on a handle without a link (2.6.2)"),
-    "range": (WINDOW_VIOLATION, "a disposition whose last comes before its first (2.7.6)"),
+    "window": (ErrorCondition.SESSION_WINDOW_VIOLATION, "a transfer beyond the incoming-window (2.5.6)"),
+    "transfer without link": (
+        ErrorCondition.SESSION_UNATTACHED_HANDLE,
+        "a transfer on a handle without a link (2.6.2)",
+    ),
+    "range": (ErrorCondition.SESSION_WINDOW_VIOLATION, "a disposition whose last comes before its first (2.7.6)"),
 }
 
 
@@ -191,7 +189,7 @@ class Session(SessionFlows):
         self.connection.check(kind)
         transition = SESSION_SENDS[self.connection.role, self._state, kind]
         if isinstance(transition, Violation):
-            raise LocalProtocolError(transition.rule, reply=transition.condition)
+            raise LocalProtocolError(transition.rule, reply=transition.reply)
 
     # ---- links
 
@@ -320,7 +318,7 @@ class Session(SessionFlows):
         """Handle a performative for this session."""
         transition = SESSION_RECEIVES[self.connection.role, self._state, kind]
         if isinstance(transition, Violation):
-            raise RemoteProtocolError(transition.rule, reply=transition.condition)
+            raise RemoteProtocolError(transition.rule, reply=transition.reply)
         if transition is Outcome.DROPPED:
             return
         if kind == "begin":
@@ -433,13 +431,15 @@ class Session(SessionFlows):
         assert handle is not None
         sends = bool(message.role)  # the peer receives
         if message.unsettled is not None and not all(isinstance(tag, bytes) for tag, _ in message.unsettled.pairs):
-            raise Fault(INVALID_FIELD, "a key of unsettled is not a delivery-tag (2.7.3)")
+            raise Fault(ErrorCondition.INVALID_FIELD, "a key of unsettled is not a delivery-tag (2.7.3)")
         if handle > self.connection.options.links - 1:
-            raise RemoteProtocolError("a handle above handle-max (2.7.2)", reply=FRAMING_ERROR)
+            raise RemoteProtocolError(
+                "a handle above handle-max (2.7.2)", reply=ErrorCondition.CONNECTION_FRAMING_ERROR
+            )
         busy = self._remote_links.get(handle)
         if busy is not None:
             busy.receive("attach", message, events)
-            raise Fault(HANDLE_IN_USE, "the handle has a link (2.6.2)")
+            raise Fault(ErrorCondition.SESSION_HANDLE_IN_USE, "the handle has a link (2.6.2)")
         link = self._names.get((name, sends))
         if link is not None and link.remote is None:
             self._remote_links[handle] = link
@@ -448,7 +448,7 @@ class Session(SessionFlows):
         old = self.connection.find(name, sends)
         if old is not None and old.attached:
             # 2.6.1: a name belongs to one link. The newer one has it.
-            old.fail(Error(condition=STOLEN, description="another link has this name"), events)
+            old.fail(Error(condition=ErrorCondition.LINK_STOLEN, description="another link has this name"), events)
         if old is not None and old.session is self and self._names.get((name, sends)) is old:
             del self._names[name, sends]
         new: Link = Sender(self, name) if sends else Receiver(self, name)
@@ -461,7 +461,7 @@ class Session(SessionFlows):
         new.source, new.target = message.source, message.target
         new.state = LinkState.ATTACH_RCVD
         if self.connection.attaching >= self.connection.options.undecided:
-            self.refuse(new, Error(condition=RESOURCE_LIMIT_EXCEEDED, description="too many links wait"))
+            self.refuse(new, Error(condition=ErrorCondition.RESOURCE_LIMIT_EXCEEDED, description="too many links wait"))
             return
         attaching = Attaching(new, message)
         new.wait(attaching)
@@ -472,7 +472,7 @@ class Session(SessionFlows):
         base = self.initial_outgoing_id if message.next_incoming_id is None else message.next_incoming_id
         under_way = (self.next_outgoing_id - base) & MASK
         if under_way >= 1 << 31:
-            raise Fault(WINDOW_VIOLATION, "next-incoming-id is ahead of what was sent (2.5.6)")
+            raise Fault(ErrorCondition.SESSION_WINDOW_VIOLATION, "next-incoming-id is ahead of what was sent (2.5.6)")
         closed = self.remote_incoming_window <= 0 or self.job is not None
         self.remote_incoming_window = max((message.incoming_window or 0) - under_way, 0)
         self.next_incoming_id = message.next_outgoing_id
@@ -480,7 +480,7 @@ class Session(SessionFlows):
         if message.handle is not None:
             link = self._remote_links.get(message.handle)
             if link is None:
-                raise Fault(UNATTACHED_HANDLE, "a flow on a handle without a link (2.6.2)")
+                raise Fault(ErrorCondition.SESSION_UNATTACHED_HANDLE, "a flow on a handle without a link (2.6.2)")
             if link.attached:
                 link.on_flow(message, events)
             else:
@@ -528,7 +528,7 @@ class Session(SessionFlows):
     def on_detach(self, message: Any, events: list[Event]) -> None:
         link = self._remote_links.get(message.handle)
         if link is None:
-            raise Fault(UNATTACHED_HANDLE, "a detach of a handle without a link (2.6.2)")
+            raise Fault(ErrorCondition.SESSION_UNATTACHED_HANDLE, "a detach of a handle without a link (2.6.2)")
         link.receive("detach", message, events)
 
     # ---- out

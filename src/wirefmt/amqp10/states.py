@@ -2,8 +2,6 @@
 
 Each table has every role, state and kind of performative, for what comes from the peer (RECEIVES) and for what we send
 (SENDS). The page docs/amqp10-connection.md is drawn from them. Sections are prefixed with the part of the specification.
-
-This module imports nothing of wirefmt, so the page can be made without the compiled core.
 """
 
 from __future__ import annotations
@@ -13,10 +11,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-
-class Role(enum.Enum):
-    CLIENT = "client"
-    SERVER = "server"
+from wirefmt.amqp10.codes import ErrorCondition
+from wirefmt.connection.states import Outcome, Role, Violation, each, rows
 
 
 class LinkRole(enum.Enum):
@@ -74,26 +70,6 @@ class LinkState(enum.Enum):
     ERRORED = "detached with an error"
 
 
-class Outcome(enum.Enum):
-    """What becomes of a performative that changes no state and breaks no rule."""
-
-    UNREAD = "stays unread until the host has decided"
-    DROPPED = "is dropped"
-
-
-@dataclass(frozen=True, slots=True)
-class Violation:
-    """A performative that must not come (or must not be sent) in this state.
-
-    Attributes:
-        rule: the rule it breaks, with its section.
-        condition: the error condition of the answer; "": there is no answer.
-    """
-
-    rule: str
-    condition: str = "amqp:not-allowed"
-
-
 AnyState = SaslState | State | SessionState | LinkState
 AnyRole = Role | LinkRole
 Transition = AnyState | Outcome | Violation
@@ -121,17 +97,17 @@ def _rows(
     legal: dict[str, Transition],
     otherwise: Transition,
 ) -> Table:
-    unknown = set(legal) - set(kinds)
-    assert not unknown, unknown
-    return {(role, state, kind): legal.get(kind, otherwise) for role in roles for kind in kinds}
-
-
-def _same(state: AnyState, kinds: Iterable[str]) -> dict[str, Transition]:
-    return dict.fromkeys(kinds, state)
+    return {at: after for role in roles for at, after in rows(role, state, kinds, legal, otherwise).items()}
 
 
 CLIENT, SERVER = Role.CLIENT, Role.SERVER
 BOTH: Final = (CLIENT, SERVER)
+
+
+def _wrong(rule: str) -> Violation:
+    return Violation(rule, ErrorCondition.NOT_ALLOWED)
+
+
 _OVER = Violation("the connection is over", "")
 
 # ------------------------------------------------------------------------------------------------ SASL
@@ -145,9 +121,9 @@ SASL_KINDS: Final[tuple[str, ...]] = (
     "sasl-outcome ok",
     "sasl-outcome failed",
 )
-_SASL_ORDER = Violation("not in the order of the SASL exchange (5.3.2)")
-_SASL_HEADER_FIRST = Violation("the protocol header comes first (5.3.1)")
-_SASL_OVER = Violation("the SASL layer is done: frames of type AMQP follow (5.3.2)")
+_SASL_ORDER = _wrong("not in the order of the SASL exchange (5.3.2)")
+_SASL_HEADER_FIRST = _wrong("the protocol header comes first (5.3.1)")
+_SASL_OVER = _wrong("the SASL layer is done: frames of type AMQP follow (5.3.2)")
 S = SaslState
 
 SASL_RECEIVES: Final[Table] = {
@@ -202,10 +178,10 @@ KINDS: Final[tuple[str, ...]] = (
 )
 #: What belongs to a session.
 IN_SESSION: Final = ("begin", "attach", "flow", "transfer", "disposition", "detach", "end")
-_HEADER_FIRST = Violation("the protocol header comes first (2.2)", "amqp:connection:framing-error")
-_SECOND_HEADER = Violation("a second protocol header (2.2)", "amqp:connection:framing-error")
-_OPEN_FIRST = Violation("the first frame is open (2.4.1)", "amqp:connection:framing-error")
-_SECOND_OPEN = Violation("a second open (2.4.1)")
+_HEADER_FIRST = Violation("the protocol header comes first (2.2)", ErrorCondition.CONNECTION_FRAMING_ERROR)
+_SECOND_HEADER = Violation("a second protocol header (2.2)", ErrorCondition.CONNECTION_FRAMING_ERROR)
+_OPEN_FIRST = Violation("the first frame is open (2.4.1)", ErrorCondition.CONNECTION_FRAMING_ERROR)
+_SECOND_OPEN = _wrong("a second open (2.4.1)")
 C = State
 
 
@@ -231,7 +207,7 @@ RECEIVES: Final[Table] = {
         C.OPENED,
         KINDS,
         {
-            **_same(C.OPENED, (*IN_SESSION, "empty frame")),
+            **each(C.OPENED, *(*IN_SESSION, "empty frame")),
             "close": C.END,
             "open": _SECOND_OPEN,
             "AMQP header": _SECOND_HEADER,
@@ -243,8 +219,8 @@ RECEIVES: Final[Table] = {
     **_rows(BOTH, C.END, KINDS, {}, Outcome.DROPPED),
 }
 
-_NOT_OPEN = Violation("open has not been sent (2.4.1)")
-_CLOSED = Violation("nothing follows close (2.4.3)")
+_NOT_OPEN = _wrong("open has not been sent (2.4.1)")
+_CLOSED = _wrong("nothing follows close (2.4.3)")
 #: Frames that may follow our open before the peer's has come (2.4.4).
 PIPELINED: Final = (*IN_SESSION, "empty frame")
 SENDS: Final[Table] = {
@@ -252,13 +228,13 @@ SENDS: Final[Table] = {
     **_rows(BOTH, C.HDR_SENT, KINDS, {"open": C.OPEN_PIPE}, _NOT_OPEN),
     **_rows(BOTH, C.HDR_RCVD, KINDS, {"AMQP header": C.HDR_EXCH}, _HEADER_FIRST),
     **_rows(BOTH, C.HDR_EXCH, KINDS, {"open": C.OPEN_SENT}, _NOT_OPEN),
-    **_rows(BOTH, C.OPEN_PIPE, KINDS, {**_same(C.OPEN_PIPE, PIPELINED), "close": C.OC_PIPE}, _SECOND_OPEN),
+    **_rows(BOTH, C.OPEN_PIPE, KINDS, {**each(C.OPEN_PIPE, *PIPELINED), "close": C.OC_PIPE}, _SECOND_OPEN),
     **_rows(BOTH, C.OC_PIPE, KINDS, {}, _CLOSED),
-    **_rows(BOTH, C.OPEN_SENT, KINDS, {**_same(C.OPEN_SENT, PIPELINED), "close": C.CLOSE_PIPE}, _SECOND_OPEN),
+    **_rows(BOTH, C.OPEN_SENT, KINDS, {**each(C.OPEN_SENT, *PIPELINED), "close": C.CLOSE_PIPE}, _SECOND_OPEN),
     **_rows(BOTH, C.OPEN_RCVD, KINDS, {"open": C.OPENED}, _NOT_OPEN),
     **_rows(BOTH, C.CLOSE_PIPE, KINDS, {}, _CLOSED),
     **_rows(
-        BOTH, C.OPENED, KINDS, {**_same(C.OPENED, (*IN_SESSION, "empty frame")), "close": C.CLOSE_SENT}, _SECOND_OPEN
+        BOTH, C.OPENED, KINDS, {**each(C.OPENED, *(*IN_SESSION, "empty frame")), "close": C.CLOSE_SENT}, _SECOND_OPEN
     ),
     **_rows(BOTH, C.CLOSE_SENT, KINDS, {}, _CLOSED),
     **_rows(BOTH, C.DISCARDING, KINDS, {}, _CLOSED),
@@ -269,23 +245,23 @@ SENDS: Final[Table] = {
 
 SESSION_KINDS: Final = IN_SESSION
 _INSIDE: Final = ("attach", "flow", "transfer", "disposition", "detach")
-_UNMAPPED = Violation("no session on this channel (2.5.1)")
-_BUSY = Violation("the channel has a session (2.5.1)")
-_ENDED = Violation("nothing follows end (2.5.3)")
+_UNMAPPED = _wrong("no session on this channel (2.5.1)")
+_BUSY = _wrong("the channel has a session (2.5.1)")
+_ENDED = _wrong("nothing follows end (2.5.3)")
 M = SessionState
 
 SESSION_RECEIVES: Final[Table] = {
     **_rows(BOTH, M.UNMAPPED, SESSION_KINDS, {"begin": M.MAPPED}, _UNMAPPED),
     **_rows(BOTH, M.BEGIN_SENT, SESSION_KINDS, {"begin": M.MAPPED}, _UNMAPPED),
-    **_rows(BOTH, M.MAPPED, SESSION_KINDS, {**_same(M.MAPPED, _INSIDE), "end": M.UNMAPPED, "begin": _BUSY}, _UNMAPPED),
+    **_rows(BOTH, M.MAPPED, SESSION_KINDS, {**each(M.MAPPED, *_INSIDE), "end": M.UNMAPPED, "begin": _BUSY}, _UNMAPPED),
     **_rows(BOTH, M.END_SENT, SESSION_KINDS, {"end": M.UNMAPPED, "begin": M.END_SENT}, Outcome.DROPPED),
     **_rows(BOTH, M.DISCARDING, SESSION_KINDS, {"end": M.UNMAPPED, "begin": Outcome.DROPPED}, Outcome.DROPPED),
 }
-_NOT_BEGUN = Violation("begin has not been sent (2.5.1)")
+_NOT_BEGUN = _wrong("begin has not been sent (2.5.1)")
 SESSION_SENDS: Final[Table] = {
     **_rows(BOTH, M.UNMAPPED, SESSION_KINDS, {"begin": M.BEGIN_SENT}, _NOT_BEGUN),
-    **_rows(BOTH, M.BEGIN_SENT, SESSION_KINDS, {**_same(M.BEGIN_SENT, _INSIDE), "end": M.END_SENT}, _BUSY),
-    **_rows(BOTH, M.MAPPED, SESSION_KINDS, {**_same(M.MAPPED, _INSIDE), "end": M.END_SENT}, _BUSY),
+    **_rows(BOTH, M.BEGIN_SENT, SESSION_KINDS, {**each(M.BEGIN_SENT, *_INSIDE), "end": M.END_SENT}, _BUSY),
+    **_rows(BOTH, M.MAPPED, SESSION_KINDS, {**each(M.MAPPED, *_INSIDE), "end": M.END_SENT}, _BUSY),
     **_rows(BOTH, M.END_SENT, SESSION_KINDS, {}, _ENDED),
     **_rows(BOTH, M.DISCARDING, SESSION_KINDS, {}, _ENDED),
 }
@@ -294,14 +270,14 @@ SESSION_SENDS: Final[Table] = {
 
 LINK_KINDS: Final = ("attach", "flow", "transfer", "detach")
 LINK_ROLES: Final = (LinkRole.SENDER, LinkRole.RECEIVER)
-_UNATTACHED = Violation("no link with this handle (2.6.2)", "amqp:session:unattached-handle")
-_HANDLE_BUSY = Violation("the handle has a link (2.6.2)", "amqp:session:handle-in-use")
-_WRONG_WAY = Violation("a transfer to a sender (2.6.1)")
-_NO_CREDIT = Violation("no credit has been given (2.6.7)", "amqp:link:transfer-limit-exceeded")
-_BY_SENDER = Violation("only a sender sends transfers (2.6.1)")
-_NOT_ATTACHED = Violation("the link is not attached (2.6.3)")
-_DETACHED = Violation("nothing follows detach (2.6.5)")
-_ERRANT = Violation("only detach follows a detach with an error (2.6.5)", "amqp:session:errant-link")
+_UNATTACHED = Violation("no link with this handle (2.6.2)", ErrorCondition.SESSION_UNATTACHED_HANDLE)
+_HANDLE_BUSY = Violation("the handle has a link (2.6.2)", ErrorCondition.SESSION_HANDLE_IN_USE)
+_WRONG_WAY = _wrong("a transfer to a sender (2.6.1)")
+_NO_CREDIT = Violation("no credit has been given (2.6.7)", ErrorCondition.LINK_TRANSFER_LIMIT_EXCEEDED)
+_BY_SENDER = _wrong("only a sender sends transfers (2.6.1)")
+_NOT_ATTACHED = _wrong("the link is not attached (2.6.3)")
+_DETACHED = _wrong("nothing follows detach (2.6.5)")
+_ERRANT = Violation("only detach follows a detach with an error (2.6.5)", ErrorCondition.SESSION_ERRANT_LINK)
 SENDER, RECEIVER = LinkRole.SENDER, LinkRole.RECEIVER
 L = LinkState
 

@@ -13,21 +13,24 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from wirefmt.loading import on_first_use
+from wirefmt.loading import lazy
 
 if TYPE_CHECKING:
-    from wirefmt.broker.embedded import Broker, Options
-    from wirefmt.broker.thread import AsyncRunning, Running, running, running_async
-    from wirefmt.broker.views import Client, Message, NotSeen
+    from wirefmt.broker.embedded import Broker as Broker, Options as Options
+    from wirefmt.broker.thread import (
+        AsyncRunning as AsyncRunning,
+        Running as Running,
+        running as running,
+        running_async as running_async,
+    )
+    from wirefmt.broker.views import Client as Client, Message as Message, NotSeen as NotSeen
 
 #: Modules that are loaded when one of their names is first used.
-_MODULES = {
-    "wirefmt.broker.embedded": ("Broker", "Options"),
-    "wirefmt.broker.thread": ("AsyncRunning", "Running", "running", "running_async"),
-    "wirefmt.broker.views": ("Client", "Message", "NotSeen"),
-}
-
-
-__getattr__, __dir__ = on_first_use(__name__, _MODULES)
-
-__all__ = ["AsyncRunning", "Broker", "Client", "Message", "NotSeen", "Options", "Running", "running", "running_async"]
+__getattr__, __dir__ = lazy(
+    __name__,
+    {
+        "wirefmt.broker.embedded": "Broker Options",
+        "wirefmt.broker.thread": "AsyncRunning Running running running_async",
+        "wirefmt.broker.views": "Client Message NotSeen",
+    },
+)

@@ -15,18 +15,8 @@ from typing import Any, Final
 
 from wirefmt import __version__, amqp091
 from wirefmt.amqp091.channel import text_of
-from wirefmt.amqp091.events import (
-    ACCESS_REFUSED,
-    LOCKED,
-    NOT_ALLOWED,
-    NOT_FOUND,
-    NOT_IMPLEMENTED,
-    PRECONDITION,
-    ChannelClosed,
-    ChannelOpened,
-    Event,
-    Settled,
-)
+from wirefmt.amqp091.codes import ReplyCode
+from wirefmt.amqp091.events import ChannelClosed, ChannelOpened, Event, Settled
 from wirefmt.amqp091.server import Peer
 from wirefmt.amqp091.server_channel import ServerChannel
 from wirefmt.amqp091.states import ChannelState, State
@@ -216,7 +206,9 @@ def _check_user(published: Published, user: str) -> None:
         return  # no consumer of AMQP 1.0 gets it
     said = properties.user_id if properties is not None else None
     if said is not None and bytes(said) != user.encode():
-        raise Refusal(PRECONDITION, f"user-id {bytes(said)!r} in a section but authenticated user was '{user}'")
+        raise Refusal(
+            ReplyCode.PRECONDITION_FAILED, f"user-id {bytes(said)!r} in a section but authenticated user was '{user}'"
+        )
 
 
 class Session:
@@ -330,7 +322,7 @@ class Broker:
         if isinstance(error, Refusal):
             peer.refuse(event, error.code, error.reason)
         else:
-            peer.refuse(event, PRECONDITION, str(error))
+            peer.refuse(event, ReplyCode.PRECONDITION_FAILED, str(error))
 
     def handle_run(self, peer: Peer, events: list[Event], at: int) -> int:
         """Several events together: see `wirefmt.connection.aio.Host`. They are messages that have the same method, or
@@ -382,7 +374,7 @@ class Broker:
         if lacking is not None:
             host = session.host.name if session.host is not None else ""
             what = lacking.name if lacking.action == NOBODY else f"{lacking.right} access to '{lacking.name}'"
-            raise Refusal(ACCESS_REFUSED, f"{what} in vhost '{host}' refused for user '{session.user}'")
+            raise Refusal(ReplyCode.ACCESS_REFUSED, f"{what} in vhost '{host}' refused for user '{session.user}'")
 
     # ---- the connection
 
@@ -396,7 +388,7 @@ class Broker:
         if users is not None and not is_password(users, user, password):
             peer.refuse(
                 event,
-                ACCESS_REFUSED,
+                ReplyCode.ACCESS_REFUSED,
                 f"Login was refused using authentication mechanism {event.mechanism!s}.",
             )
             return
@@ -406,7 +398,7 @@ class Broker:
     def _open(self, peer: Peer, event: amqp091.ConnectionOpen) -> None:
         host = self.hosts.get(str(event.virtual_host))
         if host is None:
-            peer.refuse(event, NOT_ALLOWED, f"vhost {event.virtual_host!s} not found")
+            peer.refuse(event, ReplyCode.NOT_ALLOWED, f"vhost {event.virtual_host!s} not found")
             return
         session = self.session(peer)
         session.host = host
@@ -491,7 +483,7 @@ class Broker:
         host, name = self._host(peer), entity(event.exchange)
         known = host.exchanges.get(name)
         if name == "":
-            raise Refusal(ACCESS_REFUSED, "operation not permitted on the default exchange")
+            raise Refusal(ReplyCode.ACCESS_REFUSED, "operation not permitted on the default exchange")
         if event.passive:
             host.exchange(name)
         elif known is not None:
@@ -500,9 +492,9 @@ class Broker:
                 check_equal(what, field_name, getattr(event, field_name), getattr(known, field_name))
             check_equal(what, "alternate-exchange", event.arguments.get("alternate-exchange"), known.alternate)
         elif event.type not in TABLES:
-            raise Refusal(PRECONDITION, f"unknown exchange type '{event.type!s}'")
+            raise Refusal(ReplyCode.PRECONDITION_FAILED, f"unknown exchange type '{event.type!s}'")
         elif name.startswith("amq."):
-            raise Refusal(ACCESS_REFUSED, f"exchange name '{name}' contains reserved prefix 'amq.*'")
+            raise Refusal(ReplyCode.ACCESS_REFUSED, f"exchange name '{name}' contains reserved prefix 'amq.*'")
         else:
             arguments = {str(k): v for k, v in event.arguments.items()}
             host.make_exchange(
@@ -514,11 +506,11 @@ class Broker:
     def _delete_exchange(self, peer: Peer, event: amqp091.ExchangeDelete) -> None:
         host, name = self._host(peer), entity(event.exchange)
         if name in PREDECLARED:
-            raise Refusal(ACCESS_REFUSED, f"operation not permitted on exchange '{name}'")
+            raise Refusal(ReplyCode.ACCESS_REFUSED, f"operation not permitted on exchange '{name}'")
         exchange = host.exchanges.get(name)
         if exchange is not None:
             if event.if_unused and exchange.bindings:
-                raise Refusal(PRECONDITION, f"exchange '{name}' in vhost '{host.name}' in use")
+                raise Refusal(ReplyCode.PRECONDITION_FAILED, f"exchange '{name}' in vhost '{host.name}' in use")
             host.delete_exchange(exchange)
         peer.reply(event)
 
@@ -526,7 +518,7 @@ class Broker:
         host = self._host(peer)
         source, destination = entity(event.source), entity(event.destination)
         if source == "" or destination == "":
-            raise Refusal(ACCESS_REFUSED, "operation not permitted on the default exchange")
+            raise Refusal(ReplyCode.ACCESS_REFUSED, "operation not permitted on the default exchange")
         arguments = {str(k): v for k, v in event.arguments.items()}
         if isinstance(event, amqp091.ExchangeBind):
             exchange, bound = host.exchange(source), host.exchange(destination)
@@ -544,7 +536,7 @@ class Broker:
         arguments = {str(k): v for k, v in event.arguments.items()}
         if is_reply_name(name):  # declaring it only asks whether it is there
             if name != REPLY_TO and name not in host.replies:
-                raise Refusal(NOT_FOUND, f"no queue '{name}' in vhost '{host.name}'")
+                raise Refusal(ReplyCode.NOT_FOUND, f"no queue '{name}' in vhost '{host.name}'")
             peer.reply(event, queue=name, message_count=0, consumer_count=1)
             return
         if event.passive:
@@ -553,13 +545,13 @@ class Broker:
             queue = host.queue(name, peer)
             if queue.exclusive != event.exclusive:
                 raise Refusal(
-                    LOCKED,
+                    ReplyCode.RESOURCE_LOCKED,
                     f"cannot obtain exclusive access to locked queue '{name}' in vhost '{host.name}'. It was declared with "
                     "another value of exclusive",
                 )
             queue.check_same(durable, event.auto_delete, arguments)
         elif name.startswith("amq."):
-            raise Refusal(ACCESS_REFUSED, f"queue name '{name}' contains reserved prefix 'amq.*'")
+            raise Refusal(ReplyCode.ACCESS_REFUSED, f"queue name '{name}' contains reserved prefix 'amq.*'")
         else:
             queue = host.make_queue(
                 name or f"amq.gen-{self._random.getrandbits(128):032x}",
@@ -578,7 +570,7 @@ class Broker:
             routing_key = name
         source = entity(event.exchange)
         if source == "":
-            raise Refusal(ACCESS_REFUSED, "operation not permitted on the default exchange")
+            raise Refusal(ReplyCode.ACCESS_REFUSED, "operation not permitted on the default exchange")
         if isinstance(event, amqp091.QueueBind):
             exchange, queue = host.exchange(source), host.queue(name, peer)
             arguments = {str(k): v for k, v in event.arguments.items()}
@@ -599,9 +591,9 @@ class Broker:
         if name in host.queues:
             queue = host.queue(name, peer)
             if event.if_unused and queue.consumers:
-                raise Refusal(PRECONDITION, f"queue '{name}' in vhost '{host.name}' in use")
+                raise Refusal(ReplyCode.PRECONDITION_FAILED, f"queue '{name}' in vhost '{host.name}' in use")
             if event.if_empty and queue.count:
-                raise Refusal(PRECONDITION, f"queue '{name}' in vhost '{host.name}' not empty")
+                raise Refusal(ReplyCode.PRECONDITION_FAILED, f"queue '{name}' in vhost '{host.name}' not empty")
             count = queue.count
             peer.reply(event, message_count=count)  # delete-ok comes before the end of consumers
             host.delete_queue(queue)
@@ -617,7 +609,7 @@ class Broker:
         assert host is not None
         exchange = host.exchange(str(method.exchange))
         if exchange.internal:
-            raise Refusal(ACCESS_REFUSED, f"cannot publish to internal exchange '{exchange.name}'")
+            raise Refusal(ReplyCode.ACCESS_REFUSED, f"cannot publish to internal exchange '{exchange.name}'")
         envelope = self._envelope(events[at].properties, exchange, method, session, host)
         messages = [Published(envelope, events[at].body_bytes())]
         if _embeds(events[at].properties):
@@ -660,19 +652,19 @@ class Broker:
         """The envelope of a message. Raises Refusal."""
         if properties.user_id is not None and properties.user_id != session.user:
             raise Refusal(
-                PRECONDITION,
+                ReplyCode.PRECONDITION_FAILED,
                 f"user_id property set to '{properties.user_id!s}' but authenticated user was '{session.user}'",
             )
         if properties.reply_to == REPLY_TO:
             replies = session.replies.get(method.channel)
             if replies is None:
-                raise Refusal(PRECONDITION, "fast reply consumer does not exist")
+                raise Refusal(ReplyCode.PRECONDITION_FAILED, "fast reply consumer does not exist")
             properties = changed(properties, reply_to=replies.routing_key)
         expiration = None if properties.expiration is None else str(properties.expiration)
         if expiration is not None and not (
             expiration.isascii() and expiration.isdecimal() and int(expiration) <= LONGEST
         ):
-            raise Refusal(PRECONDITION, f"invalid expiration '{expiration}'")
+            raise Refusal(ReplyCode.PRECONDITION_FAILED, f"invalid expiration '{expiration}'")
         octets = properties.encode()
         return Envelope(
             octets,
@@ -757,7 +749,8 @@ class Broker:
             raise queue.invalid("x-priority", f"{priority!r}, expected an integer")
         if channel.shared_prefetch and queue.type == "quorum":
             raise Refusal(
-                NOT_IMPLEMENTED, f"queue '{queue.name}' in vhost '{queue.router.name}' does not support global qos"
+                ReplyCode.NOT_IMPLEMENTED,
+                f"queue '{queue.name}' in vhost '{queue.router.name}' does not support global qos",
             )
         subscriber = Subscriber(peer, session, channel, event)
         queue.check(subscriber)
@@ -772,9 +765,9 @@ class Broker:
     ) -> None:
         """Direct reply-to: the consumer is the channel, which has at most one."""
         if not event.no_ack:
-            raise Refusal(PRECONDITION, "reply consumer cannot acknowledge")
+            raise Refusal(ReplyCode.PRECONDITION_FAILED, "reply consumer cannot acknowledge")
         if event.channel in session.replies:
-            raise Refusal(PRECONDITION, "reply consumer already set")
+            raise Refusal(ReplyCode.PRECONDITION_FAILED, "reply consumer already set")
         tag = self._begin(peer, event, channel)
         if tag is not None:
             key = f"{REPLY_TO}.{self._random.getrandbits(128):032x}"
@@ -812,7 +805,7 @@ class Broker:
                 queue.router.dead_letter(queue, item, "rejected", unfit=True)
             except LocalProtocolError as error:  # too much is queued or unacknowledged
                 queue.untake(item)
-                raise Refusal(PRECONDITION, str(error)) from error
+                raise Refusal(ReplyCode.PRECONDITION_FAILED, str(error)) from error
             else:
                 peer.driver.update(events)
                 return

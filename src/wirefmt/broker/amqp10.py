@@ -16,28 +16,10 @@ from typing import Any, Final, Literal, NamedTuple
 from urllib.parse import unquote
 
 from wirefmt import amqp10
-from wirefmt.amqp091.events import ACCESS_REFUSED, LOCKED, PRECONDITION
-from wirefmt.amqp091.events import NOT_FOUND as NOT_FOUND_091
+from wirefmt.amqp091.codes import ReplyCode
 from wirefmt.amqp10._codec import Incoming, Outgoing
-from wirefmt.amqp10.events import (
-    DECODE_ERROR,
-    INVALID_FIELD,
-    MESSAGE_SIZE_EXCEEDED,
-    NOT_ALLOWED,
-    NOT_FOUND,
-    NOT_IMPLEMENTED,
-    OUTCOMES,
-    PRECONDITION_FAILED,
-    RESOURCE_LIMIT_EXCEEDED,
-    ROLLBACK,
-    UNAUTHORIZED_ACCESS,
-    UNKNOWN_ID,
-    Attaching,
-    DrainRequested,
-    LinkDetached,
-    Login,
-    SessionEnded,
-)
+from wirefmt.amqp10.codes import ErrorCondition, SaslCode
+from wirefmt.amqp10.events import OUTCOMES, Attaching, DrainRequested, LinkDetached, Login, SessionEnded
 from wirefmt.amqp10.links import Link
 from wirefmt.amqp10.receiver import Receiver
 from wirefmt.amqp10.sender import Sender
@@ -76,11 +58,11 @@ _FOOTERS: Final = (
 _OUTCOMES: Final = ["amqp:accepted:list", "amqp:rejected:list", "amqp:released:list", "amqp:modified:list"]
 
 #: Error conditions for the codes of AMQP 0.9.1 with which the router refuses.
-_CONDITIONS: Final = {
-    ACCESS_REFUSED: UNAUTHORIZED_ACCESS,
-    NOT_FOUND_091: NOT_FOUND,
-    LOCKED: "amqp:resource-locked",
-    PRECONDITION: PRECONDITION_FAILED,
+_CONDITIONS: Final[Mapping[int, ErrorCondition]] = {
+    ReplyCode.ACCESS_REFUSED: ErrorCondition.UNAUTHORIZED_ACCESS,
+    ReplyCode.NOT_FOUND: ErrorCondition.NOT_FOUND,
+    ReplyCode.RESOURCE_LOCKED: ErrorCondition.RESOURCE_LOCKED,
+    ReplyCode.PRECONDITION_FAILED: ErrorCondition.PRECONDITION_FAILED,
 }
 
 
@@ -145,7 +127,7 @@ class Subscriber:
         try:
             handle = self.link.send(payload)
         except LocalProtocolError as error:
-            if error.reply == MESSAGE_SIZE_EXCEEDED:
+            if error.reply == ErrorCondition.LINK_MESSAGE_SIZE_EXCEEDED:
                 raise ConversionError(str(error), rule="amqp10:max-message-size") from error
             self.peer.driver.want()
             self.client.unready[self.link] = None
@@ -186,7 +168,7 @@ class Subscriber:
         self.client.unready.pop(self.link, None)
         if self.link.attached:
             self.link.detach(
-                amqp10.Error(condition="amqp:resource-deleted", description=f"queue {queue.name!r} is deleted")
+                amqp10.Error(condition=ErrorCondition.RESOURCE_DELETED, description=f"queue {queue.name!r} is deleted")
             )
             self.peer.update()
 
@@ -212,7 +194,7 @@ class _Transaction:
         try:
             self.posted.add((published, destinations), published.cost, len(destinations))
         except Refusal as error:
-            raise Refused(RESOURCE_LIMIT_EXCEEDED, error.reason) from error
+            raise Refused(ErrorCondition.RESOURCE_LIMIT_EXCEEDED, error.reason) from error
 
     def fits(self) -> bool:
         """Is there room for all messages in the queues that refuse what is too much?"""
@@ -341,7 +323,7 @@ class Broker:
         elif own and event.mechanism == "PLAIN" and is_password(users, event.user_name, event.password):
             peer.accept(event)
         else:
-            peer.refuse(event, 1)
+            peer.refuse(event, SaslCode.AUTH)
 
     def _attach(self, peer: Peer, client: _Client, event: Attaching) -> None:
         link, message = event.link, event.message
@@ -363,7 +345,7 @@ class Broker:
             if isinstance(link, Sender):
                 assert address is not None
                 if address.exchange:
-                    raise Refused(NOT_IMPLEMENTED, "a source is a queue")
+                    raise Refused(ErrorCondition.NOT_IMPLEMENTED, "a source is a queue")
                 queue = self.router.queue(address.routing_key, peer)
                 takes = terminus.distribution_mode != BROWSING
                 priority = dict(message.properties or {}).get("rabbitmq:priority", 0)
@@ -409,7 +391,7 @@ class Broker:
     def _resolve(self, peer: Peer, client: _Client, terminus: Any, link: Link) -> tuple[Address | None, Any]:
         """The address of a terminus, and the terminus as it is answered. Raises Refused, Refusal."""
         if terminus is None:
-            raise Refused(INVALID_FIELD, "there is no terminus")
+            raise Refused(ErrorCondition.INVALID_FIELD, "there is no terminus")
         if terminus.dynamic:
             name = f"dynamic-{next(self._numbers)}"
             self._permit(client, amqp10.Attach, Reach("", name, "read" if link.sends else "write", makes=True))
@@ -418,7 +400,7 @@ class Broker:
             return Address("", name), made(address=f"/queues/{name}", dynamic=True)
         if terminus.address is None:
             if link.sends:
-                raise Refused(INVALID_FIELD, "a source has an address")
+                raise Refused(ErrorCondition.INVALID_FIELD, "a source has an address")
             return None, terminus
         address = parse_address(str(terminus.address))
         self._declare(client, amqp10.Attach, address, "read" if link.sends else "write")
@@ -438,23 +420,23 @@ class Broker:
         lacking = permissions.lacks(client.user, REQUESTS, request, reach) if permissions is not None else None
         if lacking is not None:
             what = lacking.name if lacking.action == NOBODY else f"{lacking.right} access to '{lacking.name}'"
-            raise Refused(UNAUTHORIZED_ACCESS, f"{what} refused for user '{client.user}'")
+            raise Refused(ErrorCondition.UNAUTHORIZED_ACCESS, f"{what} refused for user '{client.user}'")
 
     def _check_user(self, client: _Client, properties: amqp10.Properties | None) -> None:
         """Raises Refused if a message says that it is another user's (3.2.4)."""
         said = properties.user_id if properties is not None else None
         if said is not None and self.options.users is not None and bytes(said) != client.user.encode():
             text = f"user-id {bytes(said)!r} but authenticated user was '{client.user}'"
-            raise Refused(UNAUTHORIZED_ACCESS, text)
+            raise Refused(ErrorCondition.UNAUTHORIZED_ACCESS, text)
 
     def _check(self, address: Address, peer: Peer) -> None:
         """Raises Refusal if there is no such exchange or queue."""
         if address.exchange:
             exchange = self.router.exchange(address.exchange)
             if exchange.internal:
-                raise Refusal(ACCESS_REFUSED, f"exchange '{exchange.name}' is internal")
+                raise Refusal(ReplyCode.ACCESS_REFUSED, f"exchange '{exchange.name}' is internal")
         elif address.routing_key not in self.router.queues and address.routing_key not in self.router.replies:
-            raise Refusal(NOT_FOUND_091, f"no queue '{address.routing_key}'")
+            raise Refusal(ReplyCode.NOT_FOUND, f"no queue '{address.routing_key}'")
 
     # ---- messages of clients
 
@@ -466,13 +448,13 @@ class Broker:
             if isinstance(state, amqp10.TransactionalState):
                 transaction = client.transactions.get(bytes(state.txn_id or b""))
                 if transaction is None:
-                    raise Refused(UNKNOWN_ID, "no such transaction")
+                    raise Refused(ErrorCondition.TRANSACTION_UNKNOWN_ID, "no such transaction")
             message, payload = _message_of(delivery, self.options.without_body == "null")
             address, properties = client.targets[delivery.link], message.properties
             self._check_user(client, properties)
             if address is None:
                 if properties is None or properties.to is None:
-                    raise Refused(INVALID_FIELD, "a message to the anonymous terminus has `to`")
+                    raise Refused(ErrorCondition.INVALID_FIELD, "a message to the anonymous terminus has `to`")
                 address = parse_address(str(properties.to))
                 self._declare(client, amqp10.Transfer, address, "write")
             elif self.options.permissions is not None:
@@ -495,7 +477,7 @@ class Broker:
             full: Refused | None = None
             if self.router.refuses(destinations, published):
                 what = f"the queue {address.routing_key!r}" if not address.exchange else "a queue"
-                full = Refused(RESOURCE_LIMIT_EXCEEDED, f"{what} is full")
+                full = Refused(ErrorCondition.RESOURCE_LIMIT_EXCEEDED, f"{what} is full")
             if transaction is not None:
                 if full is not None:
                     raise full
@@ -536,21 +518,26 @@ class Broker:
             case amqp10.Discharge():
                 transaction = client.transactions.pop(bytes(request.txn_id or b""), None)
                 if transaction is None:
-                    peer.reject(delivery, amqp10.Error(condition=UNKNOWN_ID))
+                    peer.reject(delivery, amqp10.Error(condition=ErrorCondition.TRANSACTION_UNKNOWN_ID))
                     return
                 if request.fail:
                     yield from self._roll_back(client, transaction)
                 elif transaction.failed or not transaction.fits():
                     yield from self._roll_back(client, transaction)
-                    peer.reject(delivery, amqp10.Error(condition=ROLLBACK, description="not all of it can be done"))
+                    peer.reject(
+                        delivery,
+                        amqp10.Error(
+                            condition=ErrorCondition.TRANSACTION_ROLLBACK, description="not all of it can be done"
+                        ),
+                    )
                     return
                 else:
                     yield from self._commit(client, transaction)
                 peer.accept(delivery)
             case amqp10.Declare():
-                peer.reject(delivery, amqp10.Error(condition=RESOURCE_LIMIT_EXCEEDED))
+                peer.reject(delivery, amqp10.Error(condition=ErrorCondition.RESOURCE_LIMIT_EXCEEDED))
             case _:
-                peer.reject(delivery, amqp10.Error(condition=NOT_IMPLEMENTED))
+                peer.reject(delivery, amqp10.Error(condition=ErrorCondition.NOT_IMPLEMENTED))
 
     def _commit(self, client: _Client, transaction: _Transaction) -> Iterator[int]:
         for handle, outcome in transaction.retired.take():
@@ -585,7 +572,9 @@ class Broker:
                 except Refusal as error:  # a disposition cannot be refused, but what brings more of them can end
                     transaction.failed = True
                     if handle.link is not None and handle.link.attached:
-                        handle.link.detach(amqp10.Error(condition=RESOURCE_LIMIT_EXCEEDED, description=error.reason))
+                        handle.link.detach(
+                            amqp10.Error(condition=ErrorCondition.RESOURCE_LIMIT_EXCEEDED, description=error.reason)
+                        )
                         peer.update()
             state = amqp10.Released()
         self._retire(client, handle, state if type(state) in OUTCOMES else amqp10.Released())
@@ -651,10 +640,12 @@ def _error_of(error: Exception) -> amqp10.Error:
         case Refused():
             return amqp10.Error(condition=error.args[0], description=error.args[1])
         case Refusal():
-            return amqp10.Error(condition=_CONDITIONS.get(error.code, NOT_ALLOWED), description=error.reason)
+            return amqp10.Error(
+                condition=_CONDITIONS.get(error.code, ErrorCondition.NOT_ALLOWED), description=error.reason
+            )
         case ConversionError():
-            return amqp10.Error(condition=INVALID_FIELD, description=str(error))
-    return amqp10.Error(condition=DECODE_ERROR, description=str(error))
+            return amqp10.Error(condition=ErrorCondition.INVALID_FIELD, description=str(error))
+    return amqp10.Error(condition=ErrorCondition.DECODE_ERROR, description=str(error))
 
 
 def _message_of(delivery: Incoming, adds_body: bool) -> tuple[amqp10.Message, bytes]:
@@ -675,7 +666,7 @@ def _message_of(delivery: Incoming, adds_body: bool) -> tuple[amqp10.Message, by
             payload = payload[:at] + NULL_BODY + payload[at:]
         elif note.check != "PROPERTY_VALUE":
             text = f"{note.path or 'message'}: {note.reason} at offset {note.offset} [{note.spec}]"
-            raise Refused(DECODE_ERROR, text)
+            raise Refused(ErrorCondition.DECODE_ERROR, text)
     return message, payload
 
 
@@ -684,7 +675,7 @@ def _filters(source: amqp10.Source) -> tuple[selectors.Filter | None, dict[Any, 
     try:
         return selectors.read(source.filter)
     except ValueError as error:
-        raise Refused(INVALID_FIELD, f"invalid selector: {error}") from error
+        raise Refused(ErrorCondition.INVALID_FIELD, f"invalid selector: {error}") from error
 
 
 def parse_address(text: str) -> Address:
@@ -693,11 +684,11 @@ def parse_address(text: str) -> Address:
     if text.startswith("/"):
         _, kind, *parts = text.split("/")
     if kind not in ("queues", "exchanges") or len(parts) > (2 if kind == "exchanges" else 1):
-        raise Refused(NOT_FOUND, f"no address {text!r}")
+        raise Refused(ErrorCondition.NOT_FOUND, f"no address {text!r}")
     try:
         names = [unquote(part, errors="strict") for part in parts]
     except UnicodeDecodeError as error:
-        raise Refused(INVALID_FIELD, "an address is percent-encoded UTF-8") from error
+        raise Refused(ErrorCondition.INVALID_FIELD, "an address is percent-encoded UTF-8") from error
     if not names or not names[0] or "/" in "".join(parts):
-        raise Refused(INVALID_FIELD, f"no {kind.removesuffix('s')} in {text!r}")
+        raise Refused(ErrorCondition.INVALID_FIELD, f"no {kind.removesuffix('s')} in {text!r}")
     return Address("", names[0]) if kind == "queues" else Address(names[0], names[1] if len(names) > 1 else "")

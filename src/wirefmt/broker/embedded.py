@@ -12,6 +12,8 @@ from typing import Any, Literal
 from urllib.parse import quote
 
 from wirefmt import amqp091, amqp10, mqtt, nsq, phpmq, rocketmq
+from wirefmt.amqp091.codes import ReplyCode
+from wirefmt.amqp10.codes import ErrorCondition
 from wirefmt.broker import amqp091 as amqp091_broker
 from wirefmt.broker import amqp10 as amqp10_broker
 from wirefmt.broker import mqtt as mqtt_broker
@@ -32,6 +34,7 @@ from wirefmt.connection import aio
 from wirefmt.connection.aio.unfinished import UNFINISHED, Unfinished
 from wirefmt.convert import topic_of
 from wirefmt.errors import EncodeError, LocalProtocolError, suggest
+from wirefmt.mqtt.codes import ReasonCode
 
 Tapping = Callable[[str, aio.Driver], asyncio.BaseProtocol]
 
@@ -390,7 +393,8 @@ class Broker:
     # ---- users
 
     def _login(self, connect: mqtt.Connect, peer: Any) -> int:
-        return 0 if is_password(self.options.users or {}, connect.user_name or "", connect.password) else 0x86
+        right = is_password(self.options.users or {}, connect.user_name or "", connect.password)
+        return ReasonCode.SUCCESS if right else ReasonCode.BAD_USER_NAME_OR_PASSWORD
 
     def _user_of(self, secret: bytes) -> str | None:
         return user_of(self.options.users or {}, secret)
@@ -591,9 +595,13 @@ def _say_goodbye(protocol: str, driver: aio.Driver) -> None:
     try:
         match protocol:
             case "amqp":
-                driver.update(connection.close(320, "broker forced connection closure with reason 'shutdown'"))
+                driver.update(
+                    connection.close(
+                        ReplyCode.CONNECTION_FORCED, "broker forced connection closure with reason 'shutdown'"
+                    )
+                )
             case "amqp10":
-                error = amqp10.Error(condition="amqp:connection:forced", description="the broker shuts down")
+                error = amqp10.Error(condition=ErrorCondition.CONNECTION_FORCED, description="the broker shuts down")
                 driver.update(connection.close(error))
             case _:
                 driver.close()

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from wirefmt.amqp091.events import PRECONDITION
+from wirefmt.amqp091.codes import ReplyCode
 from wirefmt.broker.shares import UNOWNED, Holder
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ class Transaction:
             or router.bytes + size > limits.bytes
             or router.shares.lacks_bytes(self.holder, limits.bytes, size)
         ):
-            raise Refusal(PRECONDITION, "the messages of the transaction are too many or too large")
+            raise Refusal(ReplyCode.PRECONDITION_FAILED, "the messages of the transaction are too many or too large")
         self.messages.append((message, size))
         self._copies += max(copies, 1)
         self._count(size)
@@ -122,7 +122,7 @@ def check_equal(what: str, name: str, received: Any, current: Any) -> None:
     """Something is declared again, with a value that has to be the same. Integers of all sizes are one type (RabbitMQ)."""
     if type(received) is not type(current) or received != current:
         raise Refusal(
-            PRECONDITION,
+            ReplyCode.PRECONDITION_FAILED,
             f"inequivalent arg '{name}' for {what}: received {_value(received)} but current is {_value(current)}",
         )
 

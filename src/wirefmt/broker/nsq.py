@@ -24,6 +24,7 @@ from wirefmt.connection import proxy
 from wirefmt.connection.aio.proxied import Proxied
 from wirefmt.connection.contract import Acknowledged, Disconnected, WindowOpened
 from wirefmt.errors import DecodeError
+from wirefmt.nsq.codes import ErrorCode
 from wirefmt.nsq.events import Publication, Requeued, TimedOut
 from wirefmt.nsq.refusals import quoted
 from wirefmt.nsq.server import Peer
@@ -357,7 +358,7 @@ class Broker:
     def _on_auth(self, peer: Peer, event: nsq.Auth) -> None:
         user = self.options.authorise(event.secret) if self.options.authorise is not None else None
         if user is None:
-            peer.refuse(event, "E_AUTH_FAILED", "AUTH failed")
+            peer.refuse(event, ErrorCode.E_AUTH_FAILED, "AUTH failed")
         else:
             self._users[peer] = user
             self._holders[peer] = self.shares.holder(user)
@@ -370,7 +371,7 @@ class Broker:
         if permissions.lacks(self._users.get(peer, ""), REQUESTS, type(event), event) is None:
             return True
         where = f"{quoted(getattr(event, 'topic', None) or '')} {quoted(getattr(event, 'channel', None) or '')}"
-        peer.refuse(event, "E_UNAUTHORIZED", f"AUTH failed for {event.name} on {where}")
+        peer.refuse(event, ErrorCode.E_UNAUTHORIZED, f"AUTH failed for {event.name} on {where}")
         return False
 
     def _on_sub(self, peer: Peer, event: nsq.Sub) -> None:
@@ -381,7 +382,7 @@ class Broker:
         if channel is None:
             holder, more, limit = self._holder(peer), 1 + (known is None), self.options.topics
             if len(self.topics) + self._made + more > limit or self.shares.lacks(holder, "topics", limit, more):
-                peer.refuse(event, "E_SUB_FAILED", "SUB failed too many topics and channels")
+                peer.refuse(event, ErrorCode.E_SUB_FAILED, "SUB failed too many topics and channels")
                 return
             topic = self.topic(event.topic, holder)
             self._made += 1

@@ -11,7 +11,7 @@ from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from wirefmt.amqp091.events import ACCESS_REFUSED, NOT_IMPLEMENTED, PRECONDITION
+from wirefmt.amqp091.codes import ReplyCode
 from wirefmt.broker.limits import Refusal, check_equal
 from wirefmt.broker.messages import Item, Published
 from wirefmt.broker.shares import UNOWNED, Holder
@@ -147,7 +147,9 @@ class Queue:
         self.priorities = self._number("x-max-priority", 0)
         self.type = self._text("x-queue-type") or "classic"
         if self.type == "stream":
-            raise Refusal(NOT_IMPLEMENTED, f"queue '{name}' in vhost '{router.name}': this broker has no streams")
+            raise Refusal(
+                ReplyCode.NOT_IMPLEMENTED, f"queue '{name}' in vhost '{router.name}': this broker has no streams"
+            )
         if self.type not in QUEUE_TYPES:
             raise self.invalid("x-queue-type", f"unsupported queue type '{self.type}'")
         limit = self._number("x-delivery-limit", DELIVERY_LIMIT)
@@ -185,7 +187,8 @@ class Queue:
     def invalid(self, name: str, why: str) -> Refusal:
         """The refusal of an argument."""
         return Refusal(
-            PRECONDITION, f"invalid arg '{name}' for queue '{self.name}' in vhost '{self.router.name}': {why}"
+            ReplyCode.PRECONDITION_FAILED,
+            f"invalid arg '{name}' for queue '{self.name}' in vhost '{self.router.name}': {why}",
         )
 
     def check_same(self, durable: bool, auto_delete: bool, arguments: Mapping[str, Any]) -> None:
@@ -493,10 +496,12 @@ class Queue:
     def check(self, consumer: Consumer, view: View | None = None) -> None:
         """Raises Refusal if the consumer must not be inserted."""
         if view is not None and self.router.bytes + view.size > self.router.limits.bytes:
-            raise Refusal(PRECONDITION, "no room for another filter")
+            raise Refusal(ReplyCode.PRECONDITION_FAILED, "no room for another filter")
         first = next(iter(self.consumers), None)  # an exclusive one is alone
         if first is not None and (first.exclusive or consumer.exclusive):
-            raise Refusal(ACCESS_REFUSED, f"queue '{self.name}' in vhost '{self.router.name}' in exclusive use")
+            raise Refusal(
+                ReplyCode.ACCESS_REFUSED, f"queue '{self.name}' in vhost '{self.router.name}' in exclusive use"
+            )
 
     def leave(self, consumer: Consumer) -> None:
         """A consumer is gone. The last one takes a queue with auto-delete along."""

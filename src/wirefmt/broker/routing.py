@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any, Final, Protocol
 
-from wirefmt.amqp091.events import LOCKED, NOT_FOUND, PRECONDITION
+from wirefmt.amqp091.codes import ReplyCode
 from wirefmt.broker.bindings import HOW_TO_MATCH, TABLES, Binding
 from wirefmt.broker.history import History
 from wirefmt.broker.limits import ENTRY, Limits, Refusal
@@ -85,7 +85,10 @@ class Exchange:
         self.arguments = dict(arguments or {})
         self.alternate: str | None = self.arguments.get("alternate-exchange")
         if self.alternate is not None and not isinstance(self.alternate, str):
-            raise Refusal(PRECONDITION, f"invalid arg 'alternate-exchange' for exchange '{name}': {self.alternate!r}")
+            raise Refusal(
+                ReplyCode.PRECONDITION_FAILED,
+                f"invalid arg 'alternate-exchange' for exchange '{name}': {self.alternate!r}",
+            )
         self.bindings: dict[Binding, Mapping[str, Any]] = {}
         self.sinks: list[Sink] = []
         self.observe: Callable[[Published, str], object] | None = None
@@ -226,22 +229,25 @@ class Router:
         try:
             return self.exchanges[name]
         except KeyError:
-            raise Refusal(NOT_FOUND, f"no exchange '{name}' in vhost '{self.name}'") from None
+            raise Refusal(ReplyCode.NOT_FOUND, f"no exchange '{name}' in vhost '{self.name}'") from None
 
     def queue(self, name: str, user: object) -> Queue:
         """A queue, for a connection that may use it."""
         queue = self.queues.get(name)
         if queue is None:
-            raise Refusal(NOT_FOUND, f"no queue '{name}' in vhost '{self.name}'")
+            raise Refusal(ReplyCode.NOT_FOUND, f"no queue '{name}' in vhost '{self.name}'")
         if queue.owner is not None and queue.owner is not user:
-            raise Refusal(LOCKED, f"cannot obtain exclusive access to locked queue '{name}' in vhost '{self.name}'")
+            raise Refusal(
+                ReplyCode.RESOURCE_LOCKED,
+                f"cannot obtain exclusive access to locked queue '{name}' in vhost '{self.name}'",
+            )
         queue.used()
         return queue
 
     def make_queue(self, name: str, arguments: Mapping[str, Any] | None = None, **fields: Any) -> Queue:
         """A new queue."""
         if len(self.queues) >= self.limits.queues:
-            raise Refusal(PRECONDITION, f"there are {len(self.queues)} queues in vhost '{self.name}'")
+            raise Refusal(ReplyCode.PRECONDITION_FAILED, f"there are {len(self.queues)} queues in vhost '{self.name}'")
         self._check_share(fields.get("holder", UNOWNED), "queues")
         queue = self.queues[name] = Queue(self, name, arguments, **fields)
         queue.holder.count("queues")
@@ -252,7 +258,9 @@ class Router:
     def make_exchange(self, name: str, type: str, *, holder: Holder = UNOWNED, **fields: Any) -> Exchange:
         """A new exchange. `fields`: as of `Exchange`."""
         if len(self.exchanges) >= self.limits.exchanges:
-            raise Refusal(PRECONDITION, f"there are {len(self.exchanges)} exchanges in vhost '{self.name}'")
+            raise Refusal(
+                ReplyCode.PRECONDITION_FAILED, f"there are {len(self.exchanges)} exchanges in vhost '{self.name}'"
+            )
         self._check_share(holder, "exchanges")
         exchange = self.exchanges[name] = Exchange(name, type, holder=holder, **fields)
         holder.count("exchanges")
@@ -262,7 +270,9 @@ class Router:
         """Raises Refusal if a client or its user has its share of something."""
         whose = self.shares.lacks(holder, kind, getattr(self.limits, kind), more)
         if whose is not None:
-            raise Refusal(PRECONDITION, f"the {whose} has its share of the {kind} in vhost '{self.name}'")
+            raise Refusal(
+                ReplyCode.PRECONDITION_FAILED, f"the {whose} has its share of the {kind} in vhost '{self.name}'"
+            )
 
     # ---- messages
 
@@ -291,7 +301,9 @@ class Router:
             destinations: list[Any] = []
             steps += (STEPS_OF_KEY + one.cost) * len(keys)
             if steps > 2 * self.limits.steps:
-                raise Refusal(PRECONDITION, "the message has too many keys, or goes through too many exchanges")
+                raise Refusal(
+                    ReplyCode.PRECONDITION_FAILED, "the message has too many keys, or goes through too many exchanges"
+                )
             for key in keys:  # every exchange looks at all of them (RabbitMQ)
                 if one.observe is not None and besides is None and not quiet:
                     for message in messages:
@@ -455,9 +467,12 @@ class Router:
         if binding in exchange.bindings:
             return
         if exchange.type == "headers" and arguments.get("x-match", "all") not in HOW_TO_MATCH:
-            raise Refusal(PRECONDITION, f"invalid x-match {arguments['x-match']!r}, expected {', '.join(HOW_TO_MATCH)}")
+            raise Refusal(
+                ReplyCode.PRECONDITION_FAILED,
+                f"invalid x-match {arguments['x-match']!r}, expected {', '.join(HOW_TO_MATCH)}",
+            )
         if self._bindings >= self.limits.bindings:
-            raise Refusal(PRECONDITION, "too many bindings")
+            raise Refusal(ReplyCode.PRECONDITION_FAILED, "too many bindings")
         self._check_share(holder, "bindings")
         before = exchange.cost
         exchange.add(binding, arguments)
@@ -465,7 +480,8 @@ class Router:
         try:
             if exchange.cost > self.limits.steps:
                 raise Refusal(
-                    PRECONDITION, f"the bindings of exchange '{exchange.name}' have too many arguments or patterns"
+                    ReplyCode.PRECONDITION_FAILED,
+                    f"the bindings of exchange '{exchange.name}' have too many arguments or patterns",
                 )
             self._check_share(holder, "steps", cost)
         except Refusal:

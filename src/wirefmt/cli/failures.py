@@ -7,18 +7,19 @@ from collections.abc import Iterator
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from wirefmt.amqp091.codes import ReplyCode
+from wirefmt.mqtt.codes import ReasonCode
+from wirefmt.mqtt.spec import FAILURE
+from wirefmt.rocketmq.codes import ResponseCode
+
 if TYPE_CHECKING:
     import pyarrow as pa
 
 #: What is known of the first message of a kind of failure: columns that `failures` reads, beside these of the message table.
 FIRST = ("ts_ns", "client", "about", "capture", "frame_no")
 COLUMNS = ("protocol", "version", "kind", "direction", "code", "mqtt", "amqp091", "amqp10", "nsq", "rocketmq")
-#: Response codes of RocketMQ that only mean that there is nothing yet: PULL_NOT_FOUND, PULL_RETRY_IMMEDIATELY,
-#: POLLING_TIMEOUT.
-_NOTHING_YET = (19, 20, 210)
-_MQTT_FAILURE = 0x80  # 5.0, 2.4; before 5.0 the only failure of SUBACK
-_NO_SUBSCRIBERS = 0x10  # of PUBACK and PUBREC: a success that nobody got
-_REPLY_SUCCESS = 200  # AMQP 0.9.1
+#: Response codes of RocketMQ that only mean that there is nothing yet.
+_NOTHING_YET = (ResponseCode.PULL_NOT_FOUND, ResponseCode.PULL_RETRY_IMMEDIATELY, ResponseCode.POLLING_TIMEOUT)
 
 
 class Failure(NamedTuple):
@@ -53,9 +54,9 @@ def _mqtt(table: pa.Table) -> Iterator[tuple[Failure, int, First]]:
 
     code, kind = pc.field("code"), pc.field("kind")
     refused = (kind == "CONNACK") & (code > 0)  # before 5.0 the codes are 1 to 5
-    refused = refused | (kind.isin(["PUBACK", "PUBREC"]) & (code == _NO_SUBSCRIBERS))
+    refused = refused | (kind.isin(["PUBACK", "PUBREC"]) & (code == ReasonCode.NO_MATCHING_SUBSCRIBERS))
     for (version, name, number), n, first in _counted(
-        table, (pc.field("protocol") == "mqtt") & ((code >= _MQTT_FAILURE) | refused), ["version", "kind", "code"]
+        table, (pc.field("protocol") == "mqtt") & ((code >= FAILURE) | refused), ["version", "kind", "code"]
     ):
         yield Failure("mqtt", name, number, _reason(version, name, number)), n, first
 
@@ -71,9 +72,7 @@ def _mqtt_lists(table: pa.Table) -> Iterator[tuple[Failure, int, First]]:
     flat = pa.table(
         {name: part[name].take(rows) for name in ("version", "kind", *FIRST)} | {"code": pc.list_flatten(codes)}
     )
-    for (version, name, number), n, first in _counted(
-        flat, pc.field("code") >= _MQTT_FAILURE, ["version", "kind", "code"]
-    ):
+    for (version, name, number), n, first in _counted(flat, pc.field("code") >= FAILURE, ["version", "kind", "code"]):
         yield Failure("mqtt", name, number, _reason(version, name, number)), n, first
 
 
@@ -83,7 +82,7 @@ def _amqp091(table: pa.Table) -> Iterator[tuple[Failure, int, First]]:
     kind = pc.field("kind")
     # basic.cancel from a server: the consumer's queue is gone
     refused = kind.isin(["basic.nack", "basic.reject"]) | ((kind == "basic.cancel") & (pc.field("direction") == 1))
-    failed = refused | (pc.field("code") > _REPLY_SUCCESS) | (kind == "connection.blocked")
+    failed = refused | (pc.field("code") > ReplyCode.REPLY_SUCCESS) | (kind == "connection.blocked")
     keys = ["kind", "code", "amqp091.reply_text"]
     for (name, code, text), n, first in _counted(table, (pc.field("protocol") == "amqp091") & failed, keys):
         yield Failure("amqp091", name, code, text or ""), n, first
@@ -118,7 +117,9 @@ def _rocketmq(table: pa.Table) -> Iterator[tuple[Failure, int, First]]:
     from wirefmt.rocketmq.spec import FLAG_RESPONSE, RESPONSE_CODES
 
     answer = pc.bit_wise_and(pc.field("rocketmq", "flag"), pc.scalar(FLAG_RESPONSE)) == FLAG_RESPONSE
-    failed = answer & (pc.field("code") != 0) & ~pc.field("code").isin(list(_NOTHING_YET))
+    failed = (
+        answer & (pc.field("code") != int(ResponseCode.SUCCESS)) & ~pc.field("code").isin(list(map(int, _NOTHING_YET)))
+    )
     for (name, code), n, first in _counted(table, failed, ["kind", "code"]):
         yield Failure("rocketmq", name, code, RESPONSE_CODES.get(code, "")), n, first
 

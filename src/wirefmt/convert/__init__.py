@@ -10,42 +10,47 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from wirefmt.loading import on_first_use
-
-from ._engine import Container, Conversion, convert, routing_key_of, topic_of
-from ._engine import restore_container as restore_container  # pickles name it
-from ._engine import restore_conversion as restore_conversion
-from .annotations import Death
-from .conversion import Loss, Topics
-from .dialects import DIALECTS, Change, Dialect, tables_of
-from .messages import PROTOCOLS, Protocol, Wire
-from .rules import TABLES, Row, Table
+from wirefmt.convert._engine import (
+    Container as Container,
+    Conversion as Conversion,
+    convert as convert,
+    restore_container as restore_container,
+    restore_conversion as restore_conversion,
+    routing_key_of as routing_key_of,
+    topic_of as topic_of,
+)
+from wirefmt.convert.annotations import (
+    Death as Death,
+)
+from wirefmt.convert.conversion import (
+    Loss as Loss,
+    Topics as Topics,
+)
+from wirefmt.convert.dialects import (
+    DIALECTS as DIALECTS,
+    Change as Change,
+    Dialect as Dialect,
+    tables_of as tables_of,
+)
+from wirefmt.convert.messages import (
+    PROTOCOLS as PROTOCOLS,
+    Protocol as Protocol,
+    Wire as Wire,
+)
+from wirefmt.convert.rules import (
+    TABLES as TABLES,
+    Row as Row,
+    Table as Table,
+)
+from wirefmt.loading import lazy
 
 if TYPE_CHECKING:
-    from .table import convert_table
-
+    from wirefmt.convert.table import convert_table as convert_table
 
 #: It needs numpy, which nothing else here does.
-__getattr__, __dir__ = on_first_use(__name__, {"wirefmt.convert.table": ("convert_table",)})
-
-__all__ = [
-    "DIALECTS",
-    "PROTOCOLS",
-    "TABLES",
-    "Change",
-    "Container",
-    "Conversion",
-    "Death",
-    "Dialect",
-    "Loss",
-    "Protocol",
-    "Row",
-    "Table",
-    "Topics",
-    "Wire",
-    "convert",
-    "convert_table",
-    "routing_key_of",
-    "tables_of",
-    "topic_of",
-]
+__getattr__, __dir__ = lazy(
+    __name__,
+    {
+        "wirefmt.convert.table": "convert_table",
+    },
+)

@@ -10,114 +10,70 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from wirefmt.loading import on_first_use
+from wirefmt.loading import lazy
 from wirefmt.mqtt._codec import (
-    Auth,
-    Connack,
-    Connect,
-    Decoder,
-    Disconnect,
-    Packet,
-    Pingreq,
-    Pingresp,
-    Properties,
-    Puback,
-    Pubcomp,
-    Publish,
-    Pubrec,
-    Pubrel,
-    Suback,
-    Subscribe,
-    Subscription,
-    TopicIndex,
-    Unsuback,
-    Unsubscribe,
-    Will,
-    decode,
-    decode_batch,
-    encode,
-    encode_batch,
-    frame_size,
-    matches,
-    parse_shared,
-    validate_topic_filter,
-    validate_topic_name,
+    Auth as Auth,
+    Connack as Connack,
+    Connect as Connect,
+    Decoder as Decoder,
+    Disconnect as Disconnect,
+    Packet as Packet,
+    Pingreq as Pingreq,
+    Pingresp as Pingresp,
+    Properties as Properties,
+    Puback as Puback,
+    Pubcomp as Pubcomp,
+    Publish as Publish,
+    Pubrec as Pubrec,
+    Pubrel as Pubrel,
+    Suback as Suback,
+    Subscribe as Subscribe,
+    Subscription as Subscription,
+    TopicIndex as TopicIndex,
+    Unsuback as Unsuback,
+    Unsubscribe as Unsubscribe,
+    Will as Will,
+    decode as decode,
+    decode_batch as decode_batch,
+    encode as encode,
+    encode_batch as encode_batch,
+    frame_size as frame_size,
+    matches as matches,
+    parse_shared as parse_shared,
+    restore as restore,
+    validate_topic_filter as validate_topic_filter,
+    validate_topic_name as validate_topic_name,
 )
-from wirefmt.mqtt._codec import restore as restore  # pickles name it
 
 if TYPE_CHECKING:
-    from wirefmt.connection.aio import Backoff
-    from wirefmt.mqtt.client import Authenticator, Client, connect
-    from wirefmt.mqtt.connection import ClientConnection, ServerConnection
-    from wirefmt.mqtt.events import ConnectionOptions, Dropped, Negotiated, Released, Request
-    from wirefmt.mqtt.journal import Journal
-    from wirefmt.mqtt.server import Handler, Peer, Server, serve
-    from wirefmt.mqtt.session import Delivery, Session
-    from wirefmt.mqtt.states import State
+    from wirefmt.connection.aio import Backoff as Backoff
+    from wirefmt.mqtt.client import Authenticator as Authenticator, Client as Client, connect as connect
+    from wirefmt.mqtt.codes import ReasonCode as ReasonCode, ReturnCode as ReturnCode
+    from wirefmt.mqtt.connection import ClientConnection as ClientConnection, ServerConnection as ServerConnection
+    from wirefmt.mqtt.events import (
+        ConnectionOptions as ConnectionOptions,
+        Dropped as Dropped,
+        Negotiated as Negotiated,
+        Released as Released,
+        Request as Request,
+    )
+    from wirefmt.mqtt.journal import Journal as Journal
+    from wirefmt.mqtt.server import Handler as Handler, Peer as Peer, Server as Server, serve as serve
+    from wirefmt.mqtt.session import Delivery as Delivery, Session as Session
+    from wirefmt.mqtt.states import State as State
 
 #: Modules of the connections. They are loaded when one of their names is first used; those of asyncio are the first four.
-_MODULES = {
-    "wirefmt.connection.aio": ("Backoff",),
-    "wirefmt.mqtt.client": ("Authenticator", "Client", "connect"),
-    "wirefmt.mqtt.journal": ("Journal",),
-    "wirefmt.mqtt.server": ("Handler", "Peer", "Server", "serve"),
-    "wirefmt.mqtt.connection": ("ClientConnection", "ServerConnection"),
-    "wirefmt.mqtt.events": ("ConnectionOptions", "Dropped", "Negotiated", "Released", "Request"),
-    "wirefmt.mqtt.session": ("Delivery", "Session"),
-    "wirefmt.mqtt.states": ("State",),
-}
-
-
-__getattr__, __dir__ = on_first_use(__name__, _MODULES)
-
-__all__ = [
-    "Auth",
-    "Authenticator",
-    "Backoff",
-    "Client",
-    "ClientConnection",
-    "Connack",
-    "Connect",
-    "ConnectionOptions",
-    "Decoder",
-    "Delivery",
-    "Disconnect",
-    "Dropped",
-    "Handler",
-    "Journal",
-    "Negotiated",
-    "Packet",
-    "Peer",
-    "Pingreq",
-    "Pingresp",
-    "Properties",
-    "Puback",
-    "Pubcomp",
-    "Publish",
-    "Pubrec",
-    "Pubrel",
-    "Released",
-    "Request",
-    "Server",
-    "ServerConnection",
-    "Session",
-    "State",
-    "Suback",
-    "Subscribe",
-    "Subscription",
-    "TopicIndex",
-    "Unsuback",
-    "Unsubscribe",
-    "Will",
-    "connect",
-    "decode",
-    "decode_batch",
-    "encode",
-    "encode_batch",
-    "frame_size",
-    "matches",
-    "parse_shared",
-    "serve",
-    "validate_topic_filter",
-    "validate_topic_name",
-]
+__getattr__, __dir__ = lazy(
+    __name__,
+    {
+        "wirefmt.connection.aio": "Backoff",
+        "wirefmt.mqtt.client": "Authenticator Client connect",
+        "wirefmt.mqtt.journal": "Journal",
+        "wirefmt.mqtt.server": "Handler Peer Server serve",
+        "wirefmt.mqtt.connection": "ClientConnection ServerConnection",
+        "wirefmt.mqtt.events": "ConnectionOptions Dropped Negotiated Released Request",
+        "wirefmt.mqtt.session": "Delivery Session",
+        "wirefmt.mqtt.states": "State",
+        "wirefmt.mqtt.codes": "ReasonCode ReturnCode",
+    },
+)

@@ -21,24 +21,14 @@ from wirefmt.connection.aio import Backoff
 from wirefmt.connection.contract import Acknowledged, Connected, Disconnected, WindowOpened
 from wirefmt.connection.recovery import OnRefused, RecoveryEvent
 from wirefmt.errors import ConnectionLost, EncodeError, JournalError, LocalProtocolError, Refused
+from wirefmt.mqtt.codes import ReasonCode, ReturnCode
 from wirefmt.mqtt.connection import ClientConnection
-from wirefmt.mqtt.events import (
-    QUOTA_EXCEEDED,
-    REAUTHENTICATE,
-    SUCCESS,
-    ConnectionOptions,
-    Dropped,
-    Negotiated,
-    Pairs,
-    Released,
-    Request,
-    find,
-    without,
-)
+from wirefmt.mqtt.events import ConnectionOptions, Dropped, Negotiated, Pairs, Released, Request, find, without
 from wirefmt.mqtt.inbox import Arrival, Inbox, Messages
 from wirefmt.mqtt.journal import Journal
 from wirefmt.mqtt.restoring import Restoration, Subscribed, shown
 from wirefmt.mqtt.session import Delivery, Session
+from wirefmt.mqtt.spec import FAILURE
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -54,7 +44,28 @@ SCHEMES: Final = {
 #: Codes of CONNACK (those before 5.0 are the first four) and DISCONNECT after which the client does not connect again: another
 #: attempt would end alike, or throw out the client that has taken the session over.
 FINAL_CODES: Final = frozenset(
-    (1, 2, 4, 5, 0x81, 0x82, 0x84, 0x85, 0x86, 0x87, 0x8A, 0x8C, 0x8E, 0x90, 0x95, 0x99, 0x9A, 0x9B, 0x9C, 0x9D)
+    (
+        ReturnCode.UNACCEPTABLE_PROTOCOL_VERSION,
+        ReturnCode.IDENTIFIER_REJECTED,
+        ReturnCode.BAD_USER_NAME_OR_PASSWORD,
+        ReturnCode.NOT_AUTHORIZED,
+        ReasonCode.MALFORMED_PACKET,
+        ReasonCode.PROTOCOL_ERROR,
+        ReasonCode.UNSUPPORTED_PROTOCOL_VERSION,
+        ReasonCode.CLIENT_IDENTIFIER_NOT_VALID,
+        ReasonCode.BAD_USER_NAME_OR_PASSWORD,
+        ReasonCode.NOT_AUTHORIZED,
+        ReasonCode.BANNED,
+        ReasonCode.BAD_AUTHENTICATION_METHOD,
+        ReasonCode.SESSION_TAKEN_OVER,
+        ReasonCode.TOPIC_NAME_INVALID,
+        ReasonCode.PACKET_TOO_LARGE,
+        ReasonCode.PAYLOAD_FORMAT_INVALID,
+        ReasonCode.RETAIN_NOT_SUPPORTED,
+        ReasonCode.QOS_NOT_SUPPORTED,
+        ReasonCode.USE_ANOTHER_SERVER,
+        ReasonCode.SERVER_MOVED,
+    )
 )
 
 #: QoS 1 and 2 messages that may be unfinished before 5.0, unless the host says otherwise.
@@ -278,7 +289,7 @@ class Client(connecting.Client[Link]):
         self._fresh_start = True
         return await self._try_servers()
 
-    async def close(self, reason_code: int = SUCCESS, properties: Pairs = ()) -> None:
+    async def close(self, reason_code: int = ReasonCode.SUCCESS, properties: Pairs = ()) -> None:
         """Send DISCONNECT, and wait until transport, tasks and journal are closed. Calls that wait raise ConnectionLost.
 
         0x04 asks the server to publish the will.
@@ -416,7 +427,7 @@ class Client(connecting.Client[Link]):
             known = self._subscriptions.get(self._response_topic)
             if known is None or known.subscription.qos < qos:
                 (code,) = await self.subscribe(mqtt.Subscription(self._response_topic, qos=qos, retain_handling=2))
-                if code >= 0x80:
+                if code >= FAILURE:
                     raise Refused(f"the server does not grant the Response Topic: {shown(code)}", code)
             return self._response_topic
 
@@ -480,7 +491,7 @@ class Client(connecting.Client[Link]):
         own: list[tuple[str, Any]] = [("authentication_method", self._authenticator.method)]
         if data is not None:
             own.append(("authentication_data", data))
-        link.connection.send(mqtt.Auth(reason_code=REAUTHENTICATE, properties=own, version=5))
+        link.connection.send(mqtt.Auth(reason_code=ReasonCode.RE_AUTHENTICATE, properties=own, version=5))
         future = self._reauthentication = asyncio.get_running_loop().create_future()
         self._check_reading()
         link.driver.update()
@@ -499,7 +510,7 @@ class Client(connecting.Client[Link]):
     def acknowledge(
         self,
         message: mqtt.Publish,
-        reason_code: int = SUCCESS,
+        reason_code: int = ReasonCode.SUCCESS,
         properties: Pairs = (),
         *,
         record: tuple[str, Sequence[Any]] | None = None,
@@ -549,7 +560,7 @@ class Client(connecting.Client[Link]):
             else:
                 self.late += 1
             if message.qos:
-                self._inbox.answer(Arrival(message, link.driver), SUCCESS, ())
+                self._inbox.answer(Arrival(message, link.driver), ReasonCode.SUCCESS, ())
             return
         self._inbox.arrive(message, link.driver)
         self._check_reading()
@@ -634,7 +645,7 @@ class Client(connecting.Client[Link]):
                 handle = connection.send(message)
             except LocalProtocolError as error:
                 if (
-                    connection.pending_bytes and error.reply == QUOTA_EXCEEDED
+                    connection.pending_bytes and error.reply == ReasonCode.QUOTA_EXCEEDED
                 ):  # it fits once the transport has taken some
                     queue.appendleft(entry)
                     driver.want()
@@ -643,7 +654,7 @@ class Client(connecting.Client[Link]):
                     self.lost += 1
                 continue
             if handle is None:
-                entry.succeed(SUCCESS)
+                entry.succeed(ReasonCode.SUCCESS)
             else:
                 self._waiting[handle] = entry
         self._check_reading()
@@ -656,7 +667,7 @@ class Client(connecting.Client[Link]):
             codes = event.message.reason_codes
             assert entry is not None
             for subscription, code in zip(message.subscriptions, codes, strict=True):
-                if code < 0x80:
+                if code < FAILURE:
                     granted = Subscribed(subscription, message, entry.on_refused)
                     self._subscriptions[subscription.topic_filter] = granted
             entry.succeed(codes)
@@ -665,21 +676,21 @@ class Client(connecting.Client[Link]):
             for topic_filter, code in zip(
                 message.topic_filters, codes or (0,) * len(message.topic_filters), strict=True
             ):
-                if code < 0x80:
+                if code < FAILURE:
                     self._subscriptions.pop(topic_filter, None)
             assert entry is not None
             entry.succeed(codes)
         elif isinstance(event.message, mqtt.Pubcomp):  # the server has the message since PUBREC, whatever the code says
             if entry is not None:
-                entry.succeed(SUCCESS)
+                entry.succeed(ReasonCode.SUCCESS)
         elif entry is not None:
-            if event.code < 0x80:
+            if event.code < FAILURE:
                 entry.succeed(event.code)
             elif not entry.fail(
                 Refused(f"the server refuses the message: {shown(event.code)}", event.code, event.message)
             ):
                 self.lost += 1
-        elif event.code >= 0x80:
+        elif event.code >= FAILURE:
             self.lost += 1
         self._pump()
 

@@ -701,7 +701,7 @@ cdef class Flows:
     cdef int decide(self, int32_t i, bytes answer, uint8_t code, object held) except -1:
         cdef int qos = self._arrivals.arrivals[i].qos
         self._arrivals.decide(i, answer, code)
-        if qos == 2 and code < 0x80:
+        if qos == 2 and code < MQTT_FAILURE:
             self.session_.hold(self._arrivals.arrivals[i].identifier, held)
         return self.put_due(qos)
 
@@ -720,7 +720,7 @@ cdef class Flows:
             arrivals.take(i)
             Py_XDECREF(a.answer)
             Py_DECREF(<object>a.message)
-            if qos == 2 and a.code < 0x80:
+            if qos == 2 and a.code < MQTT_FAILURE:
                 self._releasing.add(a.identifier)
             elif self.counted:
                 self._forget_copies(a.identifier)

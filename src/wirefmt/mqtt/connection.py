@@ -13,7 +13,9 @@ from wirefmt import mqtt
 from wirefmt.connection.contract import Acknowledged, Connected
 from wirefmt.connection.deadlines import Keepalive
 from wirefmt.connection.endpoint import Fault
+from wirefmt.connection.states import Role, Violation
 from wirefmt.errors import DecodeError, LocalProtocolError, RemoteProtocolError
+from wirefmt.mqtt.codes import ReasonCode, ReturnCode
 from wirefmt.mqtt.endpoint import (
     REASONS,
     SENDS_IN,
@@ -21,26 +23,7 @@ from wirefmt.mqtt.endpoint import (
     wrong_kind,
 )
 from wirefmt.mqtt.events import (
-    CONTINUE_AUTHENTICATION,
-    IDENTIFIER_NOT_VALID,
-    IDENTIFIER_REJECTED,
-    KEEP_ALIVE_TIMEOUT,
     LARGEST_PACKET,
-    MALFORMED_PACKET,
-    NOT_AUTHORIZED,
-    PACKET_TOO_LARGE,
-    PROTOCOL_ERROR,
-    QOS_NOT_SUPPORTED,
-    REAUTHENTICATE,
-    RETAIN_NOT_SUPPORTED,
-    SERVER_SHUTTING_DOWN,
-    SHARED_NOT_SUPPORTED,
-    SUBSCRIPTION_IDENTIFIERS_NOT_SUPPORTED,
-    SUCCESS,
-    UNACCEPTABLE_VERSION,
-    UNSPECIFIED_ERROR,
-    UNSUPPORTED_VERSION,
-    WILDCARDS_NOT_SUPPORTED,
     Asked,
     ConnectionOptions,
     Event,
@@ -55,8 +38,8 @@ from wirefmt.mqtt.events import (
 from wirefmt.mqtt.receiving import Receiving
 from wirefmt.mqtt.sending import Sending
 from wirefmt.mqtt.session import NEVER, Session
-from wirefmt.mqtt.spec import CONNACK_RETURN_CODES, REASON_CODES
-from wirefmt.mqtt.states import Role, State, Violation
+from wirefmt.mqtt.spec import CONNACK_RETURN_CODES, FAILURE, REASON_CODES
+from wirefmt.mqtt.states import State
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -85,7 +68,7 @@ class ClientConnection(Sending, Receiving):
     _late: ClassVar[Mapping[str, tuple[str, Any]]] = {
         "connect": ("no CONNACK has come in time", None),
         "answer": ("no answer to PINGREQ has come in time", None),
-        "authentication": ("no AUTH has come in time", UNSPECIFIED_ERROR),  # 0x87 is the server's (3.14.2.1)
+        "authentication": ("no AUTH has come in time", ReasonCode.UNSPECIFIED_ERROR),  # 0x87 is the server's (3.14.2.1)
     }
     _session: Session
 
@@ -128,12 +111,20 @@ class ClientConnection(Sending, Receiving):
         """Answer an `Auth` event of code 0x18 with AUTH 0x18 [MQTT-4.12.0-3]. The method is added."""
         self._check_over()
         self._take_auth(event)
-        self._put(self._fit(mqtt.Auth, self._auth_properties(authentication_data, properties), reason_code=0x18))
+        self._put(
+            self._fit(
+                mqtt.Auth,
+                self._auth_properties(authentication_data, properties),
+                reason_code=ReasonCode.CONTINUE_AUTHENTICATION,
+            )
+        )
         self._authentication = None
         self._deadlines.start("authentication", self.options.authentication_timeout)
         return self._go_on()
 
-    def close(self, reason_code: int = SUCCESS, properties: Pairs = (), *, immediate: bool = False) -> list[Event]:
+    def close(
+        self, reason_code: int = ReasonCode.SUCCESS, properties: Pairs = (), *, immediate: bool = False
+    ) -> list[Event]:
         """Send DISCONNECT and end. 0x04 asks the server to publish the will (3.14.2.1).
 
         With `immediate` nothing is sent and what is queued is dropped, so the server publishes the will.
@@ -150,7 +141,8 @@ class ClientConnection(Sending, Receiving):
         expiry = find(properties, "session_expiry_interval")
         if expiry and self._session.expiry_interval == 0:
             raise LocalProtocolError(
-                "a Session Expiry Interval of 0 cannot be raised in DISCONNECT (3.14.2.2.2)", reply=PROTOCOL_ERROR
+                "a Session Expiry Interval of 0 cannot be raised in DISCONNECT (3.14.2.2.2)",
+                reply=ReasonCode.PROTOCOL_ERROR,
             )
         five = self.version == 5
         packet = self._fit(mqtt.Disconnect, properties, reason_code=reason_code) if five else b"\xe0\x00"
@@ -178,7 +170,7 @@ class ClientConnection(Sending, Receiving):
         elif not message.client_identifier and (message.version == 3 or not message.clean_start):
             raise LocalProtocolError(
                 "an empty Client Identifier needs Clean Session 1 and MQTT 3.1.1 or later (3.1.1: [MQTT-3.1.3-7])",
-                reply=IDENTIFIER_REJECTED,
+                reply=ReturnCode.IDENTIFIER_REJECTED,
             )
         self._put(message.encode())
         self.connect = message
@@ -192,12 +184,17 @@ class ClientConnection(Sending, Receiving):
         assert negotiated is not None
         if message.qos > negotiated.maximum_qos:
             raise LocalProtocolError(
-                f"the server's Maximum QoS is {negotiated.maximum_qos} [MQTT-3.2.2-11]", reply=QOS_NOT_SUPPORTED
+                f"the server's Maximum QoS is {negotiated.maximum_qos} [MQTT-3.2.2-11]",
+                reply=ReasonCode.QOS_NOT_SUPPORTED,
             )
         if message.retain and not negotiated.retain_available:
-            raise LocalProtocolError("the server does not retain messages [MQTT-3.2.2-14]", reply=RETAIN_NOT_SUPPORTED)
+            raise LocalProtocolError(
+                "the server does not retain messages [MQTT-3.2.2-14]", reply=ReasonCode.RETAIN_NOT_SUPPORTED
+            )
         if message.properties and find(message.properties, "subscription_identifier") is not None:
-            raise LocalProtocolError("a client sends no Subscription Identifier [MQTT-3.3.4-6]", reply=PROTOCOL_ERROR)
+            raise LocalProtocolError(
+                "a client sends no Subscription Identifier [MQTT-3.3.4-6]", reply=ReasonCode.PROTOCOL_ERROR
+            )
 
     def _send_request(self, message: Asked) -> Request:
         assert self.negotiated is not None
@@ -210,7 +207,7 @@ class ClientConnection(Sending, Receiving):
             raise LocalProtocolError(
                 f"the packet has {len(packet)} bytes, the server accepts {self.negotiated.maximum_packet_size} "
                 "[MQTT-3.2.2-15]",
-                reply=PACKET_TOO_LARGE,
+                reply=ReasonCode.PACKET_TOO_LARGE,
             )
         self._check_pending(len(packet))
         identifier = self._session.identifiers.take()
@@ -225,13 +222,14 @@ class ClientConnection(Sending, Receiving):
         self._send_keepalive()
 
     def _send_auth(self, message: mqtt.Auth) -> None:
-        if message.reason_code != REAUTHENTICATE:
+        if message.reason_code != ReasonCode.RE_AUTHENTICATE:
             raise LocalProtocolError("AUTH 0x18 is sent by continue_authentication()")
         if self._method() is None or find(message.properties, "authentication_method") != self._method():
             raise LocalProtocolError(
-                "re-authentication uses the Authentication Method of CONNECT [MQTT-4.12.1-1]", reply=PROTOCOL_ERROR
+                "re-authentication uses the Authentication Method of CONNECT [MQTT-4.12.1-1]",
+                reply=ReasonCode.PROTOCOL_ERROR,
             )
-        self._put(self._fit(mqtt.Auth, message.properties, reason_code=REAUTHENTICATE))
+        self._put(self._fit(mqtt.Auth, message.properties, reason_code=ReasonCode.RE_AUTHENTICATE))
         self._deadlines.start("authentication", self.options.authentication_timeout)
         self.state = State.REAUTHENTICATING
 
@@ -301,13 +299,14 @@ class ClientConnection(Sending, Receiving):
         clean = connect.clean_start
         if message.session_present and (clean or not session.established):
             raise RemoteProtocolError(
-                "Session Present 1, but there is no session on this side [MQTT-3.2.2-4]", reply=PROTOCOL_ERROR
+                "Session Present 1, but there is no session on this side [MQTT-3.2.2-4]",
+                reply=ReasonCode.PROTOCOL_ERROR,
             )
         self._check_method(message)
         properties = message.properties
         if connect.client_identifier and find(properties, "assigned_client_identifier") is not None:
             raise RemoteProtocolError(
-                "an Assigned Client Identifier, but CONNECT had one (3.2.2.3.7)", reply=PROTOCOL_ERROR
+                "an Assigned Client Identifier, but CONNECT had one (3.2.2.3.7)", reply=ReasonCode.PROTOCOL_ERROR
             )
         if self.version == 5:
             expiry = find(connect.properties, "session_expiry_interval", 0)
@@ -361,7 +360,7 @@ class ClientConnection(Sending, Receiving):
         if not fits:
             raise RemoteProtocolError(
                 f"the answer does not fit the request with packet identifier {identifier} [MQTT-3.8.4-6]",
-                reply=PROTOCOL_ERROR,
+                reply=ReasonCode.PROTOCOL_ERROR,
             )
         del self._requests[identifier]
         self._session.identifiers.release(identifier)
@@ -385,10 +384,10 @@ class ClientConnection(Sending, Receiving):
 
     def _on_auth(self, message: mqtt.Auth, events: list[Event]) -> None:
         if self._authentication is not None:
-            raise RemoteProtocolError("AUTH before the last one was answered (4.12)", reply=PROTOCOL_ERROR)
+            raise RemoteProtocolError("AUTH before the last one was answered (4.12)", reply=ReasonCode.PROTOCOL_ERROR)
         self._check_method(message)
         self._deadlines.cancel("authentication")
-        if message.reason_code == CONTINUE_AUTHENTICATION:
+        if message.reason_code == ReasonCode.CONTINUE_AUTHENTICATION:
             self._authentication = message
             if "connect" in self._deadlines:  # the host's time does not count
                 self._deadlines.cancel("connect")
@@ -429,7 +428,7 @@ def _why(message: mqtt.Connack, version: int) -> str:
     """Why the server has refused a CONNECT of this version."""
     code = message.reason_code
     said: str | None = find(message.properties, "reason_string")
-    if code in (UNACCEPTABLE_VERSION, UNSUPPORTED_VERSION):
+    if code in (ReturnCode.UNACCEPTABLE_PROTOCOL_VERSION, ReasonCode.UNSUPPORTED_PROTOCOL_VERSION):
         name = f"the server does not speak MQTT {_NAMES[version]}"
         return f"{name}: {said}" if said else name
     return said or _CONNACK_CODES.get(code, "the server has refused")
@@ -447,16 +446,18 @@ def _check_subscriptions(
 ) -> None:
     """What the server has announced it does not offer (3.2.2.3.11 to 3.2.2.3.13)."""
     if not negotiated.subscription_identifiers_available and find(message.properties, "subscription_identifier"):
-        raise error("no Subscription Identifiers (3.2.2.3.12)", reply=SUBSCRIPTION_IDENTIFIERS_NOT_SUPPORTED)
+        raise error("no Subscription Identifiers (3.2.2.3.12)", reply=ReasonCode.SUBSCRIPTION_IDENTIFIERS_NOT_SUPPORTED)
     if negotiated.wildcard_subscription_available and negotiated.shared_subscription_available:
         return
     for subscription in message.subscriptions:
         topic_filter = subscription.topic_filter
         shared = negotiated.version == 5 and topic_filter.startswith("$share/")
         if shared and not negotiated.shared_subscription_available:
-            raise error("no shared subscriptions (3.2.2.3.13)", reply=SHARED_NOT_SUPPORTED)
+            raise error("no shared subscriptions (3.2.2.3.13)", reply=ReasonCode.SHARED_SUBSCRIPTIONS_NOT_SUPPORTED)
         if not negotiated.wildcard_subscription_available and ("#" in topic_filter or "+" in topic_filter):
-            raise error("no wildcards in subscriptions (3.2.2.3.11)", reply=WILDCARDS_NOT_SUPPORTED)
+            raise error(
+                "no wildcards in subscriptions (3.2.2.3.11)", reply=ReasonCode.WILDCARD_SUBSCRIPTIONS_NOT_SUPPORTED
+            )
 
 
 class ServerConnection(Sending, Receiving):
@@ -485,8 +486,8 @@ class ServerConnection(Sending, Receiving):
     role = Role.SERVER
     _late: ClassVar[Mapping[str, tuple[str, Any]]] = {
         "connect": ("no CONNECT has come in time", None),
-        "authentication": ("no AUTH has come in time", NOT_AUTHORIZED),
-        Keepalive.EXPECT: ("nothing has come within one and a half Keep Alive", KEEP_ALIVE_TIMEOUT),
+        "authentication": ("no AUTH has come in time", ReasonCode.NOT_AUTHORIZED),
+        Keepalive.EXPECT: ("nothing has come within one and a half Keep Alive", ReasonCode.KEEP_ALIVE_TIMEOUT),
     }
 
     def __init__(self, now: float, options: ConnectionOptions | None = None, random: Random | None = None) -> None:
@@ -555,7 +556,7 @@ class ServerConnection(Sending, Receiving):
         if self.state is State.REAUTHENTICATING:
             self._take_auth(event)
             own = self._auth_properties(authentication_data, properties)
-            self._put(self._fit(mqtt.Auth, own, reason_code=SUCCESS))
+            self._put(self._fit(mqtt.Auth, own, reason_code=ReasonCode.SUCCESS))
             self._authentication = None
             self.state = State.CONNECTED
             return self._go_on()
@@ -600,7 +601,7 @@ class ServerConnection(Sending, Receiving):
         """
         self._check_over()
         events: list[Event] = []
-        if reason_code == SUCCESS:
+        if reason_code == ReasonCode.SUCCESS:
             raise LocalProtocolError("a refusal has a code other than 0")
         if self.state is State.REAUTHENTICATING:
             self._take_auth(event)
@@ -618,13 +619,15 @@ class ServerConnection(Sending, Receiving):
         """Ask the client for its next AUTH with AUTH 0x18 [MQTT-4.12.0-2]. The method is added."""
         self._check_over()
         if self._method() is None:
-            raise LocalProtocolError("CONNECT has no Authentication Method [MQTT-4.12.0-6]", reply=PROTOCOL_ERROR)
+            raise LocalProtocolError(
+                "CONNECT has no Authentication Method [MQTT-4.12.0-6]", reply=ReasonCode.PROTOCOL_ERROR
+            )
         if self.state is State.REAUTHENTICATING:
             self._take_auth(event)
         else:
             self._take_request(event)
         own = self._auth_properties(authentication_data, properties)
-        self._put(self._fit(mqtt.Auth, own, reason_code=CONTINUE_AUTHENTICATION))
+        self._put(self._fit(mqtt.Auth, own, reason_code=ReasonCode.CONTINUE_AUTHENTICATION))
         self._authentication = None
         self._waiting = None
         self._deadlines.start("authentication", self.options.authentication_timeout)
@@ -653,13 +656,13 @@ class ServerConnection(Sending, Receiving):
         if isinstance(event, mqtt.Subscribe):
             wanted = len(event.subscriptions)
             if self.version == 4:
-                codes = tuple(min(code, 0x80) for code in codes)
+                codes = tuple(min(code, FAILURE) for code in codes)
             if len(codes) != wanted or (self.version == 3 and any(code > 2 for code in codes)):
                 raise LocalProtocolError(f"{wanted} codes are needed, each of them one of this version")
             packet = self._fit(mqtt.Suback, properties, packet_identifier=identifier, reason_codes=codes)
         elif self.version == 5:
             wanted = len(event.topic_filters)
-            codes = codes or (SUCCESS,) * wanted
+            codes = codes or (ReasonCode.SUCCESS,) * wanted
             if len(codes) != wanted:
                 raise LocalProtocolError(f"{wanted} codes are needed")
             packet = self._fit(mqtt.Unsuback, properties, packet_identifier=identifier, reason_codes=codes)
@@ -670,7 +673,7 @@ class ServerConnection(Sending, Receiving):
         return self._go_on()
 
     def close(
-        self, reason_code: int = SERVER_SHUTTING_DOWN, properties: Pairs = (), *, immediate: bool = False
+        self, reason_code: int = ReasonCode.SERVER_SHUTTING_DOWN, properties: Pairs = (), *, immediate: bool = False
     ) -> list[Event]:
         """End the connection. In 5.0 the client receives DISCONNECT once it has been accepted [MQTT-3.14.0-1];
         otherwise it receives nothing.
@@ -705,11 +708,11 @@ class ServerConnection(Sending, Receiving):
             message.version == 3 or (message.version == 4 and not message.clean_start)
         ):
             # 3.1.1: [MQTT-3.1.3-8]; 3.1, 3.1
-            self._put(mqtt.Connack(reason_code=IDENTIFIER_REJECTED, version=message.version).encode())
-            error = RemoteProtocolError("an empty Client Identifier", reply=IDENTIFIER_REJECTED)
-            self._end("local", IDENTIFIER_REJECTED, str(error), events, error=error)
+            self._put(mqtt.Connack(reason_code=ReturnCode.IDENTIFIER_REJECTED, version=message.version).encode())
+            error = RemoteProtocolError("an empty Client Identifier", reply=ReturnCode.IDENTIFIER_REJECTED)
+            self._end("local", ReturnCode.IDENTIFIER_REJECTED, str(error), events, error=error)
             return
-        self._check_text(message.client_identifier, IDENTIFIER_NOT_VALID)
+        self._check_text(message.client_identifier, ReasonCode.CLIENT_IDENTIFIER_NOT_VALID)
         self._check_text(message.user_name or "", None)
         if message.will is not None:
             self._check_text(message.will.topic)
@@ -779,10 +782,12 @@ class ServerConnection(Sending, Receiving):
         )
         will = connect.will
         if will is not None and will.qos > negotiated.maximum_qos:
-            raise LocalProtocolError("the will's QoS: refuse with 0x9B [MQTT-3.2.2-12]", reply=QOS_NOT_SUPPORTED)
+            raise LocalProtocolError(
+                "the will's QoS: refuse with 0x9B [MQTT-3.2.2-12]", reply=ReasonCode.QOS_NOT_SUPPORTED
+            )
         if will is not None and will.retain and not negotiated.retain_available:
             raise LocalProtocolError(
-                "the will is retained: refuse with 0x9A [MQTT-3.2.2-13]", reply=RETAIN_NOT_SUPPORTED
+                "the will is retained: refuse with 0x9A [MQTT-3.2.2-13]", reply=ReasonCode.RETAIN_NOT_SUPPORTED
             )
         return negotiated, announced((*properties, *own), self.options)
 
@@ -809,16 +814,20 @@ class ServerConnection(Sending, Receiving):
         negotiated = self.negotiated
         assert negotiated is not None
         if message.qos > negotiated.maximum_qos:
-            raise RemoteProtocolError("QoS above our Maximum QoS [MQTT-3.2.2-11]", reply=QOS_NOT_SUPPORTED)
+            raise RemoteProtocolError("QoS above our Maximum QoS [MQTT-3.2.2-11]", reply=ReasonCode.QOS_NOT_SUPPORTED)
         if message.retain and not negotiated.retain_available:
-            raise RemoteProtocolError("we do not retain messages [MQTT-3.2.2-14]", reply=RETAIN_NOT_SUPPORTED)
+            raise RemoteProtocolError(
+                "we do not retain messages [MQTT-3.2.2-14]", reply=ReasonCode.RETAIN_NOT_SUPPORTED
+            )
 
     def _on_request(self, message: Asked, events: list[Event]) -> None:
         identifier = message.packet_identifier
         if identifier in self._requests:
             if self.version == 3 and message.dup:
                 return  # 3.1, 4.1: a client may send its requests again while they are not answered
-            raise RemoteProtocolError(f"packet identifier {identifier} is in use [MQTT-2.2.1-3]", reply=PROTOCOL_ERROR)
+            raise RemoteProtocolError(
+                f"packet identifier {identifier} is in use [MQTT-2.2.1-3]", reply=ReasonCode.PROTOCOL_ERROR
+            )
         if isinstance(message, mqtt.Subscribe):
             assert self.negotiated is not None
             _check_subscriptions(message, self.negotiated, RemoteProtocolError)
@@ -846,20 +855,22 @@ class ServerConnection(Sending, Receiving):
                 if expiry and not find(self.connect.properties if self.connect else (), "session_expiry_interval", 0):
                     raise RemoteProtocolError(
                         "a Session Expiry Interval of 0 cannot be raised in DISCONNECT (3.14.2.2.2)",
-                        reply=PROTOCOL_ERROR,
+                        reply=ReasonCode.PROTOCOL_ERROR,
                     )
                 self._session.expiry_interval = expiry
                 self._session.note_meta()
-        self._will_removed = code == SUCCESS  # [MQTT-3.1.2-10], [MQTT-3.14.4-3]
+        self._will_removed = code == ReasonCode.SUCCESS  # [MQTT-3.1.2-10], [MQTT-3.14.4-3]
         reason = find(message.properties, "reason_string") or "the client has disconnected"
         self._closing = b""
         self._end("peer", code, reason, events, message=message)
 
     def _on_auth(self, message: mqtt.Auth, events: list[Event]) -> None:
         if self._authentication is not None:
-            raise RemoteProtocolError("AUTH before the last one was answered (4.12)", reply=PROTOCOL_ERROR)
+            raise RemoteProtocolError("AUTH before the last one was answered (4.12)", reply=ReasonCode.PROTOCOL_ERROR)
         if self._method() is None:
-            raise RemoteProtocolError("CONNECT has no Authentication Method [MQTT-4.12.0-7]", reply=PROTOCOL_ERROR)
+            raise RemoteProtocolError(
+                "CONNECT has no Authentication Method [MQTT-4.12.0-7]", reply=ReasonCode.PROTOCOL_ERROR
+            )
         self._check_method(message)
         self._deadlines.cancel("authentication")
         self._authentication = message
@@ -879,7 +890,7 @@ class ServerConnection(Sending, Receiving):
         if self.state is State.IDLE:
             return self._refuse_unread(code)
         if self.version == 5 and self.state in (State.CONNECTING, State.AUTHENTICATING):
-            code = code if code in REASONS["CONNACK"] else PROTOCOL_ERROR
+            code = code if code in REASONS["CONNACK"] else ReasonCode.PROTOCOL_ERROR
             self._put(mqtt.Connack(reason_code=code, version=5).encode())
             return code
         return super()._tell(code, reason)
@@ -898,14 +909,14 @@ class ServerConnection(Sending, Receiving):
         while at < len(opening) and opening[at] & 0x80:
             at += 1
         name = opening[at + 3 : at + 3 + int.from_bytes(opening[at + 1 : at + 3])]
-        if code == UNACCEPTABLE_VERSION:
+        if code == ReturnCode.UNACCEPTABLE_PROTOCOL_VERSION:
             if name not in (b"MQTT", b"MQIsdp"):
                 return None
             self._put(b"\x20\x02\x00\x01")
             return code
-        if code != UNSUPPORTED_VERSION and opening[at + 1 : at + 8] != b"\x00\x04MQTT\x05":
+        if code != ReasonCode.UNSUPPORTED_PROTOCOL_VERSION and opening[at + 1 : at + 8] != b"\x00\x04MQTT\x05":
             return None
-        code = code if code in REASONS["CONNACK"] else MALFORMED_PACKET
+        code = code if code in REASONS["CONNACK"] else ReasonCode.MALFORMED_PACKET
         self._put(mqtt.Connack(reason_code=code, version=5).encode())
         return code
 

@@ -91,7 +91,7 @@ cdef void mqtt_line_code(DetailLine* l, const MqttPacketView* p, uint8_t code) n
         if MQTT_CODE_NAME[i].type == p.type and MQTT_CODE_NAME[i].code == code and \
                 MQTT_CODE_NAME[i].versions >> p.version & 1:
             line_ascii(l, MQTT_CODE_NAME[i].name.at, MQTT_CODE_NAME[i].name.size)
-            if code >= 0x80 or (code and p.type == MQTT_CONNACK):
+            if code >= MQTT_FAILURE or (code and p.type == MQTT_CONNACK):
                 line_words(l, b" (")
                 line_words(l, number)
                 line_words(l, b")")

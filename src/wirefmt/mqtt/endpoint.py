@@ -6,25 +6,19 @@ Sections are those of MQTT 5.0. `v3` means 3.1 and 3.1.1.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, ClassVar, Literal
 
 from wirefmt import mqtt
 from wirefmt.connection import endpoint
 from wirefmt.connection.contract import Acknowledged, Change
+from wirefmt.connection.states import Outcome, Role, Violation, by_state
 from wirefmt.errors import DecodeError, EncodeError, LocalProtocolError, RemoteProtocolError
 from wirefmt.framing import Limits
 from wirefmt.mqtt._codec import Flows
+from wirefmt.mqtt.codes import ReasonCode
 from wirefmt.mqtt.events import (
-    CONTINUE_AUTHENTICATION,
-    IDENTIFIER_NOT_VALID,
     LARGEST_PACKET,
-    MALFORMED_PACKET,
-    PACKET_TOO_LARGE,
-    PROTOCOL_ERROR,
-    QUOTA_EXCEEDED,
-    REAUTHENTICATE,
-    SUCCESS,
     Asked,
     ConnectionOptions,
     Event,
@@ -36,7 +30,7 @@ from wirefmt.mqtt.events import (
 )
 from wirefmt.mqtt.session import Delivery, Session
 from wirefmt.mqtt.spec import REASON_CODES
-from wirefmt.mqtt.states import RECEIVES, SENDS, Outcome, Role, State, Transition, Violation
+from wirefmt.mqtt.states import RECEIVES, SENDS, State
 
 REASONS: dict[str, frozenset[int]] = {
     packet: frozenset(row.code for row in REASON_CODES if packet in row.packets) for packet in ("CONNACK", "DISCONNECT")
@@ -57,10 +51,10 @@ _KINDS: dict[type[mqtt.Packet], str] = {
     mqtt.Pingresp: "PINGRESP",
     mqtt.Disconnect: "DISCONNECT",
 }
-_AUTH_KINDS = {
-    SUCCESS: "AUTH success",
-    CONTINUE_AUTHENTICATION: "AUTH continue",
-    REAUTHENTICATE: "AUTH re-authenticate",
+_AUTH_KINDS: dict[int, str] = {
+    ReasonCode.SUCCESS: "AUTH success",
+    ReasonCode.CONTINUE_AUTHENTICATION: "AUTH continue",
+    ReasonCode.RE_AUTHENTICATE: "AUTH re-authenticate",
 }
 
 
@@ -84,16 +78,8 @@ def kind_of(message: mqtt.Packet) -> str:
     raise LocalProtocolError(f"{type(message).__name__} is not an MQTT packet")
 
 
-def _rows(table: Mapping[tuple[Role, State, str], Transition]) -> dict[Role, dict[State, dict[str, Transition]]]:
-    """The table by role and state, so that a packet costs one look-up."""
-    rows: dict[Role, dict[State, dict[str, Transition]]] = {r: {s: {} for s in State} for r in Role}
-    for (role, state, kind), transition in table.items():
-        rows[role][state][kind] = transition
-    return rows
-
-
-RECEIVES_IN = _rows(RECEIVES)
-SENDS_IN = _rows(SENDS)
+RECEIVES_IN = {role: by_state(RECEIVES, role) for role in Role}
+SENDS_IN = {role: by_state(SENDS, role) for role in Role}
 
 
 def numbered(message: Asked, packet_identifier: int) -> bytes:
@@ -111,7 +97,7 @@ class Endpoint(Flows, endpoint.Endpoint[State]):
     role: Role
     options: ConnectionOptions
     _final_state = State.CLOSED
-    _exhausted = QUOTA_EXCEEDED
+    _exhausted = ReasonCode.QUOTA_EXCEEDED
     _unit = "packet"
     _decoder: mqtt.Decoder
     _session: Session | None
@@ -170,7 +156,7 @@ class Endpoint(Flows, endpoint.Endpoint[State]):
         self._check_over()
         transition = SENDS_IN[self.role][self.state][kind_of(message)]
         if isinstance(transition, Violation):
-            raise LocalProtocolError(transition.rule, reply=transition.code)
+            raise LocalProtocolError(transition.rule, reply=ReasonCode.PROTOCOL_ERROR)
         sender = self._senders.get(type(message))
         if sender is None:
             raise LocalProtocolError(f"{_KINDS.get(type(message), 'this packet')} is sent by {_SENT_BY[type(message)]}")
@@ -218,7 +204,7 @@ class Endpoint(Flows, endpoint.Endpoint[State]):
                 continue
             transition = RECEIVES_IN[self.role][self.state][kind_of(message)]
             if isinstance(transition, Violation):
-                raise RemoteProtocolError(transition.rule, reply=transition.code)
+                raise RemoteProtocolError(transition.rule, reply=ReasonCode.PROTOCOL_ERROR)
             if transition is Outcome.DROPPED:
                 return
             before = self.state
@@ -233,7 +219,7 @@ class Endpoint(Flows, endpoint.Endpoint[State]):
         if not {f"{name} {note.check}" for note in message.notes} <= self.options.tolerate:
             mqtt.decode(message.encode(), version=message.version, side=self._peer(), limits=self._limits())
 
-    def _check_text(self, text: str, reply: int | None = MALFORMED_PACKET) -> None:
+    def _check_text(self, text: str, reply: int | None = ReasonCode.MALFORMED_PACKET) -> None:
         if not self.options.control_characters and _CONTROLS.search(text):
             raise RemoteProtocolError(f"a control character or noncharacter in {text!r} (1.5.4)", reply=reply)
 
@@ -268,11 +254,11 @@ class Endpoint(Flows, endpoint.Endpoint[State]):
         self,
         cls: type[mqtt.Puback | mqtt.Pubrec | mqtt.Pubrel | mqtt.Pubcomp],
         identifier: int,
-        code: int = SUCCESS,
+        code: int = ReasonCode.SUCCESS,
         properties: Pairs = (),
     ) -> bytes:
         if self.version != 5:
-            code, properties = SUCCESS, ()
+            code, properties = ReasonCode.SUCCESS, ()
         if not code and not properties:
             return _ACKNOWLEDGEMENTS[cls] + identifier.to_bytes(2)
         return self._fit(cls, properties, packet_identifier=identifier, reason_code=code)
@@ -299,7 +285,7 @@ class Endpoint(Flows, endpoint.Endpoint[State]):
                 return packet
         raise LocalProtocolError(
             f"the packet has {len(packet)} bytes, the peer accepts {most} [MQTT-3.1.2-24, MQTT-3.2.2-15]",
-            reply=PACKET_TOO_LARGE,
+            reply=ReasonCode.PACKET_TOO_LARGE,
         )
 
     def _maximum_packet_size(self) -> int:
@@ -322,12 +308,12 @@ class Endpoint(Flows, endpoint.Endpoint[State]):
         self._closing = b""
         reply = error.reply
         if isinstance(error, DecodeError):
-            reply = _ANSWERS.get((error.path, error.spec), MALFORMED_PACKET if reply is None else reply)
+            reply = _ANSWERS.get((error.path, error.spec), ReasonCode.MALFORMED_PACKET if reply is None else reply)
         return self._tell(reply, str(error)) if isinstance(reply, int) else None
 
     def _tell(self, code: int, reason: str) -> int | None:
         if self.version == 5 and self._up:
-            code = code if code in REASONS["DISCONNECT"] else PROTOCOL_ERROR
+            code = code if code in REASONS["DISCONNECT"] else ReasonCode.PROTOCOL_ERROR
             self._closing = mqtt.Disconnect(reason_code=code, version=5).encode()
             return code
         return None
@@ -370,7 +356,7 @@ class Endpoint(Flows, endpoint.Endpoint[State]):
         method = find(message.properties, "authentication_method")
         if method != self._method():
             raise RemoteProtocolError(
-                "the Authentication Method is not that of CONNECT [MQTT-4.12.0-5]", reply=PROTOCOL_ERROR
+                "the Authentication Method is not that of CONNECT [MQTT-4.12.0-5]", reply=ReasonCode.PROTOCOL_ERROR
             )
 
     def _make_decoder(self, version: int | None = None) -> mqtt.Decoder:
@@ -395,8 +381,8 @@ _ACKNOWLEDGEMENTS: dict[type[mqtt.Packet], bytes] = {
 #: Faults with another answer than the codec's, None: no answer; by the field at fault and the rule that it breaks. The
 #: standard leaves these answers open (3.1.4, 4.13.1); here they are mosquitto's.
 _ANSWERS: dict[tuple[str, str], int | None] = {
-    ("client_identifier", "MQTT-1.5.4-1"): IDENTIFIER_NOT_VALID,
-    ("client_identifier", "MQTT-1.5.4-2"): IDENTIFIER_NOT_VALID,
+    ("client_identifier", "MQTT-1.5.4-1"): ReasonCode.CLIENT_IDENTIFIER_NOT_VALID,
+    ("client_identifier", "MQTT-1.5.4-2"): ReasonCode.CLIENT_IDENTIFIER_NOT_VALID,
     ("user_name", "MQTT-1.5.4-1"): None,
     ("user_name", "MQTT-1.5.4-2"): None,
     ("keep_alive", "2.1.4"): None,
@@ -422,5 +408,5 @@ _SENT_BY: dict[type[mqtt.Packet], str] = {
 
 def wrong_kind(what: str, identifier: int) -> RemoteProtocolError:
     return RemoteProtocolError(
-        f"{what} does not fit the state of packet identifier {identifier} (4.3)", reply=PROTOCOL_ERROR
+        f"{what} does not fit the state of packet identifier {identifier} (4.3)", reply=ReasonCode.PROTOCOL_ERROR
     )

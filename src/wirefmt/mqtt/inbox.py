@@ -10,8 +10,9 @@ from wirefmt import mqtt
 from wirefmt.connection import aio
 from wirefmt.connection import client as connecting
 from wirefmt.errors import LocalProtocolError
+from wirefmt.mqtt.codes import ReasonCode
 from wirefmt.mqtt.connection import ClientConnection
-from wirefmt.mqtt.events import SUCCESS, Pairs
+from wirefmt.mqtt.events import Pairs
 
 if TYPE_CHECKING:
     from typing import Self
@@ -112,7 +113,7 @@ class Inbox:
         if self._automatic:
             for arrival in done:
                 if self._owed.pop(id(arrival.message), None) is not None:
-                    self.answer(arrival, SUCCESS, ())
+                    self.answer(arrival, ReasonCode.SUCCESS, ())
 
     def settle_all(self, connected: bool) -> None:
         """The host closes the client in good order."""

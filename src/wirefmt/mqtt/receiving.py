@@ -7,23 +7,11 @@ from typing import Any
 from wirefmt import mqtt
 from wirefmt.connection.outbox import Outbox
 from wirefmt.errors import EncodeError, LocalProtocolError, RemoteProtocolError
+from wirefmt.mqtt.codes import ReasonCode
 from wirefmt.mqtt.endpoint import Endpoint, wrong_kind
-from wirefmt.mqtt.events import (
-    IDENTIFIER_NOT_FOUND,
-    MALFORMED_PACKET,
-    PROTOCOL_ERROR,
-    QUOTA_EXCEEDED,
-    RECEIVE_MAXIMUM_EXCEEDED,
-    SUCCESS,
-    TOPIC_ALIAS_INVALID,
-    ConnectionOptions,
-    Event,
-    Pairs,
-    Released,
-    find,
-    without,
-)
+from wirefmt.mqtt.events import ConnectionOptions, Event, Pairs, Released, find, without
 from wirefmt.mqtt.session import Held
+from wirefmt.mqtt.spec import FAILURE
 
 
 class Receiving(Endpoint):
@@ -90,10 +78,10 @@ class Receiving(Endpoint):
         kind = mqtt.Puback if message.qos == 1 else mqtt.Pubrec
         answer = self._acknowledgement(kind, message.packet_identifier or 0, code, properties)
         held = None
-        if message.qos == 2 and self.options.qos2_event == "release" and code < 0x80:
+        if message.qos == 2 and self.options.qos2_event == "release" and code < FAILURE:
             held = Held(message.version, message.encode())
             self._released_bytes += len(held.packet)
-        self._decide(message, answer, code if self.version == 5 else SUCCESS, held)
+        self._decide(message, answer, code if self.version == 5 else ReasonCode.SUCCESS, held)
 
     def _forget_copies(self, identifier: int) -> None:
         self._copies.pop(identifier, None)
@@ -137,16 +125,18 @@ class Receiving(Endpoint):
         if qos == 2 and self.options.qos2_event == "release":
             size = len(message.encode())
             if self._released_bytes + size > self.options.released_bytes:
-                raise RemoteProtocolError("too many bytes wait for PUBREL", reply=QUOTA_EXCEEDED)
+                raise RemoteProtocolError("too many bytes wait for PUBREL", reply=ReasonCode.QUOTA_EXCEEDED)
         if self.options.automatic:
-            self._answer(message, SUCCESS, ())
+            self._answer(message, ReasonCode.SUCCESS, ())
 
     def _count_copy(self, message: mqtt.Publish, identifier: int) -> None:
         content = hash((message.topic_name, message.payload_bytes()))
         before, count = self._copies.get(identifier, (content, 0))
         count = count + 1 if before == content else 1
         if count > self.options.copies:
-            raise RemoteProtocolError(f"PUBLISH {identifier} {count} times before PUBREL", reply=PROTOCOL_ERROR)
+            raise RemoteProtocolError(
+                f"PUBLISH {identifier} {count} times before PUBREL", reply=ReasonCode.PROTOCOL_ERROR
+            )
         self._copies[identifier] = (content, count)
 
     def _count(self, identifier: int) -> None:
@@ -154,7 +144,7 @@ class Receiving(Endpoint):
         if identifier not in self._releasing and not self._has_room():
             raise RemoteProtocolError(
                 f"more than {self.options.receive_maximum} messages are unfinished [MQTT-3.3.4-7, MQTT-3.3.4-9]",
-                reply=RECEIVE_MAXIMUM_EXCEEDED,
+                reply=ReasonCode.RECEIVE_MAXIMUM_EXCEEDED,
             )
 
     def _check_publish(self, message: mqtt.Publish) -> None:
@@ -168,7 +158,8 @@ class Receiving(Endpoint):
             return message
         if not 0 < alias <= self.options.topic_alias_maximum:
             raise RemoteProtocolError(
-                f"Topic Alias {alias} is above our maximum [MQTT-3.3.2-9, MQTT-3.3.2-11]", reply=TOPIC_ALIAS_INVALID
+                f"Topic Alias {alias} is above our maximum [MQTT-3.3.2-9, MQTT-3.3.2-11]",
+                reply=ReasonCode.TOPIC_ALIAS_INVALID,
             )
         topic = message.topic_name
         if topic:
@@ -176,7 +167,7 @@ class Receiving(Endpoint):
         elif (known := self._aliases_in.get(alias)) is not None:
             topic = known
         else:
-            raise RemoteProtocolError(f"Topic Alias {alias} has no topic (3.3.2.3.4)", reply=PROTOCOL_ERROR)
+            raise RemoteProtocolError(f"Topic Alias {alias} has no topic (3.3.2.3.4)", reply=ReasonCode.PROTOCOL_ERROR)
         try:
             return mqtt.Publish(
                 topic_name=topic,
@@ -189,7 +180,7 @@ class Receiving(Endpoint):
                 version=5,
             )
         except EncodeError as error:  # a violation that is tolerated, but that cannot be written
-            raise RemoteProtocolError(str(error), reply=MALFORMED_PACKET) from error
+            raise RemoteProtocolError(str(error), reply=ReasonCode.MALFORMED_PACKET) from error
 
     def _on_pubrel(self, message: mqtt.Pubrel, events: list[Event]) -> None:
         assert self._session is not None
@@ -208,5 +199,5 @@ class Receiving(Endpoint):
             self._put(self._acknowledgement(mqtt.Pubcomp, identifier))  # [MQTT-4.3.3-11]
         else:
             self.strays += 1
-            code = IDENTIFIER_NOT_FOUND if self.version == 5 else SUCCESS
+            code = ReasonCode.PACKET_IDENTIFIER_NOT_FOUND if self.version == 5 else ReasonCode.SUCCESS
             self._put(self._acknowledgement(mqtt.Pubcomp, identifier, code))

@@ -9,14 +9,22 @@ from wirefmt import mqtt
 from wirefmt.connection import client as connecting
 from wirefmt.connection.recovery import OnRefused
 from wirefmt.errors import LocalProtocolError, Refused
-from wirefmt.mqtt.events import UNSPECIFIED_ERROR
+from wirefmt.mqtt.codes import ReasonCode
+from wirefmt.mqtt.spec import FAILURE
 
 if TYPE_CHECKING:
     from wirefmt.mqtt.client import Client, Link
 
-#: Codes of SUBACK whose cause can pass: Unspecified error (before 5.0 each failure), Implementation specific error, Packet
-#: Identifier in use, Quota exceeded. A subscription that is to be restored is asked for again after them.
-PASSING_CODES: Final = frozenset((0x80, 0x83, 0x91, 0x97))
+#: Codes of SUBACK whose cause can pass (before 5.0 each failure is the first). A subscription that is to be restored is asked
+#: for again after them.
+PASSING_CODES: Final = frozenset(
+    (
+        ReasonCode.UNSPECIFIED_ERROR,
+        ReasonCode.IMPLEMENTATION_SPECIFIC_ERROR,
+        ReasonCode.PACKET_IDENTIFIER_IN_USE,
+        ReasonCode.QUOTA_EXCEEDED,
+    )
+)
 
 
 class Subscribed:
@@ -110,12 +118,12 @@ def _subscribe(group: list[Subscribed]) -> mqtt.Subscribe:
 def _refusal(subscribed: Subscribed, answer: int | LocalProtocolError) -> Refused | None:
     """The refusal of a subscription that was to be restored: by the server's code, or since it cannot be asked for. None: it is
     granted."""
-    if isinstance(answer, int) and answer < 0x80:
+    if isinstance(answer, int) and answer < FAILURE:
         return None
     code = answer if isinstance(answer, int) else answer.reply
     text = f"the server does not grant {subscribed.subscription.topic_filter!r} again"
     refused = Refused(
-        f"{text}: {answer if code is None else shown(code)}", code if code is not None else UNSPECIFIED_ERROR
+        f"{text}: {answer if code is None else shown(code)}", code if code is not None else ReasonCode.UNSPECIFIED_ERROR
     )
     if isinstance(answer, LocalProtocolError):
         refused.__cause__ = answer

@@ -7,28 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 from wirefmt import mqtt
 from wirefmt.connection.contract import Acknowledged, WindowOpened
+from wirefmt.connection.states import Role
 from wirefmt.connection.windows import Window
 from wirefmt.errors import LocalProtocolError
 from wirefmt.mqtt.aliases import OutgoingAliases
+from wirefmt.mqtt.codes import ReasonCode
 from wirefmt.mqtt.endpoint import Endpoint, wrong_kind
-from wirefmt.mqtt.events import (
-    IDENTIFIER_NOT_FOUND,
-    PACKET_TOO_LARGE,
-    PROTOCOL_ERROR,
-    RECEIVE_MAXIMUM_EXCEEDED,
-    SUCCESS,
-    TOPIC_ALIAS_INVALID,
-    ConnectionOptions,
-    Dropped,
-    Event,
-    Negotiated,
-    Pairs,
-    Request,
-    find,
-    without,
-)
+from wirefmt.mqtt.events import ConnectionOptions, Dropped, Event, Negotiated, Pairs, Request, find, without
 from wirefmt.mqtt.session import Delivery, split_packet
-from wirefmt.mqtt.states import Role
+from wirefmt.mqtt.spec import FAILURE
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -99,7 +86,7 @@ class Sending(Endpoint):
             raise LocalProtocolError(
                 f"the packet has {largest} bytes, the peer accepts {self.negotiated.maximum_packet_size} "
                 "[MQTT-3.1.2-24, MQTT-3.2.2-15]",
-                reply=PACKET_TOO_LARGE,
+                reply=ReasonCode.PACKET_TOO_LARGE,
             )
         self._check_pending(len(wire))
         if qos == 0:
@@ -109,7 +96,8 @@ class Sending(Endpoint):
             if not self.send_quota:
                 self._window_closed = True
                 raise LocalProtocolError(
-                    "the window is closed: wait for WindowOpened [MQTT-4.9.0-2]", reply=RECEIVE_MAXIMUM_EXCEEDED
+                    "the window is closed: wait for WindowOpened [MQTT-4.9.0-2]",
+                    reply=ReasonCode.RECEIVE_MAXIMUM_EXCEEDED,
                 )
             handle = self._session.add(packet, message.version)
             self._charge(handle)
@@ -135,12 +123,14 @@ class Sending(Endpoint):
             if number > aliases.maximum:
                 raise LocalProtocolError(
                     f"Topic Alias {number} is above the peer's maximum, {aliases.maximum} [MQTT-3.2.2-17, MQTT-3.1.2-26]",
-                    reply=TOPIC_ALIAS_INVALID,
+                    reply=ReasonCode.TOPIC_ALIAS_INVALID,
                 )
             if not topic:
                 known = aliases.topic_of(number)
                 if known is None:
-                    raise LocalProtocolError(f"Topic Alias {number} has no topic (3.3.2.3.4)", reply=PROTOCOL_ERROR)
+                    raise LocalProtocolError(
+                        f"Topic Alias {number} has no topic (3.3.2.3.4)", reply=ReasonCode.PROTOCOL_ERROR
+                    )
                 topic = known
             kept = _renamed(message, topic, without(properties, "topic_alias")).encode()
             return kept, packet, (topic, number)
@@ -184,12 +174,12 @@ class Sending(Endpoint):
         delivery = self._session.outgoing.get(identifier)
         if delivery is None:
             self._stray("PUBREC", identifier)
-            if code < 0x80:
-                answer = IDENTIFIER_NOT_FOUND if self.version == 5 else SUCCESS
+            if code < FAILURE:
+                answer = ReasonCode.PACKET_IDENTIFIER_NOT_FOUND if self.version == 5 else ReasonCode.SUCCESS
                 self._put(self._acknowledgement(mqtt.Pubrel, identifier, answer))
         elif delivery.qos != 2:
             raise wrong_kind("PUBREC", identifier)
-        elif code >= 0x80:
+        elif code >= FAILURE:
             if not delivery.received:
                 self._finish(delivery, message, code, events)  # [MQTT-4.4.0-2]
         else:

@@ -15,8 +15,9 @@ from wirefmt import mqtt
 from wirefmt.connection import aio
 from wirefmt.connection.carriers import WebSocket
 from wirefmt.connection.websocket import ServerHandshake
+from wirefmt.mqtt.codes import ReasonCode
 from wirefmt.mqtt.connection import ServerConnection
-from wirefmt.mqtt.events import SERVER_SHUTTING_DOWN, SUCCESS, Asked, ConnectionOptions, Event, Pairs
+from wirefmt.mqtt.events import Asked, ConnectionOptions, Event, Pairs
 from wirefmt.mqtt.session import Delivery, Session
 
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ class Peer(aio.Peer):
         """Ask the client for its next AUTH."""
         self.driver.update(self.connection.continue_authentication(event, authentication_data, properties))
 
-    def acknowledge(self, message: mqtt.Publish, reason_code: int = SUCCESS, properties: Pairs = ()) -> None:
+    def acknowledge(self, message: mqtt.Publish, reason_code: int = ReasonCode.SUCCESS, properties: Pairs = ()) -> None:
         """Answer a message of QoS 1 or 2."""
         self.driver.update(self.connection.acknowledge(message, reason_code, properties))
 
@@ -81,7 +82,7 @@ class Peer(aio.Peer):
         self.driver.queued()
         return handle
 
-    def close(self, reason_code: int = SERVER_SHUTTING_DOWN, properties: Pairs = ()) -> None:
+    def close(self, reason_code: int = ReasonCode.SERVER_SHUTTING_DOWN, properties: Pairs = ()) -> None:
         """End the connection, with DISCONNECT in 5.0."""
         self.driver.update(self.connection.close(reason_code, properties))
 

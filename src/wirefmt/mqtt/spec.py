@@ -176,7 +176,7 @@ PROPERTIES: Final[tuple[Property, ...]] = (
 )
 
 
-class ReasonCode(NamedTuple):
+class ReasonRow(NamedTuple):
     """A row of table 2-6 of 5.0 (2.4). `senders` narrows the packets named there, where a table of chapter 3 does."""
 
     code: int
@@ -185,62 +185,65 @@ class ReasonCode(NamedTuple):
     senders: Mapping[str, str] = MappingProxyType({})  # packet -> client or server; not listed: either sender
 
 
-REASON_CODES: Final[tuple[ReasonCode, ...]] = (
-    ReasonCode(
+REASON_CODES: Final[tuple[ReasonRow, ...]] = (
+    ReasonRow(
         0x00, "Success", ("CONNACK", "PUBACK", "PUBREC", "PUBREL", "PUBCOMP", "UNSUBACK", "AUTH"), {"AUTH": "server"}
     ),
-    ReasonCode(0x00, "Normal disconnection", ("DISCONNECT",)),
-    ReasonCode(0x00, "Granted QoS 0", ("SUBACK",)),
-    ReasonCode(0x01, "Granted QoS 1", ("SUBACK",)),
-    ReasonCode(0x02, "Granted QoS 2", ("SUBACK",)),
-    ReasonCode(0x04, "Disconnect with Will Message", ("DISCONNECT",), {"DISCONNECT": "client"}),
-    ReasonCode(0x10, "No matching subscribers", ("PUBACK", "PUBREC")),
-    ReasonCode(0x11, "No subscription existed", ("UNSUBACK",)),
-    ReasonCode(0x18, "Continue authentication", ("AUTH",)),
-    ReasonCode(0x19, "Re-authenticate", ("AUTH",), {"AUTH": "client"}),
-    ReasonCode(0x80, "Unspecified error", ("CONNACK", "PUBACK", "PUBREC", "SUBACK", "UNSUBACK", "DISCONNECT")),
-    ReasonCode(0x81, "Malformed Packet", ("CONNACK", "DISCONNECT")),
-    ReasonCode(0x82, "Protocol Error", ("CONNACK", "DISCONNECT")),
-    ReasonCode(
+    ReasonRow(0x00, "Normal disconnection", ("DISCONNECT",)),
+    ReasonRow(0x00, "Granted QoS 0", ("SUBACK",)),
+    ReasonRow(0x01, "Granted QoS 1", ("SUBACK",)),
+    ReasonRow(0x02, "Granted QoS 2", ("SUBACK",)),
+    ReasonRow(0x04, "Disconnect with Will Message", ("DISCONNECT",), {"DISCONNECT": "client"}),
+    ReasonRow(0x10, "No matching subscribers", ("PUBACK", "PUBREC")),
+    ReasonRow(0x11, "No subscription existed", ("UNSUBACK",)),
+    ReasonRow(0x18, "Continue authentication", ("AUTH",)),
+    ReasonRow(0x19, "Re-authenticate", ("AUTH",), {"AUTH": "client"}),
+    ReasonRow(0x80, "Unspecified error", ("CONNACK", "PUBACK", "PUBREC", "SUBACK", "UNSUBACK", "DISCONNECT")),
+    ReasonRow(0x81, "Malformed Packet", ("CONNACK", "DISCONNECT")),
+    ReasonRow(0x82, "Protocol Error", ("CONNACK", "DISCONNECT")),
+    ReasonRow(
         0x83, "Implementation specific error", ("CONNACK", "PUBACK", "PUBREC", "SUBACK", "UNSUBACK", "DISCONNECT")
     ),
-    ReasonCode(0x84, "Unsupported Protocol Version", ("CONNACK",)),
-    ReasonCode(0x85, "Client Identifier not valid", ("CONNACK",)),
-    ReasonCode(0x86, "Bad User Name or Password", ("CONNACK",)),
-    ReasonCode(
+    ReasonRow(0x84, "Unsupported Protocol Version", ("CONNACK",)),
+    ReasonRow(0x85, "Client Identifier not valid", ("CONNACK",)),
+    ReasonRow(0x86, "Bad User Name or Password", ("CONNACK",)),
+    ReasonRow(
         0x87,
         "Not authorized",
         ("CONNACK", "PUBACK", "PUBREC", "SUBACK", "UNSUBACK", "DISCONNECT"),
         {"DISCONNECT": "server"},
     ),
-    ReasonCode(0x88, "Server unavailable", ("CONNACK",)),
-    ReasonCode(0x89, "Server busy", ("CONNACK", "DISCONNECT"), {"DISCONNECT": "server"}),
-    ReasonCode(0x8A, "Banned", ("CONNACK",)),
-    ReasonCode(0x8B, "Server shutting down", ("DISCONNECT",), {"DISCONNECT": "server"}),
-    ReasonCode(0x8C, "Bad authentication method", ("CONNACK", "DISCONNECT"), {"DISCONNECT": "server"}),
-    ReasonCode(0x8D, "Keep Alive timeout", ("DISCONNECT",), {"DISCONNECT": "server"}),
-    ReasonCode(0x8E, "Session taken over", ("DISCONNECT",), {"DISCONNECT": "server"}),
-    ReasonCode(0x8F, "Topic Filter invalid", ("SUBACK", "UNSUBACK", "DISCONNECT"), {"DISCONNECT": "server"}),
-    ReasonCode(0x90, "Topic Name invalid", ("CONNACK", "PUBACK", "PUBREC", "DISCONNECT")),
-    ReasonCode(0x91, "Packet Identifier in use", ("PUBACK", "PUBREC", "SUBACK", "UNSUBACK")),
-    ReasonCode(0x92, "Packet Identifier not found", ("PUBREL", "PUBCOMP")),
-    ReasonCode(0x93, "Receive Maximum exceeded", ("DISCONNECT",)),
-    ReasonCode(0x94, "Topic Alias invalid", ("DISCONNECT",)),
-    ReasonCode(0x95, "Packet too large", ("CONNACK", "DISCONNECT")),
-    ReasonCode(0x96, "Message rate too high", ("DISCONNECT",)),
-    ReasonCode(0x97, "Quota exceeded", ("CONNACK", "PUBACK", "PUBREC", "SUBACK", "DISCONNECT")),
-    ReasonCode(0x98, "Administrative action", ("DISCONNECT",)),
-    ReasonCode(0x99, "Payload format invalid", ("CONNACK", "PUBACK", "PUBREC", "DISCONNECT")),
-    ReasonCode(0x9A, "Retain not supported", ("CONNACK", "DISCONNECT"), {"DISCONNECT": "server"}),
-    ReasonCode(0x9B, "QoS not supported", ("CONNACK", "DISCONNECT"), {"DISCONNECT": "server"}),
-    ReasonCode(0x9C, "Use another server", ("CONNACK", "DISCONNECT"), {"DISCONNECT": "server"}),
-    ReasonCode(0x9D, "Server moved", ("CONNACK", "DISCONNECT"), {"DISCONNECT": "server"}),
-    ReasonCode(0x9E, "Shared Subscriptions not supported", ("SUBACK", "DISCONNECT"), {"DISCONNECT": "server"}),
-    ReasonCode(0x9F, "Connection rate exceeded", ("CONNACK", "DISCONNECT"), {"DISCONNECT": "server"}),
-    ReasonCode(0xA0, "Maximum connect time", ("DISCONNECT",), {"DISCONNECT": "server"}),
-    ReasonCode(0xA1, "Subscription Identifiers not supported", ("SUBACK", "DISCONNECT"), {"DISCONNECT": "server"}),
-    ReasonCode(0xA2, "Wildcard Subscriptions not supported", ("SUBACK", "DISCONNECT"), {"DISCONNECT": "server"}),
+    ReasonRow(0x88, "Server unavailable", ("CONNACK",)),
+    ReasonRow(0x89, "Server busy", ("CONNACK", "DISCONNECT"), {"DISCONNECT": "server"}),
+    ReasonRow(0x8A, "Banned", ("CONNACK",)),
+    ReasonRow(0x8B, "Server shutting down", ("DISCONNECT",), {"DISCONNECT": "server"}),
+    ReasonRow(0x8C, "Bad authentication method", ("CONNACK", "DISCONNECT"), {"DISCONNECT": "server"}),
+    ReasonRow(0x8D, "Keep Alive timeout", ("DISCONNECT",), {"DISCONNECT": "server"}),
+    ReasonRow(0x8E, "Session taken over", ("DISCONNECT",), {"DISCONNECT": "server"}),
+    ReasonRow(0x8F, "Topic Filter invalid", ("SUBACK", "UNSUBACK", "DISCONNECT"), {"DISCONNECT": "server"}),
+    ReasonRow(0x90, "Topic Name invalid", ("CONNACK", "PUBACK", "PUBREC", "DISCONNECT")),
+    ReasonRow(0x91, "Packet Identifier in use", ("PUBACK", "PUBREC", "SUBACK", "UNSUBACK")),
+    ReasonRow(0x92, "Packet Identifier not found", ("PUBREL", "PUBCOMP")),
+    ReasonRow(0x93, "Receive Maximum exceeded", ("DISCONNECT",)),
+    ReasonRow(0x94, "Topic Alias invalid", ("DISCONNECT",)),
+    ReasonRow(0x95, "Packet too large", ("CONNACK", "DISCONNECT")),
+    ReasonRow(0x96, "Message rate too high", ("DISCONNECT",)),
+    ReasonRow(0x97, "Quota exceeded", ("CONNACK", "PUBACK", "PUBREC", "SUBACK", "DISCONNECT")),
+    ReasonRow(0x98, "Administrative action", ("DISCONNECT",)),
+    ReasonRow(0x99, "Payload format invalid", ("CONNACK", "PUBACK", "PUBREC", "DISCONNECT")),
+    ReasonRow(0x9A, "Retain not supported", ("CONNACK", "DISCONNECT"), {"DISCONNECT": "server"}),
+    ReasonRow(0x9B, "QoS not supported", ("CONNACK", "DISCONNECT"), {"DISCONNECT": "server"}),
+    ReasonRow(0x9C, "Use another server", ("CONNACK", "DISCONNECT"), {"DISCONNECT": "server"}),
+    ReasonRow(0x9D, "Server moved", ("CONNACK", "DISCONNECT"), {"DISCONNECT": "server"}),
+    ReasonRow(0x9E, "Shared Subscriptions not supported", ("SUBACK", "DISCONNECT"), {"DISCONNECT": "server"}),
+    ReasonRow(0x9F, "Connection rate exceeded", ("CONNACK", "DISCONNECT"), {"DISCONNECT": "server"}),
+    ReasonRow(0xA0, "Maximum connect time", ("DISCONNECT",), {"DISCONNECT": "server"}),
+    ReasonRow(0xA1, "Subscription Identifiers not supported", ("SUBACK", "DISCONNECT"), {"DISCONNECT": "server"}),
+    ReasonRow(0xA2, "Wildcard Subscriptions not supported", ("SUBACK", "DISCONNECT"), {"DISCONNECT": "server"}),
 )
+
+#: Reason Codes from this one on are failures (2.4). It is also the only failure of SUBACK in 3.1.1 (3.9.3).
+FAILURE: Final = 0x80
 
 #: Connect Return Codes of 3.1 (3.2) and 3.1.1 (3.2.2.3).
 CONNACK_RETURN_CODES: Final[dict[int, str]] = {

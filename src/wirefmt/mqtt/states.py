@@ -2,20 +2,14 @@
 
 The table has every role, state and kind of packet, for what comes from the peer (RECEIVES) and for what we send
 (SENDS). The diagrams of docs/mqtt-connection.md are drawn from it. Sections are those of MQTT 5.0.
-
-This module imports nothing of wirefmt, so the page can be made without the compiled core.
 """
 
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
 from typing import Final
 
-
-class Role(enum.Enum):
-    CLIENT = "client"
-    SERVER = "server"
+from wirefmt.connection.states import Outcome, Role, Violation, each, rows
 
 
 class State(enum.Enum):
@@ -44,26 +38,6 @@ MEANINGS: Final[dict[tuple[Role, State], str]] = {
     (Role.SERVER, State.REAUTHENTICATING): "connected, and a re-authentication is running",
     (Role.SERVER, State.CLOSED): "the connection is over; what still comes is dropped",
 }
-
-
-class Outcome(enum.Enum):
-    """What becomes of a packet that changes no state and breaks no rule."""
-
-    UNREAD = "stays unread until the host has decided"
-    DROPPED = "is dropped"
-
-
-@dataclass(frozen=True, slots=True)
-class Violation:
-    """A packet that must not come (or must not be sent) in this state.
-
-    Attributes:
-        rule: the rule it breaks, with its statement or section.
-        code: the reason code of MQTT 5.0 for it; always Protocol Error.
-    """
-
-    rule: str
-    code: int = 0x82
 
 
 #: Kinds of packets. CONNACK and AUTH differ by their codes, since these lead to different states.
@@ -105,11 +79,8 @@ def _rows(
     role: Role, state: State, legal: dict[str, Transition], otherwise: Transition, **special: Transition
 ) -> Table:
     """The rows of one state: `legal`, then `special` by the first word of the kind, then `otherwise`."""
-    return {(role, state, kind): legal.get(kind) or special.get(kind.split()[0].lower()) or otherwise for kind in KINDS}
-
-
-def _same(state: State, *kinds: str) -> dict[str, Transition]:
-    return dict.fromkeys(kinds, state)
+    of_word = {kind: special[word] for kind in KINDS if (word := kind.split()[0].lower()) in special}
+    return rows(role, state, KINDS, of_word | legal, otherwise)
 
 
 _BY_SERVER = Violation("only a server sends this packet (2.1.2)")
@@ -130,7 +101,7 @@ RECEIVES: Final[Table] = {
         SERVER,
         CONNECTED,
         {
-            **_same(CONNECTED, *FLOWS, *REQUESTS),
+            **each(CONNECTED, *FLOWS, *REQUESTS),
             "DISCONNECT": CLOSED,
             "AUTH re-authenticate": REAUTHENTICATING,
         },
@@ -142,7 +113,7 @@ RECEIVES: Final[Table] = {
         SERVER,
         REAUTHENTICATING,
         {
-            **_same(REAUTHENTICATING, *FLOWS, *REQUESTS, "AUTH continue"),
+            **each(REAUTHENTICATING, *FLOWS, *REQUESTS, "AUTH continue"),
             "DISCONNECT": CLOSED,
         },
         _BY_SERVER,
@@ -170,7 +141,7 @@ RECEIVES: Final[Table] = {
     **_rows(
         CLIENT,
         CONNECTED,
-        {**_same(CONNECTED, *FLOWS, *ANSWERS), "DISCONNECT": CLOSED},
+        {**each(CONNECTED, *FLOWS, *ANSWERS), "DISCONNECT": CLOSED},
         _BY_CLIENT,
         connack=Violation("a second CONNACK [MQTT-3.2.0-2]"),
         auth=_NO_EXCHANGE,
@@ -179,7 +150,7 @@ RECEIVES: Final[Table] = {
         CLIENT,
         REAUTHENTICATING,
         {
-            **_same(REAUTHENTICATING, *FLOWS, *ANSWERS, "AUTH continue"),
+            **each(REAUTHENTICATING, *FLOWS, *ANSWERS, "AUTH continue"),
             "AUTH success": CONNECTED,
             "DISCONNECT": CLOSED,
         },
@@ -216,7 +187,7 @@ SENDS: Final[Table] = {
         CLIENT,
         CONNECTED,
         {
-            **_same(CONNECTED, *FLOWS, *REQUESTS),
+            **each(CONNECTED, *FLOWS, *REQUESTS),
             "DISCONNECT": CLOSED,
             "AUTH re-authenticate": REAUTHENTICATING,
         },
@@ -227,7 +198,7 @@ SENDS: Final[Table] = {
     **_rows(
         CLIENT,
         REAUTHENTICATING,
-        {**_same(REAUTHENTICATING, *FLOWS, *REQUESTS, "AUTH continue"), "DISCONNECT": CLOSED},
+        {**each(REAUTHENTICATING, *FLOWS, *REQUESTS, "AUTH continue"), "DISCONNECT": CLOSED},
         _BY_SERVER,
         connect=Violation("a second CONNECT [MQTT-3.1.0-2]"),
         auth=Violation("an exchange is running (4.12.1)"),
@@ -249,7 +220,7 @@ SENDS: Final[Table] = {
     **_rows(
         SERVER,
         CONNECTED,
-        {**_same(CONNECTED, *FLOWS, *ANSWERS), "DISCONNECT": CLOSED},
+        {**each(CONNECTED, *FLOWS, *ANSWERS), "DISCONNECT": CLOSED},
         _BY_CLIENT,
         connack=Violation("a second CONNACK [MQTT-3.2.0-2]"),
         auth=_NO_EXCHANGE,
@@ -258,7 +229,7 @@ SENDS: Final[Table] = {
         SERVER,
         REAUTHENTICATING,
         {
-            **_same(REAUTHENTICATING, *FLOWS, *ANSWERS, "AUTH continue"),
+            **each(REAUTHENTICATING, *FLOWS, *ANSWERS, "AUTH continue"),
             "AUTH success": CONNECTED,
             "DISCONNECT": CLOSED,
         },

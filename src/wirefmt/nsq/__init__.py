@@ -2,8 +2,8 @@
 
 >>> from wirefmt import nsq
 >>> nsq.Publish(topic="t", body=b"hello").encode()
-b'PUB t\\n\\x00\\x00\\x00\\x05hello'
->>> nsq.decode(b"\\0\\0\\0\\6\\0\\0\\0\\0OK")
+b'PUB t\n\x00\x00\x00\x05hello'
+>>> nsq.decode(b"\0\0\0\6\0\0\0\0OK")
 nsq.Response(data=b'OK')
 """
 
@@ -11,109 +11,70 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from wirefmt.loading import on_first_use
+from wirefmt.loading import lazy
 from wirefmt.nsq._codec import (
-    Auth,
-    Close,
-    Command,
-    Decoder,
-    DeferredPublish,
-    Delivery,
-    Error,
-    Finish,
-    Frame,
-    Identify,
-    Magic,
-    MessageFrame,
-    MultiPublish,
-    Nop,
-    Publish,
-    Ready,
-    Request,
-    Requeue,
-    Response,
-    Sub,
-    Touch,
-    decode,
-    decode_batch,
-    encode,
-    encode_batch,
-    frame_size,
+    Auth as Auth,
+    Close as Close,
+    Command as Command,
+    Decoder as Decoder,
+    DeferredPublish as DeferredPublish,
+    Delivery as Delivery,
+    Error as Error,
+    Finish as Finish,
+    Frame as Frame,
+    Identify as Identify,
+    Magic as Magic,
+    MessageFrame as MessageFrame,
+    MultiPublish as MultiPublish,
+    Nop as Nop,
+    Publish as Publish,
+    Ready as Ready,
+    Request as Request,
+    Requeue as Requeue,
+    Response as Response,
+    Sub as Sub,
+    Touch as Touch,
+    decode as decode,
+    decode_batch as decode_batch,
+    encode as encode,
+    encode_batch as encode_batch,
+    frame_size as frame_size,
+    restore as restore,
 )
-from wirefmt.nsq._codec import restore as restore  # pickles name it
-from wirefmt.nsq.spec import ServerOptions
+from wirefmt.nsq.spec import (
+    ServerOptions as ServerOptions,
+)
 
 if TYPE_CHECKING:
-    from wirefmt.connection.aio import Backoff
-    from wirefmt.nsq.client import Client, connect
-    from wirefmt.nsq.client_connection import ClientConnection
-    from wirefmt.nsq.consumer import Consumer, Message, lookup
-    from wirefmt.nsq.events import ConnectionOptions, Negotiated, Requeued, TimedOut
-    from wirefmt.nsq.server import Handler, Peer, Server, serve
-    from wirefmt.nsq.server_connection import ServerConnection
-    from wirefmt.nsq.session import Session
-    from wirefmt.nsq.states import State
+    from wirefmt.connection.aio import Backoff as Backoff
+    from wirefmt.nsq.client import Client as Client, connect as connect
+    from wirefmt.nsq.client_connection import ClientConnection as ClientConnection
+    from wirefmt.nsq.codes import ErrorCode as ErrorCode
+    from wirefmt.nsq.consumer import Consumer as Consumer, Message as Message, lookup as lookup
+    from wirefmt.nsq.events import (
+        ConnectionOptions as ConnectionOptions,
+        Negotiated as Negotiated,
+        Requeued as Requeued,
+        TimedOut as TimedOut,
+    )
+    from wirefmt.nsq.server import Handler as Handler, Peer as Peer, Server as Server, serve as serve
+    from wirefmt.nsq.server_connection import ServerConnection as ServerConnection
+    from wirefmt.nsq.session import Session as Session
+    from wirefmt.nsq.states import State as State
 
 #: Modules of the connections. They are loaded when one of their names is first used.
-_MODULES = {
-    "wirefmt.connection.aio": ("Backoff",),
-    "wirefmt.nsq.client": ("Client", "connect"),
-    "wirefmt.nsq.consumer": ("Consumer", "Message", "lookup"),
-    "wirefmt.nsq.server": ("Handler", "Peer", "Server", "serve"),
-    "wirefmt.nsq.client_connection": ("ClientConnection",),
-    "wirefmt.nsq.server_connection": ("ServerConnection",),
-    "wirefmt.nsq.events": ("ConnectionOptions", "Negotiated", "Requeued", "TimedOut"),
-    "wirefmt.nsq.session": ("Session",),
-    "wirefmt.nsq.states": ("State",),
-}
-
-
-__getattr__, __dir__ = on_first_use(__name__, _MODULES)
-
-__all__ = [
-    "Auth",
-    "Backoff",
-    "Client",
-    "ClientConnection",
-    "Close",
-    "Command",
-    "ConnectionOptions",
-    "Consumer",
-    "Decoder",
-    "DeferredPublish",
-    "Delivery",
-    "Error",
-    "Finish",
-    "Frame",
-    "Handler",
-    "Identify",
-    "Magic",
-    "Message",
-    "MessageFrame",
-    "MultiPublish",
-    "Negotiated",
-    "Nop",
-    "Peer",
-    "Publish",
-    "Ready",
-    "Request",
-    "Requeue",
-    "Requeued",
-    "Response",
-    "Server",
-    "ServerConnection",
-    "ServerOptions",
-    "Session",
-    "State",
-    "Sub",
-    "TimedOut",
-    "Touch",
-    "connect",
-    "decode",
-    "decode_batch",
-    "encode",
-    "encode_batch",
-    "frame_size",
-    "lookup",
-    "serve",
-]
+__getattr__, __dir__ = lazy(
+    __name__,
+    {
+        "wirefmt.connection.aio": "Backoff",
+        "wirefmt.nsq.client": "Client connect",
+        "wirefmt.nsq.consumer": "Consumer Message lookup",
+        "wirefmt.nsq.server": "Handler Peer Server serve",
+        "wirefmt.nsq.client_connection": "ClientConnection",
+        "wirefmt.nsq.server_connection": "ServerConnection",
+        "wirefmt.nsq.events": "ConnectionOptions Negotiated Requeued TimedOut",
+        "wirefmt.nsq.session": "Session",
+        "wirefmt.nsq.states": "State",
+        "wirefmt.nsq.codes": "ErrorCode",
+    },
+)

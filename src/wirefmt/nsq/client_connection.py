@@ -14,9 +14,11 @@ from wirefmt.connection.carriers import Compression, Deflate, Snappy
 from wirefmt.connection.contract import Acknowledged, Change, Connected, StartTls, WindowOpened
 from wirefmt.connection.deadlines import Keepalive
 from wirefmt.connection.endpoint import STEP
+from wirefmt.connection.states import Role, Violation
 from wirefmt.errors import LocalProtocolError, RemoteProtocolError
 from wirefmt.framing import Limits
 from wirefmt.nsq._codec import Arrival, ClientFlows, Request
+from wirefmt.nsq.codes import ErrorCode
 from wirefmt.nsq.endpoint import Endpoint, build, kind_of
 from wirefmt.nsq.events import (
     DEFLATE_LEVEL,
@@ -29,7 +31,7 @@ from wirefmt.nsq.events import (
 )
 from wirefmt.nsq.inflight import InFlight, Moment
 from wirefmt.nsq.session import Session
-from wirefmt.nsq.states import Role, State, Violation
+from wirefmt.nsq.states import State
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -123,7 +125,7 @@ class ClientConnection(Endpoint, ClientFlows):
         if transition is None:
             raise LocalProtocolError(f"a client sends commands, not a frame: {kind}")
         if isinstance(transition, Violation):
-            raise LocalProtocolError(transition.rule, reply=transition.code)
+            raise LocalProtocolError(transition.rule, reply=transition.reply)
         assert isinstance(transition, State)
         return self._senders[kind](self, command, transition)
 
@@ -335,7 +337,9 @@ class ClientConnection(Endpoint, ClientFlows):
     def _on_fatal(self, message: nsq.Error, events: list[Event]) -> None:
         code = message.code
         # E_INVALID may be about a command that has no answer: it begins with the name of the command, if that is not "cannot"
-        if self._requests and (code != "E_INVALID" or message.text.startswith(f"{self._requests[0].command.name} ")):
+        if self._requests and (
+            code != ErrorCode.E_INVALID or message.text.startswith(f"{self._requests[0].command.name} ")
+        ):
             request = self._requests.popleft()
             if self.session is not None:
                 self.session.finish(request)
@@ -454,7 +458,7 @@ class ClientConnection(Endpoint, ClientFlows):
             if self._carrier is not None and (command.deflate or command.snappy):
                 raise LocalProtocolError("the connection is compressed already")
             if command.deflate and command.snappy:
-                raise LocalProtocolError("deflate or snappy, not both", reply="E_IDENTIFY_FAILED")
+                raise LocalProtocolError("deflate or snappy, not both", reply=ErrorCode.E_IDENTIFY_FAILED)
             try:
                 compressor = Snappy() if command.snappy else Deflate() if command.deflate else None
             except ImportError:
@@ -469,7 +473,7 @@ class ClientConnection(Endpoint, ClientFlows):
     def _send_request(self, command: nsq.Auth | nsq.Sub, state: State) -> Request:
         self._check_answered()
         if isinstance(command, nsq.Sub) and self.negotiated is not None and not self.negotiated.heartbeat_interval:
-            raise LocalProtocolError("SUB needs heartbeats", reply="E_INVALID")
+            raise LocalProtocolError("SUB needs heartbeats", reply=ErrorCode.E_INVALID)
         request = self._send_answered(command)
         self._deadlines.start("answer", self.options.answer_timeout)
         self.state = state
@@ -480,7 +484,7 @@ class ClientConnection(Endpoint, ClientFlows):
             self._window_closed = True
             raise LocalProtocolError(f"{len(self._requests) + len(self._replay)} commands await their answer")
         if self.negotiated is not None and self.negotiated.auth_required and not self.authenticated:
-            raise LocalProtocolError("the server requires AUTH first", reply="E_AUTH_FIRST")
+            raise LocalProtocolError("the server requires AUTH first", reply=ErrorCode.E_AUTH_FIRST)
         request = self._send_answered(command)
         if self.session is not None:
             self.session.add(request)
@@ -506,7 +510,7 @@ class ClientConnection(Endpoint, ClientFlows):
         most = (self.negotiated or Negotiated()).max_rdy_count
         count = command.count
         if count is None or count > most:
-            raise LocalProtocolError(f"RDY {count}: the server takes up to {most}", reply="E_INVALID")
+            raise LocalProtocolError(f"RDY {count}: the server takes up to {most}", reply=ErrorCode.E_INVALID)
         self._put(command.encode())
         self.ready_count = count
         self._most_ready = max(self._most_ready, count)

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from wirefmt import nsq
 from wirefmt.connection import endpoint
 from wirefmt.connection.carriers import CarriedDecoder, Compression
 from wirefmt.connection.endpoint import Fault
+from wirefmt.connection.states import Outcome, Role, Violation, by_state
 from wirefmt.errors import DecodeError, EncodeError, LocalProtocolError, RemoteProtocolError
 from wirefmt.nsq.events import ConnectionOptions, Event, Negotiated
-from wirefmt.nsq.states import RECEIVES, SENDS, Outcome, Role, State, Transition, Violation
+from wirefmt.nsq.states import RECEIVES, SENDS, State, Transition
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -57,10 +58,6 @@ def build(make: Callable[..., Any], **fields: Any) -> Any:
         raise LocalProtocolError(str(error)) from error
 
 
-def _row(table: Mapping[tuple[Role, State, str], Transition], role: Role, state: State) -> dict[str, Transition]:
-    return {kind: value for (whose, where, kind), value in table.items() if whose is role and where is state}
-
-
 #: Kinds that have a class of their own.
 _ONE_KIND: Final[dict[str, type[Any]]] = {
     "message": nsq.MessageFrame,
@@ -96,8 +93,8 @@ class Endpoint(endpoint.Endpoint[State]):
     _steady_in: ClassVar[dict[State, dict[type[Any], Callable[[Any, Any, list[Event]], None]]]]
 
     def __init_subclass__(cls) -> None:
-        cls._receives = {state: _row(RECEIVES, cls.role, state) for state in State}
-        cls._sends = {state: _row(SENDS, cls.role, state) for state in State}
+        cls._receives = by_state(RECEIVES, cls.role)
+        cls._sends = by_state(SENDS, cls.role)
         cls._steady_in = {
             state: {
                 kind: cls._handlers[name]
@@ -227,7 +224,7 @@ class Endpoint(endpoint.Endpoint[State]):
 
     def _violated(self, kind: str, rule: Violation) -> RemoteProtocolError:
         """The fault of a message that must not come in this state."""
-        return RemoteProtocolError(rule.rule, reply=rule.code)
+        return RemoteProtocolError(rule.rule, reply=rule.reply)
 
     def _go_on(self) -> list[Event]:
         events: list[Event] = []

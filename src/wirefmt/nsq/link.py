@@ -13,6 +13,7 @@ from wirefmt.connection.contract import Acknowledged, Connected, Disconnected, S
 from wirefmt.errors import ConnectionLost, Refused
 from wirefmt.nsq._codec import Request
 from wirefmt.nsq.client_connection import ClientConnection
+from wirefmt.nsq.codes import ErrorCode
 from wirefmt.nsq.events import ConnectionOptions, TimedOut
 from wirefmt.nsq.session import Session
 
@@ -129,7 +130,11 @@ class Link(connecting.Link):
         if event is not None and event.code and self.up.done() and self.up.exception() is None:
             # one command was refused, and its caller knows; all others have lost the connection
             return ConnectionLost(f"the server has ended the connection: {event.code} {event.reason}".rstrip(), event)
-        return Refused(str(error), "E_AUTH_FIRST", self.event) if isinstance(error, PermissionError) else super().lost()
+        return (
+            Refused(str(error), ErrorCode.E_AUTH_FIRST, self.event)
+            if isinstance(error, PermissionError)
+            else super().lost()
+        )
 
     def _refused(self, event: Disconnected) -> Refused:
         return Refused(f"the server says {event.code} {event.reason}".rstrip(), event.code or 0, event.message)

@@ -16,9 +16,11 @@ from wirefmt.connection.carriers import Deflate, Snappy
 from wirefmt.connection.contract import Acknowledged, Connected, StartTls, WindowOpened
 from wirefmt.connection.deadlines import Keepalive
 from wirefmt.connection.endpoint import ANSWER_ROOM, Fault
+from wirefmt.connection.states import Role, Violation
 from wirefmt.errors import DecodeError, LocalProtocolError, RemoteProtocolError
 from wirefmt.framing import Limits
 from wirefmt.nsq._codec import Delivery, ServerFlows, size_of
+from wirefmt.nsq.codes import ErrorCode
 from wirefmt.nsq.endpoint import Endpoint, build, kind_of
 from wirefmt.nsq.events import (
     DEFLATE_LEVEL,
@@ -34,7 +36,7 @@ from wirefmt.nsq.events import (
 from wirefmt.nsq.inflight import InFlight
 from wirefmt.nsq.refusals import refusal
 from wirefmt.nsq.spec import LINE_MAX
-from wirefmt.nsq.states import Role, State, Violation
+from wirefmt.nsq.states import State
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -187,7 +189,7 @@ class ServerConnection(Endpoint, ServerFlows):
         """Refuse a command with an error, and end the connection once the commands before it are answered.
 
         Args:
-            code: "E_SUB_FAILED", "E_PUB_FAILED", "E_UNAUTHORIZED" ...
+            code: one of ErrorCode, as E_SUB_FAILED
             text: what follows the code.
 
         Raises LocalProtocolError if the command does not wait for an answer.
@@ -218,7 +220,7 @@ class ServerConnection(Endpoint, ServerFlows):
         if transition is None:
             raise LocalProtocolError(f"a server sends frames, not a command: {kind}")
         if isinstance(transition, Violation):
-            raise LocalProtocolError(transition.rule, reply=transition.code)
+            raise LocalProtocolError(transition.rule, reply=transition.reply)
         if not isinstance(message, nsq.MessageFrame):
             raise LocalProtocolError(f"{kind} is sent by {_SENT_BY[kind]}")
         return self.deliver(message.message_id, message.body, message.timestamp, message.attempts)
@@ -267,8 +269,8 @@ class ServerConnection(Endpoint, ServerFlows):
         if not self._handshaking:
             raise LocalProtocolError("no TLS handshake runs")
         events: list[Event] = []
-        self._outbox.put(_error("E_IDENTIFY_FAILED", f"IDENTIFY failed {reason}").encode())
-        self._end("local", "E_IDENTIFY_FAILED", reason, events)
+        self._outbox.put(_error(ErrorCode.E_IDENTIFY_FAILED, f"IDENTIFY failed {reason}").encode())
+        self._end("local", ErrorCode.E_IDENTIFY_FAILED, reason, events)
         return events
 
     def close(self, code: str | None = None, text: str = "", *, immediate: bool = False) -> list[Event]:
@@ -372,11 +374,11 @@ class ServerConnection(Endpoint, ServerFlows):
             if isinstance(message, nsq.Command) and not isinstance(message, nsq.Magic | nsq.Identify):
                 if self.options.tls == "required" and not self.secure:
                     raise RemoteProtocolError(
-                        f"cannot {message.name} in current state (TLS required)", reply="E_INVALID"
+                        f"cannot {message.name} in current state (TLS required)", reply=ErrorCode.E_INVALID
                     )
                 needs = isinstance(message, (nsq.Sub, *_PUBLISHING))
                 if needs and self.options.auth_required and not self.authenticated:
-                    raise RemoteProtocolError(f"AUTH required before {message.name}", reply="E_AUTH_FIRST")
+                    raise RemoteProtocolError(f"AUTH required before {message.name}", reply=ErrorCode.E_AUTH_FIRST)
             super()._handle((message,), events)
             if self._held:
                 self._held = messages[at:]
@@ -397,7 +399,7 @@ class ServerConnection(Endpoint, ServerFlows):
         text = b""
         if not isinstance(error, DecodeError):
             text = str(error).encode()
-        elif reply != "E_BAD_PROTOCOL":
+        elif reply != ErrorCode.E_BAD_PROTOCOL:
             text = refusal(error, self._parser._faulty or (b"", b""), self.options.server)
         self._outbox.put(nsq.Error(b" ".join(filter(None, (reply.encode(), text)))).encode())
         return reply
@@ -414,7 +416,7 @@ class ServerConnection(Endpoint, ServerFlows):
 
     def _violated(self, kind: str, rule: Violation) -> RemoteProtocolError:
         text = rule.rule if kind == "magic" else f"cannot {kind} in current state"
-        return RemoteProtocolError(text, reply=rule.code)
+        return RemoteProtocolError(text, reply=rule.reply)
 
     def _on_magic(self, message: nsq.Magic, events: list[Event]) -> None:
         self._start_heartbeat(self.options.heartbeat_interval)
@@ -430,14 +432,14 @@ class ServerConnection(Endpoint, ServerFlows):
 
     def _on_auth(self, message: nsq.Auth, events: list[Event]) -> None:
         if self.authenticated:
-            raise RemoteProtocolError("AUTH already set", reply="E_INVALID")
+            raise RemoteProtocolError("AUTH already set", reply=ErrorCode.E_INVALID)
         if not self.options.auth_required:
-            raise RemoteProtocolError("AUTH disabled", reply="E_AUTH_DISABLED")
+            raise RemoteProtocolError("AUTH disabled", reply=ErrorCode.E_AUTH_DISABLED)
         self._ask(message, events)
 
     def _on_sub(self, message: nsq.Sub, events: list[Event]) -> None:
         if not self._keepalive.expect_within:
-            raise RemoteProtocolError("cannot SUB with heartbeats disabled", reply="E_INVALID")
+            raise RemoteProtocolError("cannot SUB with heartbeats disabled", reply=ErrorCode.E_INVALID)
         self._settled = True
         self._ask(message, events)
 
@@ -456,7 +458,7 @@ class ServerConnection(Endpoint, ServerFlows):
         count = message.count
         if count is None or count > self.options.server.max_rdy_count:
             raise RemoteProtocolError(
-                f"RDY count {count} out of range 0-{self.options.server.max_rdy_count}", reply="E_INVALID"
+                f"RDY count {count} out of range 0-{self.options.server.max_rdy_count}", reply=ErrorCode.E_INVALID
             )
         closed = not self.send_quota
         self.ready_count = count

@@ -100,7 +100,7 @@ FRAME_TYPES: Final[dict[int, str]] = {0: "response", 1: "error", 2: "message"}
 RESPONSES: Final[tuple[str, ...]] = ("OK", "CLOSE_WAIT", "_heartbeat_")
 
 
-class ErrorCode(NamedTuple):
+class ErrorRow(NamedTuple):
     """The first word of an error frame. After a fatal one the connection is closed."""
 
     name: str
@@ -108,26 +108,26 @@ class ErrorCode(NamedTuple):
     when: str
 
 
-ERROR_CODES: Final[tuple[ErrorCode, ...]] = (
-    ErrorCode("E_INVALID", True, "bad command, parameters or state"),
-    ErrorCode("E_BAD_PROTOCOL", True, "the first four bytes are not the magic; no text follows"),
-    ErrorCode("E_BAD_TOPIC", True, "invalid topic name"),
-    ErrorCode("E_BAD_CHANNEL", True, "invalid channel name"),
-    ErrorCode("E_BAD_BODY", True, "IDENTIFY, AUTH, MPUB: size, JSON, value or count"),
-    ErrorCode("E_BAD_MESSAGE", True, "PUB, DPUB, messages of MPUB: size"),
-    ErrorCode("E_IDENTIFY_FAILED", True, "both compressions asked for, or the TLS handshake failed"),
-    ErrorCode("E_SUB_FAILED", True, "channel full, or topic or channel being deleted"),
-    ErrorCode("E_PUB_FAILED", True, "topic is exiting"),
-    ErrorCode("E_MPUB_FAILED", True, "topic is exiting"),
-    ErrorCode("E_DPUB_FAILED", True, "topic is exiting"),
-    ErrorCode("E_AUTH_DISABLED", True, "the server has no authentication"),
-    ErrorCode("E_AUTH_FAILED", True, "the authentication server cannot be asked"),
-    ErrorCode("E_UNAUTHORIZED", True, "no permission"),
-    ErrorCode("E_AUTH_FIRST", True, "SUB, PUB, MPUB, DPUB before AUTH"),
-    ErrorCode("E_AUTH_ERROR", True, "internal"),
-    ErrorCode("E_FIN_FAILED", False, "the message is not in flight for this client"),
-    ErrorCode("E_REQ_FAILED", False, "the message is not in flight for this client"),
-    ErrorCode("E_TOUCH_FAILED", False, "the message is not in flight for this client"),
+ERROR_CODES: Final[tuple[ErrorRow, ...]] = (
+    ErrorRow("E_INVALID", True, "bad command, parameters or state"),
+    ErrorRow("E_BAD_PROTOCOL", True, "the first four bytes are not the magic; no text follows"),
+    ErrorRow("E_BAD_TOPIC", True, "invalid topic name"),
+    ErrorRow("E_BAD_CHANNEL", True, "invalid channel name"),
+    ErrorRow("E_BAD_BODY", True, "IDENTIFY, AUTH, MPUB: size, JSON, value or count"),
+    ErrorRow("E_BAD_MESSAGE", True, "PUB, DPUB, messages of MPUB: size"),
+    ErrorRow("E_IDENTIFY_FAILED", True, "both compressions asked for, or the TLS handshake failed"),
+    ErrorRow("E_SUB_FAILED", True, "channel full, or topic or channel being deleted"),
+    ErrorRow("E_PUB_FAILED", True, "topic is exiting"),
+    ErrorRow("E_MPUB_FAILED", True, "topic is exiting"),
+    ErrorRow("E_DPUB_FAILED", True, "topic is exiting"),
+    ErrorRow("E_AUTH_DISABLED", True, "the server has no authentication"),
+    ErrorRow("E_AUTH_FAILED", True, "the authentication server cannot be asked"),
+    ErrorRow("E_UNAUTHORIZED", True, "no permission"),
+    ErrorRow("E_AUTH_FIRST", True, "SUB, PUB, MPUB, DPUB before AUTH"),
+    ErrorRow("E_AUTH_ERROR", True, "internal"),
+    ErrorRow("E_FIN_FAILED", False, "the message is not in flight for this client"),
+    ErrorRow("E_REQ_FAILED", False, "the message is not in flight for this client"),
+    ErrorRow("E_TOUCH_FAILED", False, "the message is not in flight for this client"),
 )
 
 

@@ -3,20 +3,15 @@
 A client sends commands, a server sends frames. The table has every state of a role with every kind of what comes from
 the peer (RECEIVES) and of what we send (SENDS). The diagrams of docs/nsq-connection.md are drawn from it. Where the
 specification is silent, the rules are those of nsqd 1.3.0.
-
-This module imports nothing of wirefmt, so the page can be made without the compiled core.
 """
 
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
 from typing import Final
 
-
-class Role(enum.Enum):
-    CLIENT = "client"
-    SERVER = "server"
+from wirefmt.connection.states import Outcome, Role, Violation, each, rows
+from wirefmt.nsq.codes import ErrorCode
 
 
 class State(enum.Enum):
@@ -68,27 +63,6 @@ STATES: Final[dict[Role, tuple[State, ...]]] = {
 }
 
 
-class Outcome(enum.Enum):
-    """What becomes of something that changes no state and breaks no rule."""
-
-    UNREAD = "stays unread until the host has decided"
-    IGNORED = "is ignored"
-    DROPPED = "is dropped"
-
-
-@dataclass(frozen=True, slots=True)
-class Violation:
-    """Something that must not come, or must not be sent, in this state.
-
-    Attributes:
-        rule: the rule that it breaks.
-        code: what nsqd answers to a command that breaks it.
-    """
-
-    rule: str
-    code: str = "E_INVALID"
-
-
 #: Kinds of what a client sends. The magic is called by its name, the others by their command.
 COMMANDS: Final[tuple[str, ...]] = (
     "magic",
@@ -127,22 +101,15 @@ PUBLISHING: Final = ("PUB", "MPUB", "DPUB")
 ANSWERS: Final = ("FIN", "REQ", "TOUCH")
 
 
-def _rows(
-    role: Role, state: State, kinds: tuple[str, ...], legal: dict[str, Transition], otherwise: Transition
-) -> Table:
-    """The rows of one state: `legal`, and `otherwise` for the other kinds."""
-    return {(role, state, kind): legal.get(kind, otherwise) for kind in kinds}
+def _wrong(rule: str) -> Violation:
+    return Violation(rule, ErrorCode.E_INVALID)
 
 
-def _same(value: Transition, *kinds: str) -> dict[str, Transition]:
-    return dict.fromkeys(kinds, value)
-
-
-_TWICE = Violation("the magic is sent once, first")
-_FIRST = Violation("the magic of V2 comes first", "E_BAD_PROTOCOL")
-_NO_SUB = Violation("the command needs a subscription")
-_SUBSCRIBED = Violation("the command is not possible after SUB")
-_CLOSED_TWICE = Violation("CLS has been sent before")
+_TWICE = _wrong("the magic is sent once, first")
+_FIRST = Violation("the magic of V2 comes first", ErrorCode.E_BAD_PROTOCOL)
+_NO_SUB = _wrong("the command needs a subscription")
+_SUBSCRIBED = _wrong("the command is not possible after SUB")
+_CLOSED_TWICE = _wrong("CLS has been sent before")
 
 #: Commands in the states in which both sides see them alike.
 _INIT: Final[dict[str, Transition]] = {
@@ -150,161 +117,161 @@ _INIT: Final[dict[str, Transition]] = {
     "IDENTIFY": IDENTIFYING,
     "AUTH": AUTHENTICATING,
     "SUB": SUBSCRIBING,
-    **_same(INIT, *PUBLISHING, "NOP"),
+    **each(INIT, *PUBLISHING, "NOP"),
 }
-_LATER: Final[dict[str, Transition]] = {"magic": _TWICE, **_same(_SUBSCRIBED, "IDENTIFY", "AUTH", "SUB")}
+_LATER: Final[dict[str, Transition]] = {"magic": _TWICE, **each(_SUBSCRIBED, "IDENTIFY", "AUTH", "SUB")}
 _WHILE_SUBSCRIBED: Final[dict[str, Transition]] = {
     **_LATER,
-    **_same(SUBSCRIBED, *PUBLISHING, "RDY", *ANSWERS, "NOP"),
+    **each(SUBSCRIBED, *PUBLISHING, "RDY", *ANSWERS, "NOP"),
     "CLS": CLOSING,
 }
 _WHILE_CLOSING: Final[dict[str, Transition]] = {
     **_LATER,
-    **_same(CLOSING, *PUBLISHING, *ANSWERS, "NOP"),
+    **each(CLOSING, *PUBLISHING, *ANSWERS, "NOP"),
     "CLS": _CLOSED_TWICE,
 }
 
-_EARLY = Violation("a server says nothing before the magic")
-_NO_ANSWER = Violation("no command awaits this response")
-_NO_MESSAGE = Violation("a message before SUB")
-_NO_UPGRADE = Violation("only the answer to IDENTIFY agrees on TLS or compression")
-_UNKNOWN = Violation("a response that the protocol does not have")
-_AWAIT_OK = Violation("only OK reports that the upgrade is complete")
+_EARLY = _wrong("a server says nothing before the magic")
+_NO_ANSWER = _wrong("no command awaits this response")
+_NO_MESSAGE = _wrong("a message before SUB")
+_NO_UPGRADE = _wrong("only the answer to IDENTIFY agrees on TLS or compression")
+_UNKNOWN = _wrong("a response that the protocol does not have")
+_AWAIT_OK = _wrong("only OK reports that the upgrade is complete")
 
 #: Frames that any state after the magic takes, and those that none takes.
 _ANY_TIME: Final[dict[str, Transition]] = {
     "other response": _UNKNOWN,
-    **_same(_NO_UPGRADE, "JSON with tls_v1", "JSON with compression"),
+    **each(_NO_UPGRADE, "JSON with tls_v1", "JSON with compression"),
     "fatal error": CLOSED,
     "message": _NO_MESSAGE,
 }
 
 #: What comes from the peer.
 RECEIVES: Final[Table] = {
-    **_rows(CLIENT, IDLE, FRAMES, {}, _EARLY),
-    **_rows(CLIENT, INIT, FRAMES, {**_ANY_TIME, **_same(INIT, "OK", "heartbeat", "error")}, _NO_ANSWER),
-    **_rows(
+    **rows(CLIENT, IDLE, FRAMES, {}, _EARLY),
+    **rows(CLIENT, INIT, FRAMES, {**_ANY_TIME, **each(INIT, "OK", "heartbeat", "error")}, _NO_ANSWER),
+    **rows(
         CLIENT,
         IDENTIFYING,
         FRAMES,
         {
             **_ANY_TIME,
-            **_same(INIT, "OK", "JSON"),
+            **each(INIT, "OK", "JSON"),
             "JSON with tls_v1": SECURING,
             "JSON with compression": COMPRESSING,
-            **_same(IDENTIFYING, "heartbeat", "error"),
+            **each(IDENTIFYING, "heartbeat", "error"),
         },
         _NO_ANSWER,
     ),
     # after OK compression may follow: the handler knows what has been agreed on
-    **_rows(CLIENT, SECURING, FRAMES, {**_ANY_TIME, "OK": INIT, "heartbeat": SECURING}, _AWAIT_OK),
-    **_rows(CLIENT, COMPRESSING, FRAMES, {**_ANY_TIME, "OK": INIT, "heartbeat": COMPRESSING}, _AWAIT_OK),
-    **_rows(
+    **rows(CLIENT, SECURING, FRAMES, {**_ANY_TIME, "OK": INIT, "heartbeat": SECURING}, _AWAIT_OK),
+    **rows(CLIENT, COMPRESSING, FRAMES, {**_ANY_TIME, "OK": INIT, "heartbeat": COMPRESSING}, _AWAIT_OK),
+    **rows(
         CLIENT,
         AUTHENTICATING,
         FRAMES,
-        {**_ANY_TIME, "JSON": INIT, **_same(AUTHENTICATING, "heartbeat", "error")},
+        {**_ANY_TIME, "JSON": INIT, **each(AUTHENTICATING, "heartbeat", "error")},
         _NO_ANSWER,
     ),
-    **_rows(
+    **rows(
         CLIENT,
         SUBSCRIBING,
         FRAMES,
-        {**_ANY_TIME, "OK": SUBSCRIBED, **_same(SUBSCRIBING, "heartbeat", "error")},
+        {**_ANY_TIME, "OK": SUBSCRIBED, **each(SUBSCRIBING, "heartbeat", "error")},
         _NO_ANSWER,
     ),
-    **_rows(
+    **rows(
         CLIENT,
         SUBSCRIBED,
         FRAMES,
-        {**_ANY_TIME, **_same(SUBSCRIBED, "OK", "heartbeat", "error", "message")},
+        {**_ANY_TIME, **each(SUBSCRIBED, "OK", "heartbeat", "error", "message")},
         _NO_ANSWER,
     ),
-    **_rows(
+    **rows(
         CLIENT,
         CLOSING,
         FRAMES,
-        {**_ANY_TIME, **_same(CLOSING, "OK", "CLOSE_WAIT", "heartbeat", "error", "message")},
+        {**_ANY_TIME, **each(CLOSING, "OK", "CLOSE_WAIT", "heartbeat", "error", "message")},
         _NO_ANSWER,
     ),
-    **_rows(CLIENT, CLOSED, FRAMES, {}, Outcome.DROPPED),
-    **_rows(SERVER, IDLE, COMMANDS, {"magic": INIT}, _FIRST),
-    **_rows(SERVER, INIT, COMMANDS, _INIT, _NO_SUB),
-    **_rows(SERVER, IDENTIFYING, COMMANDS, {}, Outcome.UNREAD),
-    **_rows(SERVER, SECURING, COMMANDS, {}, Outcome.UNREAD),
-    **_rows(SERVER, AUTHENTICATING, COMMANDS, {}, Outcome.UNREAD),
-    **_rows(SERVER, SUBSCRIBING, COMMANDS, {}, Outcome.UNREAD),
-    **_rows(SERVER, SUBSCRIBED, COMMANDS, _WHILE_SUBSCRIBED, _NO_SUB),
-    **_rows(SERVER, CLOSING, COMMANDS, {**_WHILE_CLOSING, "RDY": Outcome.IGNORED}, _NO_SUB),
-    **_rows(SERVER, CLOSED, COMMANDS, {}, Outcome.DROPPED),
+    **rows(CLIENT, CLOSED, FRAMES, {}, Outcome.DROPPED),
+    **rows(SERVER, IDLE, COMMANDS, {"magic": INIT}, _FIRST),
+    **rows(SERVER, INIT, COMMANDS, _INIT, _NO_SUB),
+    **rows(SERVER, IDENTIFYING, COMMANDS, {}, Outcome.UNREAD),
+    **rows(SERVER, SECURING, COMMANDS, {}, Outcome.UNREAD),
+    **rows(SERVER, AUTHENTICATING, COMMANDS, {}, Outcome.UNREAD),
+    **rows(SERVER, SUBSCRIBING, COMMANDS, {}, Outcome.UNREAD),
+    **rows(SERVER, SUBSCRIBED, COMMANDS, _WHILE_SUBSCRIBED, _NO_SUB),
+    **rows(SERVER, CLOSING, COMMANDS, {**_WHILE_CLOSING, "RDY": Outcome.IGNORED}, _NO_SUB),
+    **rows(SERVER, CLOSED, COMMANDS, {}, Outcome.DROPPED),
 }
 
-_OVER = Violation("the connection is over")
-_AWAIT_IDENTIFY = Violation("IDENTIFY is not complete: the server throws away what comes before")
-_AWAIT_AUTH = Violation("AUTH has not been answered")
-_AWAIT_SUB = Violation("SUB has not been answered")
-_AFTER_CLS = Violation("after CLS the server ignores RDY")
-_NO_REQUEST = Violation("no command awaits this answer")
-_AFTER_CLS_NO_MESSAGE = Violation("after CLS no message is sent")
+_OVER = _wrong("the connection is over")
+_AWAIT_IDENTIFY = _wrong("IDENTIFY is not complete: the server throws away what comes before")
+_AWAIT_AUTH = _wrong("AUTH has not been answered")
+_AWAIT_SUB = _wrong("SUB has not been answered")
+_AFTER_CLS = _wrong("after CLS the server ignores RDY")
+_NO_REQUEST = _wrong("no command awaits this answer")
+_AFTER_CLS_NO_MESSAGE = _wrong("after CLS no message is sent")
 
 #: Frames that a server may send in a state, next to the answers. A fatal error ends the connection.
 _FATAL: Final[dict[str, Transition]] = {"fatal error": CLOSED, "other response": _UNKNOWN, "message": _NO_MESSAGE}
 
 #: What we send. In IDLE the magic goes before the first command by itself.
 SENDS: Final[Table] = {
-    **_rows(CLIENT, IDLE, COMMANDS, {**_INIT, "magic": INIT}, _NO_SUB),
-    **_rows(CLIENT, INIT, COMMANDS, _INIT, _NO_SUB),
-    **_rows(CLIENT, IDENTIFYING, COMMANDS, {}, _AWAIT_IDENTIFY),
-    **_rows(CLIENT, SECURING, COMMANDS, {}, _AWAIT_IDENTIFY),
-    **_rows(CLIENT, COMPRESSING, COMMANDS, {}, _AWAIT_IDENTIFY),
-    **_rows(CLIENT, AUTHENTICATING, COMMANDS, {"NOP": AUTHENTICATING}, _AWAIT_AUTH),
-    **_rows(CLIENT, SUBSCRIBING, COMMANDS, {"NOP": SUBSCRIBING}, _AWAIT_SUB),
-    **_rows(CLIENT, SUBSCRIBED, COMMANDS, _WHILE_SUBSCRIBED, _NO_SUB),
-    **_rows(CLIENT, CLOSING, COMMANDS, {**_WHILE_CLOSING, "RDY": _AFTER_CLS}, _NO_SUB),
-    **_rows(CLIENT, CLOSED, COMMANDS, {}, _OVER),
-    **_rows(SERVER, IDLE, FRAMES, {"fatal error": CLOSED}, _EARLY),
-    **_rows(SERVER, INIT, FRAMES, {**_FATAL, **_same(INIT, "OK", "heartbeat")}, _NO_REQUEST),
+    **rows(CLIENT, IDLE, COMMANDS, {**_INIT, "magic": INIT}, _NO_SUB),
+    **rows(CLIENT, INIT, COMMANDS, _INIT, _NO_SUB),
+    **rows(CLIENT, IDENTIFYING, COMMANDS, {}, _AWAIT_IDENTIFY),
+    **rows(CLIENT, SECURING, COMMANDS, {}, _AWAIT_IDENTIFY),
+    **rows(CLIENT, COMPRESSING, COMMANDS, {}, _AWAIT_IDENTIFY),
+    **rows(CLIENT, AUTHENTICATING, COMMANDS, {"NOP": AUTHENTICATING}, _AWAIT_AUTH),
+    **rows(CLIENT, SUBSCRIBING, COMMANDS, {"NOP": SUBSCRIBING}, _AWAIT_SUB),
+    **rows(CLIENT, SUBSCRIBED, COMMANDS, _WHILE_SUBSCRIBED, _NO_SUB),
+    **rows(CLIENT, CLOSING, COMMANDS, {**_WHILE_CLOSING, "RDY": _AFTER_CLS}, _NO_SUB),
+    **rows(CLIENT, CLOSED, COMMANDS, {}, _OVER),
+    **rows(SERVER, IDLE, FRAMES, {"fatal error": CLOSED}, _EARLY),
+    **rows(SERVER, INIT, FRAMES, {**_FATAL, **each(INIT, "OK", "heartbeat")}, _NO_REQUEST),
     # after JSON with compression the server says OK under it at once
-    **_rows(
+    **rows(
         SERVER,
         IDENTIFYING,
         FRAMES,
         {
             **_FATAL,
-            **_same(INIT, "OK", "JSON", "JSON with compression"),
+            **each(INIT, "OK", "JSON", "JSON with compression"),
             "JSON with tls_v1": SECURING,
             "heartbeat": IDENTIFYING,
         },
         _NO_REQUEST,
     ),
-    **_rows(SERVER, SECURING, FRAMES, {**_FATAL, "OK": INIT}, Violation("the TLS handshake is not complete")),
-    **_rows(
+    **rows(SERVER, SECURING, FRAMES, {**_FATAL, "OK": INIT}, _wrong("the TLS handshake is not complete")),
+    **rows(
         SERVER,
         AUTHENTICATING,
         FRAMES,
         {**_FATAL, "JSON": INIT, "heartbeat": AUTHENTICATING},
         _NO_REQUEST,
     ),
-    **_rows(
+    **rows(
         SERVER,
         SUBSCRIBING,
         FRAMES,
         {**_FATAL, "OK": SUBSCRIBED, "heartbeat": SUBSCRIBING},
         _NO_REQUEST,
     ),
-    **_rows(
+    **rows(
         SERVER,
         SUBSCRIBED,
         FRAMES,
-        {**_FATAL, **_same(SUBSCRIBED, "OK", "heartbeat", "error", "message")},
+        {**_FATAL, **each(SUBSCRIBED, "OK", "heartbeat", "error", "message")},
         _NO_REQUEST,
     ),
-    **_rows(
+    **rows(
         SERVER,
         CLOSING,
         FRAMES,
-        {**_FATAL, **_same(CLOSING, "OK", "CLOSE_WAIT", "heartbeat", "error"), "message": _AFTER_CLS_NO_MESSAGE},
+        {**_FATAL, **each(CLOSING, "OK", "CLOSE_WAIT", "heartbeat", "error"), "message": _AFTER_CLS_NO_MESSAGE},
         _NO_REQUEST,
     ),
-    **_rows(SERVER, CLOSED, FRAMES, {}, _OVER),
+    **rows(SERVER, CLOSED, FRAMES, {}, _OVER),
 }

@@ -9,70 +9,41 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from wirefmt.loading import on_first_use
+from wirefmt.loading import lazy
 from wirefmt.phpmq._codec import (
-    Acknowledgement,
-    ConsumeRequest,
-    DeadLetter,
-    Decoder,
-    Message,
-    MessageClientToServer,
-    MessageServerToClient,
-    ReQueue,
-    decode,
-    decode_batch,
-    encode,
-    encode_batch,
-    frame_size,
+    Acknowledgement as Acknowledgement,
+    ConsumeRequest as ConsumeRequest,
+    DeadLetter as DeadLetter,
+    Decoder as Decoder,
+    Message as Message,
+    MessageClientToServer as MessageClientToServer,
+    MessageServerToClient as MessageServerToClient,
+    ReQueue as ReQueue,
+    decode as decode,
+    decode_batch as decode_batch,
+    encode as encode,
+    encode_batch as encode_batch,
+    frame_size as frame_size,
+    restore as restore,
 )
-from wirefmt.phpmq._codec import restore as restore  # pickles name it
 
 if TYPE_CHECKING:
-    from wirefmt.connection.aio import Backoff
-    from wirefmt.phpmq.client import Client, connect
-    from wirefmt.phpmq.connection import ClientConnection, ServerConnection
-    from wirefmt.phpmq.events import ConnectionOptions, Delivery, Returned
-    from wirefmt.phpmq.server import Handler, Peer, Server, serve
-    from wirefmt.phpmq.states import State
+    from wirefmt.connection.aio import Backoff as Backoff
+    from wirefmt.phpmq.client import Client as Client, connect as connect
+    from wirefmt.phpmq.connection import ClientConnection as ClientConnection, ServerConnection as ServerConnection
+    from wirefmt.phpmq.events import ConnectionOptions as ConnectionOptions, Delivery as Delivery, Returned as Returned
+    from wirefmt.phpmq.server import Handler as Handler, Peer as Peer, Server as Server, serve as serve
+    from wirefmt.phpmq.states import State as State
 
 #: Modules of the connections. They are loaded when one of their names is first used.
-_MODULES = {
-    "wirefmt.connection.aio": ("Backoff",),
-    "wirefmt.phpmq.client": ("Client", "connect"),
-    "wirefmt.phpmq.server": ("Handler", "Peer", "Server", "serve"),
-    "wirefmt.phpmq.connection": ("ClientConnection", "ServerConnection"),
-    "wirefmt.phpmq.events": ("ConnectionOptions", "Delivery", "Returned"),
-    "wirefmt.phpmq.states": ("State",),
-}
-
-
-__getattr__, __dir__ = on_first_use(__name__, _MODULES)
-
-__all__ = [
-    "Acknowledgement",
-    "Backoff",
-    "Client",
-    "ClientConnection",
-    "ConnectionOptions",
-    "ConsumeRequest",
-    "DeadLetter",
-    "Decoder",
-    "Delivery",
-    "Handler",
-    "Message",
-    "MessageClientToServer",
-    "MessageServerToClient",
-    "Peer",
-    "ReQueue",
-    "Returned",
-    "Server",
-    "ServerConnection",
-    "State",
-    "connect",
-    "decode",
-    "decode_batch",
-    "encode",
-    "encode_batch",
-    "frame_size",
-    "serve",
-]
+__getattr__, __dir__ = lazy(
+    __name__,
+    {
+        "wirefmt.connection.aio": "Backoff",
+        "wirefmt.phpmq.client": "Client connect",
+        "wirefmt.phpmq.server": "Handler Peer Server serve",
+        "wirefmt.phpmq.connection": "ClientConnection ServerConnection",
+        "wirefmt.phpmq.events": "ConnectionOptions Delivery Returned",
+        "wirefmt.phpmq.states": "State",
+    },
+)

@@ -13,10 +13,11 @@ from wirefmt import phpmq
 from wirefmt.connection.contract import Acknowledged, WindowOpened
 from wirefmt.connection.deadlines import Keepalive
 from wirefmt.connection.endpoint import STEP, Endpoint
+from wirefmt.connection.states import Outcome, Role, Violation, by_state
 from wirefmt.errors import EncodeError, LocalProtocolError, RemoteProtocolError
 from wirefmt.framing import Limits
 from wirefmt.phpmq.events import ConnectionOptions, Delivery, Event, Returned
-from wirefmt.phpmq.states import RECEIVES, SENDS, Outcome, Role, State, Transition, Violation
+from wirefmt.phpmq.states import RECEIVES, SENDS, State, Transition
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -37,10 +38,6 @@ _PRESENT_ONLY: Final = ("re-queue", "dead letter")
 Settled = phpmq.Acknowledgement | phpmq.ReQueue | phpmq.DeadLetter
 
 
-def _row(table: Mapping[tuple[Role, State, str], Transition], role: Role, state: State) -> dict[str, Transition]:
-    return {kind: value for (whose, where, kind), value in table.items() if whose is role and where is state}
-
-
 class _Connection(Endpoint[State]):
     """What both roles share."""
 
@@ -52,8 +49,8 @@ class _Connection(Endpoint[State]):
     _handlers: ClassVar[dict[str, Callable[[Any, Any, list[Event]], None]]]
 
     def __init_subclass__(cls) -> None:
-        cls._receives = {state: _row(RECEIVES, cls.role, state) for state in State}
-        cls._sends = {state: _row(SENDS, cls.role, state) for state in State}
+        cls._receives = by_state(RECEIVES, cls.role)
+        cls._sends = by_state(SENDS, cls.role)
 
     def __init__(self, now: float, options: ConnectionOptions | None = None) -> None:
         super().__init__(now, options or ConnectionOptions(), State.IDLE)

@@ -2,20 +2,14 @@
 
 There is no handshake and no closing message. The table has every state of a role with every kind of what comes from the
 peer (RECEIVES) and of what we send (SENDS). The diagrams of docs/phpmq-connection.md are drawn from it.
-
-This module imports nothing of wirefmt, so the page can be made without the compiled core.
 """
 
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
 from typing import Final
 
-
-class Role(enum.Enum):
-    CLIENT = "client"
-    SERVER = "server"
+from wirefmt.connection.states import Outcome, Role, Violation, rows
 
 
 class State(enum.Enum):
@@ -43,35 +37,12 @@ MEANINGS: Final[dict[tuple[Role, State], str]] = {
 STATES: Final[dict[Role, tuple[State, ...]]] = {role: tuple(State) for role in Role}
 
 
-class Outcome(enum.Enum):
-    """What becomes of something that changes no state and breaks no rule."""
-
-    DROPPED = "is dropped"
-
-
-@dataclass(frozen=True, slots=True)
-class Violation:
-    """Something that must not come, or must not be sent, in this state.
-
-    Attributes:
-        rule: the rule that it breaks.
-    """
-
-    rule: str
-
-
 #: Kinds of what a client sends, and of what a server sends: message types 001, 002, 004, 005, 006, and 003.
 FROM_CLIENT: Final[tuple[str, ...]] = ("publish", "consume", "acknowledge", "re-queue", "dead letter")
 FROM_SERVER: Final[tuple[str, ...]] = ("message",)
 
 Transition = State | Outcome | Violation
 Table = dict[tuple[Role, State, str], Transition]
-
-
-def _rows(
-    role: Role, state: State, kinds: tuple[str, ...], legal: dict[str, Transition], otherwise: Transition
-) -> Table:
-    return {(role, state, kind): legal.get(kind, otherwise) for kind in kinds}
 
 
 _NOT_ASKED = Violation("a message before a consume request")
@@ -86,20 +57,20 @@ _TAKES: Final[dict[State, dict[str, Transition]]] = {
 
 #: What comes from the peer.
 RECEIVES: Final[Table] = {
-    **_rows(CLIENT, IDLE, FROM_SERVER, {}, _NOT_ASKED),
-    **_rows(CLIENT, CONSUMING, FROM_SERVER, {"message": CONSUMING}, _NOT_ASKED),
-    **_rows(CLIENT, CLOSED, FROM_SERVER, {}, Outcome.DROPPED),
-    **_rows(SERVER, IDLE, FROM_CLIENT, _TAKES[IDLE], _OVER),
-    **_rows(SERVER, CONSUMING, FROM_CLIENT, _TAKES[CONSUMING], _OVER),
-    **_rows(SERVER, CLOSED, FROM_CLIENT, {}, Outcome.DROPPED),
+    **rows(CLIENT, IDLE, FROM_SERVER, {}, _NOT_ASKED),
+    **rows(CLIENT, CONSUMING, FROM_SERVER, {"message": CONSUMING}, _NOT_ASKED),
+    **rows(CLIENT, CLOSED, FROM_SERVER, {}, Outcome.DROPPED),
+    **rows(SERVER, IDLE, FROM_CLIENT, _TAKES[IDLE], _OVER),
+    **rows(SERVER, CONSUMING, FROM_CLIENT, _TAKES[CONSUMING], _OVER),
+    **rows(SERVER, CLOSED, FROM_CLIENT, {}, Outcome.DROPPED),
 }
 
 #: What we send.
 SENDS: Final[Table] = {
-    **_rows(CLIENT, IDLE, FROM_CLIENT, {"publish": IDLE, "consume": CONSUMING}, _NOTHING_YET),
-    **_rows(CLIENT, CONSUMING, FROM_CLIENT, _TAKES[CONSUMING], _OVER),
-    **_rows(CLIENT, CLOSED, FROM_CLIENT, {}, _OVER),
-    **_rows(SERVER, IDLE, FROM_SERVER, {}, _NOT_ASKED),
-    **_rows(SERVER, CONSUMING, FROM_SERVER, {"message": CONSUMING}, _NOT_ASKED),
-    **_rows(SERVER, CLOSED, FROM_SERVER, {}, _OVER),
+    **rows(CLIENT, IDLE, FROM_CLIENT, {"publish": IDLE, "consume": CONSUMING}, _NOTHING_YET),
+    **rows(CLIENT, CONSUMING, FROM_CLIENT, _TAKES[CONSUMING], _OVER),
+    **rows(CLIENT, CLOSED, FROM_CLIENT, {}, _OVER),
+    **rows(SERVER, IDLE, FROM_SERVER, {}, _NOT_ASKED),
+    **rows(SERVER, CONSUMING, FROM_SERVER, {"message": CONSUMING}, _NOT_ASKED),
+    **rows(SERVER, CLOSED, FROM_SERVER, {}, _OVER),
 }

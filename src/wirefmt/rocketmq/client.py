@@ -30,7 +30,8 @@ from wirefmt.rocketmq._codec import (
     decode_messages,
 )
 from wirefmt.rocketmq.asked import reply_of
-from wirefmt.rocketmq.events import SYSTEM_ERROR, ConnectionOptions, Credentials
+from wirefmt.rocketmq.codes import RequestCode, ResponseCode
+from wirefmt.rocketmq.events import ConnectionOptions, Credentials
 from wirefmt.rocketmq.remote import BACKOFF, Link, Remote, host_and_port
 from wirefmt.rocketmq.routes import MASTER, Route
 from wirefmt.rocketmq.states import State
@@ -47,13 +48,8 @@ if TYPE_CHECKING:
     from wirefmt.rocketmq.subscriptions import Expression
 
 # Request codes
-HEART_BEAT: Final = 34
-UNREGISTER_CLIENT: Final = 35
-GET_ROUTEINFO_BY_TOPIC: Final = 105
 
 # Response codes
-TOPIC_NOT_EXIST: Final = 17
-CONSUMER_NOT_ONLINE: Final = 206
 
 #: URL scheme -> TLS.
 SCHEMES: Final[dict[str, bool]] = {"rocketmq": False, "rocketmqs": True}
@@ -275,13 +271,13 @@ class Client:
         try:
             return await self.route(topic)
         except Refused as refused:
-            if refused.code != TOPIC_NOT_EXIST:
+            if refused.code != ResponseCode.TOPIC_NOT_EXIST:
                 raise
         return (await self.route(DEFAULT_TOPIC)).template(topic)
 
     async def _find_route(self, topic: str) -> Route:
         header = GetRouteInfoRequestHeader(topic=topic, accept_standard_json_only=True)
-        response = check(await self.ask_names(GET_ROUTEINFO_BY_TOPIC, header))
+        response = check(await self.ask_names(RequestCode.GET_ROUTEINFO_BY_TOPIC, header))
         route = Route.of(topic, TopicRouteData.decode(response.body_bytes() or b"{}"))
         self._routes[topic] = route
         return route
@@ -360,7 +356,7 @@ class Client:
             producer_data_set=[ProducerData(group_name=g) for g in (*self._producers, INNER_GROUP)],
             consumer_data_set=[consumer.data() for consumer in self._consumers.values()],
         )
-        check(await remote.call(HEART_BEAT, HeartbeatRequestHeader(), data.encode()))
+        check(await remote.call(RequestCode.HEART_BEAT, HeartbeatRequestHeader(), data.encode()))
         self._greeted[remote.address] = remote.connections
 
     async def leave(self, *, producer: str | None = None, consumer: str | None = None) -> None:
@@ -370,7 +366,7 @@ class Client:
         )
         for address in list(self._greeted):
             try:
-                await self.remote(address).call(UNREGISTER_CLIENT, header)
+                await self.remote(address).call(RequestCode.UNREGISTER_CLIENT, header)
             except (ConnectionLost, TimeoutError):
                 continue
 
@@ -401,17 +397,22 @@ class Client:
         if link.connection.state is State.CLOSED:
             return  # a fault followed the request
         match request.code:
-            case 39:  # CHECK_TRANSACTION_STATE
+            case RequestCode.CHECK_TRANSACTION_STATE:
                 self.spawn(self._check_transaction(link, request))
                 self._answer(link, request)
-            case 40:  # NOTIFY_CONSUMER_IDS_CHANGED
+            case RequestCode.NOTIFY_CONSUMER_IDS_CHANGED:
                 consumer = self._consumers.get((request.ext_fields or {}).get("consumerGroup") or "")
                 if consumer is not None:
                     consumer.rebalance_soon()
                 self._answer(link, request)
-            case 220 | 221 | 307 | 309:
+            case (
+                RequestCode.RESET_CONSUMER_CLIENT_OFFSET
+                | RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT
+                | RequestCode.GET_CONSUMER_RUNNING_INFO
+                | RequestCode.CONSUME_MESSAGE_DIRECTLY
+            ):
                 self._ask_consumer(link, request)
-            case 326:  # PUSH_REPLY_MESSAGE_TO_CLIENT
+            case RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT:
                 self._replied(link, request)
             case _:
                 self.ignored += 1
@@ -420,16 +421,17 @@ class Client:
 
     def _ask_consumer(self, link: Link, request: RemotingCommand) -> None:
         fields, code = request.ext_fields or {}, request.code
-        consumer = self._consumers.get(fields.get("group" if code < 300 else "consumerGroup") or "")
+        offsets = code in (RequestCode.RESET_CONSUMER_CLIENT_OFFSET, RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT)
+        consumer = self._consumers.get(fields.get("group" if offsets else "consumerGroup") or "")
         if consumer is None:
-            missing = CONSUMER_NOT_ONLINE if code < 300 else SYSTEM_ERROR
+            missing = ResponseCode.CONSUMER_NOT_ONLINE if offsets else ResponseCode.SYSTEM_ERROR
             self._answer(link, request, code=missing, remark="the client has no consumer of this group")
-        elif code == 220:  # RESET_CONSUMER_CLIENT_OFFSET
+        elif code == RequestCode.RESET_CONSUMER_CLIENT_OFFSET:
             consumer.reset(request.body_bytes() or b"")
             self._answer(link, request)
-        elif code == 221:  # GET_CONSUMER_STATUS_FROM_CLIENT
+        elif code == RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT:
             self._answer(link, request, consumer.status(fields.get("topic") or ""))
-        elif code == 307:  # GET_CONSUMER_RUNNING_INFO
+        elif code == RequestCode.GET_CONSUMER_RUNNING_INFO:
             self._answer(link, request, consumer.running_info())
         else:  # CONSUME_MESSAGE_DIRECTLY
             self.spawn(self._consume_directly(consumer, link, request))
@@ -451,7 +453,7 @@ class Client:
         try:
             message = reply_of(request)
         except ValueError as error:
-            self._answer(link, request, code=SYSTEM_ERROR, remark=str(error))
+            self._answer(link, request, code=ResponseCode.SYSTEM_ERROR, remark=str(error))
             return
         waiter = self.replies.get((message.properties or {}).get("CORRELATION_ID", ""))
         if waiter is not None and not waiter.done():
@@ -464,7 +466,7 @@ class Client:
         try:
             (message,) = decode_messages(request.body_bytes() or b"")
         except ValueError:  # DecodeError among them
-            self._answer(link, request, code=SYSTEM_ERROR, remark="the request has no message")
+            self._answer(link, request, code=ResponseCode.SYSTEM_ERROR, remark="the request has no message")
             return
         self._answer(link, request, await consumer.consume_directly(message))
 

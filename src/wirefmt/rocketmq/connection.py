@@ -14,22 +14,14 @@ from wirefmt.connection import endpoint
 from wirefmt.connection.contract import Acknowledged, Connected, StartTls
 from wirefmt.connection.deadlines import Keepalive
 from wirefmt.connection.endpoint import ANSWER_ROOM
+from wirefmt.connection.states import Outcome, Role, Violation
 from wirefmt.errors import DecodeError, EncodeError, LocalProtocolError, RemoteProtocolError
 from wirefmt.framing import Limits
 from wirefmt.rocketmq._codec import CommandCustomHeader, Decoder, Flows, RemotingCommand, Request, decode
-from wirefmt.rocketmq.events import (
-    BINARY_CODE_MOST,
-    GO_AWAY,
-    REQUEST_CODE_NOT_SUPPORTED,
-    SERVICE_NOT_AVAILABLE,
-    VERSION_5_3_1,
-    ConnectionOptions,
-    Event,
-    Negotiated,
-    TimedOut,
-)
+from wirefmt.rocketmq.codes import ResponseCode
+from wirefmt.rocketmq.events import BINARY_CODE_MOST, VERSION_5_3_1, ConnectionOptions, Event, Negotiated, TimedOut
 from wirefmt.rocketmq.preface import TLS, proxy_preface
-from wirefmt.rocketmq.states import RECEIVES, SENDS, Outcome, Role, State, Violation
+from wirefmt.rocketmq.states import RECEIVES, SENDS, State
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -48,7 +40,7 @@ _LAST_OPAQUE: Final = 0x7FFFFFFF
 def kind_of(command: RemotingCommand) -> str:
     """The kind of a command in the table of states. Receivers look at the response bit first (section 1)."""
     kind = _KINDS[command.flag & 3]
-    return "response GO_AWAY" if kind == "response" and command.code == GO_AWAY else kind
+    return "response GO_AWAY" if kind == "response" and command.code == ResponseCode.GO_AWAY else kind
 
 
 def numbered(command: RemotingCommand, opaque: int | None, flag: int) -> RemotingCommand:
@@ -239,7 +231,9 @@ class Endpoint(endpoint.Endpoint[State], Flows):
 
     def refuse(self, event: RemotingCommand) -> list[Event]:
         """Answer a request whose code the host does not know."""
-        return self.respond(event, REQUEST_CODE_NOT_SUPPORTED, remark=f" request type {event.code} not supported")
+        return self.respond(
+            event, ResponseCode.REQUEST_CODE_NOT_SUPPORTED, remark=f" request type {event.code} not supported"
+        )
 
     def ignore(self, event: RemotingCommand) -> list[Event]:
         """Give no answer, as real clients do for codes they do not know. The peer's request times out."""
@@ -430,7 +424,7 @@ class Endpoint(endpoint.Endpoint[State], Flows):
             self._settle(message, events)
             if self._state is State.DRAINING:
                 if state is not State.DRAINING:
-                    self._ending = ("peer", GO_AWAY, message.remark or "the server asks to go away")
+                    self._ending = ("peer", ResponseCode.GO_AWAY, message.remark or "the server asks to go away")
                 self._finish_draining(events)
 
     def _turn_away(self, message: RemotingCommand) -> None:
@@ -438,7 +432,7 @@ class Endpoint(endpoint.Endpoint[State], Flows):
         aware = message.version > VERSION_5_3_1
         self._outbox.put(
             RemotingCommand(
-                code=GO_AWAY if aware else SERVICE_NOT_AVAILABLE,
+                code=ResponseCode.GO_AWAY if aware else ResponseCode.SERVICE_NOT_AVAILABLE,
                 flag=RESPONSE,
                 opaque=message.opaque,
                 remark="please go away",

@@ -22,12 +22,6 @@ FRAME_MOST: Final = 0x0D000000
 VERSION_5_3_1: Final = 475
 
 # Response codes (docs/rocketmq.md, 4 to 6)
-SUCCESS = 0
-SYSTEM_ERROR = 1
-SYSTEM_BUSY = 2
-REQUEST_CODE_NOT_SUPPORTED = 3
-SERVICE_NOT_AVAILABLE = 14
-GO_AWAY = 1500
 
 #: Request codes above it do not fit into binary headers.
 BINARY_CODE_MOST: Final = 0x7FFF

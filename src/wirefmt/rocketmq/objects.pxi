@@ -453,7 +453,7 @@ cdef class RemotingCommand:
             code = request
         if code in (ROCKETMQ_STORED_RESPONSES if response else ROCKETMQ_STORED_REQUESTS):
             return decode_messages(self.body_bytes() or b"", **options)
-        if code == 320 and not response:
+        if code == ROCKETMQ_CODE_SEND_BATCH_MESSAGE and not response:
             return decode_batch_messages(self.body_bytes() or b"")
         body_class = (ROCKETMQ_RESPONSE_BODIES if response else ROCKETMQ_REQUEST_BODIES).get(code)
         return self.body_bytes() if body_class is None else body_class.decode(self.body_bytes() or b"")

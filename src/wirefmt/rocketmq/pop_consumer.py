@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
 
 from wirefmt.errors import ConnectionLost
 from wirefmt.rocketmq._codec import (
@@ -21,14 +20,12 @@ from wirefmt.rocketmq._codec import (
     encode_extra_info,
 )
 from wirefmt.rocketmq.client import Client, check
+from wirefmt.rocketmq.codes import RequestCode
 from wirefmt.rocketmq.pull_consumer import POLL_MARGIN
 from wirefmt.rocketmq.spec import RETRY_PREFIX, ExtraInfo
 from wirefmt.rocketmq.subscriptions import Expression, text_and_type
 
 # Request codes
-POP_MESSAGE: Final = 200050
-ACK_MESSAGE: Final = 200051
-CHANGE_INVISIBLE_TIME: Final = 200053
 
 # Response codes: nothing has come
 NOT_FOUND, POLLING_FULL, POLLING_TIMEOUT = 19, 209, 210
@@ -105,7 +102,10 @@ class PopConsumer:
             bname=broker,
         )
         response = check(
-            await remote.call(POP_MESSAGE, header, timeout=wait + POLL_MARGIN), NOT_FOUND, POLLING_FULL, POLLING_TIMEOUT
+            await remote.call(RequestCode.POP_MESSAGE, header, timeout=wait + POLL_MARGIN),
+            NOT_FOUND,
+            POLLING_FULL,
+            POLLING_TIMEOUT,
         )
         if response.code:
             return []
@@ -125,7 +125,7 @@ class PopConsumer:
             bname=info.broker_name,
         )
         remote = await self.client.broker(info.broker_name, self._routed(popped))
-        check(await remote.call(ACK_MESSAGE, header))
+        check(await remote.call(RequestCode.ACK_MESSAGE, header))
 
     async def change_invisible(self, popped: Popped, seconds: float) -> Popped:
         """Set the invisible time, counted from now. Returns what replaces `popped` in the acknowledgement."""
@@ -141,7 +141,7 @@ class PopConsumer:
             bname=info.broker_name,
         )
         remote = await self.client.broker(info.broker_name, self._routed(popped))
-        response = check(await remote.call(CHANGE_INVISIBLE_TIME, header))
+        response = check(await remote.call(RequestCode.CHANGE_MESSAGE_INVISIBLETIME, header))
         answer = response.decode_header(ChangeInvisibleTimeResponseHeader)
         again = encode_extra_info(
             info._replace(

@@ -29,6 +29,7 @@ from wirefmt.rocketmq._codec import (
     encode_unique_id,
 )
 from wirefmt.rocketmq.client import DEFAULT_TOPIC, Client, check
+from wirefmt.rocketmq.codes import RequestCode, ResponseCode
 from wirefmt.rocketmq.journal import Journal
 from wirefmt.rocketmq.remote import Link
 from wirefmt.rocketmq.routes import DEFAULT_QUEUES, Queue
@@ -36,10 +37,6 @@ from wirefmt.rocketmq.routes import DEFAULT_QUEUES, Queue
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
-END_TRANSACTION: Final = 37
-SEND_MESSAGE_V2: Final = 310
-SEND_BATCH_MESSAGE: Final = 320
-SEND_REPLY_MESSAGE_V2: Final = 325
 
 #: Codes of responses to a message that has been stored.
 STATUS: Final = {0: "SEND_OK", 10: "FLUSH_DISK_TIMEOUT", 11: "SLAVE_NOT_AVAILABLE", 12: "FLUSH_SLAVE_TIMEOUT"}
@@ -184,9 +181,9 @@ class Producer:
         """Send a message without waiting for a response."""
         named = self._properties(tags, keys, properties, 0)
         target = await self._queue(topic, queue, None)
-        header, data = self._request(target, bytes(body), named, flag, 0, SEND_MESSAGE_V2)
+        header, data = self._request(target, bytes(body), named, flag, 0, RequestCode.SEND_MESSAGE_V2)
         remote = await self.client.broker(target.broker, topic)
-        await remote.send_oneway(SEND_MESSAGE_V2, header, data)
+        await remote.send_oneway(RequestCode.SEND_MESSAGE_V2, header, data)
 
     async def send_batch(
         self, topic: str, messages: Iterable[Message], *, queue: Select = None, timeout: float | None = None
@@ -204,7 +201,14 @@ class Producer:
             raise ValueError("a batch has a message")
         named = {"UNIQ_KEY": self._unique_id(), "WAIT": "true"}
         result = await self._send(
-            topic, encode_batch_messages(items), named, 0, queue, timeout, sys_flag=0, code=SEND_BATCH_MESSAGE
+            topic,
+            encode_batch_messages(items),
+            named,
+            0,
+            queue,
+            timeout,
+            sys_flag=0,
+            code=RequestCode.SEND_BATCH_MESSAGE,
         )
         return SendResult(
             result.status, ",".join(identifiers), result.offset_message_id, result.queue, result.queue_offset
@@ -284,7 +288,7 @@ class Producer:
             None,
             timeout,
             sys_flag=0,
-            code=SEND_REPLY_MESSAGE_V2,
+            code=RequestCode.SEND_REPLY_MESSAGE_V2,
         )
 
     async def send_transaction(
@@ -327,7 +331,7 @@ class Producer:
             )
             try:
                 remote = await self.client.broker(result.queue.broker, topic)
-                await remote.send_oneway(END_TRANSACTION, header)
+                await remote.send_oneway(RequestCode.END_TRANSACTION, header)
             except (ConnectionLost, TimeoutError):
                 pass  # the broker asks `check`
         return result
@@ -356,7 +360,7 @@ class Producer:
                 bname=asked.bname,
             )
             if link.usable:
-                link.connection.request(END_TRANSACTION, header, oneway=True)
+                link.connection.request(RequestCode.END_TRANSACTION, header, oneway=True)
                 link.driver.update()
         return True
 
@@ -372,7 +376,7 @@ class Producer:
         timeout: float | None,
         *,
         sys_flag: int,
-        code: int = SEND_MESSAGE_V2,
+        code: int = RequestCode.SEND_MESSAGE_V2,
     ) -> SendResult:
         error: Exception | None = None
         last: str | None = None
@@ -386,7 +390,7 @@ class Producer:
                 return self._result(target, response, properties)
             except Refused as refused:
                 error = refused
-                if refused.code == 17:
+                if refused.code == ResponseCode.TOPIC_NOT_EXIST:
                     self.client.forget_route(topic)
                 if refused.code not in RETRIED:
                     break
@@ -415,7 +419,7 @@ class Producer:
         queues = (await self.client.write_route(topic)).write
         if not queues:
             self.client.forget_route(topic)
-            raise Refused(f"no queue of topic {topic} can be written to", 17)
+            raise Refused(f"no queue of topic {topic} can be written to", ResponseCode.TOPIC_NOT_EXIST)
         if select is not None:
             return select(queues)
         self._turn += 1
@@ -427,7 +431,7 @@ class Producer:
     def _request(
         self, queue: Queue, body: bytes, properties: Mapping[str, str], flag: int, sys_flag: int, code: int
     ) -> tuple[SendMessageRequestHeaderV2, bytes]:
-        if len(body) >= self._compress_from and code != SEND_BATCH_MESSAGE:
+        if len(body) >= self._compress_from and code != RequestCode.SEND_BATCH_MESSAGE:
             body, _ = compress(body)
             sys_flag |= COMPRESSED_ZLIB
         header = SendMessageRequestHeaderV2(
@@ -442,7 +446,7 @@ class Producer:
             i=encode_properties(properties),
             j=0,
             k=False,
-            m=code == SEND_BATCH_MESSAGE,
+            m=code == RequestCode.SEND_BATCH_MESSAGE,
             n=queue.broker,
         )
         return header, body

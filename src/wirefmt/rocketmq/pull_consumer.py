@@ -22,18 +22,12 @@ from wirefmt.rocketmq._codec import (
     decode_messages,
 )
 from wirefmt.rocketmq.client import Client, check
+from wirefmt.rocketmq.codes import RequestCode, ResponseCode
 from wirefmt.rocketmq.routes import Queue
 from wirefmt.rocketmq.subscriptions import Expression, text_and_type, with_wanted_tags
 
 # Request codes
-PULL_MESSAGE: Final = 11
-QUERY_CONSUMER_OFFSET: Final = 14
-UPDATE_CONSUMER_OFFSET: Final = 15
-SEARCH_OFFSET: Final = 29
-GET_MAX_OFFSET: Final = 30
-GET_MIN_OFFSET: Final = 31
 
-QUERY_NOT_FOUND: Final = 22
 
 # Bits of a pull's sysFlag
 COMMIT_OFFSET, SUSPEND, SUBSCRIPTION = 1, 2, 4
@@ -121,10 +115,10 @@ class PullConsumer:
             bname=queue.broker,
         )
         timeout = wait + POLL_MARGIN if wait > 0 else None
-        response = check(await remote.call(PULL_MESSAGE, header, timeout=timeout), *_STATUS)
+        response = check(await remote.call(RequestCode.PULL_MESSAGE, header, timeout=timeout), *_STATUS)
         answer = response.decode_header(PullMessageResponseHeader)
         messages: tuple[MessageExt, ...] = ()
-        if response.code == 0:
+        if response.code == ResponseCode.SUCCESS:
             messages = with_wanted_tags(decode_messages(response.body_bytes() or b""), expression)
         return PullResult(
             _STATUS[response.code], messages, answer.next_begin_offset, answer.min_offset, answer.max_offset
@@ -140,7 +134,7 @@ class PullConsumer:
             bname=queue.broker,
         )
         remote = await self.client.broker(queue.broker, queue.topic)
-        response = check(await remote.call(QUERY_CONSUMER_OFFSET, header), QUERY_NOT_FOUND)
+        response = check(await remote.call(RequestCode.QUERY_CONSUMER_OFFSET, header), ResponseCode.QUERY_NOT_FOUND)
         if response.code:
             return None
         return int(response.decode_header(QueryConsumerOffsetResponseHeader).offset)
@@ -148,12 +142,12 @@ class PullConsumer:
     async def commit(self, queue: Queue, offset: int) -> None:
         """Store an offset for the group; return when the broker has it."""
         remote = await self.client.broker(queue.broker, queue.topic)
-        check(await remote.call(UPDATE_CONSUMER_OFFSET, self._commit(queue, offset)))
+        check(await remote.call(RequestCode.UPDATE_CONSUMER_OFFSET, self._commit(queue, offset)))
 
     async def commit_oneway(self, queue: Queue, offset: int) -> None:
         """Store an offset for the group, without an answer, as the real push consumer does."""
         remote = await self.client.broker(queue.broker, queue.topic)
-        await remote.send_oneway(UPDATE_CONSUMER_OFFSET, self._commit(queue, offset))
+        await remote.send_oneway(RequestCode.UPDATE_CONSUMER_OFFSET, self._commit(queue, offset))
 
     def _commit(self, queue: Queue, offset: int) -> UpdateConsumerOffsetRequestHeader:
         return UpdateConsumerOffsetRequestHeader(
@@ -167,13 +161,13 @@ class PullConsumer:
     async def min_offset(self, queue: Queue) -> int:
         """The first offset that the queue still has."""
         header = GetMinOffsetRequestHeader(topic=queue.topic, queue_id=queue.queue_id, bname=queue.broker)
-        response = await self._ask(queue, GET_MIN_OFFSET, header)
+        response = await self._ask(queue, RequestCode.GET_MIN_OFFSET, header)
         return int(response.decode_header(GetMinOffsetResponseHeader).offset)
 
     async def max_offset(self, queue: Queue) -> int:
         """The offset of the next message that will be stored."""
         header = GetMaxOffsetRequestHeader(topic=queue.topic, queue_id=queue.queue_id, bname=queue.broker)
-        response = await self._ask(queue, GET_MAX_OFFSET, header)
+        response = await self._ask(queue, RequestCode.GET_MAX_OFFSET, header)
         return int(response.decode_header(GetMaxOffsetResponseHeader).offset)
 
     async def search(self, queue: Queue, timestamp: float) -> int:
@@ -181,7 +175,7 @@ class PullConsumer:
         header = SearchOffsetRequestHeader(
             topic=queue.topic, queue_id=queue.queue_id, timestamp=int(timestamp * 1000), bname=queue.broker
         )
-        response = await self._ask(queue, SEARCH_OFFSET, header)
+        response = await self._ask(queue, RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, header)
         return int(response.decode_header(SearchOffsetResponseHeader).offset)
 
     async def _ask(self, queue: Queue, code: int, header: Any) -> RemotingCommand:

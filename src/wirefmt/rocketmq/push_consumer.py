@@ -22,7 +22,8 @@ from wirefmt.rocketmq._codec import (
     encode_json,
 )
 from wirefmt.rocketmq.asked import direct_body, named, reset_offsets, running_body, status_body
-from wirefmt.rocketmq.client import PASSING, TOPIC_NOT_EXIST, Client, check
+from wirefmt.rocketmq.client import PASSING, Client, check
+from wirefmt.rocketmq.codes import RequestCode, ResponseCode
 from wirefmt.rocketmq.pull_consumer import PullConsumer
 from wirefmt.rocketmq.routes import Queue
 from wirefmt.rocketmq.spec import RETRY_PREFIX, VERSIONS
@@ -32,11 +33,6 @@ if TYPE_CHECKING:
     from typing import Self
 
 # Request codes
-CONSUMER_SEND_MSG_BACK: Final = 36
-GET_CONSUMER_LIST: Final = 38
-LOCK_BATCH_MQ: Final = 41
-UNLOCK_BATCH_MQ: Final = 42
-CHECK_CLIENT_CONFIG: Final = 46
 
 #: Seconds of a long poll, as of the real client.
 POLL_TIME: Final = 15.0
@@ -251,7 +247,7 @@ class PushConsumer:
                 subscription(topic, wanted, self._version).encode(),
             )
             remote = await self.client.broker(min(route.brokers), topic, any_of=True)
-            check(await remote.call(CHECK_CLIENT_CONFIG, None, body))
+            check(await remote.call(RequestCode.CHECK_CLIENT_CONFIG, None, body))
 
     async def close(self) -> None:
         """Stop, store offsets, unlock, and leave the group. Messages that the listener has not finished are delivered again."""
@@ -292,7 +288,7 @@ class PushConsumer:
         try:
             queues: Sequence[Queue] = (await self.client.route(topic)).read
         except Refused as refused:
-            if refused.code != TOPIC_NOT_EXIST:
+            if refused.code != ResponseCode.TOPIC_NOT_EXIST:
                 raise
             queues = ()  # the topic does not exist; a retry topic is created with its first message
         if self._clustering and queues:
@@ -321,7 +317,7 @@ class PushConsumer:
         for name in brokers:
             try:
                 remote = await self.client.broker(name, topic)
-                response = check(await remote.call(GET_CONSUMER_LIST, header))
+                response = check(await remote.call(RequestCode.GET_CONSUMER_LIST_BY_GROUP, header))
                 break
             except PASSING:
                 if name == brokers[-1]:
@@ -352,7 +348,7 @@ class PushConsumer:
                     consumer_group=self.group, client_id=self.client.client_id, mq_set=[named(work.queue)]
                 )
                 remote = await self.client.broker(work.queue.broker, work.queue.topic)
-                await remote.call(UNLOCK_BATCH_MQ, None, body.encode())
+                await remote.call(RequestCode.UNLOCK_BATCH_MQ, None, body.encode())
         except PASSING:
             pass  # another member begins at the offset stored last
 
@@ -368,7 +364,7 @@ class PushConsumer:
             )
             try:
                 remote = await self.client.broker(broker, asked[0].topic)
-                response = check(await remote.call(LOCK_BATCH_MQ, None, body.encode()))
+                response = check(await remote.call(RequestCode.LOCK_BATCH_MQ, None, body.encode()))
             except PASSING:
                 continue
             answer = LockBatchResponseBody.decode(response.body_bytes() or b"{}")
@@ -503,7 +499,7 @@ class PushConsumer:
         )
         try:
             remote = await self.client.broker(work.queue.broker, work.queue.topic)
-            check(await remote.call(CONSUMER_SEND_MSG_BACK, header, timeout=5.0))
+            check(await remote.call(RequestCode.CONSUMER_SEND_MSG_BACK, header, timeout=5.0))
         except PASSING:
             return False
         return True

@@ -14,8 +14,9 @@ from wirefmt.connection import client as connecting
 from wirefmt.connection.contract import Acknowledged, Disconnected
 from wirefmt.errors import ConnectionLost, LocalProtocolError
 from wirefmt.rocketmq._codec import CommandCustomHeader, RemotingCommand
+from wirefmt.rocketmq.codes import ResponseCode
 from wirefmt.rocketmq.connection import ClientConnection
-from wirefmt.rocketmq.events import GO_AWAY, ConnectionOptions, TimedOut
+from wirefmt.rocketmq.events import ConnectionOptions, TimedOut
 from wirefmt.rocketmq.states import State
 
 if TYPE_CHECKING:
@@ -199,7 +200,7 @@ class Remote:
                         link.connection.cancel(handle)
                         link.driver.update()
                 raise
-            if response.code != GO_AWAY or attempt:
+            if response.code != ResponseCode.GO_AWAY or attempt:
                 return response
         raise ConnectionLost(f"{self.address} has ended the connection")
 

@@ -86,10 +86,12 @@ cdef inline int rocketmq_place_of(int code) noexcept nogil:
 
 
 cdef inline bint rocketmq_stored(bint response, int code) noexcept nogil:
-    """Is the body stored messages? Of requests: CHECK_TRANSACTION_STATE, CONSUME_MESSAGE_DIRECTLY."""
+    """Is the body of a request, or of the response to one, stored messages?"""
     if response:
-        return code == 11 or code == 12 or code == 33 or code == 361 or code == 200050 or code == 200052
-    return code == 39 or code == 309
+        return (code == ROCKETMQ_CODE_PULL_MESSAGE or code == ROCKETMQ_CODE_QUERY_MESSAGE or
+                code == ROCKETMQ_CODE_VIEW_MESSAGE_BY_ID or code == ROCKETMQ_CODE_LITE_PULL_MESSAGE or
+                code == ROCKETMQ_CODE_POP_MESSAGE or code == ROCKETMQ_CODE_PEEK_MESSAGE)
+    return code == ROCKETMQ_CODE_CHECK_TRANSACTION_STATE or code == ROCKETMQ_CODE_CONSUME_MESSAGE_DIRECTLY
 
 
 cdef bint rocketmq_number(const RocketmqText* t, int64_t* out) noexcept nogil:
@@ -257,10 +259,10 @@ cdef void rocketmq_observe_frame(RocketmqConnection* c, const RocketmqFrameView*
     cdef Span id
     if m.flag & ROCKETMQ_RESPONSE:
         return
-    if m.code == 35:
+    if m.code == ROCKETMQ_CODE_UNREGISTER_CLIENT:
         if rocketmq_plain(rocketmq_slot(slots, ROCKETMQ_CLIENT_ID), &c.values, &id):
             rocketmq_observe_client(c, &id)
-    elif m.code == 34 and m.body.at != NULL:
+    elif m.code == ROCKETMQ_CODE_HEART_BEAT and m.body.at != NULL:
         rocketmq_json_begin(&j, m.body.at, m.body.size, 0, &f)
         if rocketmq_json_space(&j) != OK or j.at >= j.end or j.at[0] != c"{":
             return
@@ -552,7 +554,7 @@ cdef void rocketmq_put_command(MessageTable t, const MessageContext* m, const Ro
         rocketmq_put_i64(r + RM_BORN_TIMESTAMP, row, rocketmq_slot(slots, ROCKETMQ_BORN_TIMESTAMP))
         rocketmq_put_i64(r + RM_STORE_TIMESTAMP, row, rocketmq_slot(slots, ROCKETMQ_STORE_TIMESTAMP))
         rocketmq_put_i32(r + RM_RECONSUME_TIMES, row, rocketmq_slot(slots, ROCKETMQ_RECONSUME_TIMES))
-    if not x.response and x.m.code == 320 and x.m.body.at != NULL:
+    if not x.response and x.m.code == ROCKETMQ_CODE_SEND_BATCH_MESSAGE and x.m.body.at != NULL:
         p = x.m.body.at
         while p < x.m.body.at + x.m.body.size and \
                 rocketmq_read_batch_item(p, p, x.m.body.at + x.m.body.size, 0, &item, &f) == OK:

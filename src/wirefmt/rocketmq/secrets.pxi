@@ -1,14 +1,15 @@
 # Which fields and bodies contain secrets.
 
 cdef inline bint rocketmq_letters(int code) noexcept nogil:
-    """Do the fields of a request have single letters? SEND_MESSAGE_V2, SEND_BATCH_MESSAGE, SEND_REPLY_MESSAGE_V2."""
-    return code == 310 or code == 320 or code == 325
+    """Do the fields of a request have single letters?"""
+    return (code == ROCKETMQ_CODE_SEND_MESSAGE_V2 or code == ROCKETMQ_CODE_SEND_BATCH_MESSAGE or
+            code == ROCKETMQ_CODE_SEND_REPLY_MESSAGE_V2)
 
 
 cdef inline bint rocketmq_carries_message(int code) noexcept nogil:
-    """Is the body of a request a message? SEND_MESSAGE, SEND_REPLY_MESSAGE, PUSH_REPLY_MESSAGE_TO_CLIENT, and the requests
-    of rocketmq_letters."""
-    return code == 10 or code == 324 or code == 326 or rocketmq_letters(code)
+    """Is the body of a request a message?"""
+    return (code == ROCKETMQ_CODE_SEND_MESSAGE or code == ROCKETMQ_CODE_SEND_REPLY_MESSAGE or
+            code == ROCKETMQ_CODE_PUSH_REPLY_MESSAGE_TO_CLIENT or rocketmq_letters(code))
 
 
 cdef bint rocketmq_secret_properties(const uint8_t* p, size_t n) noexcept nogil:
@@ -66,6 +67,7 @@ cdef bint rocketmq_secret_body(const RocketmqFrameView* m) noexcept nogil:
         if m.body.at[0] >= c"\t":           # otherwise it begins with the size of a stored message
             return holds_secret_member(m.body.at, m.body.size)
         return rocketmq_secret_messages(&m.body, False)
-    if code == 39 or code == 309 or code == 320:        # CHECK_TRANSACTION_STATE, CONSUME_MESSAGE_DIRECTLY, SEND_BATCH_MESSAGE
-        return rocketmq_secret_messages(&m.body, code == 320)
+    if (code == ROCKETMQ_CODE_CHECK_TRANSACTION_STATE or code == ROCKETMQ_CODE_CONSUME_MESSAGE_DIRECTLY or
+            code == ROCKETMQ_CODE_SEND_BATCH_MESSAGE):
+        return rocketmq_secret_messages(&m.body, code == ROCKETMQ_CODE_SEND_BATCH_MESSAGE)
     return not rocketmq_carries_message(code) and holds_secret_member(m.body.at, m.body.size)

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 from wirefmt.connection import aio
 from wirefmt.rocketmq._codec import CommandCustomHeader, RemotingCommand, Request
+from wirefmt.rocketmq.codes import ResponseCode
 from wirefmt.rocketmq.connection import ServerConnection
-from wirefmt.rocketmq.events import SUCCESS, ConnectionOptions, Event
+from wirefmt.rocketmq.events import ConnectionOptions, Event
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -39,7 +40,7 @@ class Peer(aio.Peer):
     def respond(
         self,
         event: RemotingCommand,
-        code: int = SUCCESS,
+        code: int = ResponseCode.SUCCESS,
         header: CommandCustomHeader | None = None,
         body: Buffer | None = None,
         *,

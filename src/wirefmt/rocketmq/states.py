@@ -2,20 +2,14 @@
 
 The table has every role, state of the role and kind of input, for what comes from the peer (RECEIVES) and for what we send
 (SENDS). The diagrams of docs/rocketmq-connection.md are drawn from it. Sections are those of docs/rocketmq.md.
-
-This module imports nothing of wirefmt, so the page can be made without the compiled core.
 """
 
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
 from typing import Final
 
-
-class Role(enum.Enum):
-    CLIENT = "client"
-    SERVER = "server"
+from wirefmt.connection.states import Outcome, Role, Violation, each, rows
 
 
 class State(enum.Enum):
@@ -49,25 +43,6 @@ MEANINGS: Final[dict[tuple[Role, State], str]] = {
 }
 
 
-class Outcome(enum.Enum):
-    """What happens to an input that changes no state and breaks no rule."""
-
-    UNREAD = "stays unread until TLS runs"
-    DROPPED = "is dropped"
-    REFUSED = "is answered with GO_AWAY (1500), or with SERVICE_NOT_AVAILABLE (14) if the client is older than 5.3.2"
-
-
-@dataclass(frozen=True, slots=True)
-class Violation:
-    """An input that must not come (or must not be sent) in this state.
-
-    Attributes:
-        rule: the rule it breaks.
-    """
-
-    rule: str
-
-
 #: Kinds of input. A response with GO_AWAY differs from others, since it leads to another state.
 KINDS: Final[tuple[str, ...]] = (
     "TLS preface",
@@ -90,46 +65,40 @@ IDLE, PROXIED, SECURING, SECURED = State.IDLE, State.PROXIED, State.SECURING, St
 OPEN, DRAINING, CLOSED = State.OPEN, State.DRAINING, State.CLOSED
 
 
-def _rows(role: Role, state: State, legal: dict[str, Transition], otherwise: Transition) -> Table:
-    """The rows of one state: `legal`, then `otherwise`."""
-    return {(role, state, kind): legal.get(kind, otherwise) for kind in KINDS}
-
-
-def _all(after: Transition, *kinds: str) -> dict[str, Transition]:
-    return dict.fromkeys(kinds, after)
-
-
 _PREFACE = Violation("a preface comes before the first frame (section 12)")
 _BY_CLIENT = Violation("only a client begins with a preface (section 12)")
 
 #: What comes from the peer.
 RECEIVES: Final[Table] = {
-    **_rows(CLIENT, IDLE, {**_all(OPEN, *FRAMES), "response GO_AWAY": DRAINING}, _BY_CLIENT),
-    **_rows(CLIENT, OPEN, {**_all(OPEN, *FRAMES), "response GO_AWAY": DRAINING}, _BY_CLIENT),
-    **_rows(CLIENT, DRAINING, _all(DRAINING, *FRAMES), _BY_CLIENT),
-    **_rows(CLIENT, CLOSED, {}, Outcome.DROPPED),
-    **_rows(
+    **rows(CLIENT, IDLE, KINDS, {**each(OPEN, *FRAMES), "response GO_AWAY": DRAINING}, _BY_CLIENT),
+    **rows(CLIENT, OPEN, KINDS, {**each(OPEN, *FRAMES), "response GO_AWAY": DRAINING}, _BY_CLIENT),
+    **rows(CLIENT, DRAINING, KINDS, each(DRAINING, *FRAMES), _BY_CLIENT),
+    **rows(CLIENT, CLOSED, KINDS, {}, Outcome.DROPPED),
+    **rows(
         SERVER,
         IDLE,
-        {**_all(OPEN, *FRAMES), "TLS preface": SECURING, "PROXY preface": PROXIED},
+        KINDS,
+        {**each(OPEN, *FRAMES), "TLS preface": SECURING, "PROXY preface": PROXIED},
         _PREFACE,
     ),
-    **_rows(
+    **rows(
         SERVER,
         PROXIED,
-        {**_all(OPEN, *FRAMES), "TLS preface": SECURING},
+        KINDS,
+        {**each(OPEN, *FRAMES), "TLS preface": SECURING},
         Violation("a second PROXY preface (section 12)"),
     ),
-    **_rows(SERVER, SECURING, {}, Outcome.UNREAD),
-    **_rows(SERVER, SECURED, _all(OPEN, *FRAMES), Violation("a preface inside TLS (section 12)")),
-    **_rows(SERVER, OPEN, _all(OPEN, *FRAMES), _PREFACE),
-    **_rows(
+    **rows(SERVER, SECURING, KINDS, {}, Outcome.UNREAD),
+    **rows(SERVER, SECURED, KINDS, each(OPEN, *FRAMES), Violation("a preface inside TLS (section 12)")),
+    **rows(SERVER, OPEN, KINDS, each(OPEN, *FRAMES), _PREFACE),
+    **rows(
         SERVER,
         DRAINING,
-        {"request": Outcome.REFUSED, "one-way request": Outcome.DROPPED, **_all(DRAINING, *RESPONSES)},
+        KINDS,
+        {"request": Outcome.REFUSED, "one-way request": Outcome.DROPPED, **each(DRAINING, *RESPONSES)},
         _PREFACE,
     ),
-    **_rows(SERVER, CLOSED, {}, Outcome.DROPPED),
+    **rows(SERVER, CLOSED, KINDS, {}, Outcome.DROPPED),
 }
 
 _OVER = Violation("the connection is over")
@@ -139,22 +108,23 @@ _NO_PREFACE = Violation("a preface is sent by the host")
 
 #: What we send. Responses are answers to requests that have come.
 SENDS: Final[Table] = {
-    **_rows(
+    **rows(
         CLIENT,
         IDLE,
-        {**_all(IDLE, *REQUESTS), **_all(Violation("no request has come"), *RESPONSES)},
+        KINDS,
+        {**each(IDLE, *REQUESTS), **each(Violation("no request has come"), *RESPONSES)},
         _NO_PREFACE,
     ),
-    **_rows(CLIENT, OPEN, _all(OPEN, *FRAMES), _NO_PREFACE),
-    **_rows(CLIENT, DRAINING, {**_all(DRAINING, *RESPONSES), **_all(_ENDING, *REQUESTS)}, _NO_PREFACE),
-    **_rows(CLIENT, CLOSED, {}, _OVER),
-    **_rows(SERVER, IDLE, {}, _SILENT),
-    **_rows(SERVER, PROXIED, {}, _SILENT),
-    **_rows(SERVER, SECURING, {}, _SILENT),
-    **_rows(SERVER, SECURED, {}, _SILENT),
-    **_rows(SERVER, OPEN, _all(OPEN, *FRAMES), _NO_PREFACE),
-    **_rows(SERVER, DRAINING, {**_all(DRAINING, *RESPONSES), **_all(_ENDING, *REQUESTS)}, _NO_PREFACE),
-    **_rows(SERVER, CLOSED, {}, _OVER),
+    **rows(CLIENT, OPEN, KINDS, each(OPEN, *FRAMES), _NO_PREFACE),
+    **rows(CLIENT, DRAINING, KINDS, {**each(DRAINING, *RESPONSES), **each(_ENDING, *REQUESTS)}, _NO_PREFACE),
+    **rows(CLIENT, CLOSED, KINDS, {}, _OVER),
+    **rows(SERVER, IDLE, KINDS, {}, _SILENT),
+    **rows(SERVER, PROXIED, KINDS, {}, _SILENT),
+    **rows(SERVER, SECURING, KINDS, {}, _SILENT),
+    **rows(SERVER, SECURED, KINDS, {}, _SILENT),
+    **rows(SERVER, OPEN, KINDS, each(OPEN, *FRAMES), _NO_PREFACE),
+    **rows(SERVER, DRAINING, KINDS, {**each(DRAINING, *RESPONSES), **each(_ENDING, *REQUESTS)}, _NO_PREFACE),
+    **rows(SERVER, CLOSED, KINDS, {}, _OVER),
 }
 
 #: Transitions by calls of the host, and by the end of draining: (role, state, what, state after).

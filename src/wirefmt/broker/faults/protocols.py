@@ -6,22 +6,19 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from wirefmt import amqp091, amqp10, mqtt, nsq, phpmq, rocketmq
+from wirefmt.amqp091.codes import ReplyCode
 from wirefmt.amqp10._codec import Incoming
+from wirefmt.amqp10.codes import ErrorCondition, SaslCode
 from wirefmt.amqp10.events import Login
 from wirefmt.broker.limits import ENTRY, Refusal
 from wirefmt.broker.messages import Published
 from wirefmt.broker.mqtt import size_of
-from wirefmt.broker.rocketmq.sending import (
-    SEND_BATCH_MESSAGE,
-    SEND_LONG,
-    SEND_MESSAGE,
-    SEND_SHORT,
-    TOGETHER,
-    parts_of,
-)
+from wirefmt.broker.rocketmq.sending import SEND_LONG, SEND_SHORT, TOGETHER, parts_of
 from wirefmt.broker.views import Message, text_of_body
 from wirefmt.convert import Container
 from wirefmt.errors import ConversionError, DecodeError
+from wirefmt.mqtt.codes import ReasonCode, ReturnCode
+from wirefmt.rocketmq.codes import RequestCode, ResponseCode
 
 if TYPE_CHECKING:
     from wirefmt.broker import amqp091 as amqp091_broker
@@ -92,7 +89,7 @@ def _mqtt_messages(event: mqtt.Publish) -> Iterable[Remembered]:
 
 
 def _mqtt_refuse(peer: Any, event: mqtt.Connect) -> None:
-    peer.refuse(event, 0x88 if event.version == 5 else 3)  # server unavailable
+    peer.refuse(event, ReasonCode.SERVER_UNAVAILABLE if event.version == 5 else ReturnCode.SERVER_UNAVAILABLE)
 
 
 def _mqtt_full(peer: Any, event: mqtt.Publish, resource: str) -> None:
@@ -100,7 +97,7 @@ def _mqtt_full(peer: Any, event: mqtt.Publish, resource: str) -> None:
     if event.qos and event.version != 5:
         peer.abort()
     elif event.qos:
-        peer.acknowledge(event, 0x97)
+        peer.acknowledge(event, ReasonCode.QUOTA_EXCEEDED)
 
 
 def _mqtt_again(broker: mqtt_broker.Broker, peer: Any, event: mqtt.Publish) -> None:
@@ -118,7 +115,7 @@ def _amqp091_messages(event: amqp091.BasicMessage) -> Iterable[Remembered]:
 
 
 def _amqp091_refuse(peer: Any, event: amqp091.ConnectionOpen) -> None:
-    peer.refuse(event, 320, "CONNECTION_FORCED - the broker takes no clients")
+    peer.refuse(event, ReplyCode.CONNECTION_FORCED, "CONNECTION_FORCED - the broker takes no clients")
 
 
 def _amqp091_again(broker: amqp091_broker.Broker, peer: Any, event: amqp091.BasicMessage) -> None:
@@ -139,15 +136,17 @@ def _amqp10_messages(event: Incoming) -> Iterable[Remembered]:
 
 def _amqp10_refuse(peer: Any, event: Login | amqp10.Open) -> None:
     if isinstance(event, Login):
-        peer.refuse(event, 4)  # sasl-outcome sys-temp: a temporary error of the system
+        peer.refuse(event, SaslCode.SYS_TEMP)
     else:
-        peer.refuse(event, amqp10.Error(condition="amqp:connection:forced", description="the broker takes no clients"))
+        peer.refuse(
+            event, amqp10.Error(condition=ErrorCondition.CONNECTION_FORCED, description="the broker takes no clients")
+        )
 
 
 def _amqp10_full(peer: Any, event: Incoming, resource: str) -> None:
     if not event.settled:
         text = f"the broker is out of {resource}"
-        peer.reject(event, amqp10.Error(condition="amqp:resource-limit-exceeded", description=text))
+        peer.reject(event, amqp10.Error(condition=ErrorCondition.RESOURCE_LIMIT_EXCEEDED, description=text))
 
 
 def _amqp10_again(broker: amqp10_broker.Broker, peer: Any, event: Incoming) -> None:
@@ -213,18 +212,16 @@ def _nsq_again(broker: nsq_broker.Broker, peer: Any, event: Any) -> None:
 
 # ---- RocketMQ
 
-#: SEND_MESSAGE, SEND_MESSAGE_V2, SEND_BATCH_MESSAGE; PULL_MESSAGE, LITE_PULL_MESSAGE, POP_MESSAGE
-_SENDS: Final = frozenset((10, 310, 320))
+_SENDS: Final = frozenset((RequestCode.SEND_MESSAGE, RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE))
 COMPRESSED: Final = 1  # of sysFlag
-_PULLS: Final = frozenset((11, 361, 200050))
-_SYSTEM_BUSY: Final = 2
+_PULLS: Final = frozenset((RequestCode.PULL_MESSAGE, RequestCode.LITE_PULL_MESSAGE, RequestCode.POP_MESSAGE))
 
 
 def _rocketmq_messages(event: Any) -> Iterable[Remembered]:
     given = event.ext_fields or {}
-    field = SEND_LONG if event.code == SEND_MESSAGE else SEND_SHORT
+    field = SEND_LONG if event.code == RequestCode.SEND_MESSAGE else SEND_SHORT
     topic, flags, body = str(given.get(field.topic) or ""), given.get(field.sys_flag) or "", event.body_bytes() or b""
-    if event.code == SEND_BATCH_MESSAGE or given.get(field.batch) == "true":
+    if event.code == RequestCode.SEND_BATCH_MESSAGE or given.get(field.batch) == "true":
         parts = list(parts_of(body))[-(-REMEMBERED // TOGETHER) :]
         batch = [m for part in parts for m in rocketmq.decode_batch_messages(part)]
         found = [(bytes(m.body or b""), dict(m.properties)) for m in batch]
@@ -256,7 +253,7 @@ def _rocketmq_answers(message: Any, connection: FaultyConnection, codes: frozens
 
 def _rocketmq_full(peer: Any, event: Any, resource: str) -> None:
     if not event.is_oneway:
-        peer.respond(event, _SYSTEM_BUSY, remark=f"system busy: the broker is out of {resource}")
+        peer.respond(event, ResponseCode.SYSTEM_BUSY, remark=f"system busy: the broker is out of {resource}")
 
 
 def _rocketmq_again(broker: rocketmq_broker.Broker, peer: Any, event: Any) -> None:

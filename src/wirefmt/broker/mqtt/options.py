@@ -8,7 +8,7 @@ from typing import Final, Literal
 
 from wirefmt import mqtt
 from wirefmt.broker.permissions import Permissions
-from wirefmt.mqtt.events import NOT_AUTHORIZED, SUCCESS
+from wirefmt.mqtt.codes import ReasonCode
 from wirefmt.mqtt.server import Peer
 from wirefmt.mqtt.session import NEVER
 
@@ -23,8 +23,8 @@ def default_authorise(client: str, deed: str, topic: str) -> int:
     """Everything but publishing where topics are the server's, or where shared filters look like topics. A bridge may say there
     whether it is connected, as with mosquitto."""
     if deed == "subscribe" or not topic.startswith(RESERVED):
-        return SUCCESS
-    return SUCCESS if mqtt.matches(BRIDGES, topic) else NOT_AUTHORIZED
+        return ReasonCode.SUCCESS
+    return ReasonCode.SUCCESS if mqtt.matches(BRIDGES, topic) else ReasonCode.NOT_AUTHORIZED
 
 
 @dataclass(frozen=True, slots=True)

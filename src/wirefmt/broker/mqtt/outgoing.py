@@ -11,7 +11,8 @@ from wirefmt.broker.mqtt.memory import Memory
 from wirefmt.broker.mqtt.options import BrokerOptions
 from wirefmt.broker.mqtt.values import QUEUED_BYTES, Message, Queued, Subscriber, cost
 from wirefmt.errors import LocalProtocolError
-from wirefmt.mqtt.events import QUOTA_EXCEEDED, Pairs
+from wirefmt.mqtt.codes import ReasonCode
+from wirefmt.mqtt.events import Pairs
 from wirefmt.mqtt.session import Delivery
 
 #: What a copy of a message costs that needs more than `forward`, beside a copy that does not (`Driver.spend`).
@@ -49,7 +50,7 @@ class Outgoing:
                 if options.overflow == "disconnect" and peer is not None:
                     self.counts["slow"] += 1
                     if peer.connection.state is not mqtt.State.CLOSED:
-                        peer.close(QUOTA_EXCEEDED)
+                        peer.close(ReasonCode.QUOTA_EXCEEDED)
                 return
         if not (taken or self._memory.has_room(cost(queued.message), queued.message.holder)):
             self.counts["dropped"] += 1
@@ -102,7 +103,7 @@ class Outgoing:
         except LocalProtocolError as error:
             if connection.state is mqtt.State.CLOSED:  # its end is among the events that wait
                 return False
-            if error.reply == QUOTA_EXCEEDED:  # too many bytes are queued
+            if error.reply == ReasonCode.QUOTA_EXCEEDED:  # too many bytes are queued
                 peer.driver.want()
                 return False
             # AMQP's message has no form in MQTT; or it is larger than the client accepts [MQTT-3.1.2-25], or that has gone

@@ -8,7 +8,7 @@ from wirefmt import mqtt
 from wirefmt.broker.mqtt.options import BrokerOptions
 from wirefmt.broker.mqtt.values import Subscriber
 from wirefmt.broker.requests.mqtt import REQUESTS
-from wirefmt.mqtt.events import NOT_AUTHORIZED, SUCCESS
+from wirefmt.mqtt.codes import ReasonCode
 
 #: What `BrokerOptions.authorise` is asked for, by the packet.
 _DEEDS: Final[dict[type[Any], str]] = {mqtt.Connect: "will", mqtt.Publish: "publish", mqtt.Subscribe: "subscribe"}
@@ -30,7 +30,9 @@ class Rights:
         """The same for one topic or filter."""
         code = self.options.authorise(client, deed, topic)
         if not code and self.options.permissions is not None:
-            code = SUCCESS if self.options.permissions.may(user, action, topic) else NOT_AUTHORIZED
+            code = (
+                ReasonCode.SUCCESS if self.options.permissions.may(user, action, topic) else ReasonCode.NOT_AUTHORIZED
+            )
         return code
 
     def gets(self, subscriber: Subscriber, topic: str) -> bool:

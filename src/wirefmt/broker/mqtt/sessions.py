@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from random import Random
 from typing import Any, Final
 
@@ -14,7 +14,7 @@ from wirefmt.broker.mqtt.figures import Traffic
 from wirefmt.broker.mqtt.memory import Memory
 from wirefmt.broker.mqtt.options import BrokerOptions
 from wirefmt.broker.mqtt.outgoing import Outgoing
-from wirefmt.broker.mqtt.publishing import BAD_TOPIC, Publishing
+from wirefmt.broker.mqtt.publishing import Publishing
 from wirefmt.broker.mqtt.rights import Rights
 from wirefmt.broker.mqtt.subscriptions import Subscriptions
 from wirefmt.broker.mqtt.values import SESSION_BYTES, Clients, Subscriber, levels, size_of, will_size
@@ -24,16 +24,20 @@ from wirefmt.broker.shares import Holder
 from wirefmt.connection.aio.driver import WORK
 from wirefmt.connection.contract import Disconnected
 from wirefmt.errors import LocalProtocolError
-from wirefmt.mqtt.events import PACKET_TOO_LARGE, QUOTA_EXCEEDED, SUCCESS, find, without
+from wirefmt.mqtt.codes import ReasonCode, ReturnCode
+from wirefmt.mqtt.events import find, without
 from wirefmt.mqtt.server import Peer
 from wirefmt.mqtt.session import NEVER
 
-NOT_VALID: Final = 0x85
-BAD_METHOD: Final = 0x8C
-TAKEN_OVER: Final = 0x8E
-
-#: Return codes of CONNACK before 5.0 for reason codes; 3 (unavailable) for others.
-OLD_CODES: Final = {0x81: 5, 0x84: 1, 0x85: 2, 0x86: 4, 0x87: 5, 0x8A: 5}
+#: Return codes of CONNACK before 5.0 for reason codes; SERVER_UNAVAILABLE for others.
+OLD_CODES: Final[Mapping[int, ReturnCode]] = {
+    ReasonCode.MALFORMED_PACKET: ReturnCode.NOT_AUTHORIZED,
+    ReasonCode.UNSUPPORTED_PROTOCOL_VERSION: ReturnCode.UNACCEPTABLE_PROTOCOL_VERSION,
+    ReasonCode.CLIENT_IDENTIFIER_NOT_VALID: ReturnCode.IDENTIFIER_REJECTED,
+    ReasonCode.BAD_USER_NAME_OR_PASSWORD: ReturnCode.BAD_USER_NAME_OR_PASSWORD,
+    ReasonCode.NOT_AUTHORIZED: ReturnCode.NOT_AUTHORIZED,
+    ReasonCode.BANNED: ReturnCode.NOT_AUTHORIZED,
+}
 
 
 class Sessions:
@@ -71,7 +75,7 @@ class Sessions:
     def connect(self, peer: Peer, connect: mqtt.Connect) -> Iterator[int] | None:
         """CONNECT."""
         authenticate = self.options.authenticate
-        code = SUCCESS if authenticate is None else authenticate(connect, peer)
+        code = ReasonCode.SUCCESS if authenticate is None else authenticate(connect, peer)
         if not inspect.isawaitable(code):
             assert isinstance(code, int)
             return self._decide(peer, connect, code)
@@ -100,15 +104,15 @@ class Sessions:
         will = connect.will
         identifier = connect.client_identifier
         if not code and find(connect.properties, "authentication_method") is not None:
-            code = BAD_METHOD
+            code = ReasonCode.BAD_AUTHENTICATION_METHOD
         if not code and will is not None:
             (code,) = self._rights.ask(connect.user_name or "", identifier, connect)
         if not code and self.options.authenticate is not None and identifier in self._clients.subscribers:
             # a session belongs to its user: nobody else gets it, ends it, or takes the place of its client
             owner = self._clients.subscribers[identifier].user
-            code = SUCCESS if owner == (connect.user_name or "") else NOT_VALID
+            code = ReasonCode.SUCCESS if owner == (connect.user_name or "") else ReasonCode.CLIENT_IDENTIFIER_NOT_VALID
         if not code and will is not None and levels(will.topic) > self.options.topic_levels:
-            code = BAD_TOPIC
+            code = ReasonCode.TOPIC_NAME_INVALID
         size = SESSION_BYTES + size_of(connect.properties) + (will_size(will) if will is not None else 0)
         known = self._clients.subscribers.get(identifier)
         if known is not None:
@@ -118,9 +122,9 @@ class Sessions:
                 (connect.user_name or "") if self.options.authenticate is not None else None
             )
             if not code and self._memory.shares.lacks(holder, "sessions", self.options.sessions):
-                code = QUOTA_EXCEEDED
+                code = ReasonCode.QUOTA_EXCEEDED
         if not code and not self._memory.has_room(size - (known.size if known is not None else 0), holder):
-            code = QUOTA_EXCEEDED
+            code = ReasonCode.QUOTA_EXCEEDED
         if (
             not code
             and identifier not in self._clients.subscribers
@@ -128,12 +132,12 @@ class Sessions:
         ):
             oldest = next(iter(self._clients.away), None) if self.options.sessions_overflow == "drop_oldest" else None
             if oldest is None:
-                code = QUOTA_EXCEEDED
+                code = ReasonCode.QUOTA_EXCEEDED
             else:
                 self.end(oldest)
                 self.counts["sessions dropped"] += 1
         if code:
-            peer.refuse(connect, code if five else OLD_CODES.get(code, 3))
+            peer.refuse(connect, code if five else OLD_CODES.get(code, ReturnCode.SERVER_UNAVAILABLE))
             return None
         if known is not None and known.peer is not None:
             return self._take_over(peer, connect, size, holder)
@@ -147,7 +151,7 @@ class Sessions:
             known := self._clients.subscribers.get(connect.client_identifier)
         ) is not None and known.peer is not None:
             if known.peer.connection.state is not mqtt.State.CLOSED:
-                known.peer.close(TAKEN_OVER)
+                known.peer.close(ReasonCode.SESSION_TAKEN_OVER)
             else:
                 yield WORK
         self._let_in(peer, connect, size, holder)
@@ -179,7 +183,7 @@ class Sessions:
         try:
             events = peer.connection.accept(connect, old.session if old is not None else None, properties)
         except LocalProtocolError as error:
-            if five and isinstance(error.reply, int) and error.reply != PACKET_TOO_LARGE:
+            if five and isinstance(error.reply, int) and error.reply != ReasonCode.PACKET_TOO_LARGE:
                 peer.refuse(connect, error.reply)
             else:
                 peer.abort()

@@ -14,14 +14,14 @@ from wirefmt.broker.mqtt.values import Clients, Message, Subscriber, Subscriptio
 from wirefmt.broker.mqtt.walks import Walks
 from wirefmt.broker.topics import Sharing, Walk
 from wirefmt.errors import EncodeError
-from wirefmt.mqtt.events import QUOTA_EXCEEDED, SUCCESS, find
+from wirefmt.mqtt.codes import ReasonCode
+from wirefmt.mqtt.events import find
 from wirefmt.mqtt.server import Peer
+from wirefmt.mqtt.spec import FAILURE
 
 #: What a filter of SUBSCRIBE costs (`Driver.spend`).
 FILTER: Final = 8
 
-NO_SUBSCRIPTION: Final = 0x11
-BAD_FILTER: Final = 0x8F
 
 #: What a message goes to.
 Target: TypeAlias = "Subscription | Sharing[Subscription]"
@@ -73,7 +73,7 @@ class Subscriptions:
             try:
                 shared = mqtt.parse_shared(topic_filter)  # of all versions, as mosquitto
             except EncodeError:
-                codes.append(BAD_FILTER)
+                codes.append(ReasonCode.TOPIC_FILTER_INVALID)
                 continue
             if peer.connection.bridge and shared is None:
                 asked = mqtt.Subscription(topic_filter, qos=asked.qos, no_local=True, retain_as_published=True)
@@ -83,7 +83,7 @@ class Subscriptions:
                 codes.append(code)
                 continue
             if levels(topics) > self.options.topic_levels:
-                codes.append(BAD_FILTER)
+                codes.append(ReasonCode.TOPIC_FILTER_INVALID)
                 continue
             subscription = Subscription(subscriber, asked, min(asked.qos, self.options.maximum_qos), identifier)
             subscription.shared = shared
@@ -91,7 +91,7 @@ class Subscriptions:
                 len(subscriber.subscriptions) >= self.options.subscriptions
                 or not self._memory.has_room(subscription.size, subscriber.holder)
             ):
-                codes.append(QUOTA_EXCEEDED)
+                codes.append(ReasonCode.QUOTA_EXCEEDED)
                 continue
             walk: Walk[Message] | None = None
             if before is not None:
@@ -115,7 +115,7 @@ class Subscriptions:
                     self._walks.begin(subscription, walk)
             codes.append(subscription.asked.qos)
         if event.version == 3:
-            codes = [min(code, 2) if code < 0x80 else 0 for code in codes]  # 3.1 has no code for a refusal
+            codes = [min(code, 2) if code < FAILURE else 0 for code in codes]  # 3.1 has no code for a refusal
         peer.grant(event, codes)
         if subscriber.walks and not subscriber.queue:
             self._walks.drain(subscriber)
@@ -130,7 +130,7 @@ class Subscriptions:
             subscription = subscriber.subscriptions.pop(topic_filter, None)
             if subscription is not None:
                 self.remove(subscription)
-            codes.append(SUCCESS if subscription is not None else NO_SUBSCRIPTION)
+            codes.append(ReasonCode.SUCCESS if subscription is not None else ReasonCode.NO_SUBSCRIPTION_EXISTED)
         peer.grant(event, codes if event.version == 5 else ())
 
     def remove(self, subscription: Subscription) -> None:

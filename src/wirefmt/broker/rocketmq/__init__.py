@@ -20,7 +20,7 @@ from typing import Final
 
 from wirefmt.broker.permissions import NOBODY, USER, Need
 from wirefmt.broker.requests.rocketmq import REQUESTS, user_of
-from wirefmt.broker.rocketmq.answers import NO_PERMISSION, Answer, Steps
+from wirefmt.broker.rocketmq.answers import Answer, Steps
 from wirefmt.broker.rocketmq.names import Names
 from wirefmt.broker.rocketmq.options import DELAYS, MOST_RETRIES, BrokerOptions
 from wirefmt.broker.rocketmq.popping import Popping
@@ -28,7 +28,8 @@ from wirefmt.broker.rocketmq.pulling import Pulling
 from wirefmt.broker.rocketmq.relaying import Relaying
 from wirefmt.connection.contract import Acknowledged, Disconnected
 from wirefmt.rocketmq import RemotingCommand
-from wirefmt.rocketmq.events import REQUEST_CODE_NOT_SUPPORTED, SYSTEM_ERROR, Event, TimedOut, is_signed
+from wirefmt.rocketmq.codes import RequestCode, ResponseCode
+from wirefmt.rocketmq.events import Event, TimedOut, is_signed
 from wirefmt.rocketmq.server import Peer
 
 __all__ = ["DELAYS", "MOST_RETRIES", "Broker", "BrokerOptions"]
@@ -55,33 +56,33 @@ class Broker(Relaying, Pulling, Popping, Names):
     def __init__(self, options: BrokerOptions | None = None, address: str = "127.0.0.1:9876") -> None:
         super().__init__(options or BrokerOptions(), address)
         self._codes: dict[int, Serve] = {
-            10: self._send,
-            11: self._pull,
-            14: self._query_offset,
-            15: self._update_offset,
-            29: self._search_offset,
-            30: self._max_offset,
-            31: self._min_offset,
-            33: self._view,
-            34: self._heartbeat,
-            35: self._unregister,
-            36: self._send_back,
-            37: self._end_transaction,
-            38: self._members,
-            41: self._lock,
-            42: self._unlock,
-            46: self._check_client,
-            105: self._route,
-            307: self._ask_consumer,  # GET_CONSUMER_RUNNING_INFO
-            309: self._ask_to_consume,
-            310: self._send,
-            320: self._send,
-            324: self._reply,
-            325: self._reply,
-            361: self._pull,  # LITE_PULL_MESSAGE
-            200050: self._pop,
-            200051: self._ack,
-            200053: self._change_invisible,
+            RequestCode.SEND_MESSAGE: self._send,
+            RequestCode.PULL_MESSAGE: self._pull,
+            RequestCode.QUERY_CONSUMER_OFFSET: self._query_offset,
+            RequestCode.UPDATE_CONSUMER_OFFSET: self._update_offset,
+            RequestCode.SEARCH_OFFSET_BY_TIMESTAMP: self._search_offset,
+            RequestCode.GET_MAX_OFFSET: self._max_offset,
+            RequestCode.GET_MIN_OFFSET: self._min_offset,
+            RequestCode.VIEW_MESSAGE_BY_ID: self._view,
+            RequestCode.HEART_BEAT: self._heartbeat,
+            RequestCode.UNREGISTER_CLIENT: self._unregister,
+            RequestCode.CONSUMER_SEND_MSG_BACK: self._send_back,
+            RequestCode.END_TRANSACTION: self._end_transaction,
+            RequestCode.GET_CONSUMER_LIST_BY_GROUP: self._members,
+            RequestCode.LOCK_BATCH_MQ: self._lock,
+            RequestCode.UNLOCK_BATCH_MQ: self._unlock,
+            RequestCode.CHECK_CLIENT_CONFIG: self._check_client,
+            RequestCode.GET_ROUTEINFO_BY_TOPIC: self._route,
+            RequestCode.GET_CONSUMER_RUNNING_INFO: self._ask_consumer,
+            RequestCode.CONSUME_MESSAGE_DIRECTLY: self._ask_to_consume,
+            RequestCode.SEND_MESSAGE_V2: self._send,
+            RequestCode.SEND_BATCH_MESSAGE: self._send,
+            RequestCode.SEND_REPLY_MESSAGE: self._reply,
+            RequestCode.SEND_REPLY_MESSAGE_V2: self._reply,
+            RequestCode.LITE_PULL_MESSAGE: self._pull,
+            RequestCode.POP_MESSAGE: self._pop,
+            RequestCode.ACK_MESSAGE: self._ack,
+            RequestCode.CHANGE_MESSAGE_INVISIBLETIME: self._change_invisible,
         }
 
     # ---- the host of all clients
@@ -111,7 +112,7 @@ class Broker(Relaying, Pulling, Popping, Names):
         serve = self._codes.get(event.code)
         answer: Answer | Steps | None
         if accounts is not None and not is_signed(event, accounts.get):
-            answer = Answer(NO_PERMISSION, remark="the request has no valid signature")
+            answer = Answer(ResponseCode.NO_PERMISSION, remark="the request has no valid signature")
         else:
             try:
                 user = user_of(event)
@@ -121,13 +122,15 @@ class Broker(Relaying, Pulling, Popping, Names):
                     permissions.lacks(user, REQUESTS, event.code, event, self) if permissions is not None else None
                 )
                 if lacking is not None:
-                    answer = Answer(NO_PERMISSION, remark=_why(lacking, user, event.code))
+                    answer = Answer(ResponseCode.NO_PERMISSION, remark=_why(lacking, user, event.code))
                 elif serve is None:
-                    answer = Answer(REQUEST_CODE_NOT_SUPPORTED, remark=f" request type {event.code} not supported")
+                    answer = Answer(
+                        ResponseCode.REQUEST_CODE_NOT_SUPPORTED, remark=f" request type {event.code} not supported"
+                    )
                 else:
                     answer = serve(peer, event)
             except _FAULTS as error:
-                answer = Answer(SYSTEM_ERROR, remark=f"{type(error).__name__}: {error}")
+                answer = Answer(ResponseCode.SYSTEM_ERROR, remark=f"{type(error).__name__}: {error}")
         if isinstance(answer, Answer):
             self._answer(peer, event, answer)
         elif answer is not None:
@@ -137,7 +140,7 @@ class Broker(Relaying, Pulling, Popping, Names):
         try:
             answer = yield from steps
         except _FAULTS as error:
-            answer = Answer(SYSTEM_ERROR, remark=f"{type(error).__name__}: {error}")
+            answer = Answer(ResponseCode.SYSTEM_ERROR, remark=f"{type(error).__name__}: {error}")
         self._answer(peer, event, answer)
 
 

@@ -9,12 +9,12 @@ from typing import NamedTuple
 
 from wirefmt import rocketmq
 from wirefmt.broker.requests.rocketmq import user_of
-from wirefmt.broker.rocketmq.answers import QUERY_NOT_FOUND, SUBSCRIPTION_PARSE_FAILED, Answer
+from wirefmt.broker.rocketmq.answers import Answer
 from wirefmt.broker.rocketmq.core import Core
 from wirefmt.broker.rocketmq.selecting import Wants, wants
 from wirefmt.errors import LocalProtocolError
 from wirefmt.rocketmq import RemotingCommand, SubscriptionData
-from wirefmt.rocketmq.events import SYSTEM_BUSY, SYSTEM_ERROR
+from wirefmt.rocketmq.codes import RequestCode, ResponseCode
 from wirefmt.rocketmq.server import Peer
 from wirefmt.rocketmq.spec import RETRY_PREFIX
 from wirefmt.rocketmq.subscriptions import retry_topic
@@ -115,17 +115,17 @@ class Groups(Core):
         data = rocketmq.HeartbeatData.decode(event.body_bytes() or b"")
         client, user = data.client_id or "", user_of(event)
         if client and (data.producer_data_set or data.consumer_data_set) and not self._own(peer, client, user):
-            return Answer(SYSTEM_BUSY, remark="too many client ids")
+            return Answer(ResponseCode.SYSTEM_BUSY, remark="too many client ids")
         for producer in data.producer_data_set or ():
             if not self._join(self.producers, producer.group_name or "", client, Member(peer, {}, user)):
-                return Answer(SYSTEM_BUSY, remark="too many groups or members")
+                return Answer(ResponseCode.SYSTEM_BUSY, remark="too many groups or members")
         for consumer in data.consumer_data_set or ():
             group = consumer.group_name or ""
             wanted = {s.topic or "": Subscription.of(s) for s in consumer.subscription_data_set or ()}
             member = Member(peer, wanted, user)
             known = self.consumers.get(group, {}).get(client)
             if not self._join(self.consumers, group, client, member):
-                return Answer(SYSTEM_BUSY, remark="too many groups or members")
+                return Answer(ResponseCode.SYSTEM_BUSY, remark="too many groups or members")
             if retry_topic(group) in member.topics:
                 self.topic(retry_topic(group), 1)
             if known is None or not known.wants_as(member):
@@ -206,7 +206,7 @@ class Groups(Core):
             header = rocketmq.NotifyConsumerIdsChangedRequestHeader(consumer_group=group)
             for member in list(self.consumers.get(group, {}).values()):
                 try:
-                    member.peer.request(40, header, oneway=True)
+                    member.peer.request(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, header, oneway=True)
                 except LocalProtocolError:
                     continue  # its connection is ending
 
@@ -214,7 +214,7 @@ class Groups(Core):
         group = event.decode_header(rocketmq.GetConsumerListByGroupRequestHeader).consumer_group
         clients = list(self.consumers.get(group, ()))
         if not clients:
-            return Answer(SYSTEM_ERROR, remark=f"no consumer for this group, {group}")
+            return Answer(ResponseCode.SYSTEM_ERROR, remark=f"no consumer for this group, {group}")
         return Answer(body=rocketmq.GetConsumerListByGroupResponseBody(consumer_id_list=clients).encode())
 
     # ---- subscriptions
@@ -230,7 +230,7 @@ class Groups(Core):
         try:
             wants(asked.get("subString"), asked.get("expressionType"))
         except ValueError as error:
-            return Answer(SUBSCRIPTION_PARSE_FAILED, remark=str(error))
+            return Answer(ResponseCode.SUBSCRIPTION_PARSE_FAILED, remark=str(error))
         return Answer()
 
     # ---- locks of queues
@@ -277,7 +277,7 @@ class Groups(Core):
             queues = self.topics.get(header.topic, ())
             queue = queues[header.queue_id] if 0 <= header.queue_id < len(queues) else None
             if header.set_zero_if_not_found is False or queue is None or queue.base or not len(queue):
-                return Answer(QUERY_NOT_FOUND, remark="Not found, maybe this group consumer boot first")
+                return Answer(ResponseCode.QUERY_NOT_FOUND, remark="Not found, maybe this group consumer boot first")
             offset = 0
         return Answer(header=rocketmq.QueryConsumerOffsetResponseHeader(offset=offset))
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from wirefmt import rocketmq
-from wirefmt.broker.rocketmq.answers import TOPIC_NOT_EXIST, Answer
+from wirefmt.broker.rocketmq.answers import Answer
 from wirefmt.broker.rocketmq.core import Core
 from wirefmt.rocketmq import RemotingCommand
 from wirefmt.rocketmq.client import DEFAULT_TOPIC
+from wirefmt.rocketmq.codes import ResponseCode
 from wirefmt.rocketmq.producer import reply_topic
 from wirefmt.rocketmq.server import Peer
 
@@ -27,7 +28,9 @@ class Names(Core):
         topic = fields.get("topic") or ""
         queues = self.topic(topic, 1) if topic == self.reply_topic else self.topics.get(topic)
         if queues is None and topic != DEFAULT_TOPIC:
-            return Answer(TOPIC_NOT_EXIST, remark=f"No topic route info in name server for the topic: {topic}")
+            return Answer(
+                ResponseCode.TOPIC_NOT_EXIST, remark=f"No topic route info in name server for the topic: {topic}"
+            )
         count = len(queues) if queues is not None else self.options.queues
         route = rocketmq.TopicRouteData(
             broker_datas=[

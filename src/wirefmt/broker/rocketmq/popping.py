@@ -9,20 +9,13 @@ from collections.abc import Iterable
 from typing import Any
 
 from wirefmt import rocketmq
-from wirefmt.broker.rocketmq.answers import (
-    NO_MESSAGE,
-    POLLING_TIMEOUT,
-    PULL_NOT_FOUND,
-    SUBSCRIPTION_PARSE_FAILED,
-    TOPIC_NOT_EXIST,
-    Answer,
-)
+from wirefmt.broker.rocketmq.answers import Answer
 from wirefmt.broker.rocketmq.core import Queue, fields_of, place_of
 from wirefmt.broker.rocketmq.groups import Groups
 from wirefmt.broker.rocketmq.options import MOST_RETRIES
 from wirefmt.broker.rocketmq.selecting import LOOKS_MAX, Wants, wants
 from wirefmt.rocketmq import MessageExt, PopMessageRequestHeader, RemotingCommand
-from wirefmt.rocketmq.events import SUCCESS, SYSTEM_BUSY
+from wirefmt.rocketmq.codes import ResponseCode
 from wirefmt.rocketmq.server import Peer
 from wirefmt.rocketmq.spec import DLQ_PREFIX, ExtraInfo
 
@@ -56,24 +49,24 @@ class Popping(Groups):
         header = event.decode_header(PopMessageRequestHeader)
         group, topic, queues = header.consumer_group, header.topic, self.topics.get(header.topic)
         if queues is None:
-            return Answer(TOPIC_NOT_EXIST, remark=f"topic[{topic}] not exist")
+            return Answer(ResponseCode.TOPIC_NOT_EXIST, remark=f"topic[{topic}] not exist")
         try:
             wanted = wants(header.exp, header.exp_type) if header.exp else None
         except ValueError:
-            return Answer(SUBSCRIPTION_PARSE_FAILED, remark="parse the consumer's subscription failed")
+            return Answer(ResponseCode.SUBSCRIPTION_PARSE_FAILED, remark="parse the consumer's subscription failed")
         ids = (
             range(len(queues)) if header.queue_id < 0 else range(header.queue_id, min(header.queue_id + 1, len(queues)))
         )
         new = sum((group, topic, queue_id) not in self._pop_next for queue_id in ids)
         if len(self._pop_next) + new > self.options.groups * 100:
-            return Answer(SYSTEM_BUSY, remark="too many groups pop")
+            return Answer(ResponseCode.SYSTEM_BUSY, remark="too many groups pop")
         invisible = max(header.invisible_time, 1)
 
         def look() -> Answer | None:
             most = max(0, min(max(header.max_msg_nums, 1), MESSAGES_MAX, self.options.popped - len(self._popped)))
             found, all_seen = self._take_next(group, topic, queues, ids, most, wanted, header.init_mode)
             if not found:
-                return None if all_seen else Answer(PULL_NOT_FOUND, remark="no message of these matches")
+                return None if all_seen else Answer(ResponseCode.PULL_NOT_FOUND, remark="no message of these matches")
             now = self._pop_time()
             body = b"".join(self._hide(group, topic, m, now, invisible).encode() for m in found)
             answer = rocketmq.PopMessageResponseHeader(
@@ -84,12 +77,12 @@ class Popping(Groups):
                 start_offset_info="",
                 msg_offset_info="",
             )
-            return Answer(SUCCESS, answer, body)
+            return Answer(ResponseCode.SUCCESS, answer, body)
 
         answer = look()
         if answer is not None:
             return answer
-        seconds, end = header.poll_time / 1000, Answer(POLLING_TIMEOUT)
+        seconds, end = header.poll_time / 1000, Answer(ResponseCode.POLLING_TIMEOUT)
         return self._wait(peer, event, topic, max(header.queue_id, -1), group, seconds, look, end)
 
     def _take_next(
@@ -155,14 +148,14 @@ class Popping(Groups):
 
     def _ack(self, peer: Peer, event: RemotingCommand) -> Answer:
         if self._take(event.decode_header(rocketmq.AckMessageRequestHeader)) is None:
-            return Answer(NO_MESSAGE, remark="the message is not invisible")
+            return Answer(ResponseCode.NO_MESSAGE, remark="the message is not invisible")
         return Answer()
 
     def _change_invisible(self, peer: Peer, event: RemotingCommand) -> Answer:
         header = event.decode_header(rocketmq.ChangeInvisibleTimeRequestHeader)
         taken = self._take(header)
         if taken is None:
-            return Answer(NO_MESSAGE, remark="the message is not invisible")
+            return Answer(ResponseCode.NO_MESSAGE, remark="the message is not invisible")
         (group, topic, _, _, _), popped = taken
         now, invisible = self._pop_time(), max(header.invisible_time, 1)
         self._hide(group, topic, popped.message, now, invisible)

@@ -2,22 +2,12 @@
 
 from __future__ import annotations
 
-from wirefmt.broker.rocketmq.answers import (
-    FILTER_DATA_NOT_EXIST,
-    PULL_NOT_FOUND,
-    PULL_OFFSET_MOVED,
-    PULL_RETRY_IMMEDIATELY,
-    SUBSCRIPTION_NOT_EXIST,
-    SUBSCRIPTION_NOT_LATEST,
-    SUBSCRIPTION_PARSE_FAILED,
-    TOPIC_NOT_EXIST,
-    Answer,
-)
+from wirefmt.broker.rocketmq.answers import Answer
 from wirefmt.broker.rocketmq.core import Queue
 from wirefmt.broker.rocketmq.groups import Groups
 from wirefmt.broker.rocketmq.selecting import LOOKS_MAX, Wants, wants
 from wirefmt.rocketmq import PullMessageRequestHeader, PullMessageResponseHeader, RemotingCommand
-from wirefmt.rocketmq.events import SUCCESS, SYSTEM_ERROR
+from wirefmt.rocketmq.codes import ResponseCode
 from wirefmt.rocketmq.pull_consumer import COMMIT_OFFSET, SUBSCRIPTION, SUSPEND
 from wirefmt.rocketmq.server import Peer
 
@@ -33,9 +23,9 @@ class Pulling(Groups):
         header = event.decode_header(PullMessageRequestHeader)
         queues = self.topics.get(header.topic)
         if queues is None:
-            return Answer(TOPIC_NOT_EXIST, remark=f"topic[{header.topic}] not exist")
+            return Answer(ResponseCode.TOPIC_NOT_EXIST, remark=f"topic[{header.topic}] not exist")
         if not 0 <= header.queue_id < len(queues):
-            return Answer(SYSTEM_ERROR, remark=f"queueId[{header.queue_id}] is illegal")
+            return Answer(ResponseCode.SYSTEM_ERROR, remark=f"queueId[{header.queue_id}] is illegal")
         wanted = self._wanted(header)
         if isinstance(wanted, Answer):
             return wanted
@@ -50,7 +40,7 @@ class Pulling(Groups):
         if answer is not None:
             return answer
         seconds = header.suspend_timeout_millis / 1000 if header.sys_flag & SUSPEND else 0.0
-        end = _pulled(PULL_NOT_FOUND, queue, header.queue_offset)
+        end = _pulled(ResponseCode.PULL_NOT_FOUND, queue, header.queue_offset)
         return self._wait(peer, event, header.topic, header.queue_id, None, seconds, look, end)
 
     def _wanted(self, header: PullMessageRequestHeader) -> Wants | Answer:
@@ -59,20 +49,22 @@ class Pulling(Groups):
             try:
                 return wants(header.subscription, header.expression_type)
             except ValueError:
-                return Answer(SUBSCRIPTION_PARSE_FAILED, remark="parse the consumer's subscription failed")
+                return Answer(ResponseCode.SUBSCRIPTION_PARSE_FAILED, remark="parse the consumer's subscription failed")
         found = self._subscription(header.consumer_group, header.topic)
         if found is None:
-            return Answer(SUBSCRIPTION_NOT_EXIST, remark="the consumer's subscription not exist")
+            return Answer(ResponseCode.SUBSCRIPTION_NOT_EXIST, remark="the consumer's subscription not exist")
         if found.version < header.sub_version:
-            return Answer(SUBSCRIPTION_NOT_LATEST, remark="the consumer's subscription not latest")
+            return Answer(ResponseCode.SUBSCRIPTION_NOT_LATEST, remark="the consumer's subscription not latest")
         if found.wrong:
-            return Answer(FILTER_DATA_NOT_EXIST, remark="the filter expression of the heartbeat cannot be parsed")
+            return Answer(
+                ResponseCode.FILTER_DATA_NOT_EXIST, remark="the filter expression of the heartbeat cannot be parsed"
+            )
         return found.wants
 
     def _look(self, queue: Queue, begin: int, count: int, wanted: Wants) -> Answer | None:
         """What the queue has from an offset on; None: nothing has come since."""
         if begin > queue.end or begin < queue.base:
-            return _pulled(PULL_OFFSET_MOVED, queue, queue.end if begin > queue.end else queue.base)
+            return _pulled(ResponseCode.PULL_OFFSET_MOVED, queue, queue.end if begin > queue.end else queue.base)
         most = max(1, min(count, MESSAGES_MAX))
         found: list[bytes] = []
         size, at, vain = 0, begin, 0
@@ -85,8 +77,8 @@ class Pulling(Groups):
             else:
                 vain += 1
         if found:
-            return _pulled(SUCCESS, queue, at, b"".join(found))
-        return _pulled(PULL_RETRY_IMMEDIATELY, queue, at) if at > begin else None
+            return _pulled(ResponseCode.SUCCESS, queue, at, b"".join(found))
+        return _pulled(ResponseCode.PULL_RETRY_IMMEDIATELY, queue, at) if at > begin else None
 
 
 def _pulled(code: int, queue: Queue, following: int, body: bytes | None = None) -> Answer:

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any
 
 from wirefmt import rocketmq
-from wirefmt.broker.rocketmq.answers import CONSUME_MSG_TIMEOUT, Answer
+from wirefmt.broker.rocketmq.answers import Answer
 from wirefmt.broker.rocketmq.core import ENTRY
 from wirefmt.broker.rocketmq.sending import NAME, Sending
 from wirefmt.rocketmq import RemotingCommand, ReplyMessageRequestHeader, SendMessageRequestHeader
-from wirefmt.rocketmq.events import SUCCESS, SYSTEM_ERROR
+from wirefmt.rocketmq.codes import RequestCode, ResponseCode
 from wirefmt.rocketmq.server import Peer
-
-SEND_REPLY_MESSAGE: Final = 324
-PUSH_REPLY_MESSAGE_TO_CLIENT: Final = 326
 
 
 def _text(address: tuple[str, int] | None) -> str:
@@ -30,18 +27,20 @@ class Relaying(Sending):
     def _reply(self, peer: Peer, event: RemotingCommand) -> Answer | None:
         """A consumer replies to a request: push the reply to its sender, and store it, as the real broker does."""
         header: SendMessageRequestHeader
-        if event.code == SEND_REPLY_MESSAGE:
+        if event.code == RequestCode.SEND_REPLY_MESSAGE:
             header = event.decode_header(SendMessageRequestHeader)
         else:
             header = rocketmq.send_v1(event.decode_header(rocketmq.SendMessageRequestHeaderV2))
         if not NAME.match(header.topic):
-            return Answer(SYSTEM_ERROR, remark="the topic has characters that are not of ^[%|a-zA-Z0-9_-]+$")
+            return Answer(
+                ResponseCode.SYSTEM_ERROR, remark="the topic has characters that are not of ^[%|a-zA-Z0-9_-]+$"
+            )
         properties = rocketmq.decode_properties(header.properties or "")
         sender = properties.get("REPLY_TO_CLIENT")
         if sender is None:
-            return Answer(SYSTEM_ERROR, remark="reply message properties[REPLY_TO_CLIENT] is null")
+            return Answer(ResponseCode.SYSTEM_ERROR, remark="reply message properties[REPLY_TO_CLIENT] is null")
         asker = next((member.peer for member in self._producing.get(sender, {}).values()), None)
-        gone = Answer(SYSTEM_ERROR, remark=f"push reply message fail, channel of <{sender}> not found.")
+        gone = Answer(ResponseCode.SYSTEM_ERROR, remark=f"push reply message fail, channel of <{sender}> not found.")
         if asker is None:
             return gone
         now = int(time.time() * 1000)
@@ -67,12 +66,14 @@ class Relaying(Sending):
         kept = self._keep_reply(header, properties, body, peer)
 
         def then(response: RemotingCommand | None) -> None:
-            if response is None or response.code != SUCCESS:
-                self._answer(peer, event, Answer(SYSTEM_ERROR, remark=f"push reply message to {sender}fail."))
+            if response is None or response.code != ResponseCode.SUCCESS:
+                self._answer(
+                    peer, event, Answer(ResponseCode.SYSTEM_ERROR, remark=f"push reply message to {sender}fail.")
+                )
             else:
                 self._answer(peer, event, kept)
 
-        return None if self._ask(asker, PUSH_REPLY_MESSAGE_TO_CLIENT, pushed, body, then) else gone
+        return None if self._ask(asker, RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT, pushed, body, then) else gone
 
     def _keep_reply(
         self, header: SendMessageRequestHeader, properties: Mapping[str, str], body: bytes, peer: Peer
@@ -114,11 +115,11 @@ class Relaying(Sending):
         group, client = fields["consumerGroup"] or "", fields["clientId"] or ""
         member = self.consumers.get(group, {}).get(client)
         if member is None:
-            return Answer(SYSTEM_ERROR, remark=f"The Consumer <{group}> <{client}> not online")
+            return Answer(ResponseCode.SYSTEM_ERROR, remark=f"The Consumer <{group}> <{client}> not online")
 
         def then(response: RemotingCommand | None) -> None:
             if response is None:
-                answer = Answer(CONSUME_MSG_TIMEOUT, remark=f"consumer <{group}> <{client}> Timeout")
+                answer = Answer(ResponseCode.CONSUME_MSG_TIMEOUT, remark=f"consumer <{group}> <{client}> Timeout")
             else:
                 answer = Answer(response.code, None, response.body_bytes(), response.remark)
             self._answer(peer, event, answer)
@@ -126,12 +127,14 @@ class Relaying(Sending):
         asked = {k: v for k, v in fields.items() if k not in ("AccessKey", "Signature", "SecurityToken")}
         if self._ask(member.peer, event.code, None, body, then, ext_fields={**asked, **(more or {})}):
             return None
-        return Answer(SYSTEM_ERROR, remark=f"invoke consumer <{group}> <{client}> Exception: its connection ends")
+        return Answer(
+            ResponseCode.SYSTEM_ERROR, remark=f"invoke consumer <{group}> <{client}> Exception: its connection ends"
+        )
 
     def _ask_to_consume(self, peer: Peer, event: RemotingCommand) -> Answer | None:
         """CONSUME_MESSAGE_DIRECTLY: with the message that the fields name."""
         _, _, offset = rocketmq.decode_message_id((event.ext_fields or {})["msgId"] or "")
         message = self._find(offset)
         if message is None:
-            return Answer(SYSTEM_ERROR, remark="can not find message by the offset")
+            return Answer(ResponseCode.SYSTEM_ERROR, remark="can not find message by the offset")
         return self._ask_consumer(peer, event, more={"brokerName": self.options.name}, body=message.encode())

@@ -7,19 +7,16 @@ from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
 from wirefmt import rocketmq
-from wirefmt.broker.rocketmq.answers import MESSAGE_ILLEGAL, Answer, Steps
+from wirefmt.broker.rocketmq.answers import Answer, Steps
 from wirefmt.broker.rocketmq.core import ENTRY, fields_of
 from wirefmt.broker.rocketmq.options import DELAYS, FIRST_RETRY_LEVEL, MOST_RETRIES
 from wirefmt.broker.rocketmq.transactions import PREPARED, Transactions
 from wirefmt.broker.shares import Holder
 from wirefmt.rocketmq import Message, MessageExt, RemotingCommand
-from wirefmt.rocketmq.events import SYSTEM_BUSY, SYSTEM_ERROR
+from wirefmt.rocketmq.codes import RequestCode, ResponseCode
 from wirefmt.rocketmq.server import Peer
 from wirefmt.rocketmq.spec import DLQ_PREFIX, NAME_VALUE_SEPARATOR, PROPERTY_SEPARATOR, SYS_FLAG_TRANSACTION
 from wirefmt.rocketmq.subscriptions import retry_topic
-
-SEND_MESSAGE: Final = 10
-SEND_BATCH_MESSAGE: Final = 320
 
 NAME: Final = re.compile(r"[%|a-zA-Z0-9_-]{1,255}\Z")
 
@@ -85,27 +82,29 @@ class Sending(Transactions):
 
     def _send(self, peer: Peer, event: RemotingCommand) -> Answer | Steps:
         given = event.ext_fields or {}
-        field = SEND_LONG if event.code == SEND_MESSAGE else SEND_SHORT
+        field = SEND_LONG if event.code == RequestCode.SEND_MESSAGE else SEND_SHORT
         topic, properties = given[field.topic] or "", given.get(field.properties) or ""
         body = event.body_bytes() or b""
         if topic not in self.topics and not NAME.match(topic):
-            return Answer(SYSTEM_ERROR, remark="the topic has characters that are not of ^[%|a-zA-Z0-9_-]+$")
+            return Answer(
+                ResponseCode.SYSTEM_ERROR, remark="the topic has characters that are not of ^[%|a-zA-Z0-9_-]+$"
+            )
         if properties and properties[-1] != PROPERTY_SEPARATOR:
             properties += PROPERTY_SEPARATOR
         properties += f"CLUSTER{NAME_VALUE_SEPARATOR}{self.options.cluster}{PROPERTY_SEPARATOR}"
         if len(body) > self.options.message_bytes or len(properties) > PROPERTIES_MAX:
-            return Answer(MESSAGE_ILLEGAL, remark="the message is too large")
+            return Answer(ResponseCode.MESSAGE_ILLEGAL, remark="the message is too large")
         holder = self._holders[peer]
         if not self._has_room(len(body) + len(properties) + ENTRY, holder):
-            return Answer(SYSTEM_BUSY, remark="the memory for messages is full")
+            return Answer(ResponseCode.SYSTEM_BUSY, remark="the memory for messages is full")
         queue_id, sys_flag = int(given[field.queue_id] or ""), int(given[field.sys_flag] or "")
         queues = self.topics.get(topic) or self.topic(topic, _queues(given[field.default_topic_queue_nums]), holder)
         if queues is None:
-            return Answer(SYSTEM_BUSY, remark="too many topics")
+            return Answer(ResponseCode.SYSTEM_BUSY, remark="too many topics")
         if queue_id < 0:
             queue_id = self._position % len(queues)
         if queue_id >= len(queues):
-            return Answer(SYSTEM_ERROR, remark=f"queueId[{queue_id}] is illegal")
+            return Answer(ResponseCode.SYSTEM_ERROR, remark=f"queueId[{queue_id}] is illegal")
         address = peer.address
         base: dict[str, Any] = {
             "topic": topic,
@@ -114,7 +113,7 @@ class Sending(Transactions):
             "born_host": (address[0], address[1]) if isinstance(address, tuple) else ("127.0.0.1", 0),
             "reconsume_times": int(given.get(field.reconsume_times) or 0),
         }
-        if event.code == SEND_BATCH_MESSAGE or given.get(field.batch) == "true":
+        if event.code == RequestCode.SEND_BATCH_MESSAGE or given.get(field.batch) == "true":
             return self._send_batch(base, body, holder)
         fields = {
             **base,
@@ -139,11 +138,11 @@ class Sending(Transactions):
             messages += rocketmq.decode_batch_messages(part)
             yield len(messages)
         if not messages:
-            return Answer(MESSAGE_ILLEGAL, remark="a batch without messages")
+            return Answer(ResponseCode.MESSAGE_ILLEGAL, remark="a batch without messages")
         cluster = {"CLUSTER": self.options.cluster}
         count, first = len(messages), messages[0].properties.get("UNIQ_KEY")
         if not self._has_room(len(body) + count * (ENTRY + FRAME), holder):
-            return Answer(SYSTEM_BUSY, remark="the memory for messages is full")
+            return Answer(ResponseCode.SYSTEM_BUSY, remark="the memory for messages is full")
         stored: list[MessageExt] = []
         for m in messages:
             fields = {**base, "body": m.body, "properties": {**m.properties, **cluster}, "flag": m.flag}
@@ -164,7 +163,7 @@ class Sending(Transactions):
     def _view(self, peer: Peer, event: RemotingCommand) -> Answer:
         message = self._find(event.decode_header(rocketmq.ViewMessageRequestHeader).offset)
         if message is None:
-            return Answer(SYSTEM_ERROR, remark="can not find message by the offset")
+            return Answer(ResponseCode.SYSTEM_ERROR, remark="can not find message by the offset")
         return Answer(body=message.encode())
 
     def _send_back(self, peer: Peer, event: RemotingCommand) -> Answer:
@@ -172,15 +171,15 @@ class Sending(Transactions):
         header = event.decode_header(rocketmq.ConsumerSendMsgBackRequestHeader)
         message = self._find(header.offset)
         if message is None:
-            return Answer(SYSTEM_ERROR, remark="can not find message by the offset")
+            return Answer(ResponseCode.SYSTEM_ERROR, remark="can not find message by the offset")
         holder = self._holders[peer]
         if not self._has_room(len(message.body or b"") + ENTRY, holder):
-            return Answer(SYSTEM_BUSY, remark="the memory for messages is full")
+            return Answer(ResponseCode.SYSTEM_BUSY, remark="the memory for messages is full")
         most = MOST_RETRIES if header.max_reconsume_times is None else header.max_reconsume_times
         dead = message.reconsume_times >= most or header.delay_level < 0
         topic = f"{DLQ_PREFIX}{header.group}" if dead else retry_topic(header.group)
         if self.topic(topic, 1, holder) is None:
-            return Answer(SYSTEM_BUSY, remark="too many topics")
+            return Answer(ResponseCode.SYSTEM_BUSY, remark="too many topics")
         self._consumes(header.group, message.topic)
         properties = dict(message.properties or {})
         properties.setdefault("RETRY_TOPIC", message.topic)

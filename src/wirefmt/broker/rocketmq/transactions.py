@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any, Final
+from typing import Any
 
 from wirefmt import rocketmq
 from wirefmt.broker.requests.rocketmq import PUBLISH
@@ -13,14 +13,12 @@ from wirefmt.broker.rocketmq.groups import Groups
 from wirefmt.broker.shares import Holder
 from wirefmt.errors import LocalProtocolError
 from wirefmt.rocketmq import MessageExt, RemotingCommand
-from wirefmt.rocketmq.events import SYSTEM_ERROR
+from wirefmt.rocketmq.codes import RequestCode, ResponseCode
 from wirefmt.rocketmq.server import Peer
 from wirefmt.rocketmq.spec import SYS_FLAG_TRANSACTION
 
 #: States of a transaction, in the bits SYS_FLAG_TRANSACTION of sysFlag.
 PREPARED, COMMIT, ROLLBACK = 0x4, 0x8, 0xC
-
-CHECK_TRANSACTION_STATE: Final = 39
 
 
 class Half:
@@ -62,7 +60,7 @@ class Transactions(Groups):
         header = event.decode_header(rocketmq.EndTransactionRequestHeader)
         half = self._halves.get(header.commit_log_offset)
         if half is None:
-            return Answer(SYSTEM_ERROR, remark="there is no such half message")
+            return Answer(ResponseCode.SYSTEM_ERROR, remark="there is no such half message")
         if header.commit_or_rollback in (COMMIT, ROLLBACK):
             self._finish(header.commit_log_offset, half, commit=header.commit_or_rollback == COMMIT)
         return Answer()
@@ -96,7 +94,7 @@ class Transactions(Groups):
                 offset_msg_id=half.message.offset_msg_id,
             )
             try:
-                member.peer.request(CHECK_TRANSACTION_STATE, header, half.message.encode(), oneway=True)
+                member.peer.request(RequestCode.CHECK_TRANSACTION_STATE, header, half.message.encode(), oneway=True)
             except LocalProtocolError:
                 continue
             half.checks += 1

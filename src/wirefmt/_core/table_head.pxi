@@ -269,7 +269,7 @@ cdef struct Protocol:           # `state` is one connection's; direction: 0 clie
     void (*observe)(void* state, int direction, const uint8_t* p, size_t n) noexcept nogil
     # put, put_part and flush return False if the table became full before their last row. When the batch has been taken, they
     # are called again with the same arguments and continue; no other function is called for the connection in between. Every
-    # function that puts more than a few rows does this, but none of a protocol with a `carrier`.
+    # function that puts more than a few rows does this, but not for a frame after which the `carrier` changes.
     #
     # put the rows that exactly one whole frame completes: none (the frame is part of a message), one or several. The row of a
     # message of several frames has `ts_first_ns` and `byte_offset` of the first frame, the sum of the sizes, and other values

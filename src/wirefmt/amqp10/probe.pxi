@@ -19,6 +19,7 @@ cdef enum:
     AMQP10_PART_MAX = 1 << 16       # octets: a frame other than transfer that claims to be larger does not begin at a boundary
     AMQP10_FRAME_SIZE_MAX = 1 << 30     # octets: no frame is larger, whatever the peers have negotiated
     AMQP10_LINK_BUCKETS = 16
+    AMQP10_TLS_HEADER = 3           # Amqp10Connection.header of protocol-id 2 (5.2.1)
 
 
 cdef uint64_t AMQP10_WHOLE_KEY = 0xFFFFFFFFFFFFFFFFU        # of a link
@@ -37,6 +38,7 @@ cdef struct Amqp10Connection:       # what a capture knows about one connection:
     int64_t buffered                # octets of memory, of everything below
     Text client_id                  # the client's container-id
     uint32_t frame_max[2]           # by direction of the frames: the receiver's limit; 0: unknown
+    uint16_t header[2]              # by direction, the last protocol header: its protocol-id + 1; 0: none was seen
     Amqp10Deliveries deliveries[2]  # by direction
     int64_t counted[2]              # their memory, as counted in `buffered`
     Amqp10Link* links[AMQP10_LINK_BUCKETS]
@@ -59,7 +61,11 @@ cdef int amqp10_sniff(const uint8_t* p, size_t n) noexcept nogil:
 
 cdef int amqp10_next_size(void* state, int direction, const uint8_t* p, size_t n, uint32_t limit, size_t* size,
                           Fault* f) noexcept nogil:
-    return amqp10_frame_size(p, n, limit if limit else amqp10_most(<Amqp10Connection*>state, direction), size, f)
+    cdef const Amqp10Connection* c = <Amqp10Connection*>state
+    if (c != NULL and direction == 0 and n and p[0] != c"A" and c.header[0] == AMQP10_TLS_HEADER and c.header[1] == 0):
+        size[0] = n + 1                 # a client that does not wait for the server's header: octets of TLS, not a frame
+        return NEED_DATA
+    return amqp10_frame_size(p, n, limit if limit else amqp10_most(c, direction), size, f)
 
 
 cdef inline uint32_t amqp10_most(const Amqp10Connection* c, int direction) noexcept nogil:
@@ -575,6 +581,8 @@ cdef bint amqp10_put(MessageTable t, const MessageContext* m, void* state, bint 
         amqp10_attach_link(c, m.direction, &f)
     elif AMQP10_DETACH <= shape <= AMQP10_CLOSE and not amqp10_close_deliveries(t, c, m.direction, &f):
         return False
+    if f.kind == AMQP10_KIND_PROTOCOL_HEADER:
+        c.header[m.direction] = f.protocol_id + 1
     amqp10_put_alone(t, m, c, &f, strict)
     if shape == AMQP10_DETACH and amqp10_field_unsigned(&f.performative, AMQP10_DETACH_HANDLE, &handle):
         amqp10_forget_links(c, amqp10_link_key(m.direction, f.channel, handle), AMQP10_WHOLE_KEY)
@@ -633,6 +641,14 @@ cdef bint amqp10_flush(MessageTable t, void* state, int direction, const char* t
     return True
 
 
+cdef int amqp10_carrier(void* state) noexcept nogil:
+    """TLS begins after the server's header (5.2.1). It is a refusal if it answers another one of the client (2.2)."""
+    cdef const Amqp10Connection* c = <Amqp10Connection*>state
+    if c.header[1] == AMQP10_TLS_HEADER and (c.header[0] == AMQP10_TLS_HEADER or c.header[0] == 0):
+        return CARRIER_TLS
+    return CARRIER_PLAIN
+
+
 cdef void amqp10_clear_state(void* state) noexcept nogil:
     cdef Amqp10Connection* c = <Amqp10Connection*>state
     cdef int d
@@ -656,6 +672,7 @@ cdef Protocol amqp10_protocol():
     row.put_usual = amqp10_put_usual
     row.put_part = amqp10_put_part
     row.flush = amqp10_flush
+    row.carrier = amqp10_carrier
     row.state_size = sizeof(Amqp10Connection)
     row.clear = amqp10_clear_state
     row.tables = &AMQP10_TABLES

@@ -212,7 +212,34 @@ async def crossing(broker: Broker) -> Flood:
     yield writer.close
 
 
-FLOODS = (commit, nack, requeue, expire, multi_publish, batch, filters, retained, copies, changed_copies, crossing)
+async def pulls(broker: Broker) -> Flood:
+    """One message of RocketMQ for which 9,600 pulls wait."""
+    broker.rocketmq.topic("T", 1)
+    header = rocketmq.PullMessageRequestHeader(
+        consumer_group="G", topic="T", queue_id=0, queue_offset=0, max_msg_nums=1, sys_flag=6, commit_offset=0,
+        suspend_timeout_millis=50_000, subscription="*", sub_version=0,
+    )  # fmt: skip
+    waiting = b"".join(rocketmq.RemotingCommand(code=11, header=header, opaque=n).encode() for n in range(2400))
+    writers = [(await opened(broker.port("rocketmq"), waiting))[1] for _ in range(4)]
+    await until(lambda: broker.rocketmq._waiters == 9600)
+    yield lambda: not broker.rocketmq._waiters
+    sent = rocketmq.SendMessageRequestHeader(
+        producer_group="g", topic="T", default_topic="TBW102", default_topic_queue_nums=1, queue_id=0, sys_flag=0,
+        born_timestamp=1, flag=0, properties="",
+    )  # fmt: skip
+    _, writer = await opened(
+        broker.port("rocketmq"), rocketmq.RemotingCommand(code=10, header=sent, body=b"x", opaque=1).encode()
+    )
+
+    def close() -> None:
+        for each in (*writers, writer):
+            each.close()
+
+    yield close
+
+
+FLOODS: tuple[Any, ...] = (commit, nack, requeue, expire, multi_publish, batch, filters, retained)
+FLOODS += (copies, changed_copies, crossing, pulls)
 
 
 def made() -> Broker:

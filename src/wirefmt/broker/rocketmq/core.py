@@ -19,6 +19,9 @@ from wirefmt.rocketmq.server import Peer
 #: The longest time that a request waits, in seconds.
 LONGEST_WAIT: Final = 60.0
 
+#: Requests that have waited for messages and are answered before the event loop goes on; the rest waits for its next iteration.
+WOKEN: Final = 256
+
 #: What a message is made of, but for its place in the log.
 _PLACE: Final = ("queue_offset", "physical_offset", "store_timestamp", "store_host")
 _FIELDS: Final = tuple(name for name in MessageExt.__match_args__ if name not in ("version", *_PLACE))
@@ -149,6 +152,9 @@ class Core:
         self._waiting: dict[str, dict[int, dict[str | None, dict[int, Waiting]]]] = {}
         self._waiting_of: dict[Peer, dict[int, Waiting]] = {}  # by identity of the event
         self._waiters = 0
+        self._ready: dict[tuple[str, int, str | None], None] = {}  # there may be something for these
+        self._answers = WOKEN  # that may be sent before the loop goes on
+        self._resting: asyncio.Handle | None = None
         self._asked: dict[Any, Callable[[RemotingCommand | None], None]] = {}  # by the handle of the request
 
     @property
@@ -167,6 +173,8 @@ class Core:
         for timer in self._timers:
             timer.cancel()
         self._timers.clear()
+        if self._resting is not None:
+            self._resting.cancel()
         self._start()
 
     # ---- answers and requests
@@ -309,22 +317,38 @@ class Core:
         """A message has come: answer the pulls that wait for its queue, and one pop of each group, or more as long as there is
         something for them."""
         for number in (queue_id, -1):
-            for group in list(self._waiting.get(topic, {}).get(number, ())):
-                self._wake_some(topic, number, group)
+            for group in self._waiting.get(topic, {}).get(number, ()):
+                self._ready[topic, number, group] = None
+        self._wake_ready()
 
     def _wake_group(self, topic: str, group: str) -> None:
         """There is something for the pops of a group."""
-        for queue_id in list(self._waiting.get(topic, ())):
-            self._wake_some(topic, queue_id, group)
+        for queue_id in self._waiting.get(topic, ()):
+            self._ready[topic, queue_id, group] = None
+        self._wake_ready()
 
-    def _wake_some(self, topic: str, queue_id: int, group: str | None) -> None:
-        for waiting in list(self._waiting.get(topic, {}).get(queue_id, {}).get(group, {}).values()):
-            answer = waiting.again()
-            if answer is not None:
+    def _wake_ready(self) -> None:
+        """Answer those that there is something for, as many as one iteration of the event loop takes."""
+        if self._resting is not None:
+            return
+        while self._ready:
+            if self._answers <= 0:
+                self._resting = asyncio.get_running_loop().call_soon(self._rested)
+                return
+            topic, queue_id, group = place = next(iter(self._ready))
+            some = self._waiting.get(topic, {}).get(queue_id, {}).get(group)
+            waiting = next(iter(some.values())) if some else None
+            answer = waiting.again() if waiting is not None else None
+            self._answers -= 1
+            if waiting is None or answer is None:  # the others would see the same
+                del self._ready[place]
+            else:
                 self._forget(waiting)
                 self._answer(waiting.peer, waiting.event, answer)
-            elif group is not None:
-                break  # the others of the group would see the same
+
+    def _rested(self) -> None:
+        self._resting, self._answers = None, WOKEN
+        self._wake_ready()
 
     def _wait(
         self,

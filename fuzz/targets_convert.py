@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 from common import rows, same
-from targets_hidden import LETTERS, amqp10_values, table
+from targets_columns import LETTERS, amqp10_values, table
 
 from lib.convert_cases import CASES
 from wirefmt import amqp091, amqp10, convert, mqtt

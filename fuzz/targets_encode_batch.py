@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import fields
 from typing import Any
 
-import targets_hidden
+import targets_columns
 from common import pyarrow, rows, same
 
 from wirefmt import amqp091, amqp10, mqtt, nsq, phpmq, rocketmq
@@ -40,8 +40,8 @@ def seeds() -> Iterator[bytes]:
             for choice in range(CHOICES.get(name, 2)):
                 yield bytes([number, choice]) + octets
     for number, turns in (
-        (3, targets_hidden.amqp091_turns), (4, targets_hidden.amqp10_turns), (5, targets_hidden.rocketmq_turns),
-        (6, targets_hidden.nsq_turns),
+        (3, targets_columns.amqp091_turns), (4, targets_columns.amqp10_turns), (5, targets_columns.rocketmq_turns),
+        (6, targets_columns.nsq_turns),
     ):  # fmt: skip
         for said in turns():
             for choice, (_, octets) in enumerate(said):

@@ -17,7 +17,7 @@ from hypothesis.internal.conjecture import providers
 from lib import proxy as recording
 from lib import rabbitmq as node
 from lib.loopback import LOOP
-from lib.needs import not_tried
+from lib.skips import not_tried
 
 # The examples of property tests are the same in each run, so that a run is red for what changed. EXPLORE=N looks elsewhere:
 # N new examples for each of these tests, as pytest's --hypothesis-seed says or by chance.

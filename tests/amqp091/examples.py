@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from lib import amqp091_vectors
-from lib.marker import CLIENT, MARKER, NAMES, OCTETS, SERVER, nested, secret_fields
+from lib.planted_secret import CLIENT, MARKER, NAMES, OCTETS, SERVER, nested, secret_fields
 from wirefmt import amqp091
 from wirefmt.amqp091 import spec
 

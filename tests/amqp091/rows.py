@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from lib.shown import Json, Members, Number, Row, digits, text, wrapped
+from lib.column_values import Json, Members, Number, Row, digits, text, wrapped
 from wirefmt import amqp091
 from wirefmt.amqp091 import columns
 

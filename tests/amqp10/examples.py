@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from lib import amqp10_vectors
-from lib.marker import CLIENT, MARKER, OCTETS, SERVER, nested, secret_fields
+from lib.planted_secret import CLIENT, MARKER, OCTETS, SERVER, nested, secret_fields
 from wirefmt import amqp10
 from wirefmt.amqp10 import spec
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import uuid
 from typing import Any
 
-from lib.shown import Json, Members, Number, Row, digits, text, wrapped
+from lib.column_values import Json, Members, Number, Row, digits, text, wrapped
 from wirefmt import amqp10
 from wirefmt.amqp10 import columns
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from lib.loopback import HOST, PATIENCE, run, until, wait_for
-from lib.needs import imported
+from lib.skips import imported
 from wirefmt import amqp091
 from wirefmt.broker import Broker
 from wirefmt.broker.thread import Running

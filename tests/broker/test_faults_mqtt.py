@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from lib.loopback import HOST, PATIENCE, wait_for
-from lib.needs import imported
+from lib.skips import imported
 from wirefmt.broker.thread import Running
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from lib.loopback import HOST, run, until
-from lib.needs import imported
+from lib.skips import imported
 from wirefmt import nsq, phpmq, rocketmq
 from wirefmt.broker import Broker
 

@@ -9,7 +9,7 @@ from typing import Any, Literal
 import pytest
 
 from lib.loopback import HOST, run
-from lib.needs import imported
+from lib.skips import imported
 from wirefmt import amqp091, amqp10, mqtt, nsq, rocketmq
 from wirefmt.broker import Broker, Options
 from wirefmt.broker import mqtt as mqtt_broker

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from lib.needs import imported
 from lib.paths import ROOT
+from lib.skips import imported
 from lib.wire import Tcp, connect, pcap
 from wirefmt import capture
 from wirefmt.errors import CaptureError

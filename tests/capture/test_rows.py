@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from lib.connection_rows import CLIENT, SERVER, rows
 from lib.made_captures import block
-from lib.said import CLIENT, SERVER, rows
 from lib.wire import Tcp, connack, connect, pcap
 from wirefmt import amqp091, amqp10, capture, mqtt, nsq, phpmq, rocketmq
 from wirefmt.capture import CaptureDecoder

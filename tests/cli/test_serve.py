@@ -27,9 +27,9 @@ from typing import Any
 import pytest
 
 from lib.loopback import HOST, LOOP, OPENSSL, PATIENCE, certificate
-from lib.needs import imported
 from lib.paths import ROOT
 from lib.ports import free_port
+from lib.skips import imported
 from wirefmt import amqp091, amqp10, capture, mqtt, nsq, phpmq, rocketmq
 from wirefmt.broker import Broker
 from wirefmt.broker.faults import FAULTS, Fault, Script, Step

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from lib.loopback import HOST, OPENSSL, certificate, run, until
-from lib.needs import imported
+from lib.skips import imported
 from wirefmt import nsq
 from wirefmt.broker.nsq import Broker, BrokerOptions
 from wirefmt.errors import ConnectionLost, LocalProtocolError, Refused

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from lib.driven import check_idle
-from lib.needs import imported
+from lib.skips import imported
 from wirefmt import nsq
 from wirefmt.connection import Acknowledged, Connected, Disconnected, StartTls, WindowOpened
 from wirefmt.connection.carriers import Deflate

@@ -10,8 +10,8 @@ import pytest
 
 from lib.captures import unpacked_octets
 from lib.conversations import SERVER, segments
-from lib.needs import imported
 from lib.paths import DATA
+from lib.skips import imported
 from wirefmt import nsq
 from wirefmt.connection import Disconnected
 from wirefmt.connection.carriers import Deflate, Snappy

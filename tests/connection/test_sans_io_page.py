@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from lib.loopback import HOST, run
-from lib.needs import imported
 from lib.pages import examples
+from lib.skips import imported
 from wirefmt import mqtt
 from wirefmt.broker.mqtt import Broker
 from wirefmt.connection import Disconnected

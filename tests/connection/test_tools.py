@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from lib.needs import imported
+from lib.skips import imported
 from wirefmt.connection.carriers import PIECE, Deflate, Plain, Snappy, WebSocket
 from wirefmt.connection.deadlines import Deadlines, Keepalive
 from wirefmt.connection.outbox import KEEP_FROM, Outbox

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lib.connection_rows import CLIENT, SERVER, rows
 from lib.paths import DATA, ROOT
-from lib.said import CLIENT, SERVER, rows
 from lib.wire import packet, string
 from wirefmt import amqp091, amqp10, capture, mqtt, nsq, phpmq, rocketmq
 from wirefmt.amqp091 import columns as amqp091_columns

@@ -18,7 +18,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lib.marker import MARKER, NAMES, OCTETS, forms, nested, shows
+from lib.planted_secret import MARKER, NAMES, OCTETS, forms, nested, shows
 from lib.protocols import MODULES, part
 from lib.secret_plants import OBJECTS, planted_capture, turns
 from lib.wire import frames_of, pcap

@@ -14,8 +14,8 @@ import io
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from lib.column_values import Json, Row
 from lib.protocols import PORTS, part
-from lib.shown import Json, Row
 from lib.wire import START, Tcp, pcap
 from wirefmt import capture
 from wirefmt.protocols import PROTOCOLS

@@ -6,7 +6,7 @@ packet or field is planted without a line there. A protocol without credentials 
 
 from __future__ import annotations
 
-from lib.marker import CLIENT
+from lib.planted_secret import CLIENT
 from lib.protocols import EXAMPLES, PORTS
 from lib.wire import Tcp, pcap
 

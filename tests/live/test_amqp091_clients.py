@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from lib.needs import imported
+from lib.skips import imported
 from wirefmt import amqp091
 from wirefmt.broker.amqp091 import Broker
 

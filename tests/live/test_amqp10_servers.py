@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from lib.loopback import HOST, run
-from lib.needs import imported
+from lib.skips import imported
 from wirefmt import amqp10
 from wirefmt.broker.amqp10 import Broker, BrokerOptions
 

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from lib.loopback import HOST
-from lib.needs import imported
+from lib.skips import imported
 from wirefmt.connection.aio import Driver, open_transport
 from wirefmt.connection.carriers import WebSocket
 from wirefmt.connection.contract import Disconnected

@@ -19,8 +19,8 @@ import pytest
 
 from lib.crossing import BODY, CASES, NOT_SET, NOW, UNREPORTED, Case, Refused, Untried
 from lib.loopback import HOST, PATIENCE
-from lib.needs import imported
 from lib.rabbitmq import PASSWORD, USER, rabbitmq4
+from lib.skips import imported
 from wirefmt import broker, convert
 from wirefmt.broker.limits import Limits
 from wirefmt.convert.dialects import DIALECTS, tables_of

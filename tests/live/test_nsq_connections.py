@@ -18,8 +18,8 @@ import pytest
 from live.test_nsqd import NSQD, AuthServer, needs_ansq, needs_nsqd, needs_pynsq, running_nsqd, stop
 
 from lib.loopback import HOST, OPENSSL, certificate, run, until
-from lib.needs import imported
 from lib.ports import free_port
+from lib.skips import imported
 from wirefmt import nsq
 from wirefmt.broker.nsq import Broker, BrokerOptions
 from wirefmt.connection import ConnectionDown

@@ -28,10 +28,10 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from lib.needs import imported
 from lib.paths import DATA
 from lib.ports import free_port
 from lib.proxy import CLIENT, HOST, SERVER, Conversation, Proxy, capture
+from lib.skips import imported
 from wirefmt import nsq
 from wirefmt.errors import DecodeError
 

@@ -16,9 +16,9 @@ from typing import Any
 
 import pytest
 
-from lib.needs import imported
 from lib.paths import DATA
 from lib.proxy import CLIENT, HOST, SERVER, Conversation, Proxy, capture
+from lib.skips import imported
 from wirefmt import phpmq
 
 pytestmark = pytest.mark.live

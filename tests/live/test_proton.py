@@ -12,8 +12,8 @@ import pytest
 from lib.amqp10_dialogue import Dialogue
 from lib.amqp10_peer import HOST, PATIENCE, Server
 from lib.amqp10_vectors import build, node, same
-from lib.needs import imported
 from lib.proxy import Proxy
+from lib.skips import imported
 
 proton = imported("proton")
 from proton.handlers import MessagingHandler  # noqa: E402

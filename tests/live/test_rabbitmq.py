@@ -14,9 +14,9 @@ from typing import Any, TypeVar
 import pytest
 
 from lib.amqp091_vectors import built, shown
-from lib.needs import imported
 from lib.proxy import CLIENT, HOST, SERVER, Conversation, Proxy
 from lib.rabbitmq import PASSWORD, USER, Broker
+from lib.skips import imported
 from wirefmt import amqp091
 
 pytestmark = pytest.mark.live

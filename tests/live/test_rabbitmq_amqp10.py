@@ -11,9 +11,9 @@ import pytest
 
 from lib.amqp10_dialogue import Dialogue
 from lib.amqp10_vectors import node, same
-from lib.needs import imported
 from lib.proxy import CLIENT, HOST, SERVER, Proxy
 from lib.rabbitmq import PASSWORD, USER
+from lib.skips import imported
 
 proton = imported("proton")
 from proton.utils import BlockingConnection  # noqa: E402

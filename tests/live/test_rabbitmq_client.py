@@ -13,8 +13,8 @@ from typing import Any, TypeVar
 import pytest
 
 from lib.amqp091_vectors import built, shown
-from lib.needs import imported
 from lib.rabbitmq import HOST, PASSWORD, USER, Broker
+from lib.skips import imported
 from wirefmt import amqp091
 from wirefmt.amqp091 import spec
 

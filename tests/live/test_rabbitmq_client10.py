@@ -13,8 +13,8 @@ import pytest
 
 from lib.amqp10_peer import HOST, PATIENCE, Client
 from lib.amqp10_vectors import build, node, same
-from lib.needs import imported
 from lib.rabbitmq import PASSWORD, USER, Broker
+from lib.skips import imported
 from wirefmt import amqp10
 
 pytestmark = pytest.mark.live

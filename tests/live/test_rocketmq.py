@@ -24,10 +24,10 @@ import pytest
 
 from lib.java import class_path
 from lib.loopback import OPENSSL, certificate, run, until
-from lib.needs import imported
 from lib.paths import ROOT
 from lib.ports import free_port
 from lib.rocketmq_sql import example
+from lib.skips import imported
 from wirefmt import rocketmq
 from wirefmt.broker.rocketmq import Broker, BrokerOptions
 from wirefmt.errors import Refused

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from lib import mqtt_vectors
-from lib.marker import CLIENT, MARKER, NAMES, OCTETS, SERVER
+from lib.planted_secret import CLIENT, MARKER, NAMES, OCTETS, SERVER
 from lib.wire import connect
 from wirefmt import mqtt
 from wirefmt.mqtt import spec

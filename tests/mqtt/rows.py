@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from lib.shown import Row, text
+from lib.column_values import Row, text
 from lib.wire import connect
 from wirefmt.mqtt import columns
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from lib.column_values import Row
 from lib.columns import agree, batch_row_of, sparse
-from lib.shown import Row
 from wirefmt import mqtt
 from wirefmt.errors import DecodeError
 from wirefmt.framing import Limits

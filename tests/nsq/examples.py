@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from lib import nsq_vectors
-from lib.marker import CLIENT, MARKER, OCTETS, SERVER, nested
+from lib.planted_secret import CLIENT, MARKER, OCTETS, SERVER, nested
 from wirefmt import nsq
 
 OPENING = (b"  V2SUB t c\nRDY 1\n", nsq.Response(b"OK").encode(), ["MAGIC", "SUB"])

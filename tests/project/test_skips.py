@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from lib.needs import not_tried
 from lib.paths import ROOT
+from lib.skips import not_tried
 
 FILES = sorted((ROOT / "tests").rglob("*.py"))
 #: Skips that have nothing to do with what is installed.

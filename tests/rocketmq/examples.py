@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from lib import rocketmq_vectors
-from lib.marker import CLIENT, MARKER, OCTETS, SERVER
+from lib.planted_secret import CLIENT, MARKER, OCTETS, SERVER
 from wirefmt import rocketmq
 from wirefmt.rocketmq import spec
 

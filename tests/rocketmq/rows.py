@@ -5,7 +5,7 @@ from __future__ import annotations
 import ipaddress
 from typing import Any
 
-from lib.shown import Json, Row
+from lib.column_values import Json, Row
 from wirefmt.rocketmq import columns, spec
 
 KINDS = {row.code: row.name for row in spec.REQUEST_CODES}

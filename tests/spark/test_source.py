@@ -12,7 +12,7 @@ import pytest
 pytest.importorskip("pyspark", reason="needs pyspark (pip install 'wirefmt[spark]')")
 
 from lib.captures import live
-from lib.marker import shows
+from lib.planted_secret import shows
 from lib.secret_plants import OBJECTS, planted_capture
 from lib.spark_captures import DEFAULT, one_process, records, rows
 from pyspark_wirefmt import message_schema, read

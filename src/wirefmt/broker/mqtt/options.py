@@ -23,8 +23,8 @@ def default_authorise(client: str, deed: str, topic: str) -> int:
     """Everything but publishing where topics are the server's, or where shared filters look like topics. A bridge may say there
     whether it is connected, as with mosquitto."""
     if deed == "subscribe" or not topic.startswith(RESERVED):
-        return ReasonCode.SUCCESS
-    return ReasonCode.SUCCESS if mqtt.matches(BRIDGES, topic) else ReasonCode.NOT_AUTHORIZED
+        return 0
+    return 0 if mqtt.matches(BRIDGES, topic) else ReasonCode.NOT_AUTHORIZED
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,9 +30,7 @@ class Rights:
         """The same for one topic or filter."""
         code = self.options.authorise(client, deed, topic)
         if not code and self.options.permissions is not None:
-            code = (
-                ReasonCode.SUCCESS if self.options.permissions.may(user, action, topic) else ReasonCode.NOT_AUTHORIZED
-            )
+            code = 0 if self.options.permissions.may(user, action, topic) else ReasonCode.NOT_AUTHORIZED
         return code
 
     def gets(self, subscriber: Subscriber, topic: str) -> bool:

@@ -210,7 +210,7 @@ def test_members_of_rocketmq_groups_are_bounded_and_told_once() -> None:
         return rocketmq.RemotingCommand(code=34, body=data.encode(), opaque=number)
 
     async def test() -> None:
-        async with served(members=10) as (broker, server, address):
+        async with served(members=10, client_share=1) as (broker, server, address):
             member = await commands(address, heartbeat(0), answers=1)
             (driver,) = server.drivers
             asked: list[Any] = []

@@ -39,7 +39,7 @@ def test_a_message_that_is_popped_too_often_becomes_a_dead_letter() -> None:
 
 def test_invisible_messages_are_bounded() -> None:
     async def test() -> None:
-        async with served(popped=2) as (_, _, address), rocketmq.connect(address) as client:
+        async with served(popped=2, client_share=1) as (_, _, address), rocketmq.connect(address) as client:
             consumer = client.pop_consumer("G")
             for n in range(3):
                 await client.producer("P").send(TOPIC, b"%d" % n)

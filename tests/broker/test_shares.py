@@ -17,8 +17,12 @@ from wirefmt.broker import nsq as nsq_broker
 from wirefmt.broker import phpmq as phpmq_broker
 from wirefmt.broker import rocketmq as rocketmq_broker
 from wirefmt.broker.limits import Limits
+from wirefmt.broker.rocketmq.popping import Taken
 from wirefmt.broker.shares import UNOWNED, Shares
 from wirefmt.errors import ConnectionLost, Refused
+from wirefmt.rocketmq import RemotingCommand
+from wirefmt.rocketmq.client import check
+from wirefmt.rocketmq.codes import RequestCode, ResponseCode
 
 USERS = {"ann": "a", "bob": "b"}
 #: Of eight a client has two, and a user four.
@@ -96,6 +100,100 @@ async def topics_of_rocketmq(stack: AsyncExitStack, broker: Broker, user: str | 
     return lambda n: client.producer("g").send(f"t{number}-{n}", b"x")
 
 
+async def asking(stack: AsyncExitStack, broker: Broker, user: str | None) -> tuple[Any, Any]:
+    """A client of RocketMQ, and what asks its broker for something."""
+    credentials = rocketmq.Credentials(user, USERS[user]) if user is not None else None
+    client = await stack.enter_async_context(rocketmq.connect(broker.url("rocketmq"), credentials=credentials))
+
+    async def ask(code: RequestCode, header: Any = None, body: bytes | None = None) -> RemotingCommand:
+        return check(await client.remote(client.names[0]).call(code, header, body))
+
+    return client, ask
+
+
+def heartbeat(client: str, group: str, topics: int | None) -> bytes:
+    """Of a producer; or of a consumer that subscribes to so many topics."""
+    if topics is None:
+        return rocketmq.HeartbeatData(
+            client_id=client, producer_data_set=[rocketmq.ProducerData(group_name=group)], consumer_data_set=[]
+        ).encode()
+    consumer = rocketmq.ConsumerData(
+        group_name=group,
+        consume_type="CONSUME_PASSIVELY",
+        message_model="CLUSTERING",
+        consume_from_where="CONSUME_FROM_FIRST_OFFSET",
+        subscription_data_set=[rocketmq.SubscriptionData(topic=f"t{n}", sub_string="*") for n in range(topics)],
+        unit_mode=False,
+    )
+    return rocketmq.HeartbeatData(client_id=client, producer_data_set=[], consumer_data_set=[consumer]).encode()
+
+
+async def producer_groups(stack: AsyncExitStack, broker: Broker, user: str | None, number: int) -> Take:
+    _, ask = await asking(stack, broker, user)
+    return lambda n: ask(RequestCode.HEART_BEAT, body=heartbeat(f"c{number}", f"g{number}-{n}", None))
+
+
+async def consumer_groups(stack: AsyncExitStack, broker: Broker, user: str | None, number: int) -> Take:
+    _, ask = await asking(stack, broker, user)
+    return lambda n: ask(RequestCode.HEART_BEAT, body=heartbeat(f"c{number}", f"g{number}-{n}", 0))
+
+
+async def members(stack: AsyncExitStack, broker: Broker, user: str | None, number: int) -> Take:
+    _, ask = await asking(stack, broker, user)
+    return lambda n: ask(RequestCode.HEART_BEAT, body=heartbeat(f"c{number}-{n}", "all", 0))
+
+
+async def subscriptions(stack: AsyncExitStack, broker: Broker, user: str | None, number: int) -> Take:
+    """Each member and each subscription count one."""
+    _, ask = await asking(stack, broker, user)
+    return lambda n: ask(RequestCode.HEART_BEAT, body=heartbeat(f"c{number}-{n}", f"g{number}", 149))
+
+
+async def locks(stack: AsyncExitStack, broker: Broker, user: str | None, number: int) -> Take:
+    _, ask = await asking(stack, broker, user)
+    broker.rocketmq.topic("all", 1000)
+
+    async def take(n: int) -> None:
+        queue = rocketmq.MessageQueue(topic="all", broker_name="broker-a", queue_id=n)
+        body = rocketmq.LockBatchRequestBody(consumer_group=f"g{number}", client_id=f"c{number}", mq_set=[queue])
+        answer = await ask(RequestCode.LOCK_BATCH_MQ, body=body.encode())
+        if not rocketmq.LockBatchResponseBody.decode(answer.body_bytes()).lock_okmqset:
+            raise ConnectionLost("a lock that there is no room for is not in the answer")
+
+    return take
+
+
+async def offsets(stack: AsyncExitStack, broker: Broker, user: str | None, number: int) -> Take:
+    _, ask = await asking(stack, broker, user)
+    broker.rocketmq.topic("all", 1000)
+
+    def take(n: int) -> Any:
+        header = rocketmq.UpdateConsumerOffsetRequestHeader(
+            consumer_group=f"g{number}", topic="all", queue_id=n, commit_offset=0
+        )
+        return ask(RequestCode.UPDATE_CONSUMER_OFFSET, header)
+
+    return take
+
+
+async def places_of_pops(stack: AsyncExitStack, broker: Broker, user: str | None, number: int) -> Take:
+    client, _ = await asking(stack, broker, user)
+    broker.rocketmq.topic("all", 50)
+    return lambda n: client.pop_consumer(f"g{number}-{n}").pop("all", wait=0)
+
+
+async def popped(stack: AsyncExitStack, broker: Broker, user: str | None, number: int) -> Take:
+    client, _ = await asking(stack, broker, user)
+    for _ in range(20 if "all" not in broker.rocketmq.topics else 0):
+        await client.producer("g").send("all", b"x")
+
+    async def take(n: int) -> None:
+        if not await client.pop_consumer("g").pop("all", count=1, invisible=60.0, wait=0.01):
+            raise ConnectionLost("there is no word for a refusal")
+
+    return take
+
+
 async def queues_of_phpmq(stack: AsyncExitStack, broker: Broker, user: str | None, number: int) -> Take:
     client = await stack.enter_async_context(phpmq.connect(broker.url("phpmq")))
 
@@ -118,6 +216,14 @@ CASES = {
     "retained messages": Case(retained, Refused, 0x97),
     "topics of NSQ": Case(topics_of_nsq, Refused),
     "topics of RocketMQ": Case(topics_of_rocketmq, Refused),
+    "producer groups": Case(producer_groups, Refused, ResponseCode.SYSTEM_BUSY),
+    "consumer groups": Case(consumer_groups, Refused, ResponseCode.SYSTEM_BUSY),
+    "members of a group": Case(members, Refused, ResponseCode.SYSTEM_BUSY),
+    "members and their subscriptions": Case(subscriptions, Refused, ResponseCode.SYSTEM_BUSY, clients=1, users=2),
+    "locks": Case(locks, ConnectionLost, clients=25 * MOST, users=50 * MOST),
+    "offsets": Case(offsets, Refused, ResponseCode.SYSTEM_BUSY, clients=25 * MOST, users=50 * MOST),
+    "places of pops": Case(places_of_pops, Refused, ResponseCode.SYSTEM_BUSY, clients=MOST // 2, users=MOST),
+    "popped messages": Case(popped, ConnectionLost),
     "queues of PHPMQ": Case(queues_of_phpmq, ConnectionLost, users=None),
 }
 
@@ -130,14 +236,14 @@ async def served(users: bool) -> AsyncIterator[Broker]:
         limits=Limits(queues=MOST, exchanges=MOST + 6, bindings=MOST),
         mqtt=mqtt_broker.BrokerOptions(retained_messages=MOST),
         nsq=nsq_broker.BrokerOptions(topics=MOST),
-        rocketmq=rocketmq_broker.BrokerOptions(topics=MOST),
+        rocketmq=rocketmq_broker.BrokerOptions(topics=MOST, groups=MOST, members=MOST, popped=MOST),
         phpmq=phpmq_broker.BrokerOptions(queues=MOST),
         grace=0.0,
     ) as broker:
         yield broker
 
 
-async def takes(take: Take, most: int = 100) -> tuple[int, Exception | None]:
+async def takes(take: Take, most: int = 1000) -> tuple[int, Exception | None]:
     """How many things it gets, and the error at the end."""
     for n in range(most):
         try:
@@ -197,6 +303,122 @@ def test_what_is_gone_counts_no_more() -> None:
     run(test())
 
 
+def test_what_is_gone_counts_no_more_with_rocketmq() -> None:
+    async def test() -> None:
+        async with served(users=False) as broker, AsyncExitStack() as stack:
+            of = broker.rocketmq
+            client, ask = await asking(stack, broker, None)
+            of.topic("all", 4)
+            queue = rocketmq.MessageQueue(topic="all", broker_name="broker-a", queue_id=0)
+            for n in range(MOST):
+                await ask(RequestCode.HEART_BEAT, body=heartbeat("c", f"g{n}", None))
+                await ask(RequestCode.HEART_BEAT, body=heartbeat("c", f"g{n}", 20))
+                body = rocketmq.LockBatchRequestBody(consumer_group=f"g{n}", client_id="c", mq_set=[queue]).encode()
+                await ask(RequestCode.LOCK_BATCH_MQ, body=body)
+                if n % 2:  # otherwise the member that leaves unlocks it
+                    await ask(RequestCode.UNLOCK_BATCH_MQ, body=body)
+                header = rocketmq.UnregisterClientRequestHeader(
+                    client_id="c", producer_group=f"g{n}", consumer_group=f"g{n}"
+                )
+                await ask(RequestCode.UNREGISTER_CLIENT, header)
+            (holder,) = of._holders.values()
+            assert holder.counts == {}
+            consumer = client.pop_consumer("g")
+            for n in range(MOST):
+                await client.producer("g").send("all", b"x")
+                (message,) = await consumer.pop("all", count=1, invisible=60.0)
+                assert holder.counts["popped"] == 1
+                if n % 2:
+                    message = await consumer.change_invisible(message, 50.0)
+                    assert holder.counts["popped"] == 1
+                await consumer.ack(message)
+                assert "popped" not in holder.counts
+
+    run(test())
+
+
+def test_messages_that_wait_to_be_delivered_again_shut_out_nobody() -> None:
+    """A group that is gone loses its first one when there are too many. That is a dead letter."""
+
+    async def test() -> None:
+        async with served(users=False) as broker, AsyncExitStack() as stack:
+            of = broker.rocketmq
+            client, _ = await asking(stack, broker, None)
+            of.topic("all", 1)
+            for n in range(MOST + 1):
+                await client.producer("p").send("all", b"%d" % n)
+            gone = client.pop_consumer("gone")
+            for n in range(MOST):
+                of._hide("gone", "all", Taken(0, n, 0, UNOWNED), of._pop_time(), 1)
+            await until(lambda: not of._popped)
+            assert "%DLQ%gone" not in of.topics
+            here = client.pop_consumer("here")
+            assert [p.message.body for p in await here.pop("all", 2, invisible=0.001)] == [b"0", b"1"]
+            await until(lambda: not of._popped)
+            assert of._revivals == MOST
+            assert [message.offset for message in of._revived["here", "all"]] == [0, 1]
+            assert [s.message().body for s in of.topics["%DLQ%gone"][0].messages] == [b"0", b"1"]
+            assert [p.message.body for p in await gone.pop("all", 1, invisible=60.0)] == [b"2"]
+
+    run(test())
+
+
+def test_a_message_that_its_queue_has_dropped_is_not_delivered_again() -> None:
+    async def test() -> None:
+        options = rocketmq_broker.BrokerOptions(queue_messages=1)
+        async with Broker(ports={"rocketmq": 0}, rocketmq=options, grace=0.0) as broker, AsyncExitStack() as stack:
+            client, _ = await asking(stack, broker, None)
+            broker.rocketmq.topic("all", 1)
+            consumer, producer = client.pop_consumer("g"), client.producer("p")
+            await producer.send("all", b"0")
+            assert await consumer.pop("all", invisible=0.001)
+            await producer.send("all", b"1")
+            await until(lambda: not broker.rocketmq._popped)
+            assert [p.message.body for p in await consumer.pop("all", invisible=60.0)] == [b"1"]
+
+    run(test())
+
+
+def test_a_client_without_room_does_not_keep_its_group_waiting() -> None:
+    async def test() -> None:
+        async with served(users=False) as broker, AsyncExitStack() as stack:
+            of = broker.rocketmq
+            (full, _), (free, _) = [await asking(stack, broker, None) for _ in range(2)]
+            of.topic("all", 1)
+            for _ in range(MOST // 4):
+                await free.producer("p").send("all", b"x")
+            assert len(await full.pop_consumer("g").pop("all", invisible=60.0)) == MOST // 4
+            async with asyncio.TaskGroup() as tasks:
+                first = tasks.create_task(full.pop_consumer("g").pop("all", invisible=60.0, wait=50.0))
+                await until(lambda: of._waiters == 1)
+                second = tasks.create_task(free.pop_consumer("g").pop("all", invisible=60.0, wait=50.0))
+                await until(lambda: of._waiters == 2)
+                await free.producer("p").send("all", b"y")
+            assert first.result() == []
+            assert [p.message.body for p in second.result()] == [b"y"]
+
+    run(test())
+
+
+def test_dead_letters_of_pops_need_room() -> None:
+    async def test() -> None:
+        options = rocketmq_broker.BrokerOptions(stored_bytes=8000, popped=MOST)
+        async with Broker(ports={"rocketmq": 0}, rocketmq=options, grace=0.0) as broker, AsyncExitStack() as stack:
+            of = broker.rocketmq
+            (sender, _), (client, _) = [await asking(stack, broker, None) for _ in range(2)]
+            of.topic("all", 1)
+            await sender.producer("p").send("all", bytes(1000))
+            for n in range(4):
+                assert await client.pop_consumer(f"g{n}").pop("all", invisible=60.0)
+                (key,) = of._popped
+                of._bury(f"g{n}", "all", of._unhide(key).taken)
+            assert [name for name in of.topics if name.startswith("%DLQ%")] == ["%DLQ%g0"]
+            assert of.dropped == 3
+            assert of.stored_bytes < 8000
+
+    run(test())
+
+
 def test_bytes_are_of_the_client_that_has_published_them() -> None:
     async def test() -> None:
         limits = Limits(bytes=40_000, queue_bytes=40_000)
@@ -231,6 +453,7 @@ def test_a_share_is_a_part(share: float) -> None:
 def test_what_is_nobodys_has_no_share() -> None:
     shares = Shares(0.25, 0.5)
     assert shares.lacks(UNOWNED, "queues", 1, 100) is None
+    assert shares.left(UNOWNED, "queues", 8) == 8
     ann, other = shares.holder("ann"), shares.holder("ann")
     ann.count("queues", 2)
     assert shares.lacks(ann, "queues", 8) == "client"
@@ -238,3 +461,8 @@ def test_what_is_nobodys_has_no_share() -> None:
     other.count("queues", 2)
     assert shares.lacks(shares.holder("ann"), "queues", 8) == "user"
     assert shares.lacks(shares.holder("bob"), "queues", 8) is None
+    ann.count("queues", -1)
+    assert [shares.left(each, "queues", 8) for each in (ann, other, shares.holder("ann"))] == [1, 0, 1]
+    assert shares.left(shares.holder("bob"), "queues", 8) == 2
+    assert shares.left(shares.holder(None), "queues", 2) == 1  # at least one
+    assert Shares(1, 1).left(ann, "queues", 8) == 8  # what is left to the limit

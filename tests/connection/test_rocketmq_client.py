@@ -278,7 +278,7 @@ def test_orderly_consumers_keep_the_order_and_try_in_place() -> None:
                 await producer.send(T, b"%d" % n, queue=lambda queues, n=n: queues[n % 4])
             async with client.push_consumer("G", {T: "*"}, listen, begin="first", orderly=True, **FAST):
                 await until(lambda: len(got) >= 40)
-                assert {owner for owner, _ in broker._locks.values()} == {client.client_id}
+                assert {owner for owner, *_ in broker._locks.values()} == {client.client_id}
             assert broker._locks == {}
             for queue in range(4):
                 assert [offset for q, offset in got if q == queue] == list(range(10))

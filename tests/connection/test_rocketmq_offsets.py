@@ -18,11 +18,13 @@ from lib.loopback import run, until
 from lib.rocketmq_served import Served, served
 from wirefmt import rocketmq
 from wirefmt.broker.rocketmq import Broker
+from wirefmt.broker.shares import Holder
 from wirefmt.rocketmq import MessageExt, RemotingCommand
 from wirefmt.rocketmq.push_consumer import PushConsumer
 
 SEED = int(os.environ.get("SIMULATE_SEED", "0"))
 TOPIC, GROUP = "orders", "G"
+Commit = Callable[[str, str, int, int, Holder], bool]
 FAST = {"poll_time": 0.2, "store_interval": 0.005, "pause": 0.005, "rebalance_interval": 0.05, "cached": 20, "batch": 7}
 
 
@@ -52,15 +54,15 @@ class Judge:
 
         codes[36] = sent_back
 
-    def watch(self, commit: Callable[[str, str, int, int], None]) -> Callable[[str, str, int, int], None]:
-        def watched(group: str, topic: str, queue_id: int, offset: int) -> None:
+    def watch(self, commit: Commit) -> Commit:
+        def watched(group: str, topic: str, queue_id: int, offset: int, holder: Holder) -> bool:
             before = self.broker.offsets.get((group, topic, queue_id), 0)
             if offset < before:
                 self.wrong.append(f"{topic} {queue_id}: {offset} goes back from {before}")
             missing = [n for n in range(offset) if (topic, queue_id, n) not in self.consumed]
             if missing:
                 self.wrong.append(f"{topic} {queue_id}: {offset} skips {missing}, which are not consumed")
-            commit(group, topic, queue_id, offset)
+            return commit(group, topic, queue_id, offset, holder)
 
         return watched
 

@@ -38,7 +38,9 @@ class Holder:
 
     def count(self, kind: str, more: int = 1) -> None:
         """It has more, or less, of something."""
-        self.counts[kind] = self.counts.get(kind, 0) + more
+        has = self.counts[kind] = self.counts.get(kind, 0) + more
+        if not has:  # kinds may have names of clients
+            del self.counts[kind]
         if self.user is not None:
             self.user.count(kind, more)
 
@@ -78,6 +80,17 @@ class Shares:
         user = holder.user
         has = user.counts.get(kind, 0) if user is not None else 0
         return self._lacking(holder, holder.counts.get(kind, 0) + more, has + more, limit, 1)
+
+    def left(self, holder: Holder, kind: str, limit: int) -> int:
+        """How many more of something a client may have, as far as its share and its user's go; at most `limit`."""
+        left = limit
+        if holder is UNOWNED:
+            return left
+        if self.client < 1:
+            left = int(max(limit * self.client, 1)) - holder.counts.get(kind, 0)
+        if self.user < 1 and holder.user is not None:
+            left = min(left, int(max(limit * self.user, 1)) - holder.user.counts.get(kind, 0))
+        return max(left, 0)
 
     def lacks_bytes(self, holder: Holder, limit: int, more: int) -> str | None:
         """The same for bytes."""

@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Collection
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from wirefmt import rocketmq
 from wirefmt.broker.requests.rocketmq import user_of
 from wirefmt.broker.rocketmq.answers import Answer
 from wirefmt.broker.rocketmq.core import Core
 from wirefmt.broker.rocketmq.selecting import Wants, wants
+from wirefmt.broker.shares import Holder
 from wirefmt.errors import LocalProtocolError
 from wirefmt.rocketmq import RemotingCommand, SubscriptionData
 from wirefmt.rocketmq.codes import RequestCode, ResponseCode
@@ -39,13 +40,14 @@ class Subscription(NamedTuple):
 
 
 class Member:
-    """One client of a group. `topics`: its subscriptions. `user`: whose access key its heartbeat had. `cost`: what it counts
-    among all members."""
+    """One client of a group. `topics`: its subscriptions. `user`: whose access key its heartbeat had. `holder`: whose it is.
+    `cost`: what it counts among all members."""
 
-    __slots__ = ("cost", "peer", "topics", "user")
+    __slots__ = ("cost", "holder", "peer", "topics", "user")
 
-    def __init__(self, peer: Peer, topics: dict[str, Subscription], user: str) -> None:
+    def __init__(self, peer: Peer, topics: dict[str, Subscription], user: str, holder: Holder) -> None:
         self.peer = peer
+        self.holder = holder
         self.topics = topics
         self.user = user
         self.cost = 1 + sum(1 + (len(topic) + len(s.expression)) // 64 for topic, s in topics.items())
@@ -57,6 +59,14 @@ class Member:
 
 Members = dict[str, dict[str, Member]]  # group -> client id -> member
 
+#: What groups are counted as, by whether they consume.
+_GROUPS: Final = {False: "producer groups", True: "consumer groups"}
+
+
+def _members(group: str) -> str:
+    """What members of a group are counted as."""
+    return f"members of {group}"
+
 
 class Groups(Core):
     """Heartbeats add members; the end of their connection removes them."""
@@ -66,7 +76,9 @@ class Groups(Core):
         self.offsets: dict[tuple[str, str, int], int] = {}
         self.consumers: Members = {}
         self.producers: Members = {}
-        self._locks: dict[tuple[str, str, int], tuple[str, float]] = {}
+        self._offset_holders: dict[tuple[str, str, int], Holder] = {}  # who has committed them first
+        self._group_holders: dict[tuple[bool, str], Holder] = {}  # is it a consumer group? its first member's
+        self._locks: dict[tuple[str, str, int], tuple[str, float, Holder]] = {}  # client id, until when, whose it is
         self._locked: dict[tuple[str, str], set[tuple[str, str, int]]] = {}  # locks by group and client id
         self._joined: dict[Peer, set[tuple[bool, str, str]]] = {}  # is it a consumer? group, client id
         self._producing: dict[str, dict[str, Member]] = {}  # client id -> group -> member
@@ -113,21 +125,21 @@ class Groups(Core):
 
     def _heartbeat(self, peer: Peer, event: RemotingCommand) -> Answer:
         data = rocketmq.HeartbeatData.decode(event.body_bytes() or b"")
-        client, user = data.client_id or "", user_of(event)
+        client, user, holder = data.client_id or "", user_of(event), self._holders[peer]
         if client and (data.producer_data_set or data.consumer_data_set) and not self._own(peer, client, user):
             return Answer(ResponseCode.SYSTEM_BUSY, remark="too many client ids")
         for producer in data.producer_data_set or ():
-            if not self._join(self.producers, producer.group_name or "", client, Member(peer, {}, user)):
+            if not self._join(self.producers, producer.group_name or "", client, Member(peer, {}, user, holder)):
                 return Answer(ResponseCode.SYSTEM_BUSY, remark="too many groups or members")
         for consumer in data.consumer_data_set or ():
             group = consumer.group_name or ""
             wanted = {s.topic or "": Subscription.of(s) for s in consumer.subscription_data_set or ()}
-            member = Member(peer, wanted, user)
+            member = Member(peer, wanted, user, holder)
             known = self.consumers.get(group, {}).get(client)
             if not self._join(self.consumers, group, client, member):
                 return Answer(ResponseCode.SYSTEM_BUSY, remark="too many groups or members")
             if retry_topic(group) in member.topics:
-                self.topic(retry_topic(group), 1)
+                self.topic(retry_topic(group), 1, holder)
             if known is None or not known.wants_as(member):
                 self._notify(group)
         return Answer()
@@ -136,17 +148,30 @@ class Groups(Core):
         members = groups.get(group, {})
         known = members.get(client)
         before = known.cost if known is not None else 0
+        holder, options, lacks = member.holder, self.options, self.shares.lacks
+        consumes = groups is self.consumers
+        more = member.cost - (before if known is not None and known.holder is holder else 0)
         if (
-            (group not in groups and len(groups) >= self.options.groups)
-            or (known is None and len(members) >= self.options.members)
-            or self._memberships - before + member.cost > self.options.groups * 100
+            (
+                group not in groups
+                and (len(groups) >= options.groups or lacks(holder, _GROUPS[consumes], options.groups))
+            )
+            or (known is None and len(members) >= options.members)
+            or ((known is None or known.holder is not holder) and lacks(holder, _members(group), options.members))
+            or self._memberships - before + member.cost > options.groups * 100
+            or lacks(holder, "members", options.groups * 100, more)
         ):
             return False
         if known is not None:
             self._drop(groups, group, client)
+        if group not in groups:
+            self._group_holders[consumes, group] = holder
+            holder.count(_GROUPS[consumes])
         groups.setdefault(group, {})[client] = member
         self._memberships += member.cost
-        self._joined.setdefault(member.peer, set()).add((groups is self.consumers, group, client))
+        holder.count("members", member.cost)
+        holder.count(_members(group))
+        self._joined.setdefault(member.peer, set()).add((consumes, group, client))
         if groups is self.producers:
             self._producing.setdefault(client, {})[group] = member
         return True
@@ -159,7 +184,11 @@ class Groups(Core):
             return False
         if not members:
             del groups[group]
+            consumes = groups is self.consumers
+            self._group_holders.pop((consumes, group)).count(_GROUPS[consumes], -1)
         self._memberships -= member.cost
+        member.holder.count("members", -member.cost)
+        member.holder.count(_members(group), -1)
         joined = self._joined[member.peer]
         joined.discard((groups is self.consumers, group, client))
         if not joined:
@@ -182,7 +211,7 @@ class Groups(Core):
     def _leave(self, group: str, client: str) -> None:
         if self._drop(self.consumers, group, client):
             for key in self._locked.pop((group, client), ()):
-                del self._locks[key]
+                self._locks.pop(key)[2].count("locks", -1)
             self._notify(group)
 
     def _gone(self, peer: Peer) -> None:
@@ -239,14 +268,17 @@ class Groups(Core):
         body = rocketmq.LockBatchRequestBody.decode(event.body_bytes() or b"{}")
         group, client, now = body.consumer_group or "", body.client_id or "", time.monotonic()
         got = []
+        holder, most = self._holders[peer], self.options.groups * 100
         for queue in body.mq_set or ():
             key = (group, queue.topic or "", queue.queue_id or 0)
-            owner, until = self._locks.get(key, (client, 0.0))
+            owner, until, whose = self._locks.get(key, (client, 0.0, None))
             free = owner == client or until < now
-            room = key in self._locks or len(self._locks) < self.options.groups * 100
+            room = whose is not None or len(self._locks) < most
+            room = room and (whose is holder or not self.shares.lacks(holder, "locks", most))
             if free and room and 0 <= key[2] < len(self.topics.get(key[1], ())):
                 self._unlock_one(key)
-                self._locks[key] = (client, now + self.options.lock)
+                self._locks[key] = (client, now + self.options.lock, holder)
+                holder.count("locks")
                 self._locked.setdefault((group, client), set()).add(key)
                 got.append(queue)
         return Answer(body=rocketmq.LockBatchResponseBody(lock_okmqset=got).encode())
@@ -255,13 +287,15 @@ class Groups(Core):
         body = rocketmq.UnlockBatchRequestBody.decode(event.body_bytes() or b"{}")
         for queue in body.mq_set or ():
             key = (body.consumer_group or "", queue.topic or "", queue.queue_id or 0)
-            if self._locks.get(key, ("", 0.0))[0] == body.client_id:
+            if key in self._locks and self._locks[key][0] == body.client_id:
                 self._unlock_one(key)
         return Answer()
 
     def _unlock_one(self, key: tuple[str, str, int]) -> None:
-        owner, _ = self._locks.pop(key, (None, 0.0))
-        if owner is not None:
+        lock = self._locks.pop(key, None)
+        if lock is not None:
+            owner, _, holder = lock
+            holder.count("locks", -1)
             locked = self._locked[key[0], owner]
             locked.discard(key)
             if not locked:
@@ -283,14 +317,25 @@ class Groups(Core):
 
     def _update_offset(self, peer: Peer, event: RemotingCommand) -> Answer:
         header = event.decode_header(rocketmq.UpdateConsumerOffsetRequestHeader)
-        self._commit(header.consumer_group, header.topic, header.queue_id, header.commit_offset)
+        if not self._commit(
+            header.consumer_group, header.topic, header.queue_id, header.commit_offset, self._holders[peer]
+        ):
+            return Answer(ResponseCode.SYSTEM_BUSY, remark="too many offsets")
         return Answer()
 
-    def _commit(self, group: str, topic: str, queue_id: int, offset: int) -> None:
-        room = (group, topic, queue_id) in self.offsets or len(self.offsets) < self.options.groups * 100
-        if room and 0 <= queue_id < len(self.topics.get(topic, ())):
-            self.offsets[group, topic, queue_id] = offset
-            self._consumes(group, topic)
+    def _commit(self, group: str, topic: str, queue_id: int, offset: int, holder: Holder) -> bool:
+        """Keep an offset of a queue that there is. False: there are too many."""
+        if not 0 <= queue_id < len(self.topics.get(topic, ())):
+            return True
+        key, most = (group, topic, queue_id), self.options.groups * 100
+        if key not in self.offsets:
+            if len(self.offsets) >= most or self.shares.lacks(holder, "offsets", most):
+                return False
+            self._offset_holders[key] = holder
+            holder.count("offsets")
+        self.offsets[key] = offset
+        self._consumes(group, topic)
+        return True
 
     def _max_offset(self, peer: Peer, event: RemotingCommand) -> Answer:
         queue = self._queue_of(event.decode_header(rocketmq.GetMaxOffsetRequestHeader))

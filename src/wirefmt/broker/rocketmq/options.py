@@ -31,10 +31,12 @@ class BrokerOptions:
         queue_messages: of one queue; above it the oldest is dropped.
         stored_bytes: of all messages, with core.ENTRY bytes for each; above it a message is refused with SYSTEM_BUSY.
         message_bytes: of one body; above it a message is refused with MESSAGE_ILLEGAL.
-        popped: messages that may be invisible at a time. Above it a pop gets none.
+        popped: messages that may be invisible at a time; above it a pop gets none. Apart from them as many may wait to be
+            delivered again; above it the group that has not popped for longest loses its first one, which becomes a dead letter.
         waiting: pulls and pops that may wait for messages; above it they are answered at once.
-        client_share, user_share: the part of `topics`, `stored_bytes` and `waiting` that one client, and one account, may have
-            (`wirefmt.broker.shares`). Messages are their sender's.
+        client_share, user_share: the part of `topics`, `groups` (and of what comes with them), `members`, `stored_bytes`,
+            `popped` and `waiting` that one client, and one account, may have (`wirefmt.broker.shares`). Stored messages are
+            their sender's, a group is its first member's, an offset and a place of pops his who came first.
         delay: a factor of the delays of DELAYS. Tests make it small.
         lock: seconds that a queue stays locked.
         check_after, checks: seconds after which the producer of a half message is asked, and how often before it is rolled back.

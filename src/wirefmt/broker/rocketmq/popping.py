@@ -6,14 +6,15 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
 from wirefmt import rocketmq
 from wirefmt.broker.rocketmq.answers import Answer
-from wirefmt.broker.rocketmq.core import Queue, fields_of, place_of
+from wirefmt.broker.rocketmq.core import ENTRY, Queue, fields_of, place_of
 from wirefmt.broker.rocketmq.groups import Groups
 from wirefmt.broker.rocketmq.options import MOST_RETRIES
 from wirefmt.broker.rocketmq.selecting import LOOKS_MAX, Wants, wants
+from wirefmt.broker.shares import Holder
 from wirefmt.rocketmq import MessageExt, PopMessageRequestHeader, RemotingCommand
 from wirefmt.rocketmq.codes import ResponseCode
 from wirefmt.rocketmq.server import Peer
@@ -25,14 +26,21 @@ MESSAGES_MAX = 32
 Key = tuple[str, str, int, int, int]  # group, topic, queue id, offset, pop time
 
 
-class Popped:
+class Taken(NamedTuple):
+    """A message that a client has popped: where it lies, how often its delivery has failed before, and who has popped it. It
+    stays in its queue alone, so it is gone when that drops it."""
+
+    queue_id: int
+    offset: int
+    failed: int
+    holder: Holder
+
+
+class Popped(NamedTuple):
     """A message that is invisible to its group. `timer` brings it back."""
 
-    __slots__ = ("message", "timer")
-
-    def __init__(self, message: MessageExt, timer: asyncio.TimerHandle) -> None:
-        self.message = message
-        self.timer = timer
+    taken: Taken
+    timer: asyncio.TimerHandle
 
 
 class Popping(Groups):
@@ -43,7 +51,9 @@ class Popping(Groups):
         self._last_pop_time = 0
         self._pop_next: dict[tuple[str, str, int], int] = {}
         self._popped: dict[Key, Popped] = {}
-        self._revived: dict[tuple[str, str], deque[MessageExt]] = {}
+        self._pop_holders: dict[tuple[str, str, int], Holder] = {}  # who has popped there first
+        self._revived: dict[tuple[str, str], deque[Taken]] = {}  # by group and topic: the last to pop is the last here
+        self._revivals = 0  # messages that wait to be delivered again
 
     def _pop(self, peer: Peer, event: RemotingCommand) -> Answer | None:
         header = event.decode_header(PopMessageRequestHeader)
@@ -57,18 +67,29 @@ class Popping(Groups):
         ids = (
             range(len(queues)) if header.queue_id < 0 else range(header.queue_id, min(header.queue_id + 1, len(queues)))
         )
-        new = sum((group, topic, queue_id) not in self._pop_next for queue_id in ids)
-        if len(self._pop_next) + new > self.options.groups * 100:
+        new = [key for queue_id in ids if (key := (group, topic, queue_id)) not in self._pop_next]
+        places, holder = self.options.groups * 100, self._holders[peer]
+        if len(self._pop_next) + len(new) > places or (
+            new and self.shares.lacks(holder, "places of pops", places, len(new))
+        ):
             return Answer(ResponseCode.SYSTEM_BUSY, remark="too many groups pop")
         invisible = max(header.invisible_time, 1)
 
+        seconds, end = header.poll_time / 1000, Answer(ResponseCode.POLLING_TIMEOUT)
+
         def look() -> Answer | None:
-            most = max(0, min(max(header.max_msg_nums, 1), MESSAGES_MAX, self.options.popped - len(self._popped)))
-            found, all_seen = self._take_next(group, topic, queues, ids, most, wanted, header.init_mode)
+            limit = self.options.popped
+            room = min(limit - len(self._popped), self.shares.left(holder, "popped", limit))
+            if room <= 0:
+                return end  # another client of the group may have room
+            most = min(max(header.max_msg_nums, 1), MESSAGES_MAX, room)
+            found, all_seen = self._take_next(group, topic, queues, ids, most, wanted, header.init_mode, holder)
             if not found:
                 return None if all_seen else Answer(ResponseCode.PULL_NOT_FOUND, remark="no message of these matches")
             now = self._pop_time()
-            body = b"".join(self._hide(group, topic, m, now, invisible).encode() for m in found)
+            for m in found:
+                self._hide(group, topic, Taken(m.queue_id, m.queue_offset, m.reconsume_times, holder), now, invisible)
+            body = b"".join(self._checked(m, now, invisible).encode() for m in found)
             answer = rocketmq.PopMessageResponseHeader(
                 pop_time=now,
                 invisible_time=invisible,
@@ -80,21 +101,33 @@ class Popping(Groups):
             return Answer(ResponseCode.SUCCESS, answer, body)
 
         answer = look()
-        if answer is not None:
+        if answer is not None and answer is not end:
             return answer
-        seconds, end = header.poll_time / 1000, Answer(ResponseCode.POLLING_TIMEOUT)
         return self._wait(peer, event, topic, max(header.queue_id, -1), group, seconds, look, end)
 
     def _take_next(
-        self, group: str, topic: str, queues: list[Queue], ids: Iterable[int], most: int, wanted: Wants, mode: int
+        self,
+        group: str,
+        topic: str,
+        queues: list[Queue],
+        ids: Iterable[int],
+        most: int,
+        wanted: Wants,
+        mode: int,
+        holder: Holder,
     ) -> tuple[list[MessageExt], bool]:
-        """The next messages of a group: first those that are delivered again. False: some messages were not looked at."""
+        """The next messages of a group: first those that are delivered again. `holder`: who pops. False: some messages were not
+        looked at."""
         found: list[MessageExt] = []
-        revived = self._revived.get((group, topic))
+        revived = self._revived.pop((group, topic), None)
         while revived and len(found) < most:
-            found.append(revived.popleft())
-        if revived is not None and not revived:
-            del self._revived[group, topic]
+            taken = revived.popleft()
+            self._revivals -= 1
+            message = self._message(topic, taken)
+            if message is not None:
+                found.append(message)
+        if revived:
+            self._revived[group, topic] = revived
         vain = 0
         for queue_id in ids:
             queue, key = queues[queue_id], (group, topic, queue_id)
@@ -106,6 +139,9 @@ class Popping(Groups):
                     found.append(stored.message())
                 else:
                     vain += 1
+            if key not in self._pop_next:
+                self._pop_holders[key] = holder
+                holder.count("places of pops")
             self._pop_next[key] = at
             self._consumes(group, topic)
         return found, vain < LOOKS_MAX
@@ -115,36 +151,72 @@ class Popping(Groups):
         self._last_pop_time = max(int(time.time() * 1000), self._last_pop_time + 1)
         return self._last_pop_time
 
-    def _hide(self, group: str, topic: str, message: MessageExt, now: int, invisible: int) -> MessageExt:
-        """Make a message invisible for a time. Returns it with the property that its acknowledgement needs."""
+    def _checked(self, message: MessageExt, now: int, invisible: int) -> MessageExt:
+        """A message with the property that its acknowledgement needs."""
         info = ExtraInfo(
             message.queue_offset, now, invisible, 0, "0", self.options.name, message.queue_id, message.queue_offset
         )
         properties = {**(message.properties or {}), "POP_CK": rocketmq.encode_extra_info(info)}
-        key = (group, topic, message.queue_id, message.queue_offset, now)
-        self._popped[key] = Popped(message, self._later(invisible / 1000, self._revive, key))
         return MessageExt(**{**fields_of(message), **place_of(message), "properties": properties})
 
-    def _revive(self, key: Key) -> None:
-        """Deliver a message again whose invisible time is over."""
-        message = self._popped.pop(key).message
-        fields = {**fields_of(message), "reconsume_times": message.reconsume_times + 1}
-        if message.reconsume_times >= MOST_RETRIES:
-            if self.topic(f"{DLQ_PREFIX}{key[0]}", 1) is not None:
-                self._store({**fields, "topic": f"{DLQ_PREFIX}{key[0]}", "queue_id": 0})
-            return
-        self._revived.setdefault((key[0], key[1]), deque()).append(MessageExt(**fields, **place_of(message)))
-        self._wake_group(key[1], key[0])
+    def _message(self, topic: str, taken: Taken) -> MessageExt | None:
+        """A popped message, with its failed deliveries; None: its queue has dropped it."""
+        queue = self.topics[topic][taken.queue_id]
+        if taken.offset < queue.base:
+            return None
+        message = queue.at(taken.offset).message()
+        return MessageExt(**{**fields_of(message), **place_of(message), "reconsume_times": taken.failed})
 
-    def _take(self, header: Any) -> tuple[Key, Popped] | None:
+    def _hide(self, group: str, topic: str, taken: Taken, now: int, invisible: int) -> None:
+        """Make a message invisible for a time."""
+        key = (group, topic, taken.queue_id, taken.offset, now)
+        self._popped[key] = Popped(taken, self._later(invisible / 1000, self._revive, key))
+        taken.holder.count("popped")
+
+    def _revive(self, key: Key) -> None:
+        """Deliver a message again whose invisible time is over. It does not count as popped while it waits for that, or a group
+        that is gone would shut out others. If too many wait, the group that has not popped for longest loses its first one."""
+        group, topic = key[:2]
+        taken = self._unhide(key).taken
+        taken = taken._replace(failed=taken.failed + 1)
+        if taken.failed > MOST_RETRIES:
+            self._bury(group, topic, taken)
+            return
+        self._revived.setdefault((group, topic), deque()).append(taken)
+        self._revivals += 1
+        self._wake_group(topic, group)
+        if self._revivals > self.options.popped:
+            place, waiting = next(iter(self._revived.items()))
+            self._revivals -= 1
+            self._bury(*place, waiting.popleft())
+            if not waiting:
+                del self._revived[place]
+
+    def _bury(self, group: str, topic: str, taken: Taken) -> None:
+        """A message becomes a dead letter. It is dropped if who has popped it has no room."""
+        message, dead, holder = self._message(topic, taken), f"{DLQ_PREFIX}{group}", taken.holder
+        if message is None:
+            return
+        if self._has_room(len(message.body or b"") + ENTRY, holder) and self.topic(dead, 1, holder) is not None:
+            self._store({**fields_of(message), "topic": dead, "queue_id": 0}, holder)
+        else:
+            self.dropped += 1
+
+    def _unhide(self, key: Key) -> Popped:
+        """A message is invisible no more."""
+        popped = self._popped.pop(key)
+        popped.taken.holder.count("popped", -1)
+        return popped
+
+    def _take(self, header: Any) -> tuple[Key, Taken] | None:
         """Remove the invisible message that a header names, and return it."""
         info = rocketmq.decode_extra_info(header.extra_info)
         key = (header.consumer_group, header.topic, header.queue_id, header.offset, info.pop_time)
-        popped = self._popped.pop(key, None)
-        if popped is None:
+        if key not in self._popped:
             return None
+        popped = self._unhide(key)
         self._stop(popped.timer)
-        return key, popped
+        return key, popped.taken
 
     def _ack(self, peer: Peer, event: RemotingCommand) -> Answer:
         if self._take(event.decode_header(rocketmq.AckMessageRequestHeader)) is None:
@@ -153,11 +225,11 @@ class Popping(Groups):
 
     def _change_invisible(self, peer: Peer, event: RemotingCommand) -> Answer:
         header = event.decode_header(rocketmq.ChangeInvisibleTimeRequestHeader)
-        taken = self._take(header)
-        if taken is None:
+        found = self._take(header)
+        if found is None:
             return Answer(ResponseCode.NO_MESSAGE, remark="the message is not invisible")
-        (group, topic, _, _, _), popped = taken
+        (group, topic, _, _, _), taken = found
         now, invisible = self._pop_time(), max(header.invisible_time, 1)
-        self._hide(group, topic, popped.message, now, invisible)
+        self._hide(group, topic, taken, now, invisible)
         answer = rocketmq.ChangeInvisibleTimeResponseHeader(pop_time=now, invisible_time=invisible, revive_qid=0)
         return Answer(header=answer)

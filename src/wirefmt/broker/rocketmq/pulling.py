@@ -30,7 +30,8 @@ class Pulling(Groups):
         if isinstance(wanted, Answer):
             return wanted
         if header.sys_flag & COMMIT_OFFSET and header.commit_offset > 0:
-            self._commit(header.consumer_group, header.topic, header.queue_id, header.commit_offset)
+            offset, holder = header.commit_offset, self._holders[peer]
+            self._commit(header.consumer_group, header.topic, header.queue_id, offset, holder)
         queue = queues[header.queue_id]
 
         def look() -> Answer | None:

@@ -89,11 +89,11 @@ def proxy(rabbitmq: node.Broker, request: pytest.FixtureRequest) -> Iterator[rec
 
 
 #: What workers begin with: Spark, of which there is one; tests that measure memory or watch the collector, while their worker has
-#: done little else; tests that start brokers, which take long. The order of the rest is that of files.
+#: done little else; tests that start brokers and other programs, which take long. The order of the rest is that of files.
 ORDER = (
     ("tests/spark/",),
     ("tests/core/test_leaks", "tests/core/test_objects.py", "tests/core/test_arrow.py", "tests/capture/test_memory.py"),
-    ("tests/live/", "tests/project/test_readme.py"),
+    ("tests/live/", "tests/project/test_readme.py", "tests/project/test_benches.py"),
 )
 
 

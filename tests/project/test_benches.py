@@ -13,6 +13,7 @@ BENCH = ROOT / "bench"
 # these start Spark or brokers; some take minutes
 LONG = {
     "bench_amqp091_loopback",
+    "bench_fairness",
     "bench_mqtt_fanout",
     "bench_mqtt_loopback",
     "bench_nsq_connection",

@@ -7,19 +7,12 @@ from collections.abc import Iterator
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from wirefmt.amqp091.codes import ReplyCode
-from wirefmt.mqtt.codes import ReasonCode
-from wirefmt.mqtt.spec import FAILURE
-from wirefmt.rocketmq.codes import ResponseCode
-
 if TYPE_CHECKING:
     import pyarrow as pa
 
 #: What is known of the first message of a kind of failure: columns that `failures` reads, beside these of the message table.
 FIRST = ("ts_ns", "client", "about", "capture", "frame_no")
 COLUMNS = ("protocol", "version", "kind", "direction", "code", "mqtt", "amqp091", "amqp10", "nsq", "rocketmq")
-#: Response codes of RocketMQ that only mean that there is nothing yet.
-_NOTHING_YET = (ResponseCode.PULL_NOT_FOUND, ResponseCode.PULL_RETRY_IMMEDIATELY, ResponseCode.POLLING_TIMEOUT)
 
 
 class Failure(NamedTuple):
@@ -52,6 +45,9 @@ def failures(table: pa.Table) -> Iterator[tuple[Failure, int, First]]:
 def _mqtt(table: pa.Table) -> Iterator[tuple[Failure, int, First]]:
     import pyarrow.compute as pc
 
+    from wirefmt.mqtt.codes import ReasonCode
+    from wirefmt.mqtt.spec import FAILURE
+
     code, kind = pc.field("code"), pc.field("kind")
     refused = (kind == "CONNACK") & (code > 0)  # before 5.0 the codes are 1 to 5
     refused = refused | (kind.isin(["PUBACK", "PUBREC"]) & (code == ReasonCode.NO_MATCHING_SUBSCRIBERS))
@@ -66,6 +62,8 @@ def _mqtt_lists(table: pa.Table) -> Iterator[tuple[Failure, int, First]]:
     import pyarrow as pa
     import pyarrow.compute as pc
 
+    from wirefmt.mqtt.spec import FAILURE
+
     part = table.filter((pc.field("protocol") == "mqtt") & pc.field("kind").isin(["SUBACK", "UNSUBACK"]))
     codes = pc.struct_field(part["mqtt"], "reason_codes").combine_chunks()
     rows = pc.list_parent_indices(codes)
@@ -78,6 +76,8 @@ def _mqtt_lists(table: pa.Table) -> Iterator[tuple[Failure, int, First]]:
 
 def _amqp091(table: pa.Table) -> Iterator[tuple[Failure, int, First]]:
     import pyarrow.compute as pc
+
+    from wirefmt.amqp091.codes import ReplyCode
 
     kind = pc.field("kind")
     # basic.cancel from a server: the consumer's queue is gone
@@ -114,12 +114,13 @@ def _nsq(table: pa.Table) -> Iterator[tuple[Failure, int, First]]:
 def _rocketmq(table: pa.Table) -> Iterator[tuple[Failure, int, First]]:
     import pyarrow.compute as pc
 
+    from wirefmt.rocketmq.codes import ResponseCode as Code
     from wirefmt.rocketmq.spec import FLAG_RESPONSE, RESPONSE_CODES
 
+    nothing_yet = [int(code) for code in (Code.PULL_NOT_FOUND, Code.PULL_RETRY_IMMEDIATELY, Code.POLLING_TIMEOUT)]
+
     answer = pc.bit_wise_and(pc.field("rocketmq", "flag"), pc.scalar(FLAG_RESPONSE)) == FLAG_RESPONSE
-    failed = (
-        answer & (pc.field("code") != int(ResponseCode.SUCCESS)) & ~pc.field("code").isin(list(map(int, _NOTHING_YET)))
-    )
+    failed = answer & (pc.field("code") != int(Code.SUCCESS)) & ~pc.field("code").isin(nothing_yet)
     for (name, code), n, first in _counted(table, failed, ["kind", "code"]):
         yield Failure("rocketmq", name, code, RESPONSE_CODES.get(code, "")), n, first
 

@@ -11,7 +11,6 @@ from typing import IO, TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import rich_click as click
 
-from ..capture.parquet import ParquetWriter
 from .table import TableWriter
 
 if TYPE_CHECKING:
@@ -47,6 +46,12 @@ class ArrowWriter:
 
     def close(self) -> None:
         self._writer.close()
+
+
+def parquet(sink: IO[bytes], schema: pa.Schema) -> Writer:
+    from ..capture.parquet import ParquetWriter
+
+    return ParquetWriter(sink, schema)
 
 
 class CsvWriter:
@@ -111,7 +116,7 @@ FORMATS: dict[str, Format] = {
     "jsonl": Format((".jsonl", ".ndjson"), False, JsonLinesWriter),
     "csv": Format((".csv",), False, CsvWriter),
     "arrow": Format((".arrow", ".arrows", ".feather", ".ipc"), True, ArrowWriter),
-    "parquet": Format((".parquet",), True, ParquetWriter),
+    "parquet": Format((".parquet",), True, parquet),
 }
 
 

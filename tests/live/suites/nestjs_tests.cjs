@@ -45,7 +45,11 @@ for (const [name, service] of Object.entries(SERVICES)) {
     const client = ClientProxyFactory.create(service);
     await client.connect();
     const ask = (pattern, data) => firstValueFrom(client.send(pattern, data).pipe(toArray()));
-    const answers = await Promise.all(Array.from({ length: 100 }, (_, n) => ask('sum', [n, 1])));
+    // by MQTT one after the other: NestJS drops the subscription of a pattern when its last open question is answered, which may
+    // be before the next one has been asked
+    const answers = [];
+    if (service.transport === Transport.MQTT) for (let n = 0; n < 100; n++) answers.push(await ask('sum', [n, 1]));
+    else answers.push(...await Promise.all(Array.from({ length: 100 }, (_, n) => ask('sum', [n, 1]))));
     assert.deepStrictEqual(answers.map(([answer]) => answer), Array.from({ length: 100 }, (_, n) => n + 1));
     assert.deepStrictEqual(await ask('each', [4, 5, 6]), [4, 5, 6]);
     await assert.rejects(ask('fail', {}));

@@ -88,39 +88,32 @@ def proxy(rabbitmq: node.Broker, request: pytest.FixtureRequest) -> Iterator[rec
     proxy.keep("rabbitmq-amqp10" if request.module.__name__.endswith("amqp10") else "rabbitmq-amqp091")
 
 
-#: What workers begin with: Spark, of which there is one; tests that measure memory or watch the collector, while their worker has
-#: done little else; tests that start brokers and other programs, which take long. The order of the rest is that of files.
-ORDER = (
-    ("tests/spark/",),
-    ("tests/core/test_leaks", "tests/core/test_objects.py", "tests/core/test_arrow.py", "tests/capture/test_memory.py"),
-    ("tests/live/", "tests/project/test_readme.py", "tests/project/test_benches.py"),
+#: Tests that start brokers and Spark. One worker runs them, one after another: they wait more than they work, so the others have
+#: the processors meanwhile.
+OUTSIDE = ("tests/live/", "tests/spark/", "tests/project/test_readme.py")
+#: Tests that measure memory or watch the collector: early, so that their worker has done little else before.
+MEASURING = (
+    "tests/core/test_leaks",
+    "tests/core/test_objects.py",
+    "tests/core/test_arrow.py",
+    "tests/capture/test_memory.py",
 )
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """With several workers, tests come in the order of ORDER."""
-
-    def place(item: pytest.Item) -> int:
-        return next((place for place, starts in enumerate(ORDER) if item.nodeid.startswith(starts)), len(ORDER))
-
+    """With several workers: first what takes longest and what measures. The order of the rest is that of files."""
     if int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")) > 1:
-        items.sort(key=place)
-
-
-@pytest.hookimpl(optionalhook=True)
-def pytest_xdist_auto_num_workers() -> int:
-    """One more than processors: tests with brokers wait more than they work."""
-    return len(os.sched_getaffinity(0)) + 1 if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 1) + 1
+        items.sort(key=lambda item: not item.nodeid.startswith(OUTSIDE) and 1 + (not item.nodeid.startswith(MEASURING)))
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Whole files go to a worker; those of Spark all go to one."""
+    """Whole files go to a worker; those that start other programs all go to one."""
     from xdist.scheduler import LoadScopeScheduling
 
     class ByFile(LoadScopeScheduling):
         def _split_scope(self, nodeid: str) -> str:
-            return "spark" if nodeid.startswith("tests/spark/") else nodeid.partition("::")[0]
+            return "outside" if nodeid.startswith(OUTSIDE) else nodeid.partition("::")[0]
 
     config.option.loadscopereorder = False  # the order is that of pytest_collection_modifyitems
     return ByFile(config, log)

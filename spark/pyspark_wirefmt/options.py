@@ -153,7 +153,8 @@ class Options(capture.Options):
             raise ValueError("option convert_to: only the message table can be converted")
         if chosen.filter is not None and chosen.table != "messages":
             raise ValueError("option filter: only the message table can be filtered")
-        capture.CaptureDecoder(filter=chosen.filter)  # its types are checked
+        if chosen.filter is not None:
+            capture.CaptureDecoder(filter=chosen.filter)  # its types are checked
         return chosen
 
     def filling(self, columns: Iterable[str]) -> Options:

@@ -10,7 +10,7 @@ import pytest
 from lib.loopback import until
 from lib.mqtt_raw import Place, Raw, said, tried
 from wirefmt import mqtt
-from wirefmt.broker.mqtt import Message, publishing
+from wirefmt.broker.mqtt import BrokerOptions, Message, publishing
 
 
 @pytest.fixture(autouse=True)
@@ -97,6 +97,33 @@ def test_messages_of_the_program_keep_their_order_and_are_bounded() -> None:
         await until(lambda: place.broker._publishing._turn is None)
 
     tried(test)
+
+
+def test_wills_that_a_message_sets_free_wait_for_its_end() -> None:
+    """The last message is one too many for slow clients: the broker ends them, each in a step of that message, which publishes
+    their wills."""
+    slow = 3 * publishing.WAITING
+
+    async def test(place: Place) -> None:
+        watcher = await place.connect("watcher")
+        await watcher.subscribe("gone", "after", qos=0)
+        clients = []
+        for number in range(slow):
+            will = mqtt.Will("gone", b"%d" % number)
+            clients.append(await place.connect(f"c{number}", will=will, properties=[("receive_maximum", 1)]))
+            await clients[-1].subscribe("t", qos=1)
+        for payload in (b"in flight", b"queued", b"too many"):
+            place.broker.publish(Message("t", payload, 1))
+        place.broker.publish(Message("after", b""))
+        got = [await watcher.want(mqtt.Publish) for _ in range(slow + 1)]
+        assert sorted(int(packet.payload) for packet in got if packet.topic_name == "gone") == list(range(slow))
+        for client in clients:
+            await client.want(mqtt.Publish)
+            await client.end(0x97)
+        await until(lambda: place.broker._publishing._turn is None)
+        assert not place.broker._publishing._spreading
+
+    tried(test, options=BrokerOptions(overflow="disconnect", queue_messages=1))
 
 
 def test_a_broker_that_closes_drops_what_waits() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from typing import Any
 
 import pytest
@@ -33,6 +34,37 @@ def test_a_message_that_is_popped_too_often_becomes_a_dead_letter() -> None:
             ]
             assert dead.body == b"x"
             assert await consumer.pop(TOPIC, wait=0.01) == []
+
+    run(test())
+
+
+@pytest.mark.parametrize("waits", [False, True])
+def test_a_message_without_room_for_what_a_pop_adds_becomes_a_dead_letter(waits: bool) -> None:
+    """Properties have a length of two bytes, with a sign. A pop adds POP_CK. Other messages are popped, and others' pops wake."""
+
+    async def test() -> None:
+        async with served() as (broker, _, address), rocketmq.connect(address) as client:
+            producer, consumer, other = client.producer("P"), client.pop_consumer("G"), client.pop_consumer("H")
+            await producer.send(TOPIC, b"first")
+            for one in (consumer, other):
+                assert len(await one.pop(TOPIC, invisible=30.0)) == 1
+            async with asyncio.TaskGroup() as group:
+                if waits:
+                    pops = [group.create_task(one.pop(TOPIC, invisible=30.0, wait=20.0)) for one in (consumer, other)]
+                    await until(lambda: broker._waiters == 2)
+                for size in range(32_767, 0, -1):  # the largest that the broker stores
+                    with contextlib.suppress(Refused):
+                        await producer.send(TOPIC, b"large", properties={"K": "v" * size})
+                        break
+                await producer.send(TOPIC, b"x")
+                if waits:
+                    for pop in pops:
+                        await pop
+            await until(lambda: "%DLQ%G" in broker.topics or not waits)
+            (popped,) = await consumer.pop(TOPIC, invisible=30.0, wait=5.0)
+            assert popped.message.body == b"x"
+            dead = [s for queue in broker.topics["%DLQ%G"] for s in queue.messages]
+            assert [m.body for s in dead for m in rocketmq.decode_messages(s.frame)] == [b"large"]
 
     run(test())
 

@@ -32,7 +32,7 @@ class Violation:
 
     Attributes:
         rule: the rule it breaks, with its statement or section.
-        reply: the code that the peer receives for it; "" and None: there is none.
+        reply: the code that the peer receives for it; empty or None if it receives none.
     """
 
     rule: str

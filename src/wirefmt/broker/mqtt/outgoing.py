@@ -20,7 +20,7 @@ COPY: Final = 8
 
 
 class Outgoing:
-    """Sends messages to clients, and queues those that cannot be sent now. Only `send` publishes.
+    """Sends messages to clients. A message that a client cannot take now is queued. Only `send` publishes.
 
     Attributes:
         counts: those of the broker.

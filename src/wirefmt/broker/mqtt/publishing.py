@@ -89,6 +89,7 @@ class Publishing:
         self._subscriptions = subscriptions
         self._index = subscriptions.index
         self._spreading: deque[Iterator[int]] = deque()  # messages from elsewhere than clients, as far as they are left
+        self._stepping = False
         self._turn: asyncio.Handle | None = None
 
     def close(self) -> None:
@@ -292,9 +293,7 @@ class Publishing:
         code, steps = outcome
         if steps is not None:
             self._spreading.append(steps)
-            if len(self._spreading) > WAITING:
-                for _ in self._spreading.popleft():
-                    pass
+            self._finish()
             if self._turn is None:
                 self._turn = asyncio.get_running_loop().call_soon(self._spread_on)
         return code
@@ -302,13 +301,29 @@ class Publishing:
     def _spread_on(self) -> None:
         """The next turn."""
         self._turn, left = None, WORK
-        while self._spreading and left > 0:
+        try:
+            while self._spreading and left > 0:
+                left -= self._step()
+            self._finish()
+        finally:
+            if self._spreading and self._turn is None:
+                self._turn = asyncio.get_running_loop().call_soon(self._spread_on)
+
+    def _finish(self) -> None:
+        """Finish the first messages if too many wait; not within a step of one, which may end clients that have wills."""
+        while len(self._spreading) > WAITING and not self._stepping:
+            self._step()
+
+    def _step(self) -> int:
+        """Take one step of the first message; its work."""
+        self._stepping = True
+        try:
             work = next(self._spreading[0], 0)
-            left -= work
-            if not work:
-                self._spreading.popleft()
-        if self._spreading:
-            self._turn = asyncio.get_running_loop().call_soon(self._spread_on)
+        finally:
+            self._stepping = False
+        if not work and self._spreading:  # else the broker has been closed
+            self._spreading.popleft()
+        return work
 
     def _accept(
         self, message: Message, *, checked: bool = False, crossed: bool = False, elsewhere: bool = False

@@ -16,11 +16,10 @@ The parts of `Broker` are modules: `core` (topics, messages, waiting requests, r
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Final
 
 from wirefmt.broker.permissions import NOBODY, USER, Need
 from wirefmt.broker.requests.rocketmq import REQUESTS, user_of
-from wirefmt.broker.rocketmq.answers import Answer, Steps
+from wirefmt.broker.rocketmq.answers import FAULTS, Answer, Steps, failed
 from wirefmt.broker.rocketmq.names import Names
 from wirefmt.broker.rocketmq.options import DELAYS, MOST_RETRIES, BrokerOptions
 from wirefmt.broker.rocketmq.popping import Popping
@@ -35,9 +34,6 @@ from wirefmt.rocketmq.server import Peer
 __all__ = ["DELAYS", "MOST_RETRIES", "Broker", "BrokerOptions"]
 
 Serve = Callable[[Peer, RemotingCommand], Answer | Steps | None]
-
-#: What a request raises in which a field is missing or wrong. DecodeError is a ValueError.
-_FAULTS: Final = (KeyError, TypeError, ValueError, AttributeError)
 
 
 class Broker(Relaying, Pulling, Popping, Names):
@@ -129,8 +125,8 @@ class Broker(Relaying, Pulling, Popping, Names):
                     )
                 else:
                     answer = serve(peer, event)
-            except _FAULTS as error:
-                answer = Answer(ResponseCode.SYSTEM_ERROR, remark=f"{type(error).__name__}: {error}")
+            except FAULTS as error:
+                answer = failed(error)
         if isinstance(answer, Answer):
             self._answer(peer, event, answer)
         elif answer is not None:
@@ -139,8 +135,8 @@ class Broker(Relaying, Pulling, Popping, Names):
     def _in_steps(self, peer: Peer, event: RemotingCommand, steps: Steps) -> Iterator[int]:
         try:
             answer = yield from steps
-        except _FAULTS as error:
-            answer = Answer(ResponseCode.SYSTEM_ERROR, remark=f"{type(error).__name__}: {error}")
+        except FAULTS as error:
+            answer = failed(error)
         self._answer(peer, event, answer)
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
 from wirefmt import rocketmq
-from wirefmt.broker.rocketmq.answers import Answer
+from wirefmt.broker.rocketmq.answers import FAULTS, Answer, failed
 from wirefmt.broker.rocketmq.options import BrokerOptions
 from wirefmt.broker.shares import UNOWNED, Holder, Shares
 from wirefmt.errors import LocalProtocolError
@@ -338,7 +338,10 @@ class Core:
             topic, queue_id, group = place = next(iter(self._ready))
             some = self._waiting.get(topic, {}).get(queue_id, {}).get(group)
             waiting = next(iter(some.values())) if some else None
-            answer = waiting.again() if waiting is not None else None
+            try:
+                answer = waiting.again() if waiting is not None else None
+            except FAULTS as error:  # this one's alone: the others are looked at
+                answer = failed(error)
             self._answers -= 1
             if waiting is None or answer is None:  # the others would see the same
                 del self._ready[place]

@@ -15,6 +15,7 @@ from wirefmt.broker.rocketmq.groups import Groups
 from wirefmt.broker.rocketmq.options import MOST_RETRIES
 from wirefmt.broker.rocketmq.selecting import LOOKS_MAX, Wants, wants
 from wirefmt.broker.shares import Holder
+from wirefmt.errors import EncodeError
 from wirefmt.rocketmq import MessageExt, PopMessageRequestHeader, RemotingCommand
 from wirefmt.rocketmq.codes import ResponseCode
 from wirefmt.rocketmq.server import Peer
@@ -76,6 +77,7 @@ class Popping(Groups):
         invisible = max(header.invisible_time, 1)
 
         seconds, end = header.poll_time / 1000, Answer(ResponseCode.POLLING_TIMEOUT)
+        nothing = Answer(ResponseCode.PULL_NOT_FOUND, remark="no message of these matches")
 
         def look() -> Answer | None:
             limit = self.options.popped
@@ -85,11 +87,20 @@ class Popping(Groups):
             most = min(max(header.max_msg_nums, 1), MESSAGES_MAX, room)
             found, all_seen = self._take_next(group, topic, queues, ids, most, wanted, header.init_mode, holder)
             if not found:
-                return None if all_seen else Answer(ResponseCode.PULL_NOT_FOUND, remark="no message of these matches")
+                return None if all_seen else nothing
             now = self._pop_time()
+            frames = []
             for m in found:
-                self._hide(group, topic, Taken(m.queue_id, m.queue_offset, m.reconsume_times, holder), now, invisible)
-            body = b"".join(self._checked(m, now, invisible).encode() for m in found)
+                taken = Taken(m.queue_id, m.queue_offset, m.reconsume_times, holder)
+                try:
+                    frames.append(self._checked(m, now, invisible).encode())
+                except EncodeError:  # its properties have no room for that of a pop, so no pop can have it
+                    self._bury(group, topic, taken)
+                else:
+                    self._hide(group, topic, taken, now, invisible)
+            if not frames:
+                return nothing
+            body = b"".join(frames)
             answer = rocketmq.PopMessageResponseHeader(
                 pop_time=now,
                 invisible_time=invisible,

@@ -717,6 +717,34 @@ def test_of_the_messages_of_an_earlier_process_one_is_refused(tmp_path: Path) ->
     run(test())
 
 
+@pytest.mark.parametrize("confirms", [True, False])
+def test_the_messages_of_an_earlier_process_go_first(confirms: bool, tmp_path: Path) -> None:
+    """Also before those of a channel that the program opens before they can be sent."""
+
+    async def test() -> None:
+        journal = tmp_path / "journal.db"
+        async with bench(reconnect=None, journal=journal) as b:
+            channel = await b.client.channel()
+            b.broker.each = lambda peer, event: peer.abort() if isinstance(event, amqp091.BasicMessage) else None
+            calls = [channel.publish(b"%d" % k, routing_key="q") for k in range(5)]
+            await asyncio.gather(*calls, return_exceptions=True)
+        broker, arrived = Moody(), []  # type: ignore[var-annotated]
+        broker.each = lambda peer, event: (
+            arrived.append(event.body_bytes()) if isinstance(event, amqp091.BasicMessage) else None
+        )
+        async with (
+            await amqp091.serve(broker, HOST, 0) as server,
+            amqp091.connect(f"amqp://{HOST}:{server.port}", journal=journal) as client,
+        ):
+            channel = await client.channel(confirms=confirms)
+            await asyncio.gather(*(channel.publish(b"%d" % k, routing_key="q") for k in range(5, 10)))
+            await until(lambda: len(arrived) == 10)
+        assert arrived == [b"%d" % k for k in range(10)]
+        broker.close()
+
+    run(test())
+
+
 # ---- messages that cannot be read
 
 

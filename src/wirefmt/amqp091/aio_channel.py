@@ -317,7 +317,9 @@ class Channel:
         if view is None or link is None:
             return
         queue, again = self._queue, self._again
-        sent = False
+        if not again and self._client._left_first(self):
+            return
+        sends_again, sent = bool(again), False
         while (queue or again) and link.driver.ready:
             if again:
                 if self._one_by_one and view.unconfirmed:
@@ -357,6 +359,8 @@ class Channel:
                 self._client._entries[made] = (self, entry)
         if sent:
             link.driver.update()
+        if sends_again and not again and self is self._client._left:
+            self._client._pump()  # others have waited for it
         self._client._check_reading()
         self._client._note_progress()
 

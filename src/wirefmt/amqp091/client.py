@@ -527,14 +527,23 @@ class Client(connecting.Client[Link]):
         if self._left._view is None:
             link.spawn(self._open_left(link, self._left))
 
+    def _left_first(self, channel: Channel) -> bool:
+        """Does this channel wait? What an earlier process has left is sent before anything new."""
+        return self._left is not None and self._left is not channel and bool(self._left._again)
+
+    def _drop_left(self, left: Channel) -> None:
+        """What it has not sent waits for the next connection. Others need not wait for it any more."""
+        left._drop()
+        if self._left is left:
+            self._left = None
+            self._pump()
+
     async def _open_left(self, link: Link, left: Channel) -> None:
         try:
             await self._open_channel(link, left)
         except (Refused, ConnectionLost, LocalProtocolError):
             if link.event is None:
-                left._drop()  # until the next connection
-                if self._left is left:
-                    self._left = None
+                self._drop_left(left)
             return
         left._pump()
 
@@ -554,8 +563,7 @@ class Client(connecting.Client[Link]):
         if rest:
             self._send_left(link, rest)
         else:
-            left._drop()
-            self._left = None
+            self._drop_left(left)
 
     # ---- connections
 

@@ -18,6 +18,8 @@ SOURCES := $(shell find src spark/pyspark_wirefmt -name '*.py' -o -name '*.py[ix
 # the installed wheel is what runs and what is tested, never the checkout
 unexport PYTHONPATH
 export PIP_NO_INPUT := 1
+# pytest's workers: one more than processors, for there is always one that waits for a broker
+export PYTEST_XDIST_AUTO_NUM_WORKERS := $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 1)))
 # packages are downloaded while the wheel is built; a make that this one calls shares its jobs
 ifeq ($(MAKELEVEL),0)
 MAKEFLAGS += --jobs=2
@@ -36,10 +38,14 @@ run: $(DONE)/run  ## decode samples/ with Spark on this machine, to Parquet in o
 test: $(DONE)/test  ## linters, then all tests against the installed wheel, whatever the linters said
 	@linters=0; ( $(LINT) ) || linters=1; $(BIN)/python -m pytest -q -n auto; exit $$linters
 
+# of the files of `make uvloop` every UVLOOP_OF-th, from which on
+UVLOOP_OF := 1
+UVLOOP_PART := 0
+
 uvloop: $(DONE)/test  ## tests of clients, servers and brokers once more, on uvloop (simulations have a loop of their own)
 	@WIREFMT_LOOP=uvloop $(BIN)/python -m pytest -q -n auto \
 		$$(grep -lE 'asyncio|lib\.loopback|wirefmt_broker' tests/connection/test_*.py tests/broker/test_*.py tests/cli/test_serve.py | \
-		grep -vE '_simulation|_liveness')
+		grep -vE '_simulation|_liveness' | awk 'NR % $(UVLOOP_OF) == $(UVLOOP_PART)')
 
 lint: $(DONE)/test  ## ruff, mypy, cython-lint, codespell, words, generated tables (the stubs are checked by a test)
 	@$(LINT)

@@ -7,22 +7,10 @@ A run has a seed. `SIMULATE_STEPS=1 SIMULATE_SEED=7 pytest tests/connection/test
 
 from __future__ import annotations
 
-import gc
-from collections.abc import Iterator
-
 import pytest
 
 from lib.liveness_runs import PROTOCOLS, run_steps, world_of
 from lib.simulated import PARTS, SEED, STEPS
-
-
-@pytest.fixture(autouse=True)
-def _little_to_collect() -> Iterator[None]:
-    """Each run collects its garbage, to see what is reported as never retrieved."""
-    gc.collect()
-    gc.freeze()
-    yield
-    gc.unfreeze()
 
 
 @pytest.mark.parametrize("part", PARTS)

@@ -2,23 +2,13 @@
 
 from __future__ import annotations
 
-import gc
 import os
-from collections.abc import Iterator
 
 import pytest
 
 from lib.liveness_faults import FAULTS, look_for
 
 ALL = os.environ.get("SIMULATE_FAULTS") == "all"
-
-
-@pytest.fixture(autouse=True)
-def _little_to_collect() -> Iterator[None]:
-    gc.collect()
-    gc.freeze()
-    yield
-    gc.unfreeze()
 
 
 @pytest.mark.parametrize("name", [name for name, fault in FAULTS.items() if ALL or fault.quick])

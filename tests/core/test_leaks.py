@@ -275,7 +275,7 @@ def test_views(message: Any) -> None:
 
 def test_conversions() -> None:
     with open(VECTORS / "conversions" / "public.jsonl", encoding="utf-8") as lines:
-        cases = [json.loads(line) for line in lines][::60]
+        cases = [json.loads(line) for line in lines][::90]
 
     def run(dialect: str) -> None:
         for case in cases:

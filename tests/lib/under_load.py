@@ -86,6 +86,9 @@ class Load:
                 while lost and sum(self.arrived.values()) > arrived:  # until nothing more comes
                     arrived = sum(self.arrived.values())
                     await asyncio.sleep(1.0)
+            except TimeoutError as error:
+                error.add_note(self.report())
+                raise
             finally:
                 for task in (*publishing, consuming):
                     task.cancel()

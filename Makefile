@@ -38,14 +38,10 @@ run: $(DONE)/run  ## decode samples/ with Spark on this machine, to Parquet in o
 test: $(DONE)/test  ## linters, then all tests against the installed wheel, whatever the linters said
 	@linters=0; ( $(LINT) ) || linters=1; $(BIN)/python -m pytest -q -n auto; exit $$linters
 
-# of the files of `make uvloop` every UVLOOP_OF-th, from which on
-UVLOOP_OF := 1
-UVLOOP_PART := 0
-
 uvloop: $(DONE)/test  ## tests of clients, servers and brokers once more, on uvloop (simulations have a loop of their own)
 	@WIREFMT_LOOP=uvloop $(BIN)/python -m pytest -q -n auto \
 		$$(grep -lE 'asyncio|lib\.loopback|wirefmt_broker' tests/connection/test_*.py tests/broker/test_*.py tests/cli/test_serve.py | \
-		grep -vE '_simulation|_liveness' | awk 'NR % $(UVLOOP_OF) == $(UVLOOP_PART)')
+		grep -vE '_simulation|_liveness')
 
 lint: $(DONE)/test  ## ruff, mypy, cython-lint, codespell, words, generated tables (the stubs are checked by a test)
 	@$(LINT)

@@ -85,8 +85,9 @@ def table_schema(name: str, columns: Iterable[str] | None = None) -> StructType:
 
 
 #: Columns of the message table that exist only if their option is true or the selected columns name
-#: them. Without `raw` no message can be converted, so a column of nulls would hide that it was not read.
-ON_REQUEST: Final = ("raw",)
+#: them. Without `raw` no message can be converted, and a null in `vlan` says that there was no tag, so a column of nulls would
+#: hide that it was not read.
+ON_REQUEST: Final = ("raw", "vlan")
 
 
 def source_schema(options: Options) -> StructType:

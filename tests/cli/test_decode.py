@@ -43,6 +43,7 @@ from hypothesis import strategies as st
 from lib.captures import row_of
 from lib.loopback import wait_for
 from lib.paths import DATA, ROOT
+from lib.vlan import tagged
 from lib.wire import Tcp, connack, connect, packet, pcap, publish, string
 
 pytest.importorskip("rich_click", reason="needs rich-click (pip install 'wirefmt[cli]')")
@@ -995,7 +996,7 @@ def test_every_option_of_decode_is_a_keyword_of_read_or_about_the_output():
         (["--filter", "qos == 1"], {"filter": "qos == 1"}),
         (["--payload-max", "3"], {"payload_max": 3}),
         (["--expose-credentials"], {"expose_credentials": True}),
-        (["--raw", "--detail"], {"raw": True, "detail": True}),
+        (["--raw", "--detail", "--vlan"], {"raw": True, "detail": True, "vlan": True}),
         (["--tunnels", "--flows", "across-files"], {"tunnels": True, "flows": "across-files"}),
         (["--protocol", "mqtt", "--protocol", "nsq"], {"protocols": ("mqtt", "nsq")}),
         (["--decode-as", "tcp.port==1,nsq"], {"decode_as": ("tcp.port==1,nsq",)}),
@@ -1214,6 +1215,35 @@ def test_detail_in_other_formats(wirefmt):
         rows = json_lines(out)
         assert ("detail" in rows[0]) == there
         assert rows[0]["kind"] == "CONNECT"
+
+
+def test_identifiers_of_vlans_in_every_format(wirefmt, tmp_path):
+    """Lists in columns of lists, JSON where a format has none."""
+    client = Tcp()
+    frames = [
+        *client.open(),
+        client.segment(0, connect()),
+        tagged(client.segment(1, connack()), [(0x88A8, 7), (0x8100, 4094)]),
+    ]
+    (tmp_path / "x.pcap").write_bytes(pcap(frames))
+    call = ("decode", tmp_path / "x.pcap", "--columns", "kind,vlan")
+    assert json_lines(wirefmt(*call, "--format", "jsonl")[1]) == [
+        {"kind": "CONNECT"},
+        {"kind": "CONNACK", "vlan": [7, 4094]},
+    ]
+    read = csv.DictReader(io.StringIO(wirefmt(*call, "--format", "csv")[1].decode()))
+    assert [row["vlan"] for row in read] == ["", "[7,4094]"]
+    shown = wirefmt(*call, "--format", "table")[1].decode().splitlines()
+    assert ["CONNACK", "[7,4094]"] in [line.split() for line in shown]
+    for suffix, read in (
+        ("parquet", pa.parquet.read_table),
+        ("arrow", lambda path: pa.ipc.open_file(path).read_all()),
+    ):
+        wirefmt(*call, "-o", tmp_path / f"x.{suffix}")
+        assert read(tmp_path / f"x.{suffix}").column("vlan").to_pylist() == [None, [7, 4094]]
+    for options in ((), ("--vlan",), ("--filter", "7 in vlan")):
+        rows = json_lines(wirefmt("decode", tmp_path / "x.pcap", "--format", "jsonl", *options)[1])
+        assert [row.get("vlan") for row in rows][-1] == ([7, 4094] if options else None)
 
 
 def test_nothing_found_is_said(wirefmt):

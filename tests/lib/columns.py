@@ -20,11 +20,12 @@ from lib.wire import START, Tcp, pcap
 from wirefmt import capture
 from wirefmt.protocols import PROTOCOLS
 from wirefmt.spec import table
+from wirefmt.spec.columns import ON_REQUEST
 
 #: What a row says of the capture and of its connection, and not of the message.
 CONTEXT = tuple(c.name for c in table.COLUMNS[: [c.name for c in table.COLUMNS].index("protocol")])
 #: Columns that this page says nothing of: they are asked for by options of their own.
-APART = ("raw", "detail")
+APART = tuple(c.name for c in ON_REQUEST)
 ROWS = {row.name: part(row.name, "rows") for row in PROTOCOLS}
 
 

@@ -52,7 +52,7 @@ def rows(table: Any, without: Iterable[str] = ()) -> list[str]:
 
 
 #: The columns of a frame for which none were chosen.
-DEFAULT = [column.name for column in COLUMNS if column.name != "raw"]
+DEFAULT = [column.name for column in COLUMNS if column.name not in ("raw", "vlan")]
 
 
 def _plain(value: Any) -> str:

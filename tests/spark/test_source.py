@@ -15,7 +15,8 @@ from lib.captures import live
 from lib.planted_secret import shows
 from lib.secret_plants import OBJECTS, planted_capture
 from lib.spark_captures import DEFAULT, one_process, records, rows
-from pyspark_wirefmt import message_schema, read
+from lib.vlan import numbered
+from pyspark_wirefmt import decode_to_parquet, message_schema, read
 
 pytestmark = pytest.mark.spark
 
@@ -55,6 +56,24 @@ def test_detail_is_filled_where_it_is_asked_for(spark, folder, truth):
     declared = spark.read.format("wirefmt").schema("detail string").load(str(folder))
     for asked in (load(spark, folder, detail="true").select("detail"), load(spark, folder, columns="detail"), declared):
         assert rows(asked.toArrow()) == expected
+
+
+def test_identifiers_of_vlans_on_request(spark, tmp_path):
+    capture = tmp_path / "x.pcap"
+    capture.write_bytes(numbered(live(CAPTURES[0]).read_bytes(), 100))
+    expected = one_process(capture, columns=["frame_no", "vlan"])
+    assert sum("vlan" in row for row in expected) == len(expected) > 100
+    assert "vlan" not in load(spark, capture).columns
+    assert load(spark, capture, vlan="true").columns == message_schema([*DEFAULT, "vlan"]).names
+    declared = spark.read.format("wirefmt").schema("frame_no bigint, vlan array<int>").load(str(capture))
+    named = load(spark, capture, columns="frame_no,vlan", splitSize="20000", maxSlices="3")
+    shuffled = read(spark, str(capture), columns=["frame_no", "vlan"], split_size=20_000, partitions=3)
+    for frame in (declared, named, shuffled, load(spark, capture, vlan="true").select("frame_no", "vlan")):
+        assert rows(frame.toArrow()) == expected
+    decode_to_parquet(spark, capture, tmp_path / "out", columns=["frame_no", "vlan"], partitions=2)
+    written = spark.read.parquet(str(tmp_path / "out"))
+    assert rows(written.toArrow()) == expected
+    assert written.schema == message_schema(["frame_no", "vlan"])
 
 
 @pytest.mark.parametrize("split_size", [700, 20_011, 60_000])

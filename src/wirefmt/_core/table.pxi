@@ -24,13 +24,14 @@ cdef class MessageTable(ColumnSet):
 
 
     def __init__(self, columns, names=None, *, bint payload=True, payload_max=None, bint expose_credentials=False,
-                 bint raw=False, bint detail=False):
+                 bint raw=False, bint detail=False, bint vlan=False):
         self.set_columns(columns, names)
         self.options.payload = payload
         self.options.payload_max = -1 if payload_max is None else payload_max
         self.expose(expose_credentials)
         self.options.raw = raw
         self.options.detail = detail and self.cols[<int>T_DETAIL].on
+        self.options.vlan = vlan and self.cols[<int>T_VLAN].on
         self.options.max_message = MAX_MESSAGE
         self.batch_rows = self.batch_bytes = 1 << 62
 
@@ -52,6 +53,16 @@ cdef class MessageTable(ColumnSet):
                 prefetch_columns(self.cols, self.n, <double>ROWS_AHEAD / <double>row)
             self.foreseen = row + ROWS_AHEAD
         return True
+
+    cdef void put_vlans(self, int64_t row, uint64_t vlans) noexcept nogil:
+        cdef Col* c = self.cols + T_VLAN
+        cdef int64_t at = open_list(c, row)
+        cdef int64_t i, n = <int64_t>(vlans >> VLANS_COUNT)
+        if at < 0:
+            return
+        for i in range(n):
+            put_i32(c.children, at + i, <int32_t>(vlans >> 12 * i & 0xFFF))
+        close_list(c, at + n)
 
     cdef Batch take(self):
         """The rows so far as a Batch."""

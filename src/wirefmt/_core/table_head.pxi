@@ -11,10 +11,25 @@ cdef enum RowStatus:
 
 cdef struct MessageContext:     # what the capture knows about a message, apart from its octets
     int64_t ts_ns, ts_first_ns, frame_no, byte_offset, flow_id, wire_size
+    uint64_t vlans              # of its first packet: add_vlan
     int8_t direction            # 0 client to server
     uint16_t src_port, dst_port
     Text src_ip, dst_ip         # written out
     Text capture
+
+
+cdef enum:
+    VLANS_MAX = 5
+    VLANS_COUNT = 60            # bits below the count
+
+
+cdef inline uint64_t add_vlan(uint64_t vlans, uint16_t tag) noexcept nogil:
+    """VLAN identifiers and the one of a further tag (IEEE 802.1Q, 9.6). The first has the lowest 12 bits, the upper four bits
+    count them; more than VLANS_MAX are left out."""
+    cdef uint64_t n = vlans >> VLANS_COUNT
+    if n == VLANS_MAX:
+        return vlans
+    return (vlans | <uint64_t>(tag & 0xFFF) << 12 * n) + (<uint64_t>1 << VLANS_COUNT)
 
 
 cdef enum:
@@ -23,7 +38,7 @@ cdef enum:
 
 cdef struct TableOptions:
     uint8_t payload             # 0: payload column stays null; payload_size is filled
-    uint8_t raw, detail         # 0: that column stays null
+    uint8_t raw, detail, vlan   # 0: that column stays null
     int64_t payload_max         # octets of a payload that are kept; -1: all
     uint64_t max_message        # octets of a payload that is assembled from several frames
 
@@ -80,9 +95,12 @@ cdef class MessageTable(ColumnSet):
         set_i32(c + T_SRC_PORT, row, m.src_port)
         set_text(c + T_DST_IP, row, &m.dst_ip)
         set_i32(c + T_DST_PORT, row, m.dst_port)
+        if self.options.vlan and m.vlans:
+            self.put_vlans(row, m.vlans)
         return row
 
     cdef bint prepare_row(self, int64_t row) noexcept nogil
+    cdef void put_vlans(self, int64_t row, uint64_t vlans) noexcept nogil
 
     cdef inline void put_status(self, int64_t row, int status, const char* error, int64_t size) noexcept nogil:
         """Set status and `error` (`size` octets; NULL: null). Called once for every row."""
@@ -272,8 +290,8 @@ cdef struct Protocol:           # `state` is one connection's; direction: 0 clie
     # function that puts more than a few rows does this, but not for a frame after which the `carrier` changes.
     #
     # put the rows that exactly one whole frame completes: none (the frame is part of a message), one or several. The row of a
-    # message of several frames has `ts_first_ns` and `byte_offset` of the first frame, the sum of the sizes, and other values
-    # of the last frame. What a protocol keeps for pending messages is bounded
+    # message of several frames has `ts_first_ns`, `vlans` and `byte_offset` of the first frame, the sum of the sizes, and other
+    # values of the last frame. What a protocol keeps for pending messages is bounded
     bint (*put)(MessageTable t, const MessageContext* m, void* state, bint strict, const uint8_t* p, size_t n) noexcept nogil
     # put the row of a message whose frames all lie at p[:n], if they have the form that is usual for them, as frame_size and put
     # of each frame would; `m.wire_size` becomes the sum. Returns their octets; 0: nothing was done. NULL: never usual. Nothing

@@ -141,6 +141,7 @@ cdef void amqp091_add_context(Amqp091Content* k, const MessageContext* m, const 
         k.notes.offset = first.wire_size + frame.notes.offset
     k.m = m[0]
     k.m.ts_first_ns = first.ts_first_ns
+    k.m.vlans = first.vlans
     k.m.byte_offset = first.byte_offset
     k.m.wire_size = first.wire_size + m.wire_size
 

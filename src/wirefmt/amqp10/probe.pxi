@@ -387,6 +387,7 @@ cdef void amqp10_add_context(Amqp10Delivery* k, const MessageContext* m, const A
         k.notes.offset = first.wire_size + f.notes.offset
     k.m = m[0]
     k.m.ts_first_ns = first.ts_first_ns
+    k.m.vlans = first.vlans
     k.m.byte_offset = first.byte_offset
     k.m.wire_size = first.wire_size + m.wire_size
 

@@ -51,7 +51,8 @@ cdef class CaptureDecoder(KnownStreams):
         self.across_files = options.flows == "across-files"
         self.slice_index, self.slice_count = options.slice
         self.table = MessageTable(TABLE_COLUMNS, options.columns_read(), payload=options.payload, payload_max=options.payload_max,
-                                  expose_credentials=options.expose_credentials, raw=options.raw, detail=options.detail)
+                                  expose_credentials=options.expose_credentials, raw=options.raw, detail=options.detail,
+                                  vlan=options.vlan)
         self.table.batch_rows = options.batch_rows
         self.table.batch_bytes = min(options.batch_bytes, BATCH_MAX)
         self.file = PcapFile.__new__(PcapFile)
@@ -440,6 +441,7 @@ cdef class CaptureDecoder(KnownStreams):
             return
         mark.ts_ns = r.ts_ns
         mark.frame_no = r.frame_no
+        mark.vlans = self.packets.vlans
         mark.capture = capture
         mark.push = s.flags & TCP_PSH != 0
         self.group_hashes[self.group_count] = segment_table_hash(s)

@@ -169,6 +169,7 @@ cdef class Dispatcher:
         item.segment = s[0]
         item.mark.ts_ns = r.ts_ns
         item.mark.frame_no = r.frame_no
+        item.mark.vlans = self.packets.vlans
         item.mark.capture = self.file_index
         item.mark.push = s.flags & TCP_PSH != 0
         if not payload_lies_in(s, p, n):

@@ -22,6 +22,7 @@ cdef enum Why:                  # why a gap was given up, or a stream ended
 cdef struct Mark:               # the packet that brought an octet
     int64_t ts_ns
     int64_t frame_no
+    uint64_t vlans              # add_vlan
     int32_t capture             # number of the capture file
     bint push                   # PSH: the end of a write
 

@@ -179,10 +179,14 @@ cdef struct Layer:              # the position of the parser
     size_t ip_captured
 
 
+cdef enum:
+    VLAN_TAG = 4                # octets; only tags of VLANs have so many
+
+
 cdef inline size_t tag_size(int kind) noexcept nogil:
     """Octets between the EtherType of a tag and the end of the one behind it; 0: not a tag."""
     if kind in (0x8100, 0x88A8, 0x9100, 0x9200):            # 802.1Q, 802.1ad and its predecessors
-        return 4
+        return VLAN_TAG
     if kind == 0x893F:                                      # 802.1BR: E-TAG
         return 8
     if kind == 0x8926:                                      # VN-TAG
@@ -229,6 +233,7 @@ cdef class PacketParser:
     cdef int64_t octets[PACKET_REASONS]         # on the wire
     cdef int64_t joined, joined_octets          # fragments kept, of datagrams that were completed
     cdef uint32_t wire                          # octets of the current packet
+    cdef uint64_t vlans                         # of the current packet: add_vlan
     cdef bint tunnels, fragments
     cdef Datagram* datagrams
     cdef int64_t datagram_octets        # of memory: at most about 4 MiB
@@ -276,6 +281,7 @@ cdef class PacketParser:
         x.layers = 0
         x.joined = False
         x.vni = 0
+        self.vlans = 0
         self.now_ns = r.ts_ns
         reason = self.link(&x, r.link_type, out)
         self.counts[reason] += 1
@@ -300,6 +306,7 @@ cdef class PacketParser:
         out.vni = 0
         out.size = out.captured = <uint32_t>(total - 20 - header)
         out.payload = p + 34 + header
+        self.vlans = 0
         self.counts[<int>PACKET_TCP] += 1
         self.octets[<int>PACKET_TCP] += r.original_size
         return True
@@ -464,6 +471,8 @@ cdef class PacketParser:
             if tag:
                 if x.n < tag:
                     return PACKET_TRUNCATED
+                if tag == VLAN_TAG:
+                    self.vlans = add_vlan(self.vlans, load_u16(x.p))
                 kind = load_u16(x.p + tag - 2)
                 self.skip(x, tag)
                 x.ethernet = True
@@ -816,7 +825,8 @@ cdef class PacketParser:
 
 cdef struct SegmentHead:        # begins a row's `segment`; little-endian, as all supported machines are
     uint8_t kind                # a PacketReason: PACKET_TCP, PACKET_FRAGMENT, PACKET_FILE_FAULT
-    uint8_t ip_version, flags, reserved
+    uint8_t ip_version, flags
+    uint8_t tagged              # 0: the row has no `vlans`
     int32_t file_index
     int64_t ts_ns, frame_no     # PACKET_FILE_FAULT: ts_ns is the offset in the file
     uint32_t vni, seq, ack
@@ -825,9 +835,15 @@ cdef struct SegmentHead:        # begins a row's `segment`; little-endian, as al
     uint16_t src_port, dst_port
     uint8_t src[16]
     uint8_t dst[16]
+    uint64_t vlans              # add_vlan
 
 
-cdef void segment_head(int kind, const PacketRecord* r, const Segment* s, int32_t file_index, SegmentHead* h) noexcept nogil:
+cdef inline size_t head_size(const SegmentHead* h) noexcept nogil:
+    return sizeof(SegmentHead) if h.tagged else sizeof(SegmentHead) - sizeof(h.vlans)
+
+
+cdef void segment_head(int kind, const PacketRecord* r, const Segment* s, uint64_t vlans, int32_t file_index,
+                       SegmentHead* h) noexcept nogil:
     memset(h, 0, sizeof(SegmentHead))
     h.kind = <uint8_t>kind
     h.file_index = file_index
@@ -839,6 +855,8 @@ cdef void segment_head(int kind, const PacketRecord* r, const Segment* s, int32_
     h.vni = s.vni
     h.size = s.size
     h.captured = s.captured
+    h.tagged = vlans != 0
+    h.vlans = vlans
     memcpy(h.src, s.src, 16)
     memcpy(h.dst, s.dst, 16)
     if kind == PACKET_TCP:
@@ -853,16 +871,24 @@ cdef int segment_unpack(PacketParser parser, const uint8_t* p, size_t n, size_t*
                         PacketRecord* r, Segment* s, int32_t* file_index) noexcept nogil:
     """Read the octets of one row. Returns a PacketReason; -1: not such a row.
 
-    PACKET_TCP: `s`, `r.ts_ns`, `r.frame_no` are filled. PACKET_FILE_FAULT: `s.size` is the reason, `r.ts_ns` the offset in
-    the file, `r.frame_no` the frames before it. A raw fragment goes through the parser and is what it makes of it.
+    PACKET_TCP: `s`, `r.ts_ns`, `r.frame_no`, `parser.vlans` are filled. PACKET_FILE_FAULT: `s.size` is the reason, `r.ts_ns` the
+    offset in the file, `r.frame_no` the frames before it. A raw fragment goes through the parser and is what it makes of it.
     """
     cdef SegmentHead h
-    if n < sizeof(SegmentHead):
+    cdef size_t head = sizeof(SegmentHead) - sizeof(h.vlans)
+    cdef int reason
+    if n < head:
         return -1
-    memcpy(&h, p, sizeof(SegmentHead))
-    if h.captured > n - sizeof(SegmentHead):
+    memcpy(&h, p, head)
+    h.vlans = 0
+    if h.tagged:
+        if n < sizeof(SegmentHead):
+            return -1
+        memcpy(&h, p, sizeof(SegmentHead))
+        head = sizeof(SegmentHead)
+    if h.captured > n - head or h.vlans >> VLANS_COUNT > VLANS_MAX:
         return -1
-    used[0] = sizeof(SegmentHead) + h.captured
+    used[0] = head + h.captured
     file_index[0] = h.file_index
     r.ts_ns = h.ts_ns
     r.frame_no = h.frame_no
@@ -870,10 +896,12 @@ cdef int segment_unpack(PacketParser parser, const uint8_t* p, size_t n, size_t*
     if h.kind == PACKET_FILE_FAULT:
         return PACKET_FILE_FAULT
     if h.kind == PACKET_FRAGMENT:
-        r.data = p + sizeof(SegmentHead)
+        r.data = p + head
         r.captured_size = r.original_size = h.captured
         r.link_type = 101
-        return parser.parse(r, s)
+        reason = parser.parse(r, s)
+        parser.vlans = h.vlans
+        return reason
     if h.kind != PACKET_TCP or h.captured > h.size or (h.ip_version != 4 and h.ip_version != 6):
         return -1
     s.ip_version = h.ip_version
@@ -886,7 +914,8 @@ cdef int segment_unpack(PacketParser parser, const uint8_t* p, size_t n, size_t*
     s.ack = h.ack
     s.vni = h.vni
     s.captured = h.captured
-    s.payload = p + sizeof(SegmentHead)
+    s.payload = p + head
+    parser.vlans = h.vlans
     return PACKET_TCP
 
 

@@ -745,6 +745,7 @@ cdef class StreamTrace(Reassembler):
         s.size = s.captured if size is None else size
         mark.ts_ns = ts_ns
         mark.frame_no = frame_no
+        mark.vlans = 0
         mark.capture = capture
         mark.push = flags & TCP_PSH != 0
         begin_call(&self.busy)

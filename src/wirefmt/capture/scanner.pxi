@@ -109,12 +109,12 @@ cdef class PacketScanner(ColumnSet):
         self.rows += 1
         put_i32(c + P_FILE_INDEX, row, self.file_index)
         put_i64(c + P_FRAME_NO, row, r.frame_no)
-        segment_head(kind, r, s, self.file_index, &head)
+        segment_head(kind, r, s, self.packets.vlans, self.file_index, &head)
         if kind == PACKET_FILE_FAULT:
             head.size = s.size
             put_i64(c + P_FLOW_HASH, row, 0)
             put_i64(c + P_PAIR_HASH, row, 0)
-            put_octets(c + P_SEGMENT, row, <const uint8_t*>&head, sizeof(head))
+            put_octets(c + P_SEGMENT, row, <const uint8_t*>&head, <int64_t>head_size(&head))
             return
         put_i64(c + P_TS_NS, row, r.ts_ns)
         if c[<int>P_SRC_IP].on:
@@ -132,7 +132,7 @@ cdef class PacketScanner(ColumnSet):
             put_i32(c + P_PAYLOAD_SIZE, row, <int32_t>s.size)
         else:
             put_i64(c + P_FLOW_HASH, row, <int64_t>segment_pair_hash(s))
-        put_octets2(c + P_SEGMENT, row, <const uint8_t*>&head, sizeof(head), s.payload, s.captured)
+        put_octets2(c + P_SEGMENT, row, <const uint8_t*>&head, <int64_t>head_size(&head), s.payload, s.captured)
 
     def take(self, bint final=False):
         """Return the batch if it is full; with `final`, the rows so far. None: no rows."""

@@ -150,6 +150,7 @@ cdef class Streams(Reassembler):
         cdef FlowState* fs = <FlowState*>f.state
         m.ts_ns = last.ts_ns
         m.ts_first_ns = first.ts_ns
+        m.vlans = first.vlans
         m.frame_no = last.frame_no
         m.byte_offset = offset
         m.flow_id = f.flow_id

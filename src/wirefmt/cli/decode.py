@@ -53,6 +53,7 @@ _SHOWN = 64
 @capture_option("expose_credentials", "Columns")
 @capture_option("raw", "Columns")
 @capture_option("detail", "Columns")
+@capture_option("vlan", "Columns")
 @click.option(
     "--as", "to", type=click.Choice(TARGETS), panel="Conversion",
     help="Convert messages of AMQP 1.0, AMQP 0.9.1 and MQTT: adds the column converted with raw, losses, rule, error.",
@@ -87,6 +88,7 @@ def decode(
     columns: str | None,
     raw: bool | None,
     detail: bool | None,
+    vlan: bool | None,
     to: str | None,
     out: str | None,
     fmt: str | None,
@@ -128,6 +130,7 @@ def decode(
         columns=columns_to_read(needed),
         raw=True if to is not None else raw,
         detail=detail,
+        vlan=vlan,
         **reading,
     ) as reader:
         import pyarrow as pa

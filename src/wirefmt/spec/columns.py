@@ -81,6 +81,12 @@ ON_REQUEST: Final[tuple[Column, ...]] = (
         "string",
         "a summary of the message beyond its kind, on request: one line of at most 200 bytes, never with a secret",
     ),
+    Column(
+        "vlan",
+        "list<int32>",
+        "VLAN identifiers (IEEE 802.1Q) of the packet that began the message, on request: at most five, the outermost first; "
+        "null if it has no tag",
+    ),
 )
 
 #: Fields of the column `converted`, which conversion adds to a row.

@@ -74,6 +74,7 @@ class Options:
         raw: True fills the column `raw`, the input of wirefmt.convert; False leaves it null. None: whether `columns` or
             `filter` names it decides.
         detail: the same for the column `detail`, a one-line summary of the message.
+        vlan: the same for the column `vlan`, the VLAN identifiers of the packet that began the message.
 
     Raises: ValueError if a value is invalid (FilterError, with the place, for a filter); TypeError for an unknown name.
     """
@@ -143,6 +144,13 @@ class Options:
         metadata=_flag(
             "--detail",
             "Fill the column detail (naming it does the same): a one-line summary, as in the default table.",
+        ),
+    )
+    vlan: bool | None = field(
+        default=None,
+        metadata=_flag(
+            "--vlan",
+            "Fill the column vlan (naming it does the same): the VLAN identifiers of a message's first packet.",
         ),
     )
 

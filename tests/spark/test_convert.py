@@ -50,7 +50,7 @@ def test_as_one_process(spark, to, dialect):
 
 def test_the_whole_table_and_sql(spark):
     frame = convert_messages(spark.read.format("wirefmt").option("raw", "true").load(SAMPLES), "amqp10")
-    assert frame.columns == [*message_schema().names, "converted"]
+    assert frame.columns == [*(name for name in message_schema().names if name != "vlan"), "converted"]
     frame.createOrReplaceTempView("messages")
     said = spark.sql(
         "SELECT protocol, count(converted) AS messages, count(converted.raw) AS raw, count(converted.error) AS errors "

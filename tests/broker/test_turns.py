@@ -264,8 +264,26 @@ async def pulls(broker: Broker) -> Flood:
     yield close
 
 
+def beat(client: str, groups: int, expression: str = "*") -> bytes:
+    """A heartbeat of a consumer in so many groups."""
+    wanted = [rocketmq.SubscriptionData(topic="T", sub_string=expression, sub_version=1)]
+    consumers = [rocketmq.ConsumerData(group_name=f"g{n}", subscription_data_set=wanted) for n in range(groups)]
+    body = rocketmq.HeartbeatData(client_id=client, producer_data_set=[], consumer_data_set=consumers).encode()
+    return rocketmq.RemotingCommand(code=34, body=body, opaque=1).encode()
+
+
+async def rebalance(broker: Broker) -> Flood:
+    """RocketMQ: 60 groups of 200 members, and one that changes all its subscriptions."""
+    _, writer = await opened(broker.port("rocketmq"), b"".join(beat(f"c{n}", 60) for n in range(200)))
+    members = broker.rocketmq.consumers
+    await until(lambda: len(members) == 60 and len(members["g59"]) == 200 and not broker.rocketmq._notifying)
+    yield lambda: members["g59"]["c0"].topics["T"].expression == "a" and not broker.rocketmq._notifying
+    writer.write(beat("c0", 60, "a"))
+    yield writer.close
+
+
 FLOODS: tuple[Any, ...] = (commit, nack, requeue, expire, multi_publish, batch, filters, retained)
-FLOODS += (copies, changed_copies, room, shared, crossing, pulls)
+FLOODS += (copies, changed_copies, room, shared, crossing, pulls, rebalance)
 
 
 def made() -> Broker:

@@ -418,11 +418,28 @@ def copies(ports: dict[str, int]) -> Flood:
         time.sleep(1)
 
 
+def shared(ports: dict[str, int]) -> Flood:
+    """MQTT: 8,000 messages of QoS 1 for a shared subscription of 4,000 members that do not acknowledge theirs."""
+    subscribe = mqtt.Subscribe(packet_identifier=1, subscriptions=[mqtt.Subscription("$share/g/t", qos=1)], version=5)
+    members = []
+    for number in range(4000):
+        connect = mqtt.Connect(client_identifier=f"s{number}", properties=[("receive_maximum", 1)], version=5)
+        members.append(connected(ports["mqtt"], connect.encode() + subscribe.encode()))
+        until_count(members[-1], b"\x90", 1)
+    one = connected(ports["mqtt"], mqtt.Connect(client_identifier="p", version=5).encode())
+    one.recv(100)
+    yield
+    publish = mqtt.Publish(topic_name="t", payload=b"x", qos=1, packet_identifier=1, version=5).encode()
+    at = publish.index(b"\0\1", 5)
+    push(one, b"".join(publish[:at] + number.to_bytes(2) + publish[at + 2 :] for number in range(1, 8001)))
+    yield
+
+
 FLOODS: dict[str, Callable[[dict[str, int]], Flood]] = {
     each.__name__: each
     for each in (
         idle, commit, dead_letters, nack, headers, patterns, cycle, fanout, multi_publish, channels, disposition, batch,
-        phpmq_flood, retained, filters, copies,
+        phpmq_flood, retained, filters, copies, shared,
     )
 }  # fmt: skip
 

@@ -160,3 +160,50 @@ def test_without_another_member_they_are_gone() -> None:
         assert place.broker.kept == place.broker._memory.stored == 0
 
     tried(steps, options=BrokerOptions())
+
+
+def test_a_member_that_can_take_messages_again_gets_its_part() -> None:
+    """After its acknowledgements, and when it is back: nobody is left out for ever."""
+
+    async def steps(place: Place) -> None:
+        clients = {
+            name: await place.connect(name, properties=[("receive_maximum", 1), *SESSION]) for name in ("a", "b")
+        }
+        for client in clients.values():
+            await client.subscribe("$share/g/x", qos=1)
+
+        def publish(count: int) -> None:
+            for _ in range(count):
+                place.broker.publish(Message("x", b"", 1))
+
+        async def take(name: str) -> int:
+            got = 0
+            client = clients[name]
+            client.send(b"\xc0\x00")
+            while isinstance(packet := await client.next(), mqtt.Publish):
+                client.send(mqtt.Puback(packet_identifier=packet.packet_identifier))
+                got += 1
+                client.send(b"\xc0\x00")
+                await client.want(mqtt.Pingresp)
+            return got
+
+        publish(2)
+        assert await take("a") == 1
+        publish(1)  # only a can
+        assert await take("a") == 1
+        assert await take("b") == 1
+        for _ in range(4):
+            publish(2)
+            assert [await take(name) for name in ("a", "b")] == [1, 1]
+        clients["a"].close()
+        await until(lambda: place.broker.subscribers["a"].peer is None)
+        for _ in range(3):
+            publish(1)
+            assert await take("b") == 1
+        clients["a"] = await place.connect("a", clean_start=False, properties=[("receive_maximum", 1), *SESSION])
+        await clients["a"].none()
+        for _ in range(4):
+            publish(2)
+            assert [await take(name) for name in ("a", "b")] == [1, 1]
+
+    tried(steps)

@@ -59,6 +59,70 @@ def test_what_has_ended_gets_no_copy_and_what_has_taken_its_place_does(fields: A
     tried(test)
 
 
+@pytest.mark.parametrize("event", ["receive", "release"])
+@pytest.mark.parametrize("qos", [1, 2])
+def test_a_message_is_refused_in_steps_if_one_of_many_has_no_room(qos: int, event: Any) -> None:
+    """`overflow="refuse"`: it goes to nobody then, whatever comes in between. One that is taken is not lost."""
+
+    async def test(place: Place) -> None:
+        publisher = await place.connect("p")
+        clients = [await place.connect(name, properties=[("receive_maximum", 1)]) for name in ("a", "b", "c")]
+        for client in clients:
+            await client.subscribe("t", "only" if client is clients[1] else "none", qos=qos)
+        kind = mqtt.Puback if qos == 1 else mqtt.Pubrec
+
+        async def publish(topic: str) -> int:
+            publisher.publish(topic, topic.encode(), qos, properties=[("message_expiry_interval", 1000)])
+            answer = await publisher.want(kind)
+            if qos == 2 and answer.reason_code < 0x80:
+                publisher.send(mqtt.Pubrel(packet_identifier=7, version=5))
+                await publisher.want(mqtt.Pubcomp)
+            return int(answer.reason_code)
+
+        assert [await publish("t") for _ in range(2)] == [0, 0]  # in flight, and queued
+        assert await publish("t") == 0x97
+        assert await publish("only") == 0x97
+        for client in clients:
+            done = await client.want(mqtt.Publish)
+            if qos == 2:
+                client.send(mqtt.Pubrec(packet_identifier=done.packet_identifier, version=5))
+                await client.want(mqtt.Pubrel)
+                client.send(mqtt.Pubcomp(packet_identifier=done.packet_identifier, version=5))
+            else:
+                client.send(mqtt.Puback(packet_identifier=done.packet_identifier, version=5))
+            assert (await client.want(mqtt.Publish)).payload == b"t"
+            await client.none()
+        place.broker.subscribers["c"].queue.clear()
+        assert await publish("t") == 0
+        assert place.broker.counts["dropped"] == 0
+        assert [len(place.broker.subscribers[name].queue) for name in ("a", "b", "c")] == [1, 1, 1]
+
+    options = BrokerOptions(overflow="refuse", queue_messages=1)
+    tried(test, options=options, limits=mqtt.ConnectionOptions(qos2_event=event))
+
+
+def test_a_will_for_many_is_refused_in_steps() -> None:
+    """Nobody learns it."""
+
+    async def test(place: Place) -> None:
+        clients = [await place.connect(name, properties=[("receive_maximum", 1)]) for name in ("a", "b")]
+        for client in clients:
+            await client.subscribe("t", qos=1)
+        for number in range(3):
+            client = await place.connect("p", will=mqtt.Will("t", b"%d" % number, qos=1))
+            client.close()
+            await until(lambda: "p" not in place.broker.subscribers)
+        await until(lambda: not place.broker._publishing._spreading)
+        for client in clients:
+            for payload in (b"0", b"1"):
+                got = await client.want(mqtt.Publish)
+                assert got.payload == payload
+                client.send(mqtt.Puback(packet_identifier=got.packet_identifier, version=5))
+            await client.none()
+
+    tried(test, options=BrokerOptions(overflow="refuse", queue_messages=1))
+
+
 def test_a_client_with_several_filters_gets_one_copy() -> None:
     """3.3.4, with the highest QoS and all Subscription Identifiers."""
 

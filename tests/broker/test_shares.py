@@ -19,6 +19,7 @@ from wirefmt.broker import rocketmq as rocketmq_broker
 from wirefmt.broker.limits import Limits
 from wirefmt.broker.rocketmq.popping import Taken
 from wirefmt.broker.shares import UNOWNED, Shares
+from wirefmt.connection.aio.driver import Driver
 from wirefmt.errors import ConnectionLost, Refused
 from wirefmt.rocketmq import RemotingCommand
 from wirefmt.rocketmq.client import check
@@ -355,12 +356,75 @@ def test_messages_that_wait_to_be_delivered_again_shut_out_nobody() -> None:
             here = client.pop_consumer("here")
             assert [p.message.body for p in await here.pop("all", 2, invisible=0.001)] == [b"0", b"1"]
             await until(lambda: not of._popped)
-            assert of._revivals == MOST
-            assert [message.offset for message in of._revived["here", "all"]] == [0, 1]
+            assert len(of._revived) == MOST
+            assert [taken.offset for taken in of._revived._places["here", "all"].values()] == [0, 1]
             assert [s.message().body for s in of.topics["%DLQ%gone"][0].messages] == [b"0", b"1"]
             assert [p.message.body for p in await gone.pop("all", 1, invisible=60.0)] == [b"2"]
 
     run(test())
+
+
+@pytest.mark.parametrize("users", [False, True])
+def test_who_has_popped_most_loses_messages_that_wait(users: bool) -> None:
+    """A client with many groups that pops and never comes again does not make a slow group's messages dead letters."""
+
+    async def test() -> None:
+        async with served(users=users) as broker, AsyncExitStack() as stack:
+            of = broker.rocketmq
+            of.topic("all", 1)
+            (slow, _) = await asking(stack, broker, "ann" if users else None)
+            many = [(await asking(stack, broker, "bob"))[0] for _ in range(2)] if users else None
+            many = many or [(await asking(stack, broker, None))[0]]
+            for n in range(2):
+                await slow.producer("p").send("all", b"%d" % n)
+            assert len(await slow.pop_consumer("slow").pop("all", 2, invisible=0.001)) == 2
+            await until(lambda: not of._popped)
+            for n in range(MOST):
+                await many[n % len(many)].pop_consumer(f"g{n % 4}-{n}").pop("all", 1, invisible=0.001)
+                await until(lambda: not of._popped)
+            assert "%DLQ%slow" not in of.topics
+            assert sum(name.startswith("%DLQ%g") for name in of.topics) == 2
+            assert len(await slow.pop_consumer("slow").pop("all", 2, invisible=60.0)) == 2
+
+    run(test())
+
+
+def test_every_client_is_in_the_inner_group() -> None:
+    """The real client lists CLIENT_INNER_PRODUCER in each heartbeat, so that group has as many members as there are clients."""
+
+    async def test() -> None:
+        async with served(users=True) as broker, AsyncExitStack() as stack:
+            _, ask = await asking(stack, broker, "ann")
+            for n in range(2 * MOST):
+                _, ask = await asking(stack, broker, "ann")
+                await ask(RequestCode.HEART_BEAT, body=heartbeat(f"c{n}", "CLIENT_INNER_PRODUCER", None))
+            assert len(broker.rocketmq.producers["CLIENT_INNER_PRODUCER"]) == 2 * MOST
+
+    run(test())
+
+
+def test_requests_that_look_at_members_say_what_they_cost(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A small request for a large group is more than one unit of an iteration's work."""
+    spent: list[int] = []
+    monkeypatch.setattr(Driver, "spend", lambda driver, work: spent.append(work))
+
+    async def test() -> None:
+        async with Broker(ports={"rocketmq": 0}, grace=0.0) as broker, AsyncExitStack() as stack:
+            _, ask = await asking(stack, broker, None)
+            broker.rocketmq.topic("t0", 1)
+            for n in range(160):
+                await ask(RequestCode.HEART_BEAT, body=heartbeat(f"c{n}", "g", 1))
+            header = rocketmq.GetConsumerListByGroupRequestHeader(consumer_group="g")
+            await ask(RequestCode.GET_CONSUMER_LIST_BY_GROUP, header)
+            pull = rocketmq.PullMessageRequestHeader(
+                consumer_group="g", topic="t0", queue_id=0, queue_offset=0, max_msg_nums=1, sys_flag=0, commit_offset=0,
+                suspend_timeout_millis=0, sub_version=0,
+            )  # fmt: skip
+            with pytest.raises(Refused):
+                await ask(RequestCode.PULL_MESSAGE, pull)
+
+    run(test())
+    assert [work for work in spent if work] == [10, 10]
 
 
 def test_a_message_that_its_queue_has_dropped_is_not_delivered_again() -> None:

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wirefmt import mqtt
-from wirefmt.broker.topics import Sharing, TopicTree, Walk
+from wirefmt.broker.topics import PUT, Sharing, TopicTree, Walk
 
 NAMES = st.lists(st.sampled_from(["", "a", "b", "$a", "é"]), min_size=1, max_size=4).map("/".join).filter(bool)
 FILTERS = st.tuples(
@@ -100,13 +100,54 @@ def test_a_walk_meets_each_of_many_levels_once_while_they_are_replaced() -> None
 
 
 def test_members_take_turns_within_the_best_rank() -> None:
-    sharing: Sharing[str] = Sharing()
-    sharing.members = ["a", "b", "c"]
-    assert [sharing.choose(lambda m: True) for _ in range(4)] == ["a", "b", "c", "a"]
-    assert [sharing.choose(lambda m: m != "b") for _ in range(3)] == ["c", "a", "c"]
-    assert sharing.choose(lambda m: False, lambda m: m == "b") == "b"
-    assert sharing.choose(lambda m: False) is None
-    sharing.members.remove("c")
-    assert sharing.choose(lambda m: True) in ("a", "b")
-    sharing.members.clear()
-    assert sharing.choose(lambda m: True) is None
+    sharing: Sharing[str] = Sharing(3)
+    ranks = dict.fromkeys("abc", 0)
+
+    def choose(denied: str = "") -> str | None:
+        return sharing.choose(ranks.__getitem__, lambda user: user != denied)
+
+    assert choose() is None
+    for member in "abc":
+        sharing.add(member, "ann" if member == "a" else "bob")
+    assert len(sharing) == 3
+    assert sorted(str(choose()) for _ in range(3)) == ["a", "b", "c"]
+    assert (
+        "".join(str(choose()) for _ in range(300)).count("b") == 100
+    )  # users count as many times as they have members
+    assert {choose("bob") for _ in range(3)} == {"a"}
+    ranks["b"], ranks["c"] = 1, 2
+    assert [choose() for _ in range(3)] == ["a"] * 3
+    assert [choose("ann") for _ in range(3)] == ["b"] * 3
+    assert sharing.discard("b") == "bob"
+    assert [choose("ann") for _ in range(3)] == ["c"] * 3
+    ranks["c"] = 0
+    assert [choose() for _ in range(3)] == ["a"] * 3  # until it is restored
+    sharing.move("c", 0)
+    sharing.move("c", 0)
+    assert {choose() for _ in range(2)} == {"a", "c"}
+    sharing.discard("a")
+    assert choose("bob") is None
+    sharing.discard("c")
+    assert choose() is None
+    assert not sharing
+
+
+def test_a_choice_looks_at_few_of_many_members() -> None:
+    """However many cannot take a message, or may not have it: at most PUT of a rank, and each of them once."""
+    sharing: Sharing[int] = Sharing(3)
+    for member in range(10_000):
+        sharing.add(member, "ann" if member < 9_000 else "bob")
+    for _ in range(1000):
+        assert sharing.choose(lambda member: 0, {"bob"}.__contains__) in range(9_000, 10_000)
+    assert sharing.work <= 2 * 1000
+    looks: list[int] = []
+    while True:
+        before = sharing.work
+        found = sharing.choose(lambda member: 2 if member else 1, lambda user: True)
+        looks.append(sharing.work - before)
+        if found == 0 and looks[-1] < PUT:
+            break
+    assert max(looks) <= 2 * PUT
+    assert sum(looks) < 12_000
+    for _ in range(10):
+        assert sharing.choose(lambda member: 2 if member else 1, lambda user: True) == 0

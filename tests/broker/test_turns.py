@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing
 from typing import Any
@@ -15,6 +16,7 @@ from wirefmt import amqp091, mqtt, nsq, rocketmq
 from wirefmt.broker import Broker
 from wirefmt.broker import mqtt as mqtt_broker
 from wirefmt.broker.limits import Limits
+from wirefmt.broker.topics import Sharing
 from wirefmt.mqtt import Session
 
 pytestmark = pytest.mark.skipif(LOOP is not None, reason="needs asyncio's own loop (unset WIREFMT_LOOP)")
@@ -187,14 +189,38 @@ def subscribed(broker: Broker, count: int) -> None:
         parts._subscriptions.index.add("t", subscription)
 
 
-async def copies(broker: Broker, **more: Any) -> Flood:
+async def copies(broker: Broker, count: int = 15_000, **more: Any) -> Flood:
     """One message for many subscribers."""
-    subscribed(broker, 15_000)
+    subscribed(broker, count)
     _, writer = await opened(broker.port("mqtt"), mqtt.Connect(client_identifier="p", version=5).encode())
     yield lambda: all(each.queue for each in broker.mqtt.subscribers.values() if each.identifier != "p")
     publish = mqtt.Publish(topic_name="t", payload=b"x", qos=1, packet_identifier=1, version=5, **more)
     writer.write(publish.encode())
     yield writer.close
+
+
+async def shared(broker: Broker) -> Flood:
+    """Messages for a share whose members are thought to take them, and cannot."""
+    subscribed(broker, 15_000)
+    subscriptions = broker.mqtt._subscriptions
+    sharing: Sharing[mqtt_broker.Subscription] = Sharing(3)
+    for each in broker.mqtt.subscribers.values():
+        subscription = each.subscriptions["t"]
+        subscription.shared = "g", "t"
+        subscriptions.index.discard("t", subscription)
+        sharing.add(subscription, "")
+    subscriptions.shared["g", "t"] = sharing
+    subscriptions.index.add("t", sharing)
+    _, writer = await opened(broker.port("mqtt"), mqtt.Connect(client_identifier="p", version=5).encode())
+    yield lambda: sharing.work >= 15_000
+    writer.write(mqtt.Publish(topic_name="t", payload=b"x", version=5).encode() * 100)
+    yield writer.close
+
+
+def room(broker: Broker) -> Any:
+    """A message for many, which none of them gets unless all have room for it."""
+    broker.mqtt.options = dataclasses.replace(broker.mqtt.options, overflow="refuse")
+    return copies(broker, 25_000)
 
 
 def changed_copies(broker: Broker) -> Any:
@@ -238,8 +264,26 @@ async def pulls(broker: Broker) -> Flood:
     yield close
 
 
+def beat(client: str, groups: int, expression: str = "*") -> bytes:
+    """A heartbeat of a consumer in so many groups."""
+    wanted = [rocketmq.SubscriptionData(topic="T", sub_string=expression, sub_version=1)]
+    consumers = [rocketmq.ConsumerData(group_name=f"g{n}", subscription_data_set=wanted) for n in range(groups)]
+    body = rocketmq.HeartbeatData(client_id=client, producer_data_set=[], consumer_data_set=consumers).encode()
+    return rocketmq.RemotingCommand(code=34, body=body, opaque=1).encode()
+
+
+async def rebalance(broker: Broker) -> Flood:
+    """RocketMQ: 60 groups of 200 members, and one that changes all its subscriptions."""
+    _, writer = await opened(broker.port("rocketmq"), b"".join(beat(f"c{n}", 60) for n in range(200)))
+    members = broker.rocketmq.consumers
+    await until(lambda: len(members) == 60 and len(members["g59"]) == 200 and not broker.rocketmq._notifying)
+    yield lambda: members["g59"]["c0"].topics["T"].expression == "a" and not broker.rocketmq._notifying
+    writer.write(beat("c0", 60, "a"))
+    yield writer.close
+
+
 FLOODS: tuple[Any, ...] = (commit, nack, requeue, expire, multi_publish, batch, filters, retained)
-FLOODS += (copies, changed_copies, crossing, pulls)
+FLOODS += (copies, changed_copies, room, shared, crossing, pulls, rebalance)
 
 
 def made() -> Broker:

@@ -6,6 +6,7 @@ Which filters match a topic is `wirefmt.mqtt.TopicIndex`'s.
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from operator import attrgetter
 from typing import Final, Generic, TypeVar
@@ -14,6 +15,9 @@ _Value = TypeVar("_Value")
 _Member = TypeVar("_Member")
 
 _number_of: Final = attrgetter("number")
+
+#: Members of one rank that are put into higher ones for one choice.
+PUT: Final = 256
 
 
 class _Level(Generic[_Value]):
@@ -185,19 +189,96 @@ class _Place(Generic[_Value]):
 
 
 class Sharing(Generic[_Member]):
-    """The members of one shared subscription (MQTT 5.0, 4.8.2), in turn."""
+    """The members of one shared subscription (MQTT 5.0, 4.8.2), in turn. Those of a lower rank come first.
+
+    It does not search: a member that turns out to have a higher rank is put there, and stays until `move`. After PUT of them one
+    of the next rank has to do. Members of users who may not have a message are skipped together.
+
+    Args:
+        ranks: how many there are.
+
+    Attributes:
+        work: members and users that have been looked at so far.
+    """
+
+    def __init__(self, ranks: int) -> None:
+        self.work = 0
+        self._ranks = [_Turns[_Member]() for _ in range(ranks)]
+        self._places: dict[_Member, tuple[int, str]] = {}  # rank and user
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    def add(self, member: _Member, user: str) -> None:
+        """One more, of the first rank."""
+        self._put(member, 0, user)
+
+    def discard(self, member: _Member) -> str:
+        """It has left. Returns its user."""
+        rank, user = self._places.pop(member)
+        self._ranks[rank].discard(member, user)
+        return user
+
+    def move(self, member: _Member, rank: int) -> None:
+        """It is known to have another rank, or may have it again."""
+        if self._places[member][0] != rank:
+            self._put(member, rank, self.discard(member))
+
+    def choose(self, rank_of: Callable[[_Member], int], may: Callable[[str], bool]) -> _Member | None:
+        """The next member of the lowest rank that is known to have one. None: none of them may have the message.
+
+        Args:
+            rank_of: a member's rank now.
+            may: may a user have the message?
+        """
+        for rank, turns in enumerate(self._ranks):
+            for _ in range(PUT):
+                member = self._next(turns, may)
+                if member is None:
+                    break
+                now = rank_of(member)
+                if now <= rank:
+                    return member
+                self._put(member, now, self.discard(member))
+        return None
+
+    def _next(self, turns: _Turns[_Member], may: Callable[[str], bool]) -> _Member | None:
+        for user in turns.users:
+            self.work += 1
+            if may(user):
+                return turns.take(user)
+        return None
+
+    def _put(self, member: _Member, rank: int, user: str) -> None:
+        self._ranks[rank].add(member, user)
+        self._places[member] = rank, user
+
+
+class _Turns(Generic[_Member]):
+    """Members of one rank. Users take turns, each for as many messages as he has members. `users`: by name, the next one first:
+    his members, and how many messages are left of his turn."""
 
     def __init__(self) -> None:
-        self.members: list[_Member] = []
-        self._turn = 0
+        self.users: OrderedDict[str, tuple[OrderedDict[_Member, None], list[int]]] = OrderedDict()
 
-    def choose(self, *ranks: Callable[[_Member], bool]) -> _Member | None:
-        """The next member of the first rank that has one; None: no rank has one."""
-        count = len(self.members)
-        for rank in ranks:
-            for step in range(count):
-                at = (self._turn + step) % count
-                if rank(self.members[at]):
-                    self._turn = at + 1
-                    return self.members[at]
-        return None
+    def add(self, member: _Member, user: str) -> None:
+        members, left = self.users.setdefault(user, (OrderedDict(), [0]))
+        members[member] = None
+        left[0] += 1
+
+    def discard(self, member: _Member, user: str) -> None:
+        members, left = self.users[user]
+        del members[member]
+        left[0] = min(left[0], len(members))
+        if not members:
+            del self.users[user]
+
+    def take(self, user: str) -> _Member:
+        members, left = self.users[user]
+        member = next(iter(members))
+        members.move_to_end(member)
+        left[0] -= 1
+        if left[0] <= 0:
+            left[0] = len(members)
+            self.users.move_to_end(user)
+        return member

@@ -35,6 +35,7 @@ from wirefmt.rocketmq.events import ConnectionOptions, Credentials
 from wirefmt.rocketmq.remote import BACKOFF, Link, Remote, host_and_port
 from wirefmt.rocketmq.routes import MASTER, Route
 from wirefmt.rocketmq.states import State
+from wirefmt.rocketmq.subscriptions import INNER_GROUP
 
 if TYPE_CHECKING:
     from typing import Self
@@ -59,9 +60,6 @@ DEFAULT_TOPIC: Final = "TBW102"
 
 #: What a later attempt may be spared: a server is gone, or says what makes no sense.
 PASSING: Final = (ConnectionLost, TimeoutError, Refused, DecodeError)
-
-#: The real client lists this group in every heartbeat.
-INNER_GROUP: Final = "CLIENT_INNER_PRODUCER"
 
 
 def check(response: RemotingCommand, *codes: int) -> RemotingCommand:

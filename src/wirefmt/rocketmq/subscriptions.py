@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 TAG: Final = "TAG"
 SQL92: Final = "SQL92"
 
+#: The real client lists this group in every heartbeat.
+INNER_GROUP: Final = "CLIENT_INNER_PRODUCER"
+
 
 @dataclass(frozen=True, slots=True)
 class Sql:

@@ -159,13 +159,13 @@ class Broker:
     def writable(self, peer: Peer) -> None:
         subscriber = self._clients.by_peer.get(peer)
         if subscriber is not None:
-            self._walks.drain(subscriber)
+            self._drain(subscriber)
 
     def closed(self, peer: Peer) -> None:
         pass
 
     def _go_on(self, peer: Peer, event: Connected) -> None:
-        self._walks.drain(self._clients.by_peer[peer])
+        self._drain(self._clients.by_peer[peer])
 
     def _acknowledged(self, peer: Peer, event: Acknowledged | WindowOpened | Dropped) -> None:
         subscriber = self._clients.by_peer.get(peer)
@@ -175,8 +175,14 @@ class Broker:
             assert isinstance(event.handle, Delivery)  # a server sends no requests
             subscriber.expiring.pop(event.handle, None)
             self._outgoing.settle(subscriber, event.handle)
-        if subscriber.queue:
-            self._walks.drain(subscriber)
+        if subscriber.queue or subscriber.passed_over:
+            self._drain(subscriber)
+
+    def _drain(self, subscriber: Subscriber) -> None:
+        """A client may be able to take messages again."""
+        self._walks.drain(subscriber)
+        if subscriber.passed_over and subscriber.peer is not None:
+            subscriber.peer.driver.spend(self._subscriptions.restore(subscriber))
 
     def _ignore(self, peer: Peer, event: Event) -> None:
         pass
@@ -186,7 +192,7 @@ class Broker:
     def _values(self) -> dict[str, int]:
         """Names below `$SYS/broker/`, and values, as mosquitto's manual has them."""
         connected, total = len(self._clients.by_peer), len(self._clients.subscribers)
-        shared = sum(len(sharing.members) for sharing in self._subscriptions.shared.values())
+        shared = sum(len(sharing) for sharing in self._subscriptions.shared.values())
         return {
             "clients/total": total,
             "clients/connected": connected,
@@ -205,7 +211,7 @@ class Broker:
     def _say(self, topic: str, payload: bytes) -> None:
         """Publish a figure, within MQTT."""
         message = Message(topic, payload, retain=True)
-        targets = self._subscriptions.targets(topic)
+        targets = self._subscriptions.index.match(topic)
         if self._walks.count:
             self._walks.bring_forward(topic, targets)
         self._retained.drop(topic)

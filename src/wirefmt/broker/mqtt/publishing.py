@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter, deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from typing import Any, Final, TypeAlias
 
 from wirefmt import mqtt
@@ -16,7 +16,7 @@ from wirefmt.broker.mqtt.outgoing import COPY, Outgoing
 from wirefmt.broker.mqtt.retained import Retained
 from wirefmt.broker.mqtt.rights import Rights
 from wirefmt.broker.mqtt.subscriptions import Subscriptions, Target
-from wirefmt.broker.mqtt.values import Clients, Message, Queued, Subscriber, Subscription, cost
+from wirefmt.broker.mqtt.values import Clients, Message, Queued, Rank, Subscriber, Subscription, cost
 from wirefmt.broker.mqtt.walks import Walks
 from wirefmt.broker.routing import Router
 from wirefmt.broker.shares import UNOWNED
@@ -40,6 +40,9 @@ WAITING: Final = 16
 
 #: What a message has come to: the code for its publisher, and what is left to do before it, with the work of each step.
 Outcome: TypeAlias = tuple[int, Iterator[int] | None]
+
+#: The search for room for a message, with the work of each step. It returns the code to refuse the message with; 0: it is taken.
+Search: TypeAlias = Generator[int, None, int]
 
 #: Read for each message: on Python 3.11 an attribute of an enum takes some 0.1 us.
 _SUCCESS, _NO_SUBSCRIBERS = ReasonCode.SUCCESS, ReasonCode.NO_MATCHING_SUBSCRIBERS
@@ -114,7 +117,11 @@ class Publishing:
             outcome = self._forward(peer, client, event) if plain else None
             if outcome is None:
                 before = self.work
-                outcome = self._take(peer, event, client)
+                message = self.message(event, event.topic_name, client)
+                found = self._refusal(message)
+                if not isinstance(found, int):
+                    return self._publish_after(found, peer, event, message)
+                outcome = self._take(peer, event, message, found)
                 peer.driver.spend(self.work - before)
             code, steps = outcome
             if steps is not None:
@@ -128,15 +135,20 @@ class Publishing:
         if event.qos:
             peer.acknowledge(event, code)
 
-    def _take(self, peer: Peer, event: mqtt.Publish, client: str) -> Outcome:
-        """Take a message over, and deliver it unless its PUBREL has to come first."""
-        message = self.message(event, event.topic_name, client)
+    def _publish_after(self, search: Search, peer: Peer, event: mqtt.Publish, message: Message) -> Iterator[int]:
+        code = yield from search
+        code, steps = self._take(peer, event, message, code, taken=True)
+        yield from self._acknowledge_after(steps or iter(()), peer, event, code)
+
+    def _take(self, peer: Peer, event: mqtt.Publish, message: Message, code: int, *, taken: bool = False) -> Outcome:
+        """Take a message over unless it is refused, and deliver it unless its PUBREL has to come first."""
+        if code:
+            return code, None
         if message.qos == 2 and peer.connection.options.qos2_event == "release":
-            code = self._refusal(message)
-            if not code and message.expires is not None and event.packet_identifier is not None:
+            if message.expires is not None and event.packet_identifier is not None:
                 self._by_peer[peer].held[event.packet_identifier] = message.expires
             return code, None
-        return self._accept(message)
+        return self._accept(message, taken=taken)
 
     def _forward(self, peer: Peer, client: str, event: mqtt.Publish) -> Outcome | None:
         """Deliver a message that is neither retained nor has properties, without an object for each subscriber. None: it needs
@@ -192,7 +204,7 @@ class Publishing:
         """The same once more, without an answer, if the client is still there and may do it."""
         subscriber = self._by_peer.get(peer)
         if subscriber is not None and not any(self._rights.ask(subscriber.user, subscriber.identifier, event)):
-            self.accept(self.message(event, event.topic_name, subscriber.identifier))
+            self.accept_silently(self.message(event, event.topic_name, subscriber.identifier))
 
     def release(self, peer: Peer, event: Released) -> Iterator[int] | None:
         """PUBREL of a client, whose message is delivered now, in steps if it has many subscribers."""
@@ -201,25 +213,34 @@ class Publishing:
         if message.expires is not None:  # it has waited for PUBREL, too
             message.expires = subscriber.held.pop(event.message.packet_identifier or 0, message.expires)
         before = self.work
-        _, steps = self._accept(message, checked=True)
+        _, steps = self._accept(message, told=True, taken=True)
         peer.driver.spend(self.work - before)
         return steps
 
-    def _refusal(self, message: Message) -> int:
-        """The code to refuse the message with, before anything is done for it; 0: it is taken."""
+    def _refusal(self, message: Message) -> int | Search:
+        """The code to refuse the message with, before anything is done for it; 0: it is taken. Or how to find it in steps, if it
+        has many subscriptions."""
         if message.retain and message.payload and self.options.retain_available and self._retained.refuses(message):
             return ReasonCode.QUOTA_EXCEEDED
-        if self.options.overflow == "refuse" and message.qos:
-            copies: dict[Subscriber, int] = {}
-            for found in self._subscriptions.targets(message.topic):
-                if isinstance(found, Subscription) and found.asked.qos:
-                    before = copies.get(found.subscriber, 0) if self.options.overlap == "each" else 0
-                    copies[found.subscriber] = before + 1
-            if any(self._outgoing.full(subscriber, message, count) for subscriber, count in copies.items()):
-                return ReasonCode.QUOTA_EXCEEDED
-            if copies and not self._memory.has_room(cost(message), message.holder):
-                return ReasonCode.QUOTA_EXCEEDED
-        return _SUCCESS
+        if self.options.overflow != "refuse" or not message.qos:
+            return _SUCCESS
+        targets = self._index.match(message.topic)
+        search = self._search(message, targets)
+        return search if len(targets) > TOGETHER // COPY else _end(search)
+
+    def _search(self, message: Message, targets: list[Target]) -> Search:
+        """Have all of these room for the message? Otherwise it goes to none."""
+        copies: Counter[Subscriber] = Counter()
+        for at in range(0, len(targets), TOGETHER):
+            for found in self._subscriptions.allowed(message.topic, targets[at : at + TOGETHER]):
+                if not isinstance(found, Sharing) and found.asked.qos:
+                    subscriber = found.subscriber
+                    copies[subscriber] += self.options.overlap == "each" or subscriber not in copies
+                    if self._outgoing.full(subscriber, message, copies[subscriber]):
+                        return ReasonCode.QUOTA_EXCEEDED
+            yield TOGETHER
+        room = not copies or self._memory.has_room(cost(message), message.holder)
+        return _SUCCESS if room else ReasonCode.QUOTA_EXCEEDED
 
     def wants(self, routing_key: str) -> bool:
         """A message is published to amq.topic: does a subscription match? (`routing.Sink`)"""
@@ -241,7 +262,7 @@ class Publishing:
         else:
             before = self.work
             message = self.message(packet, packet.topic_name, "")
-            self._spread(self._accept(message, checked=True, crossed=True, elsewhere=True))
+            self._spread(self._accept(message, crossed=True, elsewhere=True))
             if self._router is not None:
                 self._router.work += self.work - before
 
@@ -282,11 +303,27 @@ class Publishing:
 
     def accept(self, message: Message) -> int:
         """Retain a message that comes from no client's packet, and deliver it. Returns the code for its publisher."""
-        return self._spread(self._accept(message, elsewhere=True))
+        found = self._refusal(message)
+        code = found if isinstance(found, int) else _end(found)
+        return code or self._spread(self._accept(message, elsewhere=True))
+
+    def accept_silently(self, message: Message) -> None:
+        """The same if nobody gets the code, as of a will: in steps if it has many subscribers."""
+        found = self._refusal(message)
+        if not isinstance(found, int):
+            self._spread((_SUCCESS, self._accept_after(found, message)))
+        elif not found:
+            self._spread(self._accept(message, elsewhere=True))
+
+    def _accept_after(self, search: Search, message: Message) -> Iterator[int]:
+        code = yield from search
+        if not code:
+            _, steps = self._accept(message, taken=True, elsewhere=True)
+            yield from steps or ()
 
     def give(self, message: Message, targets: list[Target]) -> None:
         """Deliver a message that does so, within MQTT."""
-        self._spread((_SUCCESS, self._route_or_wait(message, targets, False, elsewhere=True)))
+        self._spread((_SUCCESS, self._route_or_wait(message, targets, taken=False, elsewhere=True)))
 
     def _spread(self, outcome: Outcome) -> int:
         """Take steps that belong to no connection in the next iterations of the event loop. Returns the code."""
@@ -325,19 +362,29 @@ class Publishing:
             self._spreading.popleft()
         return work
 
+    def _targets(self, topic: str) -> list[Target]:
+        """What a message goes to. If they are many, the steps ask for the rights."""
+        targets = self._index.match(topic)
+        return self._subscriptions.allowed(topic, targets) if len(targets) <= TOGETHER // COPY else targets
+
     def _accept(
-        self, message: Message, *, checked: bool = False, crossed: bool = False, elsewhere: bool = False
+        self,
+        message: Message,
+        *,
+        taken: bool = False,
+        told: bool = False,
+        crossed: bool = False,
+        elsewhere: bool = False,
     ) -> Outcome:
-        """Retain the message, and deliver it.
+        """Retain a message that is not refused, and deliver it.
 
         Args:
-            checked: its publisher knows already that it is taken.
+            taken: there was room for it some time ago: see `Outgoing.deliver`.
+            told: its publisher knows already that it is taken.
             crossed: it comes from AMQP.
             elsewhere: it does not come from a packet of a client, which has steps of its own.
         """
-        code = _SUCCESS if checked else self._refusal(message)
-        if code:
-            return code, None
+        code: int = _SUCCESS
         if self.observe is not None and not crossed:
             self.observe(message)
         routed = False
@@ -348,20 +395,19 @@ class Publishing:
                 self.counts["unconvertible"] += 1
             else:
                 code = ReasonCode.QUOTA_EXCEEDED if refused else _SUCCESS
-                if refused and (checked or not message.qos):  # its publisher does not learn it
+                if refused and (told or not message.qos):  # its publisher does not learn it
                     self.counts["dropped"] += 1
-        targets = self._subscriptions.targets(message.topic)
+        targets = self._targets(message.topic)
         if self._walks.count:
             self._walks.bring_forward(message.topic, targets)
         if message.retain and self.options.retain_available:
             self._retained.put(message)
         if not targets:
             return code or (_SUCCESS if routed else _NO_SUBSCRIBERS), None
-        taken = checked and not crossed  # before PUBREL, when there was room
-        return code, self._route_or_wait(message, targets, taken, elsewhere=elsewhere)
+        return code, self._route_or_wait(message, targets, taken=taken, elsewhere=elsewhere)
 
     def _route_or_wait(
-        self, message: Message, targets: list[Target], taken: bool, *, elsewhere: bool
+        self, message: Message, targets: list[Target], *, taken: bool, elsewhere: bool
     ) -> Iterator[int] | None:
         """Give a message to its subscriptions, or return steps that do it, if they are many, or others wait before it."""
         if len(targets) > TOGETHER // COPY or (elsewhere and self._spreading):
@@ -373,11 +419,13 @@ class Publishing:
         """`_route`, with a client's subscriptions together."""
         groups: dict[object, list[Target]] = {}
         shared: list[Target] = []
-        for found in targets:
+        for number, found in enumerate(targets, 1):
             if isinstance(found, Sharing):
                 shared.append(found)
             else:
                 groups.setdefault(found.subscriber, []).append(found)
+            if not number % TOGETHER:
+                yield TOGETHER
         for one in shared:
             groups[one] = [one]
         before = self.work
@@ -390,7 +438,7 @@ class Publishing:
     def _still(self, message: Message, targets: list[Target]) -> list[Target]:
         """Those of the subscriptions that have not ended meanwhile, or what has taken their places [MQTT-3.8.4-4]."""
         still: list[Target] = []
-        for found in targets:
+        for found in self._subscriptions.allowed(message.topic, targets):
             if isinstance(found, Sharing):
                 still.append(found)
             elif (now := found.subscriber.subscriptions.get(found.asked.topic_filter)) is not None:
@@ -436,21 +484,17 @@ class Publishing:
 
     def deliver_shared(self, sharing: Sharing[Subscription], message: Message) -> None:
         """To one member: best one that can take it now, else one that is connected, else one whose session goes on."""
+        gets = self._rights.gets
 
-        def able(member: Subscription) -> bool:
-            peer = member.subscriber.peer
-            return (
-                peer is not None
-                and not member.subscriber.queue
-                and peer.ready
-                and bool(peer.connection.send_quota or not min(message.qos, member.asked.qos))
-                and gets(member)
-            )
+        def rank(member: Subscription) -> Rank:
+            found = Rank.of(member.subscriber)
+            if found is not Rank.ABLE:
+                member.subscriber.passed_over[member] = None
+            return found
 
-        def gets(member: Subscription) -> bool:
-            return self._rights.gets(member.subscriber, message.topic)
-
-        member = sharing.choose(able, lambda m: m.subscriber.peer is not None and gets(m), gets)
+        before = sharing.work
+        member = sharing.choose(rank, lambda user: gets(user, message.topic))
+        self.work += sharing.work - before
         if member is not None:
             identifiers = (member.identifier,) if member.identifier is not None else ()
             queued = self._queued(member, message, identifiers)
@@ -470,3 +514,12 @@ class Publishing:
         known = self._clients.subscribers.get(publisher)
         holder = known.holder if known is not None else UNOWNED
         return Message(topic, payload, source.qos, bool(source.retain), properties, expires, publisher, holder)
+
+
+def _end(search: Search) -> int:
+    """All of it at once."""
+    while True:
+        try:
+            next(search)
+        except StopIteration as end:
+            return int(end.value)

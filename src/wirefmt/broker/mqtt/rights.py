@@ -6,7 +6,6 @@ from typing import Any, Final
 
 from wirefmt import mqtt
 from wirefmt.broker.mqtt.options import BrokerOptions
-from wirefmt.broker.mqtt.values import Subscriber
 from wirefmt.broker.requests.mqtt import REQUESTS
 from wirefmt.mqtt.codes import ReasonCode
 
@@ -33,7 +32,7 @@ class Rights:
             code = 0 if self.options.permissions.may(user, action, topic) else ReasonCode.NOT_AUTHORIZED
         return code
 
-    def gets(self, subscriber: Subscriber, topic: str) -> bool:
-        """May the client have messages of this topic, which a filter of it matches?"""
+    def gets(self, user: str, topic: str) -> bool:
+        """May the user have messages of this topic, which a filter of it matches?"""
         permissions = self.options.permissions
-        return permissions is None or permissions.may(subscriber.user, "mqtt.subscribe", topic)
+        return permissions is None or permissions.may(user, "mqtt.subscribe", topic)

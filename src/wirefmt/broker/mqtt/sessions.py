@@ -241,10 +241,12 @@ class Sessions:
             if any(self._rights.ask(subscriber.user, subscriber.identifier, packet)):
                 self._subscriptions.remove(subscription)
                 del subscriber.subscriptions[topic_filter]
+            elif subscription.shared is not None:
+                self._subscriptions.rejoin(subscription)
         if self.options.permissions is not None:
             waiting = [self._memory.dequeue(subscriber) for _ in range(len(subscriber.queue))]
             for queued in waiting:
-                if self._rights.gets(subscriber, queued.message.topic):
+                if self._rights.gets(subscriber.user, queued.message.topic):
                     self._memory.enqueue(subscriber, queued)
 
     def disconnected(self, peer: Peer, event: Disconnected) -> None:
@@ -266,6 +268,7 @@ class Sessions:
         will = subscriber.will.size if subscriber.will is not None and delay else 0
         self._memory.resize(subscriber, SESSION_BYTES + will + subscriber.session.outgoing_bytes)
         self._clients.away[subscriber] = None
+        self._subscriptions.leave(subscriber)
         if expiry != NEVER:
             subscriber.expiry_timer = loop.call_later(expiry, self.end, subscriber)
         if subscriber.will is not None:
@@ -283,7 +286,7 @@ class Sessions:
         ):
             if will.expires is not None:  # its time begins now (3.1.3.2.4)
                 will.expires += asyncio.get_running_loop().time()
-            self._publishing.accept(will)
+            self._publishing.accept_silently(will)
 
     def end(self, subscriber: Subscriber) -> None:
         """The session is over: its subscriptions, its queue; a will that waits is published [MQTT-3.1.3-9]."""

@@ -10,7 +10,7 @@ from wirefmt.broker.mqtt.figures import FIGURES, Figures
 from wirefmt.broker.mqtt.memory import Memory
 from wirefmt.broker.mqtt.options import BrokerOptions
 from wirefmt.broker.mqtt.rights import Rights
-from wirefmt.broker.mqtt.values import Clients, Message, Subscriber, Subscription, levels
+from wirefmt.broker.mqtt.values import Clients, Message, Rank, Subscriber, Subscription, levels
 from wirefmt.broker.mqtt.walks import Walks
 from wirefmt.broker.topics import Sharing, Walk
 from wirefmt.errors import EncodeError
@@ -53,12 +53,12 @@ class Subscriptions:
         self._walks = walks
         self._figures = figures
 
-    def targets(self, topic: str) -> list[Target]:
-        """What a message of this topic goes to. A shared subscription may have members that do not get it."""
-        targets = self.index.match(topic)
+    def allowed(self, topic: str, targets: list[Target]) -> list[Target]:
+        """Those of the targets that may have a message of this topic. A shared subscription may have members that may not."""
         if self.options.permissions is None:
             return targets
-        return [found for found in targets if isinstance(found, Sharing) or self._rights.gets(found.subscriber, topic)]
+        gets = self._rights.gets
+        return [found for found in targets if isinstance(found, Sharing) or gets(found.subscriber.user, topic)]
 
     def subscribe(self, peer: Peer, event: mqtt.Subscribe) -> Iterator[int]:
         """SUBSCRIBE, in steps."""
@@ -104,9 +104,9 @@ class Subscriptions:
             if shared is not None:
                 sharing = self.shared.get(shared)
                 if sharing is None:
-                    sharing = self.shared[shared] = Sharing()
+                    sharing = self.shared[shared] = Sharing(len(Rank))
                     self.index.add(shared[1], sharing)
-                sharing.members.append(subscription)
+                sharing.add(subscription, subscriber.user)
             else:
                 self.index.add(topic_filter, subscription)
                 if asked.retain_handling == 0 or (asked.retain_handling == 1 and before is None):
@@ -144,10 +144,35 @@ class Subscriptions:
             self._walks.end(subscription)
             return
         sharing = self.shared[subscription.shared]
-        sharing.members.remove(subscription)
-        if not sharing.members:
+        sharing.discard(subscription)
+        subscription.subscriber.passed_over.pop(subscription, None)
+        if not sharing:
             del self.shared[subscription.shared]
             self.index.discard(subscription.shared[1], sharing)
+
+    def restore(self, subscriber: Subscriber) -> int:
+        """It may be able to take messages of its shared subscriptions again. Returns for how many of them."""
+        if Rank.of(subscriber) is not Rank.ABLE:
+            return 0
+        passed_over, subscriber.passed_over = subscriber.passed_over, {}
+        for subscription in passed_over:
+            assert subscription.shared is not None
+            self.shared[subscription.shared].move(subscription, Rank.ABLE)
+        return len(passed_over)
+
+    def leave(self, subscriber: Subscriber) -> None:
+        """Its connection is over: other members of its shared subscriptions come first."""
+        for subscription in subscriber.subscriptions.values():
+            if subscription.shared is not None:
+                self.shared[subscription.shared].move(subscription, Rank.AWAY)
+                subscriber.passed_over[subscription] = None
+
+    def rejoin(self, subscription: Subscription) -> None:
+        """Its session goes on, perhaps with another user."""
+        assert subscription.shared is not None
+        sharing = self.shared[subscription.shared]
+        sharing.discard(subscription)
+        sharing.add(subscription, subscription.subscriber.user)
 
     def remove_all(self, subscriber: Subscriber) -> None:
         """The session is over."""

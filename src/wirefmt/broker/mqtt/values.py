@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from enum import IntEnum
 from math import inf
 from typing import Final
 
@@ -147,6 +148,21 @@ class Queued:
         self.sharing = sharing
 
 
+class Rank(IntEnum):
+    """Who of the members of a share gets a message first."""
+
+    ABLE = 0  # can take one of every QoS now
+    CONNECTED = 1
+    AWAY = 2
+
+    @classmethod
+    def of(cls, subscriber: Subscriber) -> Rank:
+        peer = subscriber.peer
+        if peer is None:
+            return cls.AWAY
+        return cls.ABLE if not subscriber.queue and peer.ready and peer.connection.send_quota else cls.CONNECTED
+
+
 class Subscriber:
     """A client's session, with or without a connection.
 
@@ -158,6 +174,7 @@ class Subscriber:
             wait for PUBREL, by packet identifier.
         walks: subscriptions whose retained messages are still to come. `early`: topics whose retained message has come before its
             turn, with the last walk that it was part of.
+        passed_over: shared subscriptions that are not among the able members of their shares (`Rank`).
         will: while it is delayed.
         size: bytes that count for the session itself.
         holder: what counts as its own. `routed`: the same in the router.
@@ -171,6 +188,7 @@ class Subscriber:
         "held",
         "holder",
         "identifier",
+        "passed_over",
         "peer",
         "queue",
         "queued_bytes",
@@ -201,6 +219,7 @@ class Subscriber:
         self.held: dict[int, float] = {}
         self.walks: deque[Subscription] = deque()
         self.early: dict[str, int] = {}
+        self.passed_over: dict[Subscription, None] = {}
         self.size = 0
         self.will: Message | None = None
         self.will_timer: asyncio.TimerHandle | None = None

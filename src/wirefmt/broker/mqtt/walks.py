@@ -116,7 +116,9 @@ class Walks:
             self._retained.drop(topic)
             return None
         asked, subscriber = subscription.asked, subscription.subscriber
-        if not self._rights.gets(subscriber, topic) or (asked.no_local and message.publisher == subscriber.identifier):
+        if not self._rights.gets(subscriber.user, topic) or (
+            asked.no_local and message.publisher == subscriber.identifier
+        ):
             return None
         identifiers = (subscription.identifier,) if subscription.identifier is not None else ()
         qos = min(message.qos, asked.qos)

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
+from collections import deque
 from collections.abc import Collection
 from typing import Final, NamedTuple
 
 from wirefmt import rocketmq
 from wirefmt.broker.requests.rocketmq import user_of
 from wirefmt.broker.rocketmq.answers import Answer
-from wirefmt.broker.rocketmq.core import Core
+from wirefmt.broker.rocketmq.core import WOKEN, Core
 from wirefmt.broker.rocketmq.selecting import Wants, wants
 from wirefmt.broker.shares import Holder
 from wirefmt.errors import LocalProtocolError
@@ -18,7 +20,7 @@ from wirefmt.rocketmq import RemotingCommand, SubscriptionData
 from wirefmt.rocketmq.codes import RequestCode, ResponseCode
 from wirefmt.rocketmq.server import Peer
 from wirefmt.rocketmq.spec import RETRY_PREFIX
-from wirefmt.rocketmq.subscriptions import retry_topic
+from wirefmt.rocketmq.subscriptions import INNER_GROUP, retry_topic
 
 
 class Subscription(NamedTuple):
@@ -63,6 +65,10 @@ Members = dict[str, dict[str, Member]]  # group -> client id -> member
 _GROUPS: Final = {False: "producer groups", True: "consumer groups"}
 
 
+#: Members of a group that a request may look at for one unit of work (`Driver.spend`).
+LOOKED: Final = 16
+
+
 def _members(group: str) -> str:
     """What members of a group are counted as."""
     return f"members of {group}"
@@ -83,7 +89,9 @@ class Groups(Core):
         self._joined: dict[Peer, set[tuple[bool, str, str]]] = {}  # is it a consumer? group, client id
         self._producing: dict[str, dict[str, Member]] = {}  # client id -> group -> member
         self._memberships = 0  # what members and their subscriptions cost
-        self._notified: set[str] = set()  # groups whose members are to be told
+        self._notified: dict[str, None] = {}  # groups whose members are to be told
+        self._to_notify: deque[tuple[str, Peer]] = deque()  # members of the first of them
+        self._notifying: asyncio.Handle | None = None
         self._owners: dict[str, tuple[Peer, str]] = {}  # client id -> the connection that has it, and its user
         self._client_ids: dict[Peer, set[str]] = {}
         self._consumed: dict[str, set[str]] = {}  # group -> topics, but for its retry topic
@@ -150,14 +158,19 @@ class Groups(Core):
         before = known.cost if known is not None else 0
         holder, options, lacks = member.holder, self.options, self.shares.lacks
         consumes = groups is self.consumers
+        limited = consumes or group != INNER_GROUP  # every client is in that one, and nobody looks through it
         more = member.cost - (before if known is not None and known.holder is holder else 0)
         if (
             (
                 group not in groups
                 and (len(groups) >= options.groups or lacks(holder, _GROUPS[consumes], options.groups))
             )
-            or (known is None and len(members) >= options.members)
-            or ((known is None or known.holder is not holder) and lacks(holder, _members(group), options.members))
+            or (limited and known is None and len(members) >= options.members)
+            or (
+                limited
+                and (known is None or known.holder is not holder)
+                and lacks(holder, _members(group), options.members)
+            )
             or self._memberships - before + member.cost > options.groups * 100
             or lacks(holder, "members", options.groups * 100, more)
         ):
@@ -224,33 +237,43 @@ class Groups(Core):
                 self._drop(self.producers, group, client)
 
     def _notify(self, group: str) -> None:
-        """Tell the members of a group to rebalance: once for all that this iteration of the loop brings."""
-        if not self._notified:
-            asyncio.get_running_loop().call_soon(self._notify_all)
-        self._notified.add(group)
+        """Tell the members of a group to rebalance: once for all that this iteration of the loop brings, and as many of them as
+        one iteration takes."""
+        self._notified[group] = None
+        if self._notifying is None:
+            self._notifying = asyncio.get_running_loop().call_soon(self._notify_some)
 
-    def _notify_all(self) -> None:
-        groups, self._notified = self._notified, set()
-        for group in groups:
+    def _notify_some(self) -> None:
+        self._notifying = None
+        for _ in range(WOKEN):
+            if not self._to_notify:
+                if not self._notified:
+                    return
+                group = next(iter(self._notified))
+                del self._notified[group]
+                self._to_notify.extend((group, member.peer) for member in self.consumers.get(group, {}).values())
+                continue
+            group, peer = self._to_notify.popleft()
             header = rocketmq.NotifyConsumerIdsChangedRequestHeader(consumer_group=group)
-            for member in list(self.consumers.get(group, {}).values()):
-                try:
-                    member.peer.request(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, header, oneway=True)
-                except LocalProtocolError:
-                    continue  # its connection is ending
+            with contextlib.suppress(LocalProtocolError):  # its connection is ending
+                peer.request(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, header, oneway=True)
+        self._notifying = asyncio.get_running_loop().call_soon(self._notify_some)
 
     def _members(self, peer: Peer, event: RemotingCommand) -> Answer:
         group = event.decode_header(rocketmq.GetConsumerListByGroupRequestHeader).consumer_group
         clients = list(self.consumers.get(group, ()))
+        peer.driver.spend(len(clients) // LOOKED)
         if not clients:
             return Answer(ResponseCode.SYSTEM_ERROR, remark=f"no consumer for this group, {group}")
         return Answer(body=rocketmq.GetConsumerListByGroupResponseBody(consumer_id_list=clients).encode())
 
     # ---- subscriptions
 
-    def _subscription(self, group: str, topic: str) -> Subscription | None:
+    def _subscription(self, peer: Peer, group: str, topic: str) -> Subscription | None:
         """The latest subscription of a group to a topic."""
-        found = [m.topics[topic] for m in self.consumers.get(group, {}).values() if topic in m.topics]
+        members = self.consumers.get(group, {})
+        peer.driver.spend(len(members) // LOOKED)
+        found = [m.topics[topic] for m in members.values() if topic in m.topics]
         return max(found, key=lambda each: each.version) if found else None
 
     def _check_client(self, peer: Peer, event: RemotingCommand) -> Answer:

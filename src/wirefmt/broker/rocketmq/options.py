@@ -27,12 +27,14 @@ class BrokerOptions:
         queues: of a topic that a producer makes.
         topics, groups: how many there may be. A group has up to 100 offsets, locks, places of pops, and members with their
             subscriptions, on average.
-        members: of one group, and client ids of one connection.
+        members: of one group, and client ids of one connection. Every client is a member of CLIENT_INNER_PRODUCER, which is
+            not limited by itself.
         queue_messages: of one queue; above it the oldest is dropped.
         stored_bytes: of all messages, with core.ENTRY bytes for each; above it a message is refused with SYSTEM_BUSY.
         message_bytes: of one body; above it a message is refused with MESSAGE_ILLEGAL.
         popped: messages that may be invisible at a time; above it a pop gets none. Apart from them as many may wait to be
-            delivered again; above it the group that has not popped for longest loses its first one, which becomes a dead letter.
+            delivered again; above it the account or client that has popped most of them loses its first one, which becomes a dead
+            letter.
         waiting: pulls and pops that may wait for messages; above it they are answered at once.
         client_share, user_share: the part of `topics`, `groups` (and of what comes with them), `members`, `stored_bytes`,
             `popped` and `waiting` that one client, and one account, may have (`wirefmt.broker.shares`). Stored messages are

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import deque
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
@@ -13,6 +12,7 @@ from wirefmt.broker.rocketmq.answers import Answer
 from wirefmt.broker.rocketmq.core import ENTRY, Queue, fields_of, place_of
 from wirefmt.broker.rocketmq.groups import Groups
 from wirefmt.broker.rocketmq.options import MOST_RETRIES
+from wirefmt.broker.rocketmq.reviving import Revived, Taken
 from wirefmt.broker.rocketmq.selecting import LOOKS_MAX, Wants, wants
 from wirefmt.broker.shares import Holder
 from wirefmt.errors import EncodeError
@@ -25,16 +25,6 @@ from wirefmt.rocketmq.spec import DLQ_PREFIX, ExtraInfo
 MESSAGES_MAX = 32
 
 Key = tuple[str, str, int, int, int]  # group, topic, queue id, offset, pop time
-
-
-class Taken(NamedTuple):
-    """A message that a client has popped: where it lies, how often its delivery has failed before, and who has popped it. It
-    stays in its queue alone, so it is gone when that drops it."""
-
-    queue_id: int
-    offset: int
-    failed: int
-    holder: Holder
 
 
 class Popped(NamedTuple):
@@ -53,8 +43,7 @@ class Popping(Groups):
         self._pop_next: dict[tuple[str, str, int], int] = {}
         self._popped: dict[Key, Popped] = {}
         self._pop_holders: dict[tuple[str, str, int], Holder] = {}  # who has popped there first
-        self._revived: dict[tuple[str, str], deque[Taken]] = {}  # by group and topic: the last to pop is the last here
-        self._revivals = 0  # messages that wait to be delivered again
+        self._revived = Revived()
 
     def _pop(self, peer: Peer, event: RemotingCommand) -> Answer | None:
         header = event.decode_header(PopMessageRequestHeader)
@@ -130,15 +119,10 @@ class Popping(Groups):
         """The next messages of a group: first those that are delivered again. `holder`: who pops. False: some messages were not
         looked at."""
         found: list[MessageExt] = []
-        revived = self._revived.pop((group, topic), None)
-        while revived and len(found) < most:
-            taken = revived.popleft()
-            self._revivals -= 1
+        while len(found) < most and (taken := self._revived.pop((group, topic))) is not None:
             message = self._message(topic, taken)
             if message is not None:
                 found.append(message)
-        if revived:
-            self._revived[group, topic] = revived
         vain = 0
         for queue_id in ids:
             queue, key = queues[queue_id], (group, topic, queue_id)
@@ -186,22 +170,18 @@ class Popping(Groups):
 
     def _revive(self, key: Key) -> None:
         """Deliver a message again whose invisible time is over. It does not count as popped while it waits for that, or a group
-        that is gone would shut out others. If too many wait, the group that has not popped for longest loses its first one."""
+        that is gone would shut out others. If too many wait, the user or client that has popped most of them loses one."""
         group, topic = key[:2]
         taken = self._unhide(key).taken
         taken = taken._replace(failed=taken.failed + 1)
         if taken.failed > MOST_RETRIES:
             self._bury(group, topic, taken)
             return
-        self._revived.setdefault((group, topic), deque()).append(taken)
-        self._revivals += 1
+        self._revived.add((group, topic), taken)
         self._wake_group(topic, group)
-        if self._revivals > self.options.popped:
-            place, waiting = next(iter(self._revived.items()))
-            self._revivals -= 1
-            self._bury(*place, waiting.popleft())
-            if not waiting:
-                del self._revived[place]
+        if len(self._revived) > self.options.popped:
+            (group, topic), taken = self._revived.drop()
+            self._bury(group, topic, taken)
 
     def _bury(self, group: str, topic: str, taken: Taken) -> None:
         """A message becomes a dead letter. It is dropped if who has popped it has no room."""

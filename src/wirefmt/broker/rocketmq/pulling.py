@@ -26,7 +26,7 @@ class Pulling(Groups):
             return Answer(ResponseCode.TOPIC_NOT_EXIST, remark=f"topic[{header.topic}] not exist")
         if not 0 <= header.queue_id < len(queues):
             return Answer(ResponseCode.SYSTEM_ERROR, remark=f"queueId[{header.queue_id}] is illegal")
-        wanted = self._wanted(header)
+        wanted = self._wanted(peer, header)
         if isinstance(wanted, Answer):
             return wanted
         if header.sys_flag & COMMIT_OFFSET and header.commit_offset > 0:
@@ -44,14 +44,14 @@ class Pulling(Groups):
         end = _pulled(ResponseCode.PULL_NOT_FOUND, queue, header.queue_offset)
         return self._wait(peer, event, header.topic, header.queue_id, None, seconds, look, end)
 
-    def _wanted(self, header: PullMessageRequestHeader) -> Wants | Answer:
+    def _wanted(self, peer: Peer, header: PullMessageRequestHeader) -> Wants | Answer:
         """What the pull wants by its own expression, or by the heartbeats of its group."""
         if header.sys_flag & SUBSCRIPTION:
             try:
                 return wants(header.subscription, header.expression_type)
             except ValueError:
                 return Answer(ResponseCode.SUBSCRIPTION_PARSE_FAILED, remark="parse the consumer's subscription failed")
-        found = self._subscription(header.consumer_group, header.topic)
+        found = self._subscription(peer, header.consumer_group, header.topic)
         if found is None:
             return Answer(ResponseCode.SUBSCRIPTION_NOT_EXIST, remark="the consumer's subscription not exist")
         if found.version < header.sub_version:

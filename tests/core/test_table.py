@@ -306,7 +306,7 @@ def test_what_is_not_said_is_null() -> None:
     (row,) = talk((CLIENT, publish("t", b"", 4)), version=4)
     assert row["payload"] == b""
     null = {"routing_key", "consumer_group", "message_id", "correlation_id", "reply_to", "channel", "sequence"}
-    null |= {"attempts", "ttl_ms", "code", "content_type", "headers", "error", "raw", "detail"}
+    null |= {"attempts", "ttl_ms", "code", "content_type", "headers", "error", "raw", "detail", "vlan"}
     null |= {c.name for c in COLUMNS if c.type.startswith("struct<") and c.name != "mqtt"}
     assert {name for name, value in row.items() if value is None} == null
     assert said(row["mqtt"]) == {"flags": 0, "dup": False, "retain": False}

@@ -113,10 +113,14 @@ class Load:
         self._latest.append(number)
         self.marked[number] += again
 
+    def unfinished(self) -> set[int]:
+        """Numbers whose publish has no end yet."""
+        return set(range(1, self._numbers + 1)) - self.confirmed - self.failed.keys()
+
     def on_event(self, event: RecoveryEvent) -> None:
         self.told.append(event)
         if isinstance(event, ConnectionDown):
-            self.uncertain.update(set(range(1, self._numbers + 1)) - self.confirmed - self.failed.keys())
+            self.uncertain.update(self.unfinished())
             if not self.marks:
                 self.uncertain.update(self._latest)
 

@@ -18,12 +18,12 @@ def _one_copy_a_step(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(publishing, "TOGETHER", 1)
 
 
-async def begun(place: Place, publisher: Raw, **fields: Any) -> Iterator[int]:
+async def begun(place: Place, publisher: Raw, topic: str = "t", payload: bytes = b"x", **fields: Any) -> Iterator[int]:
     """The steps of a PUBLISH of a client, none of which has been taken."""
     held: list[Any] = []
     publish = place.broker._handlers[mqtt.Publish]
     place.broker._handlers[mqtt.Publish] = lambda peer, event: held.append(publish(peer, event))
-    publisher.publish("t", b"x", 1, **fields)
+    publisher.publish(topic, payload, 1, **fields)
     await until(lambda: held)
     place.broker._handlers[mqtt.Publish] = publish
     (steps,) = held
@@ -99,6 +99,37 @@ def test_a_message_is_refused_in_steps_if_one_of_many_has_no_room(qos: int, even
 
     options = BrokerOptions(overflow="refuse", queue_messages=1)
     tried(test, options=options, limits=mqtt.ConnectionOptions(qos2_event=event))
+
+
+@pytest.mark.parametrize("limit", ["memory", "retained"])
+def test_messages_that_look_for_room_at_the_same_time_keep_to_the_limits(limit: str) -> None:
+    """Each finds room before another one takes it. There is room for one."""
+
+    async def test(place: Place) -> None:
+        for name in ("a", "b", "c"):
+            client = await place.connect(name, properties=[("session_expiry_interval", 100)])
+            await client.subscribe("t/#", qos=1)
+            client.close()
+            await until(lambda name=name: place.broker.subscribers[name].peer is None)  # type: ignore[misc]
+        publishers = [await place.connect(f"p{number}") for number in range(3)]
+        memory, options = place.broker._memory, place.broker.options
+        if limit == "memory":
+            object.__setattr__(options, "memory", memory.kept + 6000)
+        walks = [
+            await begun(place, one, f"t/{number}", b"x" * 4000, retain=limit == "retained")
+            for number, one in enumerate(publishers)
+        ]
+        while walks:
+            walks = [steps for steps in walks if next(steps, None) is not None]
+            assert memory.kept <= options.memory
+        codes = sorted([(await one.want(mqtt.Puback)).reason_code for one in publishers])
+        assert [len(place.broker.subscribers[name].queue) for name in ("a", "b", "c")] == [1, 1, 1]
+        if limit == "retained":
+            assert codes == [0, 0x97, 0x97]
+            assert place.broker.counts["retained dropped"] == 0
+
+    options = BrokerOptions(overflow="refuse", retained_messages=1, retained_overflow="refuse", client_share=1.0)
+    tried(test, options=options)
 
 
 def test_a_will_for_many_is_refused_in_steps() -> None:

@@ -32,7 +32,8 @@ class Outgoing:
         self._memory = memory
 
     def deliver(self, subscriber: Subscriber, queued: Queued, taken: bool = False) -> None:
-        """Send, or queue after what waits already. `taken`: its publisher has PUBREC, so it is queued even if that is full."""
+        """Send, or queue after what waits already. `taken`: there was room when it was looked for, perhaps before PUBREC: it is
+        queued even if the queue is full now. The memory of the broker is a limit for it, too."""
         if not subscriber.queue and self.send(subscriber, queued):
             return
         peer, options = subscriber.peer, self.options
@@ -52,7 +53,7 @@ class Outgoing:
                     if peer.connection.state is not mqtt.State.CLOSED:
                         peer.close(ReasonCode.QUOTA_EXCEEDED)
                 return
-        if not (taken or self._memory.has_room(cost(queued.message), queued.message.holder)):
+        if not self._memory.has_room(cost(queued.message), queued.message.holder):
             self.counts["dropped"] += 1
             return
         self._memory.enqueue(subscriber, queued)

@@ -220,13 +220,18 @@ class Publishing:
     def _refusal(self, message: Message) -> int | Search:
         """The code to refuse the message with, before anything is done for it; 0: it is taken. Or how to find it in steps, if it
         has many subscriptions."""
-        if message.retain and message.payload and self.options.retain_available and self._retained.refuses(message):
+        if self._is_not_retained(message):
             return ReasonCode.QUOTA_EXCEEDED
         if self.options.overflow != "refuse" or not message.qos:
             return _SUCCESS
         targets = self._index.match(message.topic)
         search = self._search(message, targets)
         return search if len(targets) > TOGETHER // COPY else _end(search)
+
+    def _is_not_retained(self, message: Message) -> bool:
+        """Is it to be retained, and there is no room for that?"""
+        wanted = message.retain and message.payload and self.options.retain_available
+        return bool(wanted) and self._retained.refuses(message)
 
     def _search(self, message: Message, targets: list[Target]) -> Search:
         """Have all of these room for the message? Otherwise it goes to none."""
@@ -240,7 +245,8 @@ class Publishing:
                         return ReasonCode.QUOTA_EXCEEDED
             yield TOGETHER
         room = not copies or self._memory.has_room(cost(message), message.holder)
-        return _SUCCESS if room else ReasonCode.QUOTA_EXCEEDED
+        # others may have been retained between the steps
+        return _SUCCESS if room and not self._is_not_retained(message) else ReasonCode.QUOTA_EXCEEDED
 
     def wants(self, routing_key: str) -> bool:
         """A message is published to amq.topic: does a subscription match? (`routing.Sink`)"""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from typing import Any, Final, Literal, get_args, get_origin, get_type_hints
 
 from wirefmt import capture
 from wirefmt.capture import files
@@ -108,6 +108,14 @@ def _parser(name: str) -> Callable[[Any], Any]:
     return _one_of(*get_args(kind)) if get_origin(kind) is Literal else _PARSERS[kind]
 
 
+#: Options of one table only, and what is said of them with the other one.
+_OF_ONE_TABLE: Final = (
+    ("convert_to", "messages", "only the message table can be converted"),
+    ("filter", "messages", "only the message table can be filtered"),
+    ("ports", "packets", "only the packets table is limited to ports; for messages: filter='port == 1883'"),
+)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Options(capture.Options):
     """Every option with its default: those of captures, which `capture.Options` checks, and those that only Spark has."""
@@ -149,10 +157,9 @@ class Options(capture.Options):
             except (TypeError, ValueError, OverflowError) as fault:
                 raise ValueError(f"option {option.name} = {value!r}: {fault}") from None
         chosen = cls(**values)
-        if chosen.convert_to and chosen.table != "messages":
-            raise ValueError("option convert_to: only the message table can be converted")
-        if chosen.filter is not None and chosen.table != "messages":
-            raise ValueError("option filter: only the message table can be filtered")
+        for name, table, says in _OF_ONE_TABLE:
+            if getattr(chosen, name) not in (None, ()) and chosen.table != table:
+                raise ValueError(f"option {name}: {says}")
         if chosen.filter is not None:
             capture.CaptureDecoder(filter=chosen.filter)  # its types are checked
         return chosen

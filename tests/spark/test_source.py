@@ -258,6 +258,7 @@ def test_a_table_that_keeps_no_options_says_what_to_do(spark, folder, tables):
         ("protocols", "mqqt", "no protocol 'mqqt'; did you mean mqtt"),
         ("decodeAs", "tcp.port==1884,mqqt", "no protocol 'mqqt'; did you mean mqtt"),
         ("limits", '{"max_flow": 3}', "no limit 'max_flow'; did you mean max_flows"),
+        ("ports", "1883", "option ports: only the packets table is limited to ports"),
     ],
 )
 def test_wrong_options_fail_before_any_task(spark, folder, option, value, says):

@@ -118,7 +118,6 @@ def test_names_ignore_case_and_underscores():
         ("split_size", "1.5MB", 1536 << 10),
         ("split_size", 77, 77),
         ("flows", "across-files", "across-files"),
-        ("ports", "1883,8883", (1883, 8883)),
         ("settle", "2.5", 2.5),
         ("columns", "ts,qos", ("ts", "qos")),
         ("limits", '{"max_flows": 3}', {"max_flows": 3}),
@@ -126,6 +125,10 @@ def test_names_ignore_case_and_underscores():
 )
 def test_values(name, value, parsed):
     assert getattr(Options.parse({name: value}), name) == parsed
+
+
+def test_ports_of_the_packets_table():
+    assert Options.parse({"ports": "1883,8883", "table": "packets"}).ports == (1883, 8883)
 
 
 @pytest.mark.parametrize(
@@ -150,6 +153,7 @@ def test_values(name, value, parsed):
         ({"convert_to": "amqp10", "dialect": "rabbit"}, "option dialect = 'rabbit'"),
         ({"convert_to": "amqp10", "table": "packets"}, "only the message table"),
         ({"filter": "qos == 1", "table": "packets"}, "option filter: only the message table"),
+        ({"ports": "1883"}, "option ports: only the packets table"),
         ({"filter": "qso == 1"}, "no column 'qso'; did you mean qos"),
         ({"filter": "kind == 1"}, "string cannot be compared with 1"),
     ],

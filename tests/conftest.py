@@ -90,10 +90,9 @@ def proxy(rabbitmq: node.Broker, request: pytest.FixtureRequest) -> Iterator[rec
     proxy.keep("rabbitmq-amqp10" if request.module.__name__.endswith("amqp10") else "rabbitmq-amqp091")
 
 
-#: Tests that start brokers, and tests that start Spark. One worker runs the ones, another one the others, one after another: they
-#: wait more than they work, so the rest has the processors meanwhile.
-BROKERS = ("tests/live/",)
-SPARK = ("tests/spark/", "tests/project/test_readme.py")
+#: Tests that start brokers and Spark. One worker runs them, one after another: they wait more than they work, so the others have
+#: the processors meanwhile.
+OUTSIDE = ("tests/live/", "tests/spark/", "tests/project/test_readme.py")
 #: Tests that measure memory or watch the collector: early, so that their worker has done little else before.
 MEASURING = (
     "tests/core/test_leaks",
@@ -106,22 +105,17 @@ MEASURING = (
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """With several workers: first what takes longest and what measures. The order of the rest is that of files."""
     if int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")) > 1:
-        items.sort(
-            key=lambda item: not item.nodeid.startswith(BROKERS + SPARK) and 1 + (not item.nodeid.startswith(MEASURING))
-        )
+        items.sort(key=lambda item: not item.nodeid.startswith(OUTSIDE) and 1 + (not item.nodeid.startswith(MEASURING)))
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Whole files go to a worker; those that start brokers all go to one, and so do those that start Spark."""
+    """Whole files go to a worker; those that start other programs all go to one."""
     from xdist.scheduler import LoadScopeScheduling
 
     class ByFile(LoadScopeScheduling):
         def _split_scope(self, nodeid: str) -> str:
-            for scope in (BROKERS, SPARK):
-                if nodeid.startswith(scope):
-                    return scope[0]
-            return nodeid.partition("::")[0]
+            return "outside" if nodeid.startswith(OUTSIDE) else nodeid.partition("::")[0]
 
     config.option.loadscopereorder = False  # the order is that of pytest_collection_modifyitems
     return ByFile(config, log)

@@ -862,14 +862,14 @@ def test_octets_that_are_no_segments() -> None:
 
 @pytest.mark.parametrize("reason", [0, 1, 3, 200, 0x7FFFFFFF, 0x80000000, 0xFDFFFF05, 0xFFFFFFFF])
 def test_a_segment_of_a_fault_may_have_any_reason(reason: int) -> None:
-    """Another version may have written the rows, or nobody who knows the format. `size` is at offset 36."""
+    """Another version may have written the rows, or nobody who knows the format. `size` is at offset 4."""
     scanner, decoder = capture.PacketScanner(), CaptureDecoder(flows="across-files")
     for reader in (scanner, decoder):
         reader.begin_file("f", 0)
     scanner.feed(live(LIVE[0])[:30])
     scanner.end_file()
     (octets,) = pa.record_batch(scanner.take(final=True)).to_pydict()["segment"]
-    octets = octets[:36] + reason.to_bytes(4, "little") + octets[40:]
+    octets = octets[:4] + reason.to_bytes(4, "little") + octets[8:]
     assert decoder.feed_segments(octets) == len(octets)
     assert decoder.finish()
     (row,) = pa.record_batch(decoder.take(final=True)).to_pylist()

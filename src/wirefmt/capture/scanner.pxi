@@ -104,17 +104,16 @@ cdef class PacketScanner(ColumnSet):
     cdef void put(self, int kind, const PacketRecord* r, const Segment* s) noexcept nogil:
         cdef Col* c = self.cols
         cdef int64_t row = self.rows
-        cdef SegmentHead head
+        cdef uint8_t[SEGMENT_HEAD_ROOM] head
+        cdef int64_t head_size = segment_head(kind, r, s, self.packets.vlans, self.file_index, head)
         cdef char[ADDRESS_ROOM] text
         self.rows += 1
         put_i32(c + P_FILE_INDEX, row, self.file_index)
         put_i64(c + P_FRAME_NO, row, r.frame_no)
-        segment_head(kind, r, s, self.packets.vlans, self.file_index, &head)
         if kind == PACKET_FILE_FAULT:
-            head.size = s.size
             put_i64(c + P_FLOW_HASH, row, 0)
             put_i64(c + P_PAIR_HASH, row, 0)
-            put_octets(c + P_SEGMENT, row, <const uint8_t*>&head, <int64_t>head_size(&head))
+            put_octets(c + P_SEGMENT, row, head, head_size)
             return
         put_i64(c + P_TS_NS, row, r.ts_ns)
         if c[<int>P_SRC_IP].on:
@@ -132,7 +131,7 @@ cdef class PacketScanner(ColumnSet):
             put_i32(c + P_PAYLOAD_SIZE, row, <int32_t>s.size)
         else:
             put_i64(c + P_FLOW_HASH, row, <int64_t>segment_pair_hash(s))
-        put_octets2(c + P_SEGMENT, row, <const uint8_t*>&head, <int64_t>head_size(&head), s.payload, s.captured)
+        put_octets2(c + P_SEGMENT, row, head, head_size, s.payload, s.captured)
 
     def take(self, bint final=False):
         """Return the batch if it is full; with `final`, the rows so far. None: no rows."""

@@ -16,5 +16,5 @@ COLUMNS: tuple[Column, ...] = (
     Column("seq", "int64", "sequence number"),
     Column("payload_size", "int32", "bytes according to the IP header"),
     Column("fragment", "boolean", "an unparsed IP fragment: no ports, flow_hash is pair_hash"),
-    Column("segment", "binary", "the input of the second stage: a fixed header and the payload"),
+    Column("segment", "binary", "the input of the second stage: a packed header and the payload"),
 )

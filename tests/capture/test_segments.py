@@ -18,6 +18,8 @@ CONNECT = connect()
 PLAIN = Tcp().segment(0, CONNECT)
 VXLAN = ethernet(0x0800, ip4(udp(4789, b"\x08\0\0\0\x00\x12\x34\0" + PLAIN), 17, ends=OUTER))
 SIX = ethernet(0x86DD, ip6(tcp(CONNECT)))
+INNER = tagged(SIX, [(0x8100, 8)])
+ALL = tagged(ethernet(0x0800, ip4(udp(4789, b"\x08\0\0\0\0\1\0\0" + INNER), 17, ends=OUTER)), [(0x8100, 9)])
 
 #: A capture of one packet, and the octets between the head and the payload of its row.
 ROWS: dict[str, tuple[bytes, int]] = {
@@ -26,9 +28,8 @@ ROWS: dict[str, tuple[bytes, int]] = {
     "cut by the snapshot length": (pcap([PLAIN], snaplen=60), 8 + 4),
     "in a network of VXLAN": (pcap([VXLAN]), 8 + 4),
     "with a VLAN": (pcap([tagged(PLAIN, [(0x8100, 7)])]), 8 + 8),
-    "all of it": (pcap([tagged(ethernet(0x0800, ip4(udp(4789, b"\x08\0\0\0\0\1\0\0" + tagged(SIX, [(0x8100, 8)])), 17, ends=OUTER)),
-                               [(0x8100, 9)])], snaplen=145), 32 + 4 + 4 + 8),
-}  # fmt: skip
+    "all of it": (pcap([ALL], snaplen=145), 32 + 4 + 4 + 8),
+}
 
 
 def row_of(octets: bytes) -> bytes:

@@ -17,6 +17,7 @@ AGAIN = Backoff(first=0.1, most=1.0, stable=2.0)
 TASKS = 4  # that publish at the same time
 PACE = 0.002  # seconds between two messages of a task
 PATIENCE = 60.0  # seconds until everything must have come to an end
+SILENCE = 10.0  # seconds after which a broker is asked whether it has forgotten the subscription
 
 
 class Load:
@@ -28,6 +29,8 @@ class Load:
         arrived: how often each number has come; marked: how often with the protocol's mark of a repetition.
         uncertain: numbers whose end was open when a connection was lost: they may come twice without a mark.
         told: events of the clients' connections.
+        before: numbers that had been confirmed when a connection was lost for the first time.
+        forgotten: True: the broker has said that it lost the subscription, and with it what was published afterwards.
         marks: False: the broker has no mark for messages whose acknowledgement was lost with its connection.
     """
 
@@ -41,6 +44,8 @@ class Load:
         self.told: list[RecoveryEvent] = []
         self._numbers = 0
         self._stopping = False
+        self.before: set[int] | None = None
+        self.forgotten = False
         self.marks = True
         self._latest: deque[int] = deque(maxlen=20)  # as many as may be unacknowledged
 
@@ -63,9 +68,16 @@ class Load:
     # ---- the run
 
     async def run(
-        self, trouble: Callable[[], Awaitable[None]], *, before: float = 0.5, after: float = 1.0, lost: int = 0
+        self,
+        trouble: Callable[[], Awaitable[None]],
+        *,
+        before: float = 0.5,
+        after: float = 1.0,
+        lost: int = 0,
+        forgot: Callable[[], bool] = lambda: False,
     ) -> None:
-        """Publish and consume, make trouble, go on, and stop once everything has its end. `lost`: what the broker may lose."""
+        """Publish and consume, make trouble, go on, and stop once everything has its end. `lost`: what the broker may lose.
+        `forgot` asks the broker whether it has lost the subscription, when messages do not come."""
         async with asyncio.timeout(PATIENCE * 3):
             await self.open()
             consuming = asyncio.create_task(self.consume())
@@ -77,11 +89,16 @@ class Load:
                 self._stopping = True
                 async with asyncio.timeout(PATIENCE):
                     await asyncio.gather(*publishing)
+                waited = 0.0
                 async with asyncio.timeout(PATIENCE):
-                    while len(self.confirmed - self.arrived.keys()) > lost:
+                    while len(self.confirmed - self.arrived.keys()) > lost and not self.forgotten:
                         if consuming.done():
                             consuming.result()
                         await asyncio.sleep(0.02)
+                        waited += 0.02
+                        if waited > SILENCE:
+                            waited = 0.0
+                            self.forgotten = await asyncio.to_thread(forgot)
                 arrived = -1
                 while lost and sum(self.arrived.values()) > arrived:  # until nothing more comes
                     arrived = sum(self.arrived.values())
@@ -120,6 +137,8 @@ class Load:
     def on_event(self, event: RecoveryEvent) -> None:
         self.told.append(event)
         if isinstance(event, ConnectionDown):
+            if self.before is None:
+                self.before = self.confirmed.copy()
             self.uncertain.update(self.unfinished())
             if not self.marks:
                 self.uncertain.update(self._latest)
@@ -135,7 +154,10 @@ class Load:
             lost: how many confirmed messages the broker may have lost.
         """
         report = self.report()
-        assert len(self.confirmed - self.arrived.keys()) <= lost, report
+        unseen = self.confirmed - self.arrived.keys()
+        if self.forgotten and self.before is not None:  # what it had in the queue before comes all the same
+            unseen &= self.before
+        assert len(unseen) <= lost, report
         assert len(self.failed) <= failures, (report, list(self.failed.values())[:3])
         assert len(self.confirmed) + len(self.failed) == self._numbers, report  # each publish has one outcome
         unmarked = {n for n, times in self.arrived.items() if times - self.marked[n] > 1}
@@ -150,7 +172,7 @@ class Load:
         return (
             f"{type(self).__name__}: {self._numbers} published, {len(self.confirmed)} confirmed, {len(self.failed)} raised, "
             f"{len(self.confirmed - self.arrived.keys())} lost, {twice} came twice, {connections} connections, "
-            f"{refusals} refusals"
+            f"{refusals} refusals{', and the subscription was forgotten' * self.forgotten}"
         )
 
 

@@ -104,8 +104,18 @@ async def prepared(node: RabbitMQ, queue: str) -> None:
         await channel.purge_queue(queue)
 
 
-async def run_together(loads: list[Load], trouble: Callable[[], None]) -> None:
-    """Loads of one broker, which is troubled once, when all of them flow."""
+async def run_together(loads: list[Load], trouble: Callable[[], None], node: RabbitMQ) -> None:
+    """Loads of one broker, which is troubled once, when all of them flow.
+
+    A RabbitMQ that is killed half a second after a SUBACK has the session's queue afterwards, and says Session Present, but in
+    some kills (3 of 27 of 3.10.8 on a busy machine) the queue is not bound to amq.topic any more.
+    """
+
+    def forgot() -> bool:
+        rows = [line.split("\t") for line in node.control("list_bindings").splitlines()]
+        bound = [row[0] for row in rows if len(row) > 2 and row[2].startswith("mqtt-subscription-load-in")]
+        return bound == [""]  # the default exchange alone
+
     barrier = asyncio.Barrier(len(loads))
 
     async def once() -> None:
@@ -115,11 +125,11 @@ async def run_together(loads: list[Load], trouble: Callable[[], None]) -> None:
 
     async with asyncio.TaskGroup() as group:
         for load in loads:
-            group.create_task(load.run(once))
+            group.create_task(load.run(once, forgot=forgot if isinstance(load, Mqtt) else lambda: False))
 
 
-#: Which protocols are beside each other. MQTT is alone at `kill -9`: under the load of the others, messages that a killed node
-#: had confirmed did not reach the subscriber in one run of six. Probably it had forgotten the session, which was a second old.
+#: Which protocols are beside each other. MQTT is alone at `kill -9`: under the load of the others, a killed RabbitMQ 4 had lost
+#: messages that it had confirmed in one run of six.
 TOGETHER = [(trouble, ("amqp091", "amqp10", "mqtt")) for trouble in TROUBLES if trouble != "kill -9"]
 TOGETHER += [("kill -9", ("amqp091", "amqp10")), ("kill -9", ("mqtt",))]
 
@@ -130,7 +140,7 @@ def test_rabbitmq(trouble: str, protocols: tuple[str, ...], rabbit: RabbitMQ, tm
 
     async def main() -> None:
         await prepared(rabbit, "load10")
-        await run_together(loads, lambda: TROUBLES[trouble](rabbit))
+        await run_together(loads, lambda: TROUBLES[trouble](rabbit), rabbit)
 
     run(main(), patience=240.0)
     for load in loads:
@@ -150,7 +160,7 @@ def test_rabbitmq_4(trouble: str, protocols: tuple[str, ...], rabbit4: RabbitMQ,
 
     async def main() -> None:
         await prepared(rabbit4, "load10")
-        await run_together(loads, lambda: TROUBLES[trouble](rabbit4))
+        await run_together(loads, lambda: TROUBLES[trouble](rabbit4), rabbit4)
 
     run(main(), patience=240.0)
     for load in loads:

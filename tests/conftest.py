@@ -16,6 +16,7 @@ from hypothesis.internal.conjecture import providers
 
 from lib import proxy as recording
 from lib import rabbitmq as node
+from lib.java import BRIEF
 from lib.loopback import LOOP
 from lib.skips import not_tried
 
@@ -58,6 +59,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     session = local_session(
         2,
         app="wirefmt tests",
+        spark__driver__defaultJavaOptions=" ".join(BRIEF),
         spark__sql__execution__arrow__pyspark__validateSchema__enabled="true",
         spark__python__authenticate__socketTimeout="120s",  # a busy machine starts Python workers late
         spark__sql__shuffle__partitions="3",

@@ -9,6 +9,9 @@ from pathlib import Path
 
 import pytest
 
+#: Options of a Java that lives for a minute beside other tests: it compiles once, quickly, and collects in its own thread.
+BRIEF = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
+
 
 def class_path(jars: str, sources: Path, folder: Path, name: str, how: str) -> str:
     """Compile the programs in `sources` into `folder`. Returns the class path of the jars and the programs.

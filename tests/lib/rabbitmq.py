@@ -86,13 +86,14 @@ class Broker:
             "HOME": ".",  # has the cookie
         }
         loopback = "-kernel inet_dist_use_interface {127,0,0,1}"
+        idle = "+sbwt none +sbwtdcpu none +sbwtdio none"  # schedulers without work leave the processor to other tests
         self.environment = {
             **{name: value for name, value in os.environ.items() if not name.startswith(("RABBITMQ_", "ERL_"))},
             **{name: str(self.folder / value) for name, value in names.items()},
             "RABBITMQ_NODENAME": f"wirefmt{self.port}@localhost",
             "RABBITMQ_DIST_PORT": str(node_port),
-            "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS": loopback,
-            "RABBITMQ_CTL_ERL_ARGS": loopback,
+            "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS": f"{loopback} {idle}",
+            "RABBITMQ_CTL_ERL_ARGS": f"{loopback} {idle}",
             "ERL_EPMD_ADDRESS": HOST,
             "ERL_EPMD_PORT": str(epmd_port),
             "detached": "1",  # the script becomes the node, instead of waiting for it

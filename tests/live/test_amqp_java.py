@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from lib.java import class_path
+from lib.java import BRIEF, class_path
 from lib.loopback import HOST, run
 from wirefmt import amqp091, amqp10
 from wirefmt.broker import amqp091 as broker091
@@ -36,7 +36,7 @@ def classes(tmp_path_factory: pytest.TempPathFactory) -> str:
 async def said(classes: str, program: str, *ports: int) -> list[str]:
     """What a program prints."""
     process = await asyncio.create_subprocess_exec(
-        "java", "-XX:TieredStopAtLevel=1", "-Dfile.encoding=UTF-8", "-Dstdout.encoding=UTF-8", "-cp", classes, program,
+        "java", *BRIEF, "-Dfile.encoding=UTF-8", "-Dstdout.encoding=UTF-8", "-cp", classes, program,
         *map(str, ports), stdout=subprocess.PIPE, stderr=subprocess.PIPE,
     )  # fmt: skip
     try:

@@ -13,7 +13,7 @@ import pytest
 
 from lib import amqp10_live, selector_cases
 from lib.amqp10_live import body, message, take
-from lib.java import class_path
+from lib.java import BRIEF, class_path
 from lib.loopback import HOST, run
 from wirefmt import amqp10
 from wirefmt.connection.sasl import Anonymous, Plain
@@ -29,7 +29,7 @@ def port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
     how = "mvn -f tests/live/artemis/pom.xml dependency:copy-dependencies -DoutputDirectory=DIR; WIREFMT_ARTEMIS=DIR"
     folder = tmp_path_factory.mktemp("artemis")
     path = class_path(JARS, Path(__file__).parent / "artemis", folder, "ActiveMQ Artemis", how)
-    command = ["java", "-XX:TieredStopAtLevel=1", "-cp", path, "Artemis", "0", str(folder)]
+    command = ["java", *BRIEF, "-cp", path, "Artemis", "0", str(folder)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
         try:
             assert process.stdout is not None

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from lib.java import class_path
+from lib.java import BRIEF, class_path
 from lib.loopback import HOST, run
 from wirefmt import mqtt
 from wirefmt.broker.mqtt import Broker
@@ -86,7 +86,7 @@ def hivemq(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.mark.parametrize("version", [4, 5])
 def test_hivemq(hivemq: str, version: int) -> None:
-    see(version, "java", "-XX:TieredStopAtLevel=1", "-cp", hivemq, "Peer")
+    see(version, "java", *BRIEF, "-cp", hivemq, "Peer")
 
 
 @pytest.mark.parametrize("version", [3, 4, 5])

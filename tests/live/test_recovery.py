@@ -21,7 +21,7 @@ from live.test_nsqd import needs_nsqd
 
 from lib import mosquitto
 from lib.forwarder import Forwarder
-from lib.java import class_path
+from lib.java import BRIEF, class_path
 from lib.loopback import HOST, run, until
 from lib.ports import free_port
 from lib.rabbitmq import PASSWORD, USER, rabbitmq4
@@ -297,7 +297,7 @@ def test_artemis(trouble: str, tmp_path: Path) -> None:
     port = free_port()
 
     def start() -> subprocess.Popen[bytes]:
-        command = ["java", "-XX:TieredStopAtLevel=1", "-cp", path, "Artemis", str(port), str(tmp_path), "durable"]
+        command = ["java", *BRIEF, "-cp", path, "Artemis", str(port), str(tmp_path), "durable"]
         process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
         assert process.stdout is not None
         assert process.stdout.readline().split()[0] == b"up"

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from lib.java import class_path
+from lib.java import BRIEF, class_path
 from lib.loopback import OPENSSL, certificate, run, until
 from lib.paths import ROOT
 from lib.ports import free_port
@@ -54,7 +54,7 @@ def start(classes: str, folder: Path, *args: str, java: Sequence[str] = ()) -> s
     """Server.java, with options of Java; it ends when its standard input does."""
     folder.mkdir()
     log = folder / "log"
-    options = ["-Xmx300m", "-XX:MaxDirectMemorySize=512m", *OPEN, *java]
+    options = [*BRIEF, "-Xmx300m", "-XX:MaxDirectMemorySize=512m", *OPEN, *java]
     command = ["java", *options, "-cp", classes, "Server", str(folder), *args]
     with open(log, "wb") as out:
         process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=out, stderr=out)
@@ -185,7 +185,7 @@ def test_a_real_client(servers: Servers, form: str, tmp_path: Path) -> None:
                 pytest.skip("needs a dumpcap that may record (dpkg-reconfigure wireshark-common)")
             time.sleep(0.1)
         talk = subprocess.run(
-            ["java", "-Xmx128m", f"-Duser.home={tmp_path}", f"-Drocketmq.serialize.type={form}", "-cp", servers.classes,
+            ["java", *BRIEF, "-Xmx128m", f"-Duser.home={tmp_path}", f"-Drocketmq.serialize.type={form}", "-cp", servers.classes,
              "Talk", f"{HOST}:{servers.names}", f"{HOST}:{servers.broker}", form.lower()],
             capture_output=True, text=True, timeout=300, check=False,
         )  # fmt: skip
@@ -325,7 +325,7 @@ def test_a_real_client_and_ours_exchange_messages(
         async with rocketmq.connect(address, credentials=credentials) as client:
             await known(client)
             java = await asyncio.create_subprocess_exec(
-                "java", "-Xmx128m", f"-Duser.home={tmp_path}", "-cp", classes, "Exchange", address, topic, group, *keys,
+                "java", *BRIEF, "-Xmx128m", f"-Duser.home={tmp_path}", "-cp", classes, "Exchange", address, topic, group, *keys,
                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, limit=1 << 20,
             )  # fmt: skip
             assert java.stdout is not None
@@ -446,7 +446,7 @@ async def extras(
         producer = client.producer("OurExtras")
         await producer.send(topic, b"first", tags="other")
         process = await asyncio.create_subprocess_exec(
-            "java", "-Xmx128m", f"-Duser.home={home}", f"-Dtls.enable={str(trusting is not None).lower()}",
+            "java", *BRIEF, "-Xmx128m", f"-Duser.home={home}", f"-Dtls.enable={str(trusting is not None).lower()}",
             "-cp", classes, "Extras", address, topic, group, "ours@1", *keys,
             stdin=subprocess.PIPE, stdout=subprocess.PIPE,
         )  # fmt: skip
@@ -606,7 +606,7 @@ def test_filter_expressions_as_the_real_broker(classes: str) -> None:
 
     asked = [" ".join((octets(e), *(octets(f"{k}={v}") for k, v in p.items()))) for e, p in examples]
     java = subprocess.run(
-        ["java", "-Xmx128m", "-cp", classes, "Filter"],
+        ["java", *BRIEF, "-Xmx128m", "-cp", classes, "Filter"],
         input="\n".join(asked),
         capture_output=True,
         text=True,

@@ -1,7 +1,8 @@
 """Run by test_cluster.py in a process of its own: a small cluster on this machine, whose executors lack wirefmt.
 
-Arguments: master, how to ship (nothing, archive, ship; registered: archive, with the source registered), capture,
-archive. Prints one line of JSON.
+Arguments: master, how the executors get the packages (archive: `spark.archives`; ship: nothing at first, then
+`pyspark_wirefmt.ship`), whether the source is registered at last ("registered"), capture, archive, options of Java. Prints one
+line of JSON: what was told at first, and then.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import pyspark
 import pyspark_wirefmt
 
 
-def main(master: str, way: str, capture: str, archive: str) -> None:
+def main(master: str, way: str, registered: str, capture: str, archive: str, java: str) -> None:
     from pyspark.sql import SparkSession
 
     builder = (
@@ -25,29 +26,23 @@ def main(master: str, way: str, capture: str, archive: str) -> None:
         .config("spark.driver.bindAddress", "127.0.0.1")
         .config("spark.ui.enabled", "false")
         .config("spark.sql.session.timeZone", "UTC")
-        .config("spark.executorEnv.PYTHONPATH", "wirefmt_lib" if way in ("archive", "registered") else "no_such_folder")
+        .config("spark.executorEnv.PYTHONPATH", "wirefmt_lib" if way == "archive" else "no_such_folder")
+        .config("spark.driver.defaultJavaOptions", java)
+        .config("spark.executor.defaultJavaOptions", java)
     )
-    if way in ("archive", "registered"):
+    if way == "archive":
         builder = builder.config("spark.archives", f"{archive}#wirefmt_lib")
     spark = builder.getOrCreate()
     work = Path(pyspark.__file__).parent / "work" / spark.sparkContext.applicationId
     told: dict[str, object] = {}
     try:
+        told["first"] = used(spark, capture)
         if way == "ship":
             pyspark_wirefmt.ship(spark)
-        if way == "registered":
+        if registered:
             spark.dataSource.register(pyspark_wirefmt.DefaultSource)
-        try:
-            frame = spark.read.format("wirefmt").option("partitions", "2").load(capture)
-            told["source"] = frame.count()
-            told["read"] = pyspark_wirefmt.read(spark, capture, split_size=20_000).count()
-            told["executors"] = executors(spark)
-        except Exception as fault:
-            told["fault"] = str(fault)
-        try:
-            pyspark_wirefmt.check(spark)
-        except RuntimeError as fault:
-            told["check"] = str(fault)
+        if way == "ship" or registered:
+            told["then"] = used(spark, capture)
     finally:
         spark.stop()
         shutil.rmtree(work, ignore_errors=True)  # a local cluster's executors work inside pyspark's own folder
@@ -55,6 +50,23 @@ def main(master: str, way: str, capture: str, archive: str) -> None:
             work.parent.rmdir()
     told["work left"] = work.exists()
     print(json.dumps(told))
+
+
+def used(spark, capture: str) -> dict[str, object]:
+    """What a user sees: rows of the data source and of `read`, where they came from, faults, and what `check` says."""
+    told: dict[str, object] = {}
+    try:
+        frame = spark.read.format("wirefmt").option("partitions", "2").load(capture)
+        told["source"] = frame.count()
+        told["read"] = pyspark_wirefmt.read(spark, capture, split_size=20_000).count()
+        told["executors"] = executors(spark)
+    except Exception as fault:
+        told["fault"] = str(fault)
+    try:
+        pyspark_wirefmt.check(spark)
+    except RuntimeError as fault:
+        told["check"] = str(fault)
+    return told
 
 
 def executors(spark) -> list[list[str]]:

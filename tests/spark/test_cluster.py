@@ -18,6 +18,7 @@ pytest.importorskip("pyspark", reason="needs pyspark (pip install 'wirefmt[spark
 
 import wirefmt
 from lib.captures import live
+from lib.java import BRIEF
 from lib.paths import ROOT
 from lib.spark_captures import one_process
 from pyspark_wirefmt import session, shipping
@@ -73,18 +74,19 @@ def driver_folder(archive: Path, tmp_path_factory: pytest.TempPathFactory) -> Pa
 
 
 def run(
-    way: str, archive: Path, bare_python: Path, java: Path, driver_folder: Path, driver_python: str = ""
-) -> dict[str, Any]:
+    way: str, archive: Path, python: Path, java: Path, driver_folder: Path, *, driver_python: str = "",
+    registered: str = "",
+) -> dict[str, dict[str, Any]]:  # fmt: skip
     environment = os.environ | {
         "PYTHONPATH": "lib",
-        "PYSPARK_PYTHON": str(bare_python),
-        "PYSPARK_DRIVER_PYTHON": driver_python or str(bare_python),
+        "PYSPARK_PYTHON": str(python),
+        "PYSPARK_DRIVER_PYTHON": driver_python or str(python),
         "JAVA_HOME": str(java),
         "SPARK_LOCAL_IP": "127.0.0.1",
     }
     script = Path(__file__).with_name("cluster_job.py")
     done = subprocess.run(
-        [bare_python, script, MASTER, way, live(CAPTURE), archive],
+        [python, script, MASTER, way, registered, live(CAPTURE), archive, " ".join(BRIEF)],
         capture_output=True, text=True, env=environment, timeout=500, check=False,
         cwd=driver_folder,
     )  # fmt: skip
@@ -94,35 +96,37 @@ def run(
     return told
 
 
-def test_executors_lack_it(archive, bare_python, java, driver_folder):
-    told = run("nothing", archive, bare_python, java, driver_folder)
-    assert "No module named 'pyspark_wirefmt'" in told["fault"]
-    assert "absent" in told["check"]
-    assert "ship" in told["check"]
-    assert "source" not in told
-
-
-@pytest.mark.parametrize("way", ["archive", "ship"])
-def test_shipped(way, archive, bare_python, java, driver_folder):
+def worked(told: dict[str, Any], lib: str) -> None:
+    """Both executors decoded, with the packages from there."""
     count = len(one_process(live(CAPTURE)))
-    told = run(way, archive, bare_python, java, driver_folder)
-    places = told.pop("executors", [])
+    places = told.pop("executors")
     assert told == {"source": count, "read": count}
-    lib = "/wirefmt_lib" if way == "archive" else ""
     assert all(found.startswith(f"{folder}{lib}/wirefmt/") for folder, found in places)
-    assert len({folder for folder, _ in places}) == 2  # both executors worked
+    assert len({folder for folder, _ in places}) == 2
 
 
-@pytest.mark.parametrize("way", ["archive", "registered"])
-def test_the_driver_has_its_python_elsewhere(way, archive, bare_python, java, driver_folder):
+def test_executors_lack_it_until_it_is_shipped(archive, bare_python, java, driver_folder):
+    told = run("ship", archive, bare_python, java, driver_folder)
+    assert "No module named 'pyspark_wirefmt'" in told["first"]["fault"]
+    assert "absent" in told["first"]["check"]
+    assert "ship" in told["first"]["check"]
+    assert "source" not in told["first"]
+    worked(told["then"], "")
+
+
+def test_shipped_as_an_archive(archive, bare_python, java, driver_folder):
+    worked(run("archive", archive, bare_python, java, driver_folder)["first"], "/wirefmt_lib")
+
+
+def test_the_driver_has_its_python_elsewhere(archive, bare_python, java, driver_folder):
     """Spark starts the driver's Python on executors for a source that it finds itself; this path is none of theirs."""
-    if not (driver_folder / "env").exists():
-        (driver_folder / "env").symlink_to(bare_python.parent.parent)
-    told = run(way, archive, bare_python, java, driver_folder, "env/bin/python")
-    assert "starts env/bin/python there" in told["check"]
-    assert "which does not exist" in told["check"]
+    (driver_folder / "env").symlink_to(bare_python.parent.parent)
+    told = run(
+        "archive", archive, bare_python, java, driver_folder, driver_python="env/bin/python", registered="registered"
+    )
+    for said in told.values():
+        assert "starts env/bin/python there" in said["check"]
+        assert "which does not exist" in said["check"]
+    assert "source" not in told["first"]
     count = len(one_process(live(CAPTURE)))
-    if way == "registered":
-        assert (told["source"], told["read"]) == (count, count)
-    else:
-        assert "source" not in told
+    assert (told["then"]["source"], told["then"]["read"]) == (count, count)

@@ -37,10 +37,20 @@ def load(spark, **options):
     return spark.read.format("wirefmt").options(raw="true", columns=",".join(COLUMNS), **options).load(SAMPLES)
 
 
+@pytest.fixture(scope="module")
+def messages(spark):
+    """Rows of all samples, read once, in two partitions."""
+    frame = load(spark, splitSize="20000")
+    assert frame.rdd.getNumPartitions() > 2
+    frame = frame.coalesce(2).cache()
+    yield frame
+    frame.unpersist()
+
+
 @pytest.mark.parametrize("to", convert.PROTOCOLS)
 @pytest.mark.parametrize("dialect", list(convert.DIALECTS))
-def test_as_one_process(spark, to, dialect):
-    frame = convert_messages(load(spark, splitSize="20000"), to, dialect=dialect)
+def test_as_one_process(messages, to, dialect):
+    frame = convert_messages(messages, to, dialect=dialect)
     assert frame.rdd.getNumPartitions() > 1
     assert frame.columns == [*COLUMNS, "converted"]
     found = rows(frame.toArrow())

@@ -15,7 +15,7 @@ python=${PYTHON:-python3}
 tree=$root/build/sanitized
 
 mkdir -p "$tree/src"
-for name in setup.py pyproject.toml README.md; do
+for name in setup.py pyproject.toml README.md LICENSE; do
     if [ -e "$root/$name" ]; then ln -sfn "$root/$name" "$tree/$name"; fi
 done
 # a copy of the package by links: the extension is built into it, not into src/

@@ -155,7 +155,7 @@ class Load:
         """
         report = self.report()
         unseen = self.confirmed - self.arrived.keys()
-        if self.forgotten and self.before is not None:  # what it had in the queue before comes all the same
+        if self.forgotten and self.before is not None:  # what it had in the queue before still comes
             unseen &= self.before
         assert len(unseen) <= lost, report
         assert len(self.failed) <= failures, (report, list(self.failed.values())[:3])

@@ -2,7 +2,7 @@
 
 Arguments: master, how the executors get the packages (archive: `spark.archives`; ship: nothing at first, then
 `pyspark_wirefmt.ship`), whether the source is registered at last ("registered"), capture, archive, options of Java. Prints one
-line of JSON: what was told at first, and then.
+line of JSON: what a user sees at first, and then.
 """
 
 from __future__ import annotations

@@ -21,12 +21,10 @@ import pty
 import re
 import shlex
 import shutil
-import signal
 import struct
 import subprocess
 import sys
 import termios
-import time
 from collections import Counter
 from dataclasses import fields
 from datetime import datetime
@@ -41,7 +39,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lib.captures import row_of
-from lib.loopback import wait_for
 from lib.paths import DATA, ROOT
 from lib.vlan import tagged
 from lib.wire import Tcp, connack, connect, packet, pcap, publish, string
@@ -813,127 +810,6 @@ def test_a_table_whose_reader_has_gone_is_a_broken_pipe(monkeypatch):
     monkeypatch.setattr(sys, "stdout", Gone())
     with pytest.raises(BrokenPipeError):
         show_table("Failures", ("kind", "messages"), [("PUBACK", 1)])
-
-
-class Live:
-    """A command that reads a capture from a pipe that stays open."""
-
-    def __init__(self, *arguments: object, **options: Any) -> None:
-        self.command = subprocess.Popen(
-            [*COMMAND, *map(str, arguments)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            **options,
-        )
-
-    def write(self, octets: bytes) -> None:
-        self.command.stdin.write(octets)
-        self.command.stdin.flush()
-
-    def unread(self) -> int:
-        """Octets of the pipe that the command has not read yet."""
-        return int.from_bytes(fcntl.ioctl(self.command.stdin.fileno(), termios.FIONREAD, bytes(4)), sys.byteorder)
-
-    def end(self, number: int | None = None) -> tuple[int, bytes, bytes]:
-        """Exit code, standard output and error; the pipe is still open when the command ends."""
-        if number is not None:
-            self.command.send_signal(number)
-        out, err = self.command.stdout.read(), self.command.stderr.read()
-        code = self.command.wait(60)
-        with contextlib.suppress(BrokenPipeError):
-            self.command.stdin.close()
-        return code, out, err
-
-
-@pytest.mark.parametrize("fmt", ["table", "jsonl", "csv"])
-def test_rows_of_a_pipe_come_with_their_packets(fmt):
-    tcp = Tcp()
-    live = Live("decode", "-", "--format", fmt, "--columns", "kind,destination")
-    live.write(pcap([*tcp.open(), *tcp.send(0, connect())]))
-    shown = b""
-    while b"CONNECT" not in shown:
-        shown += live.command.stdout.readline()
-    for k in range(3):
-        live.write(pcap(tcp.send(0, publish(f"t/{k}", b"")))[24:])
-        assert f"t/{k}".encode() in live.command.stdout.readline()
-    code, out, err = live.end(signal.SIGINT)
-    assert (code, out) == (130, b"")
-    assert err.count(b"\n") == 1
-
-
-def test_the_limit_stops_a_pipe_that_stays_open():
-    live = Live("decode", "-", "--format", "jsonl", "-n", 5)
-    live.write(V5.read_bytes())
-    code, out, err = live.end()
-    assert (code, out.count(b"\n"), err) == (0, 5, b"")
-
-
-@pytest.mark.parametrize("name", ["m.jsonl", "m.csv", "m.arrow", "m.parquet", "m.jsonl.gz"])
-def test_ctrl_c_leaves_a_valid_file_of_what_there_is(name, tmp_path):
-    out = tmp_path / name
-    live = Live("decode", "-", "-o", out)
-    # half a packet record, as where a pipe is interrupted
-    live.write(V5.read_bytes() + V5.read_bytes()[24:60])
-    wait_for(lambda: list(tmp_path.iterdir()))
-    code, _, err = live.end(signal.SIGINT)
-    assert code == 130
-    assert b"Traceback" not in err
-    assert list(tmp_path.iterdir()) == [out]
-    if name.endswith(".parquet"):
-        rows = pa.parquet.read_table(out).num_rows
-    elif name.endswith(".arrow"):
-        rows = pa.ipc.open_file(out).read_all().num_rows
-    elif name.endswith(".csv"):
-        rows = len(list(csv.reader(open(out, newline="")))) - 1  # noqa: SIM115
-    else:
-        data = out.read_bytes()
-        rows = len(json_lines(gzip.decompress(data) if name.endswith(".gz") else data))
-    # all but what was not read when the signal came
-    assert rows <= COUNTS[V5.name]
-
-
-def test_ctrl_c_ends_a_summary_with_what_was_counted():
-    tcp = Tcp()
-    out = b""
-    for wait in (0.2, 1, 5, 20):  # before it has begun to count, there is nothing to tell
-        live = Live("summary", "-", "--json")
-        live.write(pcap([*tcp.open(), *tcp.send(0, connect())]))
-        wait_for(lambda live=live: live.unread() == 0)
-        time.sleep(wait)
-        code, out, _ = live.end(signal.SIGINT)
-        assert code == 130
-        if out:
-            break
-    assert json.loads(out)["messages"] == 1
-
-
-def test_a_second_ctrl_c_breaks_off(tmp_path):
-    os.mkfifo(tmp_path / "endless")  # opening waits for a writer
-    for wait in (2, 10, 30):  # on a busy machine the second one may meet an interpreter that the first one has ended
-        command = subprocess.Popen(
-            [*COMMAND, "decode", str(V5), str(tmp_path / "endless"), "-o", str(tmp_path / "m.csv")],
-            stderr=subprocess.PIPE,
-        )
-        wait_for(lambda: (tmp_path / "m.csv.part").exists())
-        time.sleep(wait)  # until it waits for the writer
-        command.send_signal(signal.SIGINT)
-        time.sleep(0.5)
-        command.send_signal(signal.SIGINT)
-        if command.wait(60) != -signal.SIGINT:
-            break
-    assert command.returncode == 130
-    assert b"Traceback" not in command.stderr.read()
-    assert [p.name for p in tmp_path.iterdir()] == ["endless"]
-
-
-def test_sigterm_leaves_no_file(tmp_path):
-    live = Live("decode", "-", "-o", tmp_path / "m.jsonl")
-    live.write(V5.read_bytes())
-    wait_for(lambda: list(tmp_path.iterdir()))
-    code, _, err = live.end(signal.SIGTERM)
-    assert (code, err) == (143, b"")
-    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("fmt", FORMATS)

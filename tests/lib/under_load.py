@@ -243,7 +243,13 @@ class Amqp10(Load):
 
 
 class Mqtt(Load):
-    """A client that publishes, with a journal, and one that has subscribed, with a session."""
+    """A client that publishes, with a journal, and one that has subscribed, with a session.
+
+    Attributes:
+        resumed: did the broker say Session Present when the subscriber came back? Otherwise it had to subscribe again.
+    """
+
+    resumed = False
 
     def __init__(self, folder: Path, url: str, *, qos: int, version: int, **more: Any) -> None:
         super().__init__(folder)
@@ -263,6 +269,13 @@ class Mqtt(Load):
         )  # fmt: skip
         await self.subscriber.open()
         await self.subscriber.subscribe("load", qos=self.qos)
+        begin = self.subscriber._inbox.begin
+
+        def resumed(of: bool) -> None:  # no event says it, and a load on a broker that forgets must know
+            self.resumed = of
+            begin(of)
+
+        self.subscriber._inbox.begin = resumed  # type: ignore[method-assign]
         await self.publisher.open()
 
     async def publish(self, body: bytes) -> None:

@@ -64,6 +64,7 @@ ROOMS = {
     "convert": ("convert/*",),
     "capture/packets": ("capture/test_packets*", "capture/test_hashes*", "capture/test_threads*"),
     "capture/pcapfile": ("capture/test_pcapfile*", "capture/test_formats*", "capture/test_split*"),
+    "capture/segments": ("capture/test_segments*", "capture/test_vlan*", "capture/test_streams*"),
     "capture/scanner": ("capture/test_split*", "capture/test_hashes*", "capture/test_packets*"),
     "capture/resync": (
         "capture/test_boundary_search*", "capture/test_resync*", "capture/test_websocket*", "capture/test_streams*",

@@ -28,6 +28,8 @@ from wirefmt._core.words cimport avalanche
 include "pcapfile.pxi"
 # link, VLAN, IP, TCP headers, fragments -> segments
 include "packets.pxi"
+# segments <-> rows of the packets table
+include "segments.pxi"
 # GENERATED from wirefmt/spec/packets.py
 include "columns.pxi"
 # captures -> the packets table; where records begin in the midst of a file

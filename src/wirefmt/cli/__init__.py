@@ -13,6 +13,9 @@ from __future__ import annotations
 import signal
 import sys
 
+#: The exit code after Ctrl-C.
+STOPPED = 130
+
 #: Modules of the extra, by the name in an ImportError.
 _EXTRA = {"click", "rich", "rich_click", "pyarrow", "fsspec", "backports"}
 
@@ -29,4 +32,8 @@ def main() -> None:
             raise
         print(f"wirefmt: the command line needs {missing.name}: pip install 'wirefmt[cli]'", file=sys.stderr)
         code = 2
+    if code == STOPPED:
+        signal.signal(
+            signal.SIGINT, signal.SIG_IGN
+        )  # once more, while the interpreter ends: all is written, or removed
     sys.exit(code)

@@ -9,6 +9,7 @@ from typing import Any
 import rich_click as click
 from click.exceptions import Exit
 
+from . import STOPPED
 from .columns import columns
 from .convert import convert
 from .decode import decode
@@ -77,7 +78,7 @@ def run(arguments: list[str] | None = None) -> int:
         return 2
     except (click.Abort, KeyboardInterrupt):
         print("wirefmt: stopped", file=sys.stderr)
-        return 130
+        return STOPPED
     except OSError as fault:
         name = f"{fault.filename}: " if fault.filename else ""
         print(f"wirefmt: {name}{fault.strerror or fault}", file=sys.stderr)

@@ -16,6 +16,7 @@ import rich_click as click
 
 from wirefmt.spec.options import FLAGS, Options
 
+from . import STOPPED
 from .names import complete_filter, complete_protocols
 
 if TYPE_CHECKING:
@@ -182,7 +183,7 @@ def verdict(reader: Reader) -> int:
     """The exit code: 130 after Ctrl-C; 1 and a line on stderr if a capture could not be read to its end."""
     if reader.stopped:
         click.echo("wirefmt: stopped; the output has the messages read so far", err=True)
-        return 130
+        return STOPPED
     faults = reader.stats["capture_faults"]
     if not faults:
         return 0

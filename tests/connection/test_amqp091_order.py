@@ -158,3 +158,19 @@ def test_an_answer_to_a_request_of_a_channel_that_the_host_has_closed_is_dropped
     assert server.reply(request) == []
     assert server.refuse(request, 404) == []
     assert names(server.data_to_send()) == ["channel.close", "channel.close-ok"]  # the closes have crossed
+
+
+@pytest.mark.parametrize("room", range(1, 8))
+def test_what_waits_behind_messages_counts_once(room: int) -> None:
+    """Three channels, on each a message and a method that waits until the host has seen it: reading stops at the limit."""
+    server, _ = server_channel(amqp091.ConnectionOptions(undecided=room))
+    for number in (2, 3):
+        server.receive(octets("channel.open", channel=number), 0.0)
+    parts = [part for n in (1, 2, 3) for part in (publish(channel=n), *[octets("basic.qos", channel=n)] * 3)]
+    events = server.receive(b"".join(parts), 0.0)
+    assert 0 < server.undecided <= room
+    while waits := [event for event in events if type(event) is amqp091.ChannelWaits]:
+        events = [event for asked in waits for event in server.proceed(asked)]
+        assert server.undecided <= room
+    assert names(server.data_to_send()).count("basic.qos-ok") == 9
+    assert server.undecided == 0

@@ -8,7 +8,7 @@ from wirefmt import amqp091
 from wirefmt.amqp091._codec import Consumer, Delivery, ServerChannelFlows
 from wirefmt.amqp091.channel import REPLY_OF, Channel, ids_of, text_of, wrong_reply
 from wirefmt.amqp091.codes import ReplyCode
-from wirefmt.amqp091.events import ChannelOpened, Event, Settled
+from wirefmt.amqp091.events import ChannelOpened, ChannelWaits, Event, Settled
 from wirefmt.amqp091.states import ChannelState
 from wirefmt.connection.states import Role
 from wirefmt.errors import LocalProtocolError, RemoteProtocolError
@@ -126,12 +126,13 @@ class ServerChannel(Channel, ServerChannelFlows):
     def _answered(self) -> None:
         """The request is answered, or nobody waits for its answer any more."""
         if self._held:
+            self.connection._undecided -= type(self._request) is not ChannelWaits
             self._request, self._held = None, False
-            self.connection._undecided -= 1
 
     def _ask(self, event: Any, events: list[Event]) -> None:
+        """An event waits for the host. `ChannelWaits` does not count for `undecided`: the message behind it does."""
         self._request, self._held = event, True
-        self.connection._undecided += 1
+        self.connection._undecided += type(event) is not ChannelWaits
         events.append(event)
 
     def _reply(self, event: Any, fields: dict[str, Any]) -> None:

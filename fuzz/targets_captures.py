@@ -312,7 +312,7 @@ def layers(data: bytes) -> None:
     whole = decoded(octets, len(octets), tunnels=True)
     if not data[0] & 0x80:  # otherwise fragments are frames by themselves
         plain = capture_of(frames)
-        same_rows(whole, decoded(plain, len(plain)), "in layers", (*FLOW, "frame_no"))
+        same_rows(whole, decoded(plain, len(plain)), "in layers", (*FLOW, "frame_no", "vlan"))
     spoilt = bytearray(octets)
     spoilt[24 + data[4] * 7 % (len(octets) - 24)] ^= 1 << data[3] % 8
     capture(b"\x40" + spoilt)

@@ -18,6 +18,7 @@ from lib.rocketmq_vectors import load
 from wirefmt import mqtt, rocketmq
 from wirefmt.broker import rocketmq as rocketmq_broker
 from wirefmt.broker.mqtt import Broker, BrokerOptions
+from wirefmt.broker.rocketmq.core import ENTRY
 from wirefmt.connection.aio import Server
 from wirefmt.connection.carriers import WebSocket
 from wirefmt.mqtt.server import make_driver
@@ -215,8 +216,9 @@ async def rocketmq_clients(data: bytes) -> None:
     assert not broker._waiters, "a pull of nobody waits"
     assert len(broker.topics) <= limits.topics
     assert all(len(queue.messages) <= 3 for queues in broker.topics.values() for queue in queues)
-    held = sum(len(m.frame) for queues in broker.topics.values() for q in queues for m in q.messages)
-    assert broker.stored_bytes == held + sum(len(half.message.encode()) for half in broker._halves.values())
+    held = [len(m.frame) for queues in broker.topics.values() for q in queues for m in q.messages]
+    held += [len(half.message.encode()) for half in broker._halves.values()]
+    assert broker.stored_bytes == sum(held) + len(held) * ENTRY
     broker.close()
     assert not faults, faults
 

@@ -1,4 +1,4 @@
-"""The fuzz targets as tests, for tools/mutants: seeds and some mutations of them, always the same."""
+"""The fuzz targets as tests: seeds and some mutations of them, always the same. tools/mutants runs them, too."""
 
 from __future__ import annotations
 

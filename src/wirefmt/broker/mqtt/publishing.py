@@ -276,7 +276,7 @@ class Publishing:
         """Give a message to what is bound to amq.topic. Returns whether something is bound that the message matches, and whether
         a queue was full and has refused it; the others have it then (RabbitMQ).
 
-        Raises ConversionError if AMQP cannot have the message.
+        Raises ConversionError if AMQP cannot have the message, and EncodeError as `Message.at`.
         """
         assert self._router is not None
         publisher = self._clients.subscribers.get(message.publisher or "")
@@ -384,7 +384,7 @@ class Publishing:
         if self._bindings and not crossed:
             try:
                 routed, refused = self._cross(message)
-            except (ConversionError, Refusal):
+            except (ConversionError, EncodeError, Refusal):
                 self.counts["unconvertible"] += 1
             else:
                 code = ReasonCode.QUOTA_EXCEEDED if refused else _SUCCESS
@@ -501,19 +501,15 @@ class Publishing:
             expires += asyncio.get_running_loop().time()
         return Message.of(packet, expires, publisher, self._holder(publisher))
 
-    def will(self, will: mqtt.Will, publisher: str) -> Message:
-        """The message of a will."""
+    def will(self, will: mqtt.Will, publisher: str) -> Message | None:
+        """The message of a will. None: only LAX accepts it; it is counted and dropped."""
         properties, expires = without(will.properties, EXPIRY, "will_delay_interval"), find(will.properties, EXPIRY)
-        return Message(
-            will.topic,
-            bytes(will.payload),
-            will.qos,
-            bool(will.retain),
-            properties,
-            expires,
-            publisher,
-            self._holder(publisher),
-        )
+        holder = self._holder(publisher)
+        try:
+            return Message(will.topic, will.payload, will.qos, will.retain, properties, expires, publisher, holder)
+        except EncodeError:
+            self.counts["unconvertible"] += 1
+            return None
 
     def _holder(self, publisher: str) -> Holder:
         known = self._clients.subscribers.get(publisher)

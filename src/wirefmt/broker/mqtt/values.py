@@ -30,7 +30,9 @@ EXPIRY: Final = "message_expiry_interval"
 class Message:
     """A message on its way: the PUBLISH that came. It goes to its subscribers as it is on the wire.
 
-    Args: those of a message of the program's own. `Message.of` makes one of a packet.
+    Args: those of a message of the program's own, as for `mqtt.Publish`. `Message.of` makes one of a packet.
+
+    Raises EncodeError if MQTT has no such message.
 
     Attributes:
         packet: the PUBLISH, which holds only its own bytes. Its Message Expiry Interval is what it was when it came.
@@ -69,9 +71,7 @@ class Message:
     def of(cls, packet: mqtt.Publish, expires: float | None, publisher: str, holder: Holder = UNOWNED) -> Message:
         """The message of a packet, with its full topic."""
         made = cls.__new__(cls)
-        made._take(
-            packet.detach() if not packet.dup else renewed(packet, packet.properties), expires, publisher, holder
-        )
+        made._take(packet.detach(), expires, publisher, holder)
         return made
 
     def _take(self, packet: mqtt.Publish, expires: float | None, publisher: str | None, holder: Holder) -> None:
@@ -96,29 +96,25 @@ class Message:
         return without(self.packet.properties, EXPIRY)
 
     def at(self, now: float) -> mqtt.Publish:
-        """The packet with what is left of its time. `now`: the loop's time."""
+        """The packet with what is left of its time. `now`: the loop's time. Raises EncodeError if only LAX accepts the packet."""
         left = None if self.expires is None else left_of(self.expires, now)
-        if find(self.packet.properties, EXPIRY) == left:
-            return self.packet
-        return renewed(self.packet, self.properties if left is None else (*self.properties, (EXPIRY, left)))
+        packet = self.packet
+        if find(packet.properties, EXPIRY) == left:
+            return packet
+        return mqtt.Publish(
+            topic_name=self.topic,
+            payload=packet.payload,
+            qos=self.qos,
+            retain=self.retain,
+            packet_identifier=packet.packet_identifier,
+            properties=self.properties if left is None else (*self.properties, (EXPIRY, left)),
+            version=5,
+        )
 
 
 def left_of(expires: float, now: float) -> int:
     """The Message Expiry Interval of a message that expires then [MQTT-3.3.2-6]."""
     return max(1, int(expires - now + 0.5))
-
-
-def renewed(packet: mqtt.Publish, properties: Pairs) -> mqtt.Publish:
-    """The PUBLISH with other properties, and with DUP 0."""
-    return mqtt.Publish(
-        topic_name=packet.topic_name,
-        payload=packet.payload,
-        qos=packet.qos,
-        retain=packet.retain,
-        packet_identifier=packet.packet_identifier,
-        properties=properties,
-        version=packet.version if not properties else 5,
-    )
 
 
 def size_of(properties: Pairs) -> int:

@@ -3,10 +3,11 @@
     python bench/bench_mqtt_fanout.py                   ours against mosquitto, 1,000 subscribers, 200 messages
     python bench/bench_mqtt_fanout.py 2000 500          2,000 subscribers, 500 messages of each round
 
-CPU seconds (user and system) of the broker's process for each message delivered, MQTT 3.1.1, payloads of 64 bytes, in rounds that
-alternate between the brokers: the medians, and the ratio of each round. Ours is `wirefmt.broker.Broker` with its defaults and all
-protocols on. The publisher sends bursts of 1, then of 20 messages, each when all subscribers have the one before. One generator
-makes the load for all brokers; it sees to it that every subscriber receives every message.
+CPU seconds (user and system) of the broker's process for each message delivered, in rounds that alternate between the brokers:
+the medians, and the ratio of each round. Messages: MQTT 3.1.1 with a payload of 64 bytes, 5.0 with five properties, and 5.0 with
+8 KiB. Ours is `wirefmt.broker.Broker` with its defaults and all protocols on. The publisher sends bursts of 1, then of 20,
+each when all subscribers have the one before. One generator makes the load for all brokers; it sees to it that every subscriber
+receives every message.
 """
 
 from __future__ import annotations
@@ -23,7 +24,19 @@ from brokers import MOSQUITTO, connect_mqtt, cpu_seconds, mosquitto, running
 from wirefmt import mqtt
 
 ROUNDS = 5
-PAYLOAD = bytes(64)
+TOPIC = "bench/fan-out"
+PROPERTIES = [
+    ("payload_format_indicator", 1),
+    ("content_type", "application/json"),
+    ("response_topic", "bench/back"),
+    ("correlation_data", b"correlation"),
+    ("user_property", ("trace", "00-4bf92f3577b34da6a3ce929d0e0e4736")),
+]
+MESSAGES = {
+    "64 bytes": mqtt.Publish(topic_name=TOPIC, payload=bytes(64), version=4),
+    "five properties": mqtt.Publish(topic_name=TOPIC, payload=bytes(64), properties=PROPERTIES),
+    "8 KiB": mqtt.Publish(topic_name=TOPIC, payload=bytes(8192)),
+}
 
 OURS = """
 import asyncio
@@ -42,22 +55,27 @@ def ours(port: int, folder: Path) -> list[str]:
 class Load:
     """A publisher and its subscribers."""
 
-    def __init__(self, port: int, pid: int, subscribers: int) -> None:
+    def __init__(self, port: int, pid: int, message: mqtt.Publish, subscribers: int) -> None:
         self.pid = pid
-        self.publisher = connect_mqtt(port, "publisher")
-        self.packet = mqtt.Publish(topic_name="bench/fan-out", payload=PAYLOAD, version=4).encode()
+        self.publisher = connect_mqtt(port, "publisher", message.version)
+        self.packet = message.encode()
         subscribe = mqtt.Subscribe(
-            packet_identifier=1, subscriptions=[mqtt.Subscription("bench/+")], version=4
+            packet_identifier=1, subscriptions=[mqtt.Subscription("bench/+")], version=message.version
         ).encode()
         self.selector = selectors.DefaultSelector()
         self.received: dict[socket.socket, int] = {}
         for number in range(subscribers):
-            subscriber = connect_mqtt(port, f"subscriber {number}")
+            subscriber = connect_mqtt(port, f"subscriber {number}", message.version)
             subscriber.sendall(subscribe)
             assert subscriber.recv(100)[:1] == b"\x90"
             subscriber.setblocking(False)
             self.received[subscriber] = 0
             self.selector.register(subscriber, selectors.EVENT_READ)
+
+    def close(self) -> None:
+        self.selector.close()
+        for connection in (self.publisher, *self.received):
+            connection.close()
 
     def burst(self, messages: int) -> None:
         """Publish messages, and wait until all subscribers have them."""
@@ -92,18 +110,28 @@ def main() -> None:
     if MOSQUITTO is None:
         raise SystemExit("mosquitto is not here: install it")
     with running(ours) as first, running(mosquitto) as second:
-        loads = {"wirefmt": Load(*first, subscribers), "mosquitto": Load(*second, subscribers)}
-        for size in (1, 20):
+        for kind, message in MESSAGES.items():
+            loads = {
+                "wirefmt": Load(*first, message, subscribers),
+                "mosquitto": Load(*second, message, subscribers),
+            }
+            for size in (1, 20):
+                measure(kind, size, loads, subscribers, messages)
             for load in loads.values():
-                load.burst(size)
-            rounds = [{name: load.measure(messages, size) for name, load in loads.items()} for _ in range(ROUNDS)]
-            medians = {name: statistics.median(each[name] for each in rounds) for name in loads}
-            ratios = [each["wirefmt"] / each["mosquitto"] for each in rounds]
-            print(
-                f"bursts of {size:2}, {subscribers} subscribers: wirefmt {medians['wirefmt'] * 1e6:.2f} us, "
-                f"mosquitto {medians['mosquitto'] * 1e6:.2f} us, ratio {statistics.median(ratios):.2f} "
-                f"(rounds: {' '.join(f'{ratio:.2f}' for ratio in ratios)})"
-            )
+                load.close()
+
+
+def measure(kind: str, size: int, loads: dict[str, Load], subscribers: int, messages: int) -> None:
+    for load in loads.values():
+        load.burst(size)
+    rounds = [{name: load.measure(messages, size) for name, load in loads.items()} for _ in range(ROUNDS)]
+    medians = {name: statistics.median(each[name] for each in rounds) for name in loads}
+    ratios = [each["wirefmt"] / each["mosquitto"] for each in rounds]
+    print(
+        f"{kind}, bursts of {size:2}, {subscribers} subscribers: wirefmt {medians['wirefmt'] * 1e6:.2f} us, "
+        f"mosquitto {medians['mosquitto'] * 1e6:.2f} us, ratio {statistics.median(ratios):.2f} "
+        f"(rounds: {' '.join(f'{ratio:.2f}' for ratio in ratios)})"
+    )
 
 
 if __name__ == "__main__":

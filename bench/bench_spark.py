@@ -1,4 +1,5 @@
-"""What does Spark cost? decode_to_parquet against the plain path in CPU seconds; two cores against one in wall time.
+"""What does Spark cost? decode_to_parquet, the data source and `read`, each written to Parquet, against the plain path in CPU
+seconds; two cores against one in wall time.
 
     PYTHONPATH=src:spark python bench/bench_spark.py [--mib 1024] [--captures 8] [--rounds 3]
 
@@ -96,6 +97,12 @@ def plain(captures: list[Path], out: Path) -> int:
     return rows
 
 
+def parquet_rows(file: Path) -> int:
+    import pyarrow.parquet as pq
+
+    return int(pq.read_metadata(file).num_rows)
+
+
 def cpu_seconds(root: int | None = None) -> float:
     """User and system time of a process and its descendants, including dead children."""
     children: dict[int, list[int]] = {}
@@ -130,7 +137,7 @@ def main() -> None:
     p.add_argument("--captures", type=int, default=8, help="how many they are")
     p.add_argument("--rounds", type=int, default=3)
     arguments = p.parse_args()
-    from pyspark_wirefmt import decode_to_parquet, local_session
+    from pyspark_wirefmt import decode_to_parquet, local_session, read
 
     work = Path(tempfile.mkdtemp(prefix="wirefmt-bench-"))
     try:
@@ -138,7 +145,9 @@ def main() -> None:
         messages = sum(generate(c, arguments.mib // len(captures), seed=i) for i, c in enumerate(captures, 1))
         octets = sum(c.stat().st_size for c in captures)
         print(f"{len(captures)} captures, {octets:,} bytes, {messages:,} messages, load {os.getloadavg()[0]:.1f}")
-        seen: dict[str, list[tuple[float, float, int]]] = {"plain": [], "local[1]": [], "local[2]": []}
+        ways = ("plain", "local[1]", "local[2]", "format", "read")  # the last two with two cores
+        seen: dict[str, list[tuple[float, float, int]]] = {way: [] for way in ways}
+        paths, out = [str(c) for c in captures], str(work / "out")
         starts = []
         for _ in range(arguments.rounds):
             seen["plain"].append(measure(lambda: plain(captures, work / "plain.parquet")))
@@ -149,10 +158,18 @@ def main() -> None:
                 starts.append((cpu_seconds() - cpu, time.perf_counter() - wall))
 
                 def decode(spark=spark) -> int:
-                    paths = [str(c) for c in captures]
-                    return sum(m.rows for m in decode_to_parquet(spark, paths, work / "out", mode="overwrite"))
+                    return sum(m.rows for m in decode_to_parquet(spark, paths, out, mode="overwrite"))
+
+                def written(frame) -> int:
+                    frame.write.mode("overwrite").parquet(out)
+                    return sum(parquet_rows(file) for file in Path(out).glob("*.parquet"))
 
                 seen[f"local[{cores}]"].append(measure(decode))
+                if cores == 2:
+                    seen["format"].append(
+                        measure(lambda spark=spark: written(spark.read.format("wirefmt").load(paths)))
+                    )
+                    seen["read"].append(measure(lambda spark=spark: written(read(spark, paths))))
                 spark.stop()
         report(seen, starts, messages, octets)
     finally:
@@ -172,6 +189,8 @@ def report(
     figures = {
         "cpu a row, local[1] to plain": best["local[1]"][0] / best["plain"][0],
         "cpu a row, local[2] to plain": best["local[2]"][0] / best["plain"][0],
+        "cpu a row, format to plain": best["format"][0] / best["plain"][0],
+        "cpu a row, read to plain": best["read"][0] / best["plain"][0],
         "cpu a row, local[2] with the session's start, to plain": (best["local[2]"][0] + start_cpu) / best["plain"][0],
         "wall, local[1] to local[2]": best["local[1]"][1] / best["local[2]"][1],
     }

@@ -81,10 +81,10 @@ def mosquitto(port: int, folder: Path) -> list[str]:
     return [MOSQUITTO or "mosquitto", "-c", str(config)]
 
 
-def connect_mqtt(port: int, identifier: str) -> socket.socket:
-    """A connection of MQTT 3.1.1 that the broker has accepted, without keep-alive."""
+def connect_mqtt(port: int, identifier: str, version: int = 4) -> socket.socket:
+    """A connection of MQTT that the broker has accepted, without keep-alive."""
     connection = socket.create_connection(("127.0.0.1", port))
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    connection.sendall(mqtt.Connect(client_identifier=identifier, version=4).encode())
+    connection.sendall(mqtt.Connect(client_identifier=identifier, version=version).encode())
     assert connection.recv(100)[:1] == b"\x20"
     return connection

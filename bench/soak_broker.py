@@ -43,7 +43,7 @@ LONG = 300.0  # seconds from which growth is judged
 def limited() -> broker.Options:
     return broker.Options(
         history=KEPT,
-        limits=Limits(queue_messages=KEPT, queue_bytes=BYTES, overflow="drop"),
+        limits=Limits(queue_messages=KEPT, queue_bytes=BYTES, overflow="drop_oldest"),
         mqtt=mqtt_broker.BrokerOptions(queue_messages=100, session_expiry=5),
         nsq=nsq_broker.BrokerOptions(messages=KEPT, body_bytes=BYTES),
         rocketmq=rocketmq_broker.BrokerOptions(queue_messages=KEPT, stored_bytes=BYTES),

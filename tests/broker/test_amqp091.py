@@ -310,7 +310,7 @@ def test_deliveries_of_a_client_that_is_gone_come_again() -> None:
 
 def test_queues_are_bounded() -> None:
     async def test() -> None:
-        for overflow in ("reject", "drop"):
+        for overflow in ("refuse", "drop_oldest"):
             options = Limits(queue_messages=3, queues=2, client_share=1, user_share=1, overflow=overflow)  # type: ignore[arg-type]
             async with connected(options) as (broker, client, channel):
                 await channel.declare_queue("q")
@@ -318,9 +318,9 @@ def test_queues_are_bounded() -> None:
                     *(channel.publish(b"%d" % k, routing_key="q") for k in range(5)), return_exceptions=True
                 )
                 refused = sum(isinstance(result, Refused) for result in results)
-                assert refused == (2 if overflow == "reject" else 0)
+                assert refused == (2 if overflow == "refuse" else 0)
                 kept = await bodies(channel, "q")
-                assert kept == ([b"0", b"1", b"2"] if overflow == "reject" else [b"2", b"3", b"4"])
+                assert kept == ([b"0", b"1", b"2"] if overflow == "refuse" else [b"2", b"3", b"4"])
                 await channel.declare_queue("q2")
                 with pytest.raises(Refused):
                     await channel.declare_queue("q3")
@@ -328,7 +328,7 @@ def test_queues_are_bounded() -> None:
                 for _ in range(5):
                     await plain.publish(b"x", routing_key="q")
                 await plain.declare_queue("q")
-                assert broker.dropped == (2 if overflow == "reject" else 0)
+                assert broker.dropped == (2 if overflow == "refuse" else 0)
 
     run(test())
 

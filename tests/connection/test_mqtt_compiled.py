@@ -108,13 +108,76 @@ def test_a_message_is_passed_on_as_it_would_be_published(version: int, qos: int)
             assert any(isinstance(e, WindowOpened) for e in one.receive(mqtt.Puback(packet_identifier=1).encode(), 0.0))
 
 
-def test_what_is_no_plain_message_is_not_passed_on() -> None:
+@pytest.mark.parametrize("version", [3, 4, 5])
+@pytest.mark.parametrize("qos", [0, 1, 2])
+@pytest.mark.parametrize("size", [0, 1900, 1998, 2048, 5000])
+@pytest.mark.parametrize("retain", [False, True])
+@pytest.mark.parametrize("expiry", [None, 0, 70_000])
+@pytest.mark.parametrize("identifiers", [(), (1,), tuple(range(268_435_448, 268_435_456))])
+def test_properties_go_on_as_they_came(
+    version: int, qos: int, size: int, retain: bool, expiry: int | None, identifiers: tuple[int, ...]
+) -> None:
+    """3.3.2.3: a server sends them on unaltered and in order; the interval is what is left, and identifiers are added."""
+    pairs = [
+        ("payload_format_indicator", 1),
+        ("user_property", ("a", "b")),
+        ("message_expiry_interval", 7),
+        ("content_type", "text"),
+        ("correlation_data", b"\x00" * 100),
+        ("user_property", ("a", "c")),
+        ("response_topic", "back"),
+    ]
+    octets = mqtt.Publish(topic_name="a/é", payload=b"x" * size, properties=pairs).encode()
+    more = mqtt.Publish(topic_name="b", payload=bytes(20_000)).encode()
+    expected: list[tuple[str, object]] = []
+    if version == 5:
+        expected = [pair for pair in pairs if pair[0] != "message_expiry_interval"]
+        expected += [("message_expiry_interval", expiry)] if expiry is not None else []
+        expected += [("subscription_identifier", each) for each in identifiers]
+    one, other = (opened("server", version, mqtt.ConnectionOptions(), 10, False) for _ in range(2))
+    for block in (octets, octets + more, more + octets):
+        event = next(e for e in mqtt.Decoder(version=5).feed(block) if e.topic_name == "a/é")
+        handle = one.forward(event, qos, -1, retain, expiry, identifiers)
+        assert handle is not NotImplemented
+        expect = other.publish("a/é", b"x" * size, qos=qos, retain=retain, properties=expected)
+        assert (handle is None) is (qos == 0) is (expect is None)
+        if handle is not None:
+            assert expect is not None
+            assert (handle.packet, handle.mark, handle.size) == (expect.packet, expect.mark, expect.size)
+            assert memoryview(handle.buffers[1]).nbytes in (0, size)
+    assert one.pending_bytes == other.pending_bytes
+    assert one.data_to_send() == other.data_to_send()
+    assert one.session is not None
+    assert other.session is not None
+    assert one.session.snapshot() == other.session.snapshot()
+
+
+@pytest.mark.parametrize("size", [2000, 2100, 4100, 100_000])
+def test_a_large_payload_does_not_keep_more_than_itself(size: int) -> None:
+    """It is queued in place if it is most of what was read; otherwise a copy of it is queued."""
+    octets = mqtt.Publish(topic_name="a", payload=bytes(size)).encode()
+    for before in (0, size // 2, 3 * size):
+        block = mqtt.Publish(topic_name="b", payload=bytes(before)).encode() + octets
+        server = opened("server", 5, mqtt.ConnectionOptions(), 3, False)
+        server.data_to_send()
+        server.forward(mqtt.Decoder(version=5).feed(block)[1], 0)
+        head, *tail = server.buffers_to_send()
+        assert b"".join((head, *tail)) == octets
+        assert sum(len(each.obj if isinstance(each, memoryview) else each) for each in (head, *tail)) < 3 * size
+
+
+def test_what_needs_an_object_is_not_passed_on() -> None:
     server = opened("server", 5, mqtt.ConnectionOptions(), 3, False)
     server.data_to_send()
-    event = mqtt.Publish(topic_name="a", properties=[("content_type", "x")])
-    assert server.forward(event, 0) is NotImplemented
-    assert server.forward(mqtt.Publish(topic_name="a"), 3) is NotImplemented
-    assert server.forward(mqtt.Publish(topic_name="a", payload=bytes(4000)), 0) is NotImplemented
+    for pairs in ([("topic_alias", 1)], [("subscription_identifier", 1)]):  # they belong to the other connection
+        assert server.forward(mqtt.Publish(topic_name="a", properties=pairs), 0) is NotImplemented
+    with_notes = mqtt.decode(b"\x30\x09\x00\x01a\x04\x01\x00\x01\x00x", version=5, strictness="lax")
+    assert with_notes.notes
+    assert server.forward(with_notes, 0) is NotImplemented  # twice the same property
+    event = mqtt.Publish(topic_name="a")
+    assert server.forward(event, 0, -1, False, None, tuple(range(1, 10))) is NotImplemented  # so many identifiers
+    assert server.forward(event, 0, -1, False, None, (0,)) is NotImplemented
+    assert server.forward(event, 3) is NotImplemented
     server.publish("a", bytes(3))
     pending = server.pending_bytes
     assert (

@@ -33,8 +33,8 @@ class Limits:
             that exceeds it is refused.
         client_share, user_share: the part of `exchanges`, `queues`, `bindings`, `steps` and `bytes` that one client, and one
             user, may have (`wirefmt.broker.shares`). Bytes are those of the messages that it has published.
-        overflow: what happens to a message for a queue that is full: "reject": it is refused, as far as the protocol can say so.
-            "drop": the oldest message of the queue is dropped, or dead-lettered. A queue's x-overflow comes first.
+        overflow: what happens to a message for a queue that is full: "refuse": it is refused, as far as the protocol can say so.
+            "drop_oldest": the oldest message of the queue is dropped, or dead-lettered. A queue's x-overflow comes first.
         dialect: of `wirefmt.convert`, for consumers of other protocols than the publisher's.
     """
 
@@ -47,7 +47,7 @@ class Limits:
     bytes: int = 1 << 30
     client_share: float = 0.25
     user_share: float = 0.5
-    overflow: Literal["reject", "drop"] = "reject"
+    overflow: Literal["refuse", "drop_oldest"] = "refuse"
     dialect: str = "documented"
 
 

@@ -164,7 +164,7 @@ class Queue:
         limited = "x-max-length" in self.arguments or "x-max-length-bytes" in self.arguments
         self.dead_letters_refused = overflow == "reject-publish-dlx"
         self.rejects = overflow in ("reject-publish", "reject-publish-dlx") or (
-            overflow is None and not limited and limits.overflow == "reject"
+            overflow is None and not limited and limits.overflow == "refuse"
         )
         self._unused: asyncio.TimerHandle | None = None
         self.used()

@@ -32,7 +32,7 @@ from wirefmt._core cimport (
     take_block, take_common_options, take_input, take_keywords, text_octets, text_of, text_or_hex, utf8_view,
     violation, whole_number, will_keep_recent,
 )
-from wirefmt._core.be cimport load_u16, load_u32, store_u16
+from wirefmt._core.be cimport load_u16, load_u32, store_u16, store_u32
 from wirefmt._core.cursor cimport Cursor, Span, cursor_over, left, read_span, read_u16, read_u8
 from wirefmt._core.octets cimport (
     Octets, add_octets, add_u16, add_u32, add_u8, extend_octets, free_octets, octets_over,

@@ -390,6 +390,59 @@ cdef class ArrivalView:
     cdef readonly bint decided
 
 
+# ------------------------------------------------------------------------------------------------ a message that goes on
+
+cdef enum:
+    ONWARD_IDENTIFIERS = 8      # Subscription Identifiers that a message gets at most without an object
+    ONWARD_ROOM = 5 * (ONWARD_IDENTIFIERS + 1)
+
+
+cdef struct Onward:             # its properties
+    Span before, after          # those that it has, around its Message Expiry Interval
+    uint8_t[ONWARD_ROOM] more   # those that the host adds
+    size_t more_size
+
+
+cdef bint put_onward(Onward* out, Publish message, object expiry, tuple identifiers) except -1:
+    """False: they need an object."""
+    cdef const uint8_t* at = message.properties_span.at
+    cdef const uint8_t* next
+    cdef MqttProperty v
+    cdef uint32_t i, number
+    if message.property_count:
+        if message.noted:
+            return False                    # LAX has accepted what must not be sent
+        out.before = message.properties_span
+        for i in range(message.property_count):
+            next = mqtt_next_property(at, &v)
+            if v.identifier == MQTT_PROPERTY_MESSAGE_EXPIRY_INTERVAL:
+                out.before.size = <uint32_t>(at - out.before.at)
+                out.after.at = next
+                out.after.size = <uint32_t>(message.properties_span.at + message.properties_span.size - next)
+            elif v.identifier == MQTT_PROPERTY_TOPIC_ALIAS or v.identifier == MQTT_PROPERTY_SUBSCRIPTION_IDENTIFIER:
+                return False                # of the connection that it came by
+            at = next
+    if expiry is not None:
+        out.more[0] = MQTT_PROPERTY_MESSAGE_EXPIRY_INTERVAL
+        store_u32(out.more + 1, <uint32_t>expiry)
+        out.more_size = 5
+    if PyTuple_GET_SIZE(identifiers) > ONWARD_IDENTIFIERS:
+        return False
+    for each in identifiers:
+        number = each
+        if not 0 < number <= VARINT_MAX:
+            return False
+        out.more[out.more_size] = MQTT_PROPERTY_SUBSCRIPTION_IDENTIFIER
+        out.more_size += 1 + store_varint(out.more + out.more_size + 1, number)
+    return True
+
+
+cdef inline uint8_t* append(uint8_t* p, const uint8_t* from_, size_t size) noexcept:
+    if size:
+        memcpy(p, from_, size)
+    return p + size
+
+
 # ------------------------------------------------------------------------------------------------ a connection
 
 cdef class Flows:
@@ -473,12 +526,15 @@ cdef class Flows:
         """Make and send a PUBLISH: see `send`."""
         cdef Py_ssize_t size = 0
         cdef const uint8_t* topic
+        cdef Onward none
         if PyBytes_CheckExact(payload) and PyLong_CheckExact(qos) and is_empty(properties) and \
                 (retain is False or retain is True):
             topic = ascii_octets(<PyObject*>topic_name, &size)
             if topic != NULL and 0 <= qos <= 2:
-                handle = self.send_plain(topic, <size_t>size, <const uint8_t*>PyBytes_AS_STRING(payload),
-                                         <size_t>PyBytes_GET_SIZE(payload), qos, retain is True, True)
+                none.before.size = none.after.size = none.more_size = 0
+                handle = self.send_plain(topic, <size_t>size, &none, <bytes>payload,
+                                         <const uint8_t*>PyBytes_AS_STRING(payload), <size_t>PyBytes_GET_SIZE(payload),
+                                         qos, retain is True, True)
                 if handle is not NotImplemented:
                     return handle
         return self._publish(topic_name, payload, qos, retain, properties)
@@ -512,56 +568,85 @@ cdef class Flows:
             self.packets_out += self._closing != b""
             self._closing = None
 
-    def forward(self, Publish message not None, qos, int64_t most=-1):
-        """Send a message that another connection has received, with this QoS, without RETAIN, and without making a packet object.
-        Returns what `publish` returns. NotImplemented: nothing has changed, and the message must be sent by `publish` (it has
-        properties, the window is closed, or a limit applies).
+    def forward(self, Publish message not None, qos, int64_t most=-1, bint retain=False, expiry=None, tuple identifiers=()):
+        """Send a message that another connection has received, or that the host keeps, with this QoS and RETAIN, without making a
+        packet object. Its properties go on as they are on the wire, in 5.0; what the host says is in place of its own Message
+        Expiry Interval. Returns what `publish` returns. NotImplemented: nothing has changed, and the message must be sent by
+        `publish` (the window is closed, a limit applies, or we set topic aliases).
 
         most: bytes that may be queued already; negative: the limit of the connection.
+        expiry: Message Expiry Interval, in seconds; None: the message has none.
+        identifiers: Subscription Identifiers that follow its properties.
         """
-        if message.property_count or message.topic.size == 0 or not 0 <= qos <= 2:
+        cdef Onward properties
+        properties.before.size = properties.after.size = properties.more_size = 0
+        if message.topic.size == 0 or not 0 <= qos <= 2:
             return NotImplemented
         if 0 <= most < self._outbox.position - self._outbox.taken:
             return NotImplemented
-        return self.send_plain(message.topic.at, message.topic.size, message.payload_span.at, message.payload_span.size,
-                               qos, False, message.noted)
+        if self.version_ == 5 and not put_onward(&properties, message, expiry, identifiers):
+            return NotImplemented
+        return self.send_plain(message.topic.at, message.topic.size, &properties, message.block, message.payload_span.at,
+                               message.payload_span.size, qos, retain, message.noted)
 
-    cdef object send_plain(self, const uint8_t* topic, size_t topic_size, const uint8_t* payload, size_t payload_size,
-                           int qos, bint retain, bint look):
-        """Send a PUBLISH without properties. Returns the Delivery, None for QoS 0; NotImplemented: an unusual case, nothing has
-        changed. look: the topic has not been checked."""
+    cdef object send_plain(self, const uint8_t* topic, size_t topic_size, const Onward* properties, bytes block,
+                           const uint8_t* payload, size_t payload_size, int qos, bint retain, bint look):
+        """Send a PUBLISH. Returns the Delivery, None for QoS 0; NotImplemented: an unusual case, nothing has changed.
+
+        properties: empty before 5.0. block: has the payload, which is queued in place if it is large and most of the block.
+        look: the topic has not been checked.
+        """
         cdef Outbox outbox = self._outbox
         cdef SessionFlows session = self.session_
-        cdef size_t remaining = 2 + topic_size + (2 if qos else 0) + (self.version_ == 5) + payload_size
+        cdef size_t area = properties.before.size + properties.after.size + properties.more_size
+        cdef size_t length = <size_t>varint_size(<uint32_t>area) if self.version_ == 5 else 0
+        cdef size_t remaining = 2 + topic_size + (2 if qos else 0) + length + area + payload_size
         cdef size_t size = 1 + <size_t>varint_size(<uint32_t>min(remaining, <size_t>VARINT_MAX)) + remaining
+        cdef size_t head_size = size if size < KEEP_FROM else size - payload_size
         cdef int first = MQTT_PUBLISH << 4 | qos << 1 | retain
-        cdef bytes packet
+        cdef bytes head
         cdef uint8_t* p
-        cdef Delivery delivery
+        cdef Delivery delivery = None
+        cdef object tail = b""
         if not self._up or session is None or self._restricted_out or self._aliased or topic_size > 0xFFFF or \
-                size >= KEEP_FROM or <int64_t>size > self._largest:
+                <int64_t>size > self._largest:
             return NotImplemented
         if outbox.position != outbox.taken and outbox.position - outbox.taken + <int64_t>size > self.most_pending:
             return NotImplemented
         if look and not mqtt_is_plain_publish(first, topic, topic_size, 1):
             return NotImplemented
-        if qos == 0:
+        if qos == 0 and size < KEEP_FROM:
             self.count_publish(payload_size)
-            self.write_publish(outbox.grow(size), first, remaining, topic, topic_size, 0, payload, payload_size)
+            p = self.write_head(outbox.grow(size), first, remaining, topic, topic_size, 0, area, properties)
+            memcpy(p, payload, payload_size)
             return None
-        if self._replay or self.quota.used >= self.quota.limit or session.outgoing_bytes >= self.most_outgoing:
-            return NotImplemented
-        identifier = session.numbers.take()
-        if identifier is None:
-            return NotImplemented
-        packet = new_octets(size)
-        p = <uint8_t*>PyBytes_AS_STRING(packet)
-        self.write_publish(p, first, remaining, topic, topic_size, identifier, payload, payload_size)
-        delivery = session.remember(identifier, self.version_, packet, b"")
+        identifier = 0
+        if qos:
+            if self._replay or self.quota.used >= self.quota.limit or session.outgoing_bytes >= self.most_outgoing:
+                return NotImplemented
+            identifier = session.numbers.take()
+            if identifier is None:
+                return NotImplemented
+        head = new_octets(head_size)
+        p = self.write_head(<uint8_t*>PyBytes_AS_STRING(head), first, remaining, topic, topic_size, identifier, area, properties)
+        if size < KEEP_FROM:
+            memcpy(p, payload, payload_size)
+        elif <size_t>PyBytes_GET_SIZE(block) > 2 * payload_size:
+            tail = octets_of(payload, payload_size)     # else a small part would keep all of it
+        else:
+            at = payload - <const uint8_t*>PyBytes_AS_STRING(block)
+            tail = PyMemoryView_FromObject(block)[at:at + <Py_ssize_t>payload_size]
         self.count_publish(payload_size)
-        self.charge(delivery)
-        memcpy(outbox.grow(size), p, size)
-        delivery.position = outbox.position
+        if qos:
+            delivery = session.remember(identifier, self.version_, head, tail)
+            self.charge(delivery)
+        if size < KEEP_FROM:
+            memcpy(outbox.grow(size), PyBytes_AS_STRING(head), size)
+        else:
+            outbox.put(head)
+            outbox.put(tail)
+        if delivery is not None:
+            delivery.position = outbox.position
         return delivery
 
     cdef void count_publish(self, size_t payload_size) noexcept:
@@ -569,8 +654,9 @@ cdef class Flows:
         self.publishes_out += 1
         self.payload_out += <int64_t>payload_size
 
-    cdef void write_publish(self, uint8_t* p, int first, size_t remaining, const uint8_t* topic, size_t topic_size,
-                            uint16_t identifier, const uint8_t* payload, size_t payload_size) noexcept:
+    cdef uint8_t* write_head(self, uint8_t* p, int first, size_t remaining, const uint8_t* topic, size_t topic_size,
+                             uint16_t identifier, size_t area, const Onward* properties) noexcept:
+        """Write what comes before the payload; its end."""
         p[0] = <uint8_t>first
         p += 1 + store_varint(p + 1, <uint32_t>remaining)
         store_u16(p, <uint16_t>topic_size)
@@ -580,9 +666,11 @@ cdef class Flows:
             store_u16(p, identifier)
             p += 2
         if self.version_ == 5:
-            p[0] = 0                        # Property Length
-            p += 1
-        memcpy(p, payload, payload_size)
+            p += store_varint(p, <uint32_t>area)
+            p = append(p, properties.before.at, properties.before.size)
+            p = append(p, properties.after.at, properties.after.size)
+            p = append(p, properties.more, properties.more_size)
+        return p
 
     def _charge(self, Delivery delivery not None):
         """A PUBLISH of QoS 1 or 2 costs one of the send quota [MQTT-4.9.0-2]."""

@@ -9,10 +9,11 @@ from typing import Final
 from wirefmt import mqtt
 from wirefmt.broker.mqtt.memory import Memory
 from wirefmt.broker.mqtt.options import BrokerOptions
-from wirefmt.broker.mqtt.values import QUEUED_BYTES, Message, Queued, Subscriber, cost
+from wirefmt.broker.mqtt.values import EXPIRY, QUEUED_BYTES, Message, Queued, Subscriber, cost, left_of
 from wirefmt.errors import LocalProtocolError
 from wirefmt.mqtt.codes import ReasonCode
 from wirefmt.mqtt.events import Pairs
+from wirefmt.mqtt.server import Peer
 from wirefmt.mqtt.session import Delivery
 
 #: What a copy of a message costs that needs more than `forward`, beside a copy that does not (`Driver.spend`).
@@ -85,22 +86,19 @@ class Outgoing:
         connection = peer.connection
         if queued.qos and not connection.send_quota:
             return False
-        properties: Pairs = ()
+        left: int | None = None
         if message.expires is not None:
-            left = message.expires - asyncio.get_running_loop().time()
-            if left <= 0:
+            now = asyncio.get_running_loop().time()
+            if message.expires <= now:
                 self.counts["expired"] += 1
                 return True
-        if connection.version == 5:
-            properties = message.properties
-            if message.expires is not None:
-                properties = (*properties, ("message_expiry_interval", max(1, int(left + 0.5))))  # [MQTT-3.3.2-6]
-            if queued.identifiers:
-                properties = (*properties, *(("subscription_identifier", each) for each in queued.identifiers))
+            left = left_of(message.expires, now)
         try:
-            handle = peer.publish(
-                message.topic, message.payload, qos=queued.qos, retain=queued.retain, properties=properties
-            )
+            handle = connection.forward(message.packet, queued.qos, -1, queued.retain, left, queued.identifiers)
+            if handle is NotImplemented:
+                handle = self._publish(peer, queued, left)
+            else:
+                peer.driver.queued()
         except LocalProtocolError as error:
             if connection.state is mqtt.State.CLOSED:  # its end is among the events that wait
                 return False
@@ -116,6 +114,20 @@ class Outgoing:
                 subscriber.unacknowledged[handle] = queued
                 self._memory.hold(message)
         return True
+
+    def _publish(self, peer: Peer, queued: Queued, left: int | None) -> Delivery | None:
+        """Send what `forward` does not, or raise why it cannot be sent."""
+        message = queued.message
+        properties: Pairs = ()
+        if peer.connection.version == 5:
+            properties = (
+                *message.properties,
+                *([(EXPIRY, left)] if left is not None else ()),
+                *(("subscription_identifier", each) for each in queued.identifiers),
+            )
+        return peer.publish(
+            message.topic, message.packet.payload, qos=queued.qos, retain=queued.retain, properties=properties
+        )
 
     def drain(self, subscriber: Subscriber) -> bool:
         """Send what is queued, as far as possible. False: some is left."""

@@ -16,16 +16,16 @@ from wirefmt.broker.mqtt.outgoing import COPY, Outgoing
 from wirefmt.broker.mqtt.retained import Retained
 from wirefmt.broker.mqtt.rights import Rights
 from wirefmt.broker.mqtt.subscriptions import Subscriptions, Target
-from wirefmt.broker.mqtt.values import Clients, Message, Queued, Rank, Subscriber, Subscription, cost
+from wirefmt.broker.mqtt.values import EXPIRY, Clients, Message, Queued, Rank, Subscriber, Subscription, cost
 from wirefmt.broker.mqtt.walks import Walks
 from wirefmt.broker.routing import Router
-from wirefmt.broker.shares import UNOWNED
+from wirefmt.broker.shares import UNOWNED, Holder
 from wirefmt.broker.topics import Sharing
 from wirefmt.connection.aio.driver import READY_BYTES, WORK
 from wirefmt.convert import Container, topic_of
 from wirefmt.errors import ConversionError, EncodeError
 from wirefmt.mqtt.codes import ReasonCode
-from wirefmt.mqtt.events import Pairs, Released, find, without
+from wirefmt.mqtt.events import Released, find, without
 from wirefmt.mqtt.server import Peer
 
 #: The exchange that MQTT's topics are in.
@@ -113,11 +113,11 @@ class Publishing:
         if not code and event.topic_name.count("/") >= self.options.topic_levels:
             code = ReasonCode.TOPIC_NAME_INVALID
         if not code:
-            plain = not (self._bindings or event.retain or event.properties or permissions)
+            plain = not (self._bindings or event.retain or permissions) and not expires(event)
             outcome = self._forward(peer, client, event) if plain else None
             if outcome is None:
                 before = self.work
-                message = self.message(event, event.topic_name, client)
+                message = self.message(event, client)
                 found = self._refusal(message)
                 if not isinstance(found, int):
                     return self._publish_after(found, peer, event, message)
@@ -151,7 +151,7 @@ class Publishing:
         return self._accept(message, taken=taken)
 
     def _forward(self, peer: Peer, client: str, event: mqtt.Publish) -> Outcome | None:
-        """Deliver a message that is neither retained nor has properties, without an object for each subscriber. None: it needs
+        """Deliver a message that is neither retained nor expires, without an object for each subscriber. None: it needs
         more, and nothing has been done."""
         qos = event.qos
         if qos == 2 or (qos and self.options.overflow == "refuse"):
@@ -162,10 +162,10 @@ class Publishing:
             return None
         message: Message | None = None
         if self.observe is not None:
-            message = self.message(event, event.topic_name, client)
+            message = self.message(event, client)
             self.observe(message)
         if len(targets) > TOGETHER:
-            message = message or self.message(event, event.topic_name, client)
+            message = message or self.message(event, client)
             return _SUCCESS, self._forward_in_steps(event, message, targets)
         peer.driver.spend(len(subscribers))
         self._copy(event, message, client, subscribers)
@@ -186,7 +186,7 @@ class Publishing:
                 driver.queued()
                 continue
             if message is None:
-                message = self.message(event, event.topic_name, client)
+                message = self.message(event, client)
             self._outgoing.deliver(subscriber, Queued(message, granted, False, ()))
 
     def _forward_in_steps(self, event: mqtt.Publish, message: Message, targets: list[Target]) -> Iterator[int]:
@@ -204,12 +204,12 @@ class Publishing:
         """The same once more, without an answer, if the client is still there and may do it."""
         subscriber = self._by_peer.get(peer)
         if subscriber is not None and not any(self._rights.ask(subscriber.user, subscriber.identifier, event)):
-            self.accept_silently(self.message(event, event.topic_name, subscriber.identifier))
+            self.accept_silently(self.message(event, subscriber.identifier))
 
     def release(self, peer: Peer, event: Released) -> Iterator[int] | None:
         """PUBREL of a client, whose message is delivered now, in steps if it has many subscribers."""
         subscriber = self._by_peer[peer]
-        message = self.message(event.message, event.message.topic_name, subscriber.identifier)
+        message = self.message(event.message, subscriber.identifier)
         if message.expires is not None:  # it has waited for PUBREL, too
             message.expires = subscriber.held.pop(event.message.packet_identifier or 0, message.expires)
         before = self.work
@@ -230,7 +230,7 @@ class Publishing:
 
     def _is_not_retained(self, message: Message) -> bool:
         """Is it to be retained, and there is no room for that?"""
-        wanted = message.retain and message.payload and self.options.retain_available
+        wanted = message.retain and len(message.packet.payload) and self.options.retain_available
         return bool(wanted) and self._retained.refuses(message)
 
     def _search(self, message: Message, targets: list[Target]) -> Search:
@@ -267,7 +267,7 @@ class Publishing:
             self.counts["unconvertible"] += 1
         else:
             before = self.work
-            message = self.message(packet, packet.topic_name, "")
+            message = self.message(packet, "")
             self._spread(self._accept(message, crossed=True, elsewhere=True))
             if self._router is not None:
                 self._router.work += self.work - before
@@ -276,25 +276,12 @@ class Publishing:
         """Give a message to what is bound to amq.topic. Returns whether something is bound that the message matches, and whether
         a queue was full and has refused it; the others have it then (RabbitMQ).
 
-        Raises ConversionError if AMQP cannot have the message.
+        Raises ConversionError if AMQP cannot have the message, and EncodeError as `Message.at`.
         """
         assert self._router is not None
-        properties = message.properties
-        if message.expires is not None:
-            left = max(1, int(message.expires - asyncio.get_running_loop().time() + 0.5))
-            properties = (*properties, ("message_expiry_interval", left))
-        packet = mqtt.Publish(
-            topic_name=message.topic,
-            payload=message.payload,
-            qos=message.qos,
-            retain=message.retain,
-            packet_identifier=1 if message.qos else None,
-            properties=properties,
-            version=5,
-        )
         publisher = self._clients.subscribers.get(message.publisher or "")
         published = Published.of(
-            Container(packet, dialect=self._router.limits.dialect),
+            Container(message.at(asyncio.get_running_loop().time()), dialect=self._router.limits.dialect),
             publisher.routed if publisher is not None else UNOWNED,
         )
         before = self._router.work
@@ -397,7 +384,7 @@ class Publishing:
         if self._bindings and not crossed:
             try:
                 routed, refused = self._cross(message)
-            except (ConversionError, Refusal):
+            except (ConversionError, EncodeError, Refusal):
                 self.counts["unconvertible"] += 1
             else:
                 code = ReasonCode.QUOTA_EXCEEDED if refused else _SUCCESS
@@ -507,19 +494,32 @@ class Publishing:
             queued.sharing = sharing
             self._outgoing.deliver(member.subscriber, queued)
 
-    def message(self, source: mqtt.Publish | mqtt.Will, topic: str, publisher: str) -> Message:
-        """The message that a packet has."""
-        properties: Pairs = source.properties
-        expires: float | None = None
-        if properties:
-            expires = find(properties, "message_expiry_interval")
-            if expires is not None and isinstance(source, mqtt.Publish):
-                expires += asyncio.get_running_loop().time()
-            properties = without(properties, "message_expiry_interval", "will_delay_interval")
-        payload = source.payload_bytes() if isinstance(source, mqtt.Publish) else bytes(source.payload)
+    def message(self, packet: mqtt.Publish, publisher: str) -> Message:
+        """The message of a packet."""
+        expires: float | None = find(packet.properties, EXPIRY)
+        if expires is not None:
+            expires += asyncio.get_running_loop().time()
+        return Message.of(packet, expires, publisher, self._holder(publisher))
+
+    def will(self, will: mqtt.Will, publisher: str) -> Message | None:
+        """The message of a will. None: only LAX accepts it; it is counted and dropped."""
+        properties, expires = without(will.properties, EXPIRY, "will_delay_interval"), find(will.properties, EXPIRY)
+        holder = self._holder(publisher)
+        try:
+            return Message(will.topic, will.payload, will.qos, will.retain, properties, expires, publisher, holder)
+        except EncodeError:
+            self.counts["unconvertible"] += 1
+            return None
+
+    def _holder(self, publisher: str) -> Holder:
         known = self._clients.subscribers.get(publisher)
-        holder = known.holder if known is not None else UNOWNED
-        return Message(topic, payload, source.qos, bool(source.retain), properties, expires, publisher, holder)
+        return known.holder if known is not None else UNOWNED
+
+
+def expires(packet: mqtt.Publish) -> bool:
+    """Has it a Message Expiry Interval?"""
+    properties = packet.properties
+    return bool(properties) and properties.get(EXPIRY) is not None
 
 
 def _end(search: Search) -> int:

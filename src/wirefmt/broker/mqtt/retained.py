@@ -48,7 +48,7 @@ class Retained:
 
     def put(self, message: Message) -> None:
         """Retain a message, if there is room. One without payload removes what is retained."""
-        if not message.payload:
+        if not len(message.packet.payload):
             self.drop(message.topic)
             return
         size = retained_size(message)

@@ -261,7 +261,7 @@ class Sessions:
         delay = 0
         if event.will is not None:
             delay = find(event.will.properties, "will_delay_interval", 0)
-            subscriber.will = self._publishing.message(event.will, event.will.topic, subscriber.identifier)
+            subscriber.will = self._publishing.will(event.will, subscriber.identifier)
         if not expiry:
             self.end(subscriber)
             return

@@ -11,7 +11,7 @@ from typing import Final
 from wirefmt import mqtt
 from wirefmt.broker.shares import UNOWNED, Holder
 from wirefmt.broker.topics import Sharing, Walk
-from wirefmt.mqtt.events import Pairs
+from wirefmt.mqtt.events import Pairs, find, without
 from wirefmt.mqtt.server import Peer
 from wirefmt.mqtt.session import Delivery, Session
 
@@ -24,22 +24,26 @@ QUEUED_BYTES: Final = 100
 LEVEL_BYTES: Final = 450
 PROPERTY_BYTES: Final = 250
 
+EXPIRY: Final = "message_expiry_interval"
+
 
 class Message:
-    """A message on its way. `expires`: the loop's time; None: never. `publisher`: its Client Identifier. `holder`: its owner."""
+    """A message on its way: the PUBLISH that came. It goes to its subscribers as it is on the wire.
 
-    __slots__ = (
-        "_size",
-        "expires",
-        "holder",
-        "holders",
-        "payload",
-        "properties",
-        "publisher",
-        "qos",
-        "retain",
-        "topic",
-    )
+    Args: those of a message of the program's own, as for `mqtt.Publish`. `Message.of` makes one of a packet.
+
+    Raises EncodeError if MQTT has no such message.
+
+    Attributes:
+        packet: the PUBLISH, which holds only its own bytes. Its Message Expiry Interval is what it was when it came.
+        topic, qos, retain: of the packet; they are read for each subscriber.
+        expires: the loop's time; None: never. Of a will that waits: its Message Expiry Interval.
+        publisher: its Client Identifier. holder: its owner.
+        holders: queues and others that keep it: it counts once.
+        size: bytes that count for the limits.
+    """
+
+    __slots__ = ("expires", "holder", "holders", "packet", "publisher", "qos", "retain", "size", "topic")
 
     def __init__(
         self,
@@ -52,23 +56,65 @@ class Message:
         publisher: str | None = None,
         holder: Holder = UNOWNED,
     ) -> None:
-        self.topic = topic
-        self.payload = payload
-        self.qos = qos
-        self.retain = retain
-        self.properties = tuple(properties)
+        packet = mqtt.Publish(
+            topic_name=topic,
+            payload=payload,
+            qos=qos,
+            retain=retain,
+            packet_identifier=1 if qos else None,
+            properties=properties,
+            version=5,
+        )
+        self._take(packet, expires, publisher, holder)
+
+    @classmethod
+    def of(cls, packet: mqtt.Publish, expires: float | None, publisher: str, holder: Holder = UNOWNED) -> Message:
+        """The message of a packet, with its full topic."""
+        made = cls.__new__(cls)
+        made._take(packet.detach(), expires, publisher, holder)
+        return made
+
+    def _take(self, packet: mqtt.Publish, expires: float | None, publisher: str | None, holder: Holder) -> None:
+        self.packet = packet
+        self.topic = packet.topic_name
+        self.qos = packet.qos
+        self.retain = packet.retain
         self.expires = expires
         self.publisher = publisher
         self.holder = holder
-        self.holders = 0  # queues and others that keep it: it counts once
-        self._size = 0
+        self.holders = 0
+        self.size = MESSAGE_BYTES + len(self.topic) + len(packet.encode())
 
     @property
-    def size(self) -> int:
-        """Bytes that count for the limits."""
-        if not self._size:
-            self._size = MESSAGE_BYTES + len(self.topic) + len(self.payload) + size_of(self.properties)
-        return self._size
+    def payload(self) -> bytes:
+        """The payload, copied."""
+        return self.packet.payload_bytes()
+
+    @property
+    def properties(self) -> Pairs:
+        """The properties but Message Expiry Interval."""
+        return without(self.packet.properties, EXPIRY)
+
+    def at(self, now: float) -> mqtt.Publish:
+        """The packet with what is left of its time. `now`: the loop's time. Raises EncodeError if only LAX accepts the packet."""
+        left = None if self.expires is None else left_of(self.expires, now)
+        packet = self.packet
+        if find(packet.properties, EXPIRY) == left:
+            return packet
+        return mqtt.Publish(
+            topic_name=self.topic,
+            payload=packet.payload,
+            qos=self.qos,
+            retain=self.retain,
+            packet_identifier=packet.packet_identifier,
+            properties=self.properties if left is None else (*self.properties, (EXPIRY, left)),
+            version=5,
+        )
+
+
+def left_of(expires: float, now: float) -> int:
+    """The Message Expiry Interval of a message that expires then [MQTT-3.3.2-6]."""
+    return max(1, int(expires - now + 0.5))
 
 
 def size_of(properties: Pairs) -> int:

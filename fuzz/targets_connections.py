@@ -21,8 +21,6 @@ from wirefmt.broker.mqtt import Broker, BrokerOptions
 from wirefmt.broker.rocketmq.core import ENTRY
 from wirefmt.connection.aio import Server
 from wirefmt.connection.carriers import WebSocket
-from wirefmt.mqtt.server import make_driver
-from wirefmt.rocketmq.server import make_driver as rocketmq_driver
 
 FOLDER = Path(__file__).resolve().parents[1] / "tests" / "vectors" / "mqtt_sequences"
 
@@ -112,11 +110,15 @@ async def clients(data: bytes) -> None:
         subscriptions=4,
     )
     broker = Broker(policy, random=random_)
-    server = Server(lambda server: make_driver(server, broker, OPTIONS, websocket=False), 10)
+
+    def make(server: Server, now: float) -> mqtt.Peer:
+        return mqtt.Peer(broker, server, mqtt.ServerConnection(now, OPTIONS))
+
+    server = Server(make, 10)
     websocket = random_.random() < 0.2
     drivers = []
     for _ in range(2):
-        driver = make_driver(server, broker, OPTIONS)
+        driver = make(server, asyncio.get_running_loop().time()).driver
         if websocket:
             driver._carrier = WebSocket()
         transport = Transport(random_)
@@ -186,10 +188,14 @@ async def rocketmq_clients(data: bytes) -> None:
         checks=2,
     )
     broker = rocketmq_broker.Broker(limits)
-    server = Server(lambda server: rocketmq_driver(server, broker, rocketmq_driven.OPTIONS), 10)
+
+    def make(server: Server, now: float) -> rocketmq.Peer:
+        return rocketmq.Peer(broker, server, rocketmq.ServerConnection(now, rocketmq_driven.OPTIONS))
+
+    server = Server(make, 10)
     drivers = []
     for _ in range(2):
-        driver = rocketmq_driver(server, broker, rocketmq_driven.OPTIONS)
+        driver = make(server, asyncio.get_running_loop().time()).driver
         transport = Transport(random_)
         transport.driver = driver
         driver.server = server

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
+import re
 import subprocess
 import sys
 from importlib import import_module
@@ -134,3 +136,15 @@ def test_a_protocol_that_the_broker_does_not_have():
             look("q", "kafka")
     with pytest.raises(ValueError, match="'kafka' has no topics here; there are 'mqtt', 'rocketmq'"):
         broker.topic("q", "kafka")
+
+
+@pytest.mark.parametrize("name", CLIENTS)
+def test_serve_says_what_it_takes(name):
+    serve = import_module(f"wirefmt.{name}").serve
+    parameters = inspect.signature(serve).parameters
+    assert {"path", "ssl", "backlog", "most", "tap", "proxy_protocol"} <= set(parameters)
+    assert not any(p.kind is p.VAR_KEYWORD for p in parameters.values())
+    told = re.findall(r"^    (\w[\w, ]*): ", inspect.getdoc(serve), re.M)
+    assert sorted(", ".join(told).split(", ")) == sorted(parameters)
+    with pytest.raises(TypeError, match="unexpected keyword argument 'mosst'"):
+        asyncio.run(serve(print, port=None, mosst=1))

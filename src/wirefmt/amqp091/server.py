@@ -5,10 +5,8 @@ docs/amqp091-asyncio.md has examples.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from ssl import SSLContext
-from typing import Any
+from typing import Any, Unpack
 
 from wirefmt import amqp091
 from wirefmt.amqp091.codes import ReplyCode
@@ -21,17 +19,7 @@ Server = aio.Server
 
 
 class Peer(aio.Peer):
-    """One client of a server.
-
-    With a coroutine function as handler, the events of `ServerConnection` are taken by `async for event in peer`; the last
-    one is `Disconnected`. The methods are those of `ServerConnection` and raise LocalProtocolError as they do. What they
-    queue is written at the end of the loop's iteration.
-
-    Attributes:
-        connection: the connection. After a call of a method that returns events, give these to `driver.update`.
-        server: the server.
-        error: what ended the transport, if it was an error.
-    """
+    """One client of a server, see `aio.Peer`."""
 
     connection: ServerConnection
 
@@ -101,62 +89,27 @@ class Peer(aio.Peer):
 Handler = aio.Handler[Peer, Event]
 
 
+@aio.serving
 async def serve(
     handler: Callable[[Peer], Coroutine[Any, Any, None]] | Handler,
     host: str | None = "127.0.0.1",
     port: int | None = 5672,
     *,
-    path: str | None = None,
-    ssl: SSLContext | None = None,
     mechanisms: Sequence[str] = ("PLAIN", "AMQPLAIN"),
     properties: Mapping[str, Any] | None = None,
     options: ConnectionOptions | None = None,
-    backlog: int = 100,
-    most: int = 100_000,
-    tap: aio.TapFactory | None = None,
-    proxy_protocol: bool = False,
+    **more: Unpack[aio.Listening],
 ) -> Server:
     """Serve AMQP 0.9.1.
 
     Args:
-        handler: a coroutine function that is called with the `Peer` of each client and iterates over its events; when it
-            returns, the connection is closed. Or an object with the methods of `Handler`, which serves all clients.
-        host, port: where to listen; loopback by default. None: all interfaces. Port 0: any that is free
-            (`Server.port`); None: nowhere (`Server.accept`).
-        path: of a Unix socket, in place of host and port.
-        ssl: TLS with this context.
         mechanisms: of SASL, offered in this order.
         properties: server-properties, for example product and version; capabilities are added.
         options: limits and times of each connection.
-        backlog: connections that the system keeps until they are accepted.
-        most: clients at a time; further ones are closed at once and counted (`Server.turned_away`).
-        tap: what lies between transport and driver of each client (`aio.Tap`); None: nothing.
-        proxy_protocol: True: each client comes through a proxy that sends a header of the PROXY protocol first, version 1 or 2,
-            before TLS; it says `Peer.address`. Connections without one are refused; False: connections with one are.
-
-    Returns the running server. Leaving `async with` or `close()` ends it.
     """
 
-    def make(server: Server) -> aio.Driver:
-        return make_driver(server, handler, options, mechanisms=mechanisms, properties=properties)
+    def make(server: Server, now: float) -> Peer:
+        connection = ServerConnection(now, options, mechanisms=mechanisms, properties=properties)
+        return Peer(handler, server, connection)
 
-    return await aio.listen(
-        make, host, port, path=path, ssl=ssl, backlog=backlog, most=most, tap=tap, proxy_protocol=proxy_protocol
-    )
-
-
-def make_driver(
-    server: Server,
-    handler: Callable[[Peer], Coroutine[Any, Any, None]] | Handler,
-    options: ConnectionOptions | None = None,
-    *,
-    mechanisms: Sequence[str] = ("PLAIN", "AMQPLAIN"),
-    properties: Mapping[str, Any] | None = None,
-) -> aio.Driver:
-    """The driver of a new client, with its connection and its peer."""
-    peer = Peer(handler, server)
-    peer.connection = ServerConnection(
-        asyncio.get_running_loop().time(), options, mechanisms=mechanisms, properties=properties
-    )
-    peer.driver = aio.Driver(peer.connection, peer, buffer=server.buffer)
-    return peer.driver
+    return await aio.listen(make, host, port, **more)

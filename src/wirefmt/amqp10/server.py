@@ -5,16 +5,13 @@ docs/amqp10-asyncio.md has examples.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Collection, Coroutine, Sequence
-from ssl import SSLContext
-from typing import Any, Final
+from typing import Any, Final, Unpack
 
 from wirefmt.amqp10._codec import Error, Incoming
 from wirefmt.amqp10.connection import ServerConnection
 from wirefmt.amqp10.events import ConnectionOptions, Event, State
 from wirefmt.connection import aio
-from wirefmt.connection.carriers import WebSocket
 from wirefmt.connection.websocket import ServerHandshake
 
 Server = aio.Server
@@ -24,17 +21,8 @@ SUBPROTOCOLS: Final = ("amqp",)
 
 
 class Peer(aio.Peer):
-    """One client of a server.
-
-    With a coroutine function as handler, the events of `ServerConnection` are taken by `async for event in peer`; the last
-    one is `Disconnected`. The methods are those of `ServerConnection` and raise LocalProtocolError as they do. After a call
-    of a method of a session or link call `update`. What they queue is written at the end of the loop's iteration.
-
-    Attributes:
-        connection: the connection.
-        server: the server.
-        error: what ended the transport, if it was an error.
-    """
+    """One client of a server, see `aio.Peer`. After a call of a method of a
+    session or link call `update`."""
 
     connection: ServerConnection
 
@@ -79,6 +67,7 @@ class Peer(aio.Peer):
 Handler = aio.Handler[Peer, Event]
 
 
+@aio.serving
 async def serve(
     handler: Callable[[Peer], Coroutine[Any, Any, None]] | Handler,
     host: str | None = "127.0.0.1",
@@ -87,55 +76,26 @@ async def serve(
     container_id: str = "wirefmt",
     mechanisms: Sequence[str] = ("ANONYMOUS",),
     without_sasl: bool = False,
-    path: str | None = None,
-    ssl: SSLContext | None = None,
     websocket: bool = False,
     origins: Collection[str] = (),
     options: ConnectionOptions | None = None,
-    backlog: int = 100,
-    most: int = 100_000,
-    tap: aio.TapFactory | None = None,
-    proxy_protocol: bool = False,
+    **more: Unpack[aio.Listening],
 ) -> Server:
     """Serve AMQP 1.0.
 
     Args:
-        handler: a coroutine function that is called with the `Peer` of each client and iterates over its events; when it
-            returns, the connection is closed. Or an object with the methods of `Handler`, which serves all clients.
-        host, port: where to listen; loopback by default. None: all interfaces. Port 0: any that is free
-            (`Server.port`); None: nowhere (`Server.accept`).
         container_id: ours.
         mechanisms, without_sasl: see `ServerConnection`.
-        path: of a Unix socket, in place of host and port.
-        ssl: TLS with this context.
         websocket: AMQP over WebSocket, with the subprotocol "amqp", for any path.
         origins: web pages that may connect over WebSocket, as "https://panel.example"; "*": all. Requests with another Origin are
             refused (`wirefmt.connection.websocket.is_allowed`).
         options: limits and times of each connection.
-        backlog: connections that the system keeps until they are accepted.
-        most: clients at a time; further ones are closed at once and counted (`Server.turned_away`).
-        tap: what lies between transport and driver of each client (`aio.Tap`); None: nothing.
-        proxy_protocol: True: each client comes through a proxy that sends a header of the PROXY protocol first, version 1 or 2,
-            before TLS; it says `Peer.address`. Connections without one are refused; False: connections with one are.
-
-    Returns the running server. Leaving `async with` or `close()` ends it.
     """
 
-    def make(server: Server) -> aio.Driver:
-        peer = Peer(handler, server)
-        now = asyncio.get_running_loop().time()
-        peer.connection = ServerConnection(
+    def make(server: Server, now: float) -> Peer:
+        connection = ServerConnection(
             now, container_id, mechanisms=mechanisms, without_sasl=without_sasl, options=options
         )
-        peer.driver = aio.Driver(
-            peer.connection,
-            peer,
-            buffer=server.buffer,
-            opening=ServerHandshake(SUBPROTOCOLS, origins) if websocket else None,
-            carrier=WebSocket() if websocket else None,
-        )
-        return peer.driver
+        return Peer(handler, server, connection, ServerHandshake(SUBPROTOCOLS, origins) if websocket else None)
 
-    return await aio.listen(
-        make, host, port, path=path, ssl=ssl, backlog=backlog, most=most, tap=tap, proxy_protocol=proxy_protocol
-    )
+    return await aio.listen(make, host, port, **more)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Coroutine
-from ssl import SSLContext
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from wirefmt.connection import aio
 from wirefmt.phpmq.connection import ServerConnection
@@ -18,16 +16,7 @@ Server = aio.Server
 
 
 class Peer(aio.Peer):
-    """One client of a server.
-
-    With a coroutine function as handler, the events of `ServerConnection` are taken by `async for event in peer`; the last
-    one is `Disconnected`.
-
-    Attributes:
-        connection: the connection. After a call of a method that returns events, give these to `driver.update`.
-        server: the server.
-        error: what ended the transport, if it was an error.
-    """
+    """One client of a server, see `aio.Peer`."""
 
     connection: ServerConnection
 
@@ -49,52 +38,23 @@ class Peer(aio.Peer):
 Handler = aio.Handler[Peer, Event]
 
 
+@aio.serving
 async def serve(
     handler: Callable[[Peer], Coroutine[Any, Any, None]] | Handler,
     host: str | None = "127.0.0.1",
-    port: int = 9100,
+    port: int | None = 9100,
     *,
-    path: str | None = None,
-    ssl: SSLContext | None = None,
     options: ConnectionOptions | None = None,
-    backlog: int = 100,
-    most: int = 100_000,
-    tap: aio.TapFactory | None = None,
-    proxy_protocol: bool = False,
+    **more: Unpack[aio.Listening],
 ) -> Server:
     """Serve PHPMQ.
 
     Args:
-        handler: a coroutine function that is called with the `Peer` of each client and iterates over its events; when it
-            returns, the connection is closed. Or an object with the methods of `Handler`, which serves all clients.
-        host, port: where to listen; loopback by default. None: all interfaces. Port 0: any that is free (`Server.port`).
-        path: of a Unix socket, in place of host and port.
-        ssl: TLS with this context, from the first byte.
         options: limits, and the profile, of each connection.
-        backlog: connections that the system keeps until they are accepted.
-        most: clients at a time; further ones are closed at once and counted (`Server.turned_away`).
-        tap: what lies between transport and driver of each client (`aio.Tap`); None: nothing.
-        proxy_protocol: True: each client comes through a proxy that sends a header of the PROXY protocol first, version 1 or 2,
-            before TLS; it says `Peer.address`. Connections without one are refused; False: connections with one are.
-
-    Returns the running server. Leaving `async with` or `close()` ends it.
+        ssl: TLS with this context, from the first byte.
     """
 
-    def make(server: Server) -> aio.Driver:
-        return make_driver(server, handler, options)
+    def make(server: Server, now: float) -> Peer:
+        return Peer(handler, server, ServerConnection(now, options))
 
-    return await aio.listen(
-        make, host, port, path=path, ssl=ssl, backlog=backlog, most=most, tap=tap, proxy_protocol=proxy_protocol
-    )
-
-
-def make_driver(
-    server: Server,
-    handler: Callable[[Peer], Coroutine[Any, Any, None]] | Handler,
-    options: ConnectionOptions | None = None,
-) -> aio.Driver:
-    """The driver of a new client, with its connection and its peer."""
-    peer = Peer(handler, server)
-    peer.connection = ServerConnection(asyncio.get_running_loop().time(), options)
-    peer.driver = aio.Driver(peer.connection, peer, buffer=server.buffer)
-    return peer.driver
+    return await aio.listen(make, host, port, **more)

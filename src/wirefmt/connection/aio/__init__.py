@@ -5,7 +5,7 @@ The driver does the input and output of one connection (`wirefmt.connection.Conn
 
 from wirefmt.connection.aio.dial import Backoff, open_transport
 from wirefmt.connection.aio.driver import Closable, Driver, Host
-from wirefmt.connection.aio.server import Handler, Peer, Server, listen
+from wirefmt.connection.aio.server import Handler, Listening, Peer, Server, listen, serving
 from wirefmt.connection.aio.transports import Tap, TapFactory, hand_over
 
 __all__ = [
@@ -14,6 +14,7 @@ __all__ = [
     "Driver",
     "Handler",
     "Host",
+    "Listening",
     "Peer",
     "Server",
     "Tap",
@@ -21,4 +22,5 @@ __all__ = [
     "hand_over",
     "listen",
     "open_transport",
+    "serving",
 ]

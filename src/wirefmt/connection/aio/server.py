@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
+import re
 from collections import deque
 from collections.abc import Callable, Coroutine
 from functools import partial
 from ssl import SSLContext
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final, ParamSpec, Protocol, TypedDict, TypeVar
 
 from wirefmt.connection import proxy
 from wirefmt.connection.aio.driver import Driver
 from wirefmt.connection.aio.proxied import Proxied
 from wirefmt.connection.aio.transports import LINGER, READ_SIZE, TapFactory
 from wirefmt.connection.aio.unfinished import Unfinished
+from wirefmt.connection.carriers import WebSocket
+from wirefmt.connection.websocket import ServerHandshake
 from wirefmt.errors import DecodeError
 
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
 PeerT = TypeVar("PeerT", contravariant=True)
 EventT = TypeVar("EventT", contravariant=True)
 
@@ -41,16 +47,32 @@ class Handler(Protocol[PeerT, EventT]):
 
 
 class Peer:
-    """One client of a server: the host of its connection. A package of a protocol adds the answers to requests.
+    """One client of a server: the host of its connection. A package of a protocol adds the answers to requests: methods that
+    call those of its `ServerConnection` and raise LocalProtocolError as they do. What they queue is written at the end of the
+    loop's iteration.
 
     With a coroutine function as handler the events are taken by `async for event in peer`, the last one is
     `Disconnected`. Reading stops while EVENTS of them wait.
+
+    Attributes:
+        connection: the connection. After a call of a method that returns events, give these to `driver.update`.
+        driver: its input and output.
+        server: the server.
+        error: what ended the transport, if it was an error.
     """
 
     EVENTS: Final = 1000
 
-    def __init__(self, handler: Handler[Any, Any] | Callable[[Any], Coroutine[Any, Any, None]], server: Server) -> None:
-        self.driver: Driver
+    def __init__(
+        self,
+        handler: Handler[Any, Any] | Callable[[Any], Coroutine[Any, Any, None]],
+        server: Server,
+        connection: Any,
+        opening: ServerHandshake | None = None,
+    ) -> None:
+        self.connection = connection
+        carrier = WebSocket() if opening is not None else None
+        self.driver = Driver(connection, self, buffer=server.buffer, opening=opening, carrier=carrier)
         self.server = server
         self.error: Exception | None = None
         self._handler: Handler[Any, Any] | None = None
@@ -168,7 +190,7 @@ class Server:
 
     def __init__(
         self,
-        make: Callable[[Server], Driver],
+        make: Callable[[Server, float], Peer],
         most: int,
         tap: TapFactory | None = None,
         *,
@@ -248,7 +270,7 @@ class Server:
             source: the address of the client, if a proxy has said it.
             error: why the transport is refused: `Disconnected` has it.
         """
-        driver = self._make(self)
+        driver = self._make(self, asyncio.get_running_loop().time()).driver
         driver.server = self
         driver.source = source
         driver.error = error
@@ -257,8 +279,19 @@ class Server:
         return driver if self._tap is None else self._tap(driver)
 
 
+class Listening(TypedDict, total=False):
+    """Where and how a server listens: what `serve` of every protocol takes by keyword."""
+
+    path: str | None
+    ssl: SSLContext | None
+    backlog: int
+    most: int
+    tap: TapFactory | None
+    proxy_protocol: bool
+
+
 async def listen(
-    make: Callable[[Server], Driver],
+    make: Callable[[Server, float], Peer],
     host: str | None,
     port: int | None,
     *,
@@ -272,16 +305,16 @@ async def listen(
     """A server on a TCP port or a Unix socket.
 
     Args:
-        make: makes the driver of a new transport.
-        host, port: where to listen; port 0: any that is free; None: nowhere, `Server.accept` gives the protocol of a transport
-            that the caller has.
+        make: makes the peer of a new transport; called with the server and the loop's time.
+        host, port: where to listen; loopback by default. Host None: all interfaces. Port 0: any that is free (`Server.port`);
+            None: nowhere, `Server.accept` gives the protocol of a transport that the caller has.
         path: of a Unix socket, in place of host and port.
         ssl: TLS with this context.
         backlog: connections that the system keeps until they are accepted.
-        most: connections at a time; further ones are closed at once.
-        tap: called with the driver of a new transport; returns what lies between them.
-        proxy_protocol: True: each transport begins with a header of the PROXY protocol, version 1 or 2, before TLS; it says where
-            the peer is (`Peer.address`). Others are refused. False: a transport that begins with one is refused.
+        most: clients at a time; further ones are closed at once and counted (`Server.turned_away`).
+        tap: what lies between transport and driver of each client (`aio.Tap`); None: nothing.
+        proxy_protocol: True: each client comes through a proxy that sends a header of the PROXY protocol first, version 1 or 2,
+            before TLS; it says `Peer.address`. Connections without one are refused; False: connections with one are.
     """
     loop = asyncio.get_running_loop()
     server = Server(make, most, tap, proxy_protocol=proxy_protocol)
@@ -296,3 +329,32 @@ async def listen(
     elif port is not None:
         server._listener = await loop.create_server(accept, host, port, backlog=backlog, **times)
     return server
+
+
+_HANDLER = """handler: a coroutine function that is called with the `Peer` of each client and iterates over its events; when it
+    returns, the connection is closed. Or an object with the methods of `Handler`, which serves all clients."""
+
+
+def _arguments(docs: str) -> tuple[str, dict[str, str], str]:
+    """What is before the arguments, each of them by its names, and what is after them."""
+    head, _, rest = inspect.cleandoc(docs).partition("\n\nArgs:\n")
+    told, _, tail = rest.partition("\n\n")
+    return head, {text.partition(":")[0]: text for text in re.split(r"\n(?! )", inspect.cleandoc(told))}, tail
+
+
+def serving(serve: Callable[_P, _T]) -> Callable[_P, _T]:
+    """Complete the function `serve` of a package, which has `**more: Unpack[Listening]`: its signature and its docs tell these
+    arguments, too. What it documents itself stays."""
+    signature, common = inspect.signature(serve), inspect.signature(listen).parameters
+    own = [p for p in signature.parameters.values() if p.kind is not p.VAR_KEYWORD]
+    more = [p for name, p in common.items() if p.kind is p.KEYWORD_ONLY]
+    serve.__signature__ = signature.replace(parameters=[*own, *more])  # type: ignore[attr-defined]
+    if serve.__doc__ is not None and listen.__doc__ is not None:
+        head, told, tail = _arguments(serve.__doc__)
+        _, shared, _ = _arguments(listen.__doc__)
+        del shared["make"]
+        texts = {"handler": _HANDLER, "host, port": shared.pop("host, port"), **told, **shared, **told}
+        lines = "\n".join(texts.values()).replace("\n", "\n    ")
+        running = "Returns the running server. Leaving `async with` or `close()` ends it."
+        serve.__doc__ = "\n\n".join(filter(None, (head, f"Args:\n    {lines}", running, tail))) + "\n"
+    return serve

@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 from importlib import import_module
+from typing import get_args
 
 import pytest
 
@@ -148,3 +149,14 @@ def test_serve_says_what_it_takes(name):
     assert sorted(", ".join(told).split(", ")) == sorted(parameters)
     with pytest.raises(TypeError, match="unexpected keyword argument 'mosst'"):
         asyncio.run(serve(print, port=None, mosst=1))
+
+
+@pytest.mark.parametrize("name", CLIENTS)
+def test_types_of_events_are_those_that_the_connections_document(name):
+    package = import_module(f"wirefmt.{name}")
+    docs = package.ClientConnection.__doc__
+    assert {event.__name__ for event in get_args(package.ClientEvent)} <= set(re.findall(r"\b[A-Z]\w+", docs))
+    theirs = package.ServerConnection.__doc__
+    if "those of" in theirs:
+        theirs += docs
+    assert {event.__name__ for event in get_args(package.ServerEvent)} <= set(re.findall(r"\b[A-Z]\w+", theirs))

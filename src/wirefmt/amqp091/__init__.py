@@ -114,6 +114,8 @@ if TYPE_CHECKING:
     from wirefmt.amqp091.connection import ClientConnection as ClientConnection, ServerConnection as ServerConnection
     from wirefmt.amqp091.consumer import Message as Message
     from wirefmt.amqp091.events import (
+        ClientEvent as ClientEvent,
+        ServerEvent as ServerEvent,
         Call as Call,
         ChannelClosed as ChannelClosed,
         ChannelOpened as ChannelOpened,
@@ -150,7 +152,8 @@ __getattr__, __dir__ = lazy(
         "wirefmt.amqp091.client_channel": "ClientChannel",
         "wirefmt.amqp091.server_channel": "ServerChannel",
         "wirefmt.amqp091.events": (
-            "Call ChannelClosed ChannelOpened ChannelWaits Confirmed ConnectionOptions Negotiated Returned Settled"
+            "Call ChannelClosed ChannelOpened ChannelWaits ClientEvent Confirmed ConnectionOptions "
+            "Negotiated Returned ServerEvent Settled"
         ),
         "wirefmt.amqp091.sasl": "AmqPlain RabbitCrDemo credentials",
         "wirefmt.connection.sasl": "Anonymous External Mechanism Plain",

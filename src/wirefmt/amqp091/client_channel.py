@@ -9,7 +9,7 @@ from wirefmt import amqp091
 from wirefmt.amqp091._codec import ClientChannelFlows, Consumer, Publication
 from wirefmt.amqp091.channel import NAME_OF, REPLY_OF, Channel, text_of, wrong_reply
 from wirefmt.amqp091.codes import ReplyCode
-from wirefmt.amqp091.events import Call, Event, Returned
+from wirefmt.amqp091.events import Call, ClientEvent, Event, Returned
 from wirefmt.amqp091.states import ChannelState
 from wirefmt.connection.contract import Acknowledged, WindowOpened
 from wirefmt.connection.states import Role
@@ -168,7 +168,7 @@ class ClientChannel(Channel, ClientChannelFlows):
         self.connection._note_reading()  # deliveries no longer wait: recover-ok must be read
         return call
 
-    def close(self, code: int = ReplyCode.REPLY_SUCCESS, reason: str = "Normal shutdown") -> list[Event]:
+    def close(self, code: int = ReplyCode.REPLY_SUCCESS, reason: str = "Normal shutdown") -> list[ClientEvent]:
         """Close the channel. `ChannelClosed` comes with close-ok; until then what the server sends on it is dropped.
 
         Deliveries that are not acknowledged go back to their queues. Returns events of bytes that were waiting.
@@ -254,7 +254,7 @@ class ClientChannel(Channel, ClientChannelFlows):
         """Deliveries that wait for their acknowledgement."""
         return len(self._tags)
 
-    def nack(self, delivery_tag: int, multiple: bool = False, requeue: bool = True) -> list[Event]:
+    def nack(self, delivery_tag: int, multiple: bool = False, requeue: bool = True) -> list[ClientEvent]:
         """Return a delivery to the server, or with `multiple` all up to it (tag 0: all). The server delivers it again, or without
         `requeue` drops or dead-letters it. See `ack`."""
         self._check("basic.nack")
@@ -263,7 +263,7 @@ class ClientChannel(Channel, ClientChannelFlows):
         self._put(amqp091.BasicNack(channel=self.number, delivery_tag=delivery_tag, multiple=multiple, requeue=requeue))
         return self.connection._go_on()
 
-    def reject(self, delivery_tag: int, requeue: bool = True) -> list[Event]:
+    def reject(self, delivery_tag: int, requeue: bool = True) -> list[ClientEvent]:
         """Return one delivery: basic.reject. See `nack`."""
         self._check("basic.reject")
         self._take_one(delivery_tag)

@@ -21,9 +21,11 @@ from wirefmt.amqp091.events import (
     SOFT,
     Call,
     ChannelWaits,
+    ClientEvent,
     ConnectionOptions,
     Event,
     Negotiated,
+    ServerEvent,
 )
 from wirefmt.amqp091.server_channel import ServerChannel
 from wirefmt.amqp091.session import Session
@@ -50,7 +52,7 @@ def _capabilities(properties: amqp091.FieldTable) -> frozenset[str]:
     return frozenset(text_of(name) for name, value in table.items() if value is True)
 
 
-class ClientConnection(Endpoint):
+class ClientConnection(Endpoint[ClientEvent]):
     """The client's side of one connection.
 
     ::
@@ -359,7 +361,7 @@ class ClientConnection(Endpoint):
     }
 
 
-class ServerConnection(Endpoint, ServerFlows):
+class ServerConnection(Endpoint[ServerEvent], ServerFlows):
     """The server's side of one connection.
 
     Events and their answers:
@@ -427,7 +429,7 @@ class ServerConnection(Endpoint, ServerFlows):
 
     # ---- answers of the handshake
 
-    def accept(self, event: Any) -> list[Event]:
+    def accept(self, event: Any) -> list[ServerEvent]:
         """Accept credentials (tune is sent), an open (`Connected` is returned), or an update-secret.
 
         Returns events of bytes that were waiting."""
@@ -464,7 +466,7 @@ class ServerConnection(Endpoint, ServerFlows):
             self.state = State.TUNING
         return events + self._go_on()
 
-    def challenge(self, event: Any, challenge: bytes) -> list[Event]:
+    def challenge(self, event: Any, challenge: bytes) -> list[ServerEvent]:
         """Ask the client for another response (connection.secure)."""
         self._check_over()
         if isinstance(event, amqp091.ConnectionOpen):
@@ -479,7 +481,7 @@ class ServerConnection(Endpoint, ServerFlows):
         self.state = State.SECURING
         return self._go_on()
 
-    def refuse(self, event: Any, code: int | None = None, reason: str = "") -> list[Event]:
+    def refuse(self, event: Any, code: int | None = None, reason: str = "") -> list[ServerEvent]:
         """Refuse an event. A soft code closes its channel, another one the connection.
 
         Credentials are refused with 403, an open and a new secret with 530, unless `code` says otherwise. The client receives the
@@ -514,7 +516,7 @@ class ServerConnection(Endpoint, ServerFlows):
             channel._asked(event)
         return channel.close(code, reason, event)
 
-    def _refuse_hard(self, event: Any, code: int, reason: str) -> list[Event]:
+    def _refuse_hard(self, event: Any, code: int, reason: str) -> list[ServerEvent]:
         events: list[Event] = []
         self._say_close(code, reason, ids_of(event))
         self._end("local", code, reason, events)
@@ -527,7 +529,7 @@ class ServerConnection(Endpoint, ServerFlows):
 
     # ---- answers
 
-    def reply(self, event: Any, **fields: Any) -> list[Event]:
+    def reply(self, event: Any, **fields: Any) -> list[ServerEvent]:
         """Answer a request with its reply, and these fields of it: `queue`, `message_count` and `consumer_count` of declare-ok,
         `message_count` of purge-ok and delete-ok, `consumer_tag` of consume-ok. With nowait nothing is sent.
 
@@ -541,7 +543,7 @@ class ServerConnection(Endpoint, ServerFlows):
         channel._reply(event, fields)
         return self._go_on_with(channel)
 
-    def reject(self, event: amqp091.BasicMessage) -> list[Event]:
+    def reject(self, event: amqp091.BasicMessage) -> list[ServerEvent]:
         """Tell that a message that was published in confirm mode has not been taken: basic.nack."""
         self._check_open()
         channel = self._channel_of(event)
@@ -572,7 +574,7 @@ class ServerConnection(Endpoint, ServerFlows):
         )
         channel._put_content(method, event.properties, event.body_bytes())
 
-    def proceed(self, event: ChannelWaits) -> list[Event]:
+    def proceed(self, event: ChannelWaits) -> list[ServerEvent]:
         """The host has handled what came before this event: go on with its channel. Returns the events of it."""
         channel = self.channels.get(event.channel)
         if self._over or channel is None or channel._request is not event:
@@ -650,7 +652,7 @@ class ServerConnection(Endpoint, ServerFlows):
         else:
             super()._answer_fault(error, message, events)
 
-    def _go_on_with(self, channel: ServerChannel) -> list[Event]:
+    def _go_on_with(self, channel: ServerChannel) -> list[ServerEvent]:
         """Take what has come after a request of this channel, until one of it has to wait. Then go on reading."""
         events: list[Event] = []
         if channel.number in self._postponed:

@@ -24,6 +24,7 @@ from wirefmt.amqp091.states import (
 )
 from wirefmt.connection import endpoint
 from wirefmt.connection.deadlines import Keepalive
+from wirefmt.connection.endpoint import EventT
 from wirefmt.connection.states import Outcome, Role, Violation
 from wirefmt.errors import DecodeError, LocalProtocolError, RemoteProtocolError
 from wirefmt.framing import Limits
@@ -31,7 +32,7 @@ from wirefmt.framing import Limits
 HEARTBEAT_FRAME = amqp091.Heartbeat().encode()
 
 
-class Endpoint(endpoint.GatheringEndpoint[State], Flows):
+class Endpoint(endpoint.GatheringEndpoint[State, EventT], Flows):
     """What both roles do. The connections add what only they do. What happens for every message is compiled: `Flows`."""
 
     role: Role
@@ -99,7 +100,7 @@ class Endpoint(endpoint.GatheringEndpoint[State], Flows):
 
     # ---- the end, by the host
 
-    def close(self, code: int = ReplyCode.REPLY_SUCCESS, reason: str = "", *, immediate: bool = False) -> list[Event]:
+    def close(self, code: int = ReplyCode.REPLY_SUCCESS, reason: str = "", *, immediate: bool = False) -> list[EventT]:
         """Send connection.close and wait for close-ok: `Disconnected` comes with it, or when `close_timeout` is over.
 
         Before the connection is open it ends at once and without a word. With `immediate` nothing is sent and what is queued

@@ -10,6 +10,7 @@ from wirefmt import amqp091
 from wirefmt.amqp091._codec import Consumer, Delivery, Publication
 from wirefmt.amqp091.codes import ReplyCode
 from wirefmt.amqp091.spec import CAPABILITIES, FRAME_MIN, REPLY_CODES
+from wirefmt.connection.contract import Acknowledged, Connected, Disconnected, WindowOpened
 
 Event = Any
 
@@ -249,3 +250,52 @@ class ChannelWaits:
     """
 
     channel: int
+
+
+#: What a client's connection returns as events, and what a server's does.
+ClientEvent = (
+    amqp091.BasicMessage
+    | amqp091.BasicCancel
+    | amqp091.ChannelFlow
+    | amqp091.ChannelFlowOk
+    | amqp091.ConnectionBlocked
+    | amqp091.ConnectionUnblocked
+    | Acknowledged
+    | ChannelClosed
+    | Confirmed
+    | Connected
+    | Returned
+    | WindowOpened
+    | Disconnected
+)
+ServerEvent = (
+    amqp091.ConnectionStartOk
+    | amqp091.ConnectionSecureOk
+    | amqp091.ConnectionOpen
+    | amqp091.ConnectionUpdateSecret
+    | amqp091.BasicMessage
+    | amqp091.BasicGet
+    | amqp091.BasicConsume
+    | amqp091.BasicCancel
+    | amqp091.BasicQos
+    | amqp091.ExchangeDeclare
+    | amqp091.ExchangeDelete
+    | amqp091.ExchangeBind
+    | amqp091.ExchangeUnbind
+    | amqp091.QueueDeclare
+    | amqp091.QueueBind
+    | amqp091.QueuePurge
+    | amqp091.QueueDelete
+    | amqp091.QueueUnbind
+    | amqp091.TxSelect
+    | amqp091.TxCommit
+    | amqp091.TxRollback
+    | amqp091.ChannelFlow
+    | amqp091.ChannelFlowOk
+    | ChannelClosed
+    | ChannelOpened
+    | ChannelWaits
+    | Connected
+    | Settled
+    | Disconnected
+)

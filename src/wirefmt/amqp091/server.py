@@ -11,7 +11,7 @@ from typing import Any, Unpack
 from wirefmt import amqp091
 from wirefmt.amqp091.codes import ReplyCode
 from wirefmt.amqp091.connection import ServerConnection
-from wirefmt.amqp091.events import ChannelWaits, ConnectionOptions, Event
+from wirefmt.amqp091.events import ChannelWaits, ConnectionOptions, Event, ServerEvent
 from wirefmt.amqp091.server_channel import ServerChannel
 from wirefmt.connection import aio
 
@@ -86,7 +86,7 @@ class Peer(aio.Peer):
 
 
 #: The host of all connections of a server, without tasks: an object with these methods, which do not wait.
-Handler = aio.Handler[Peer, Event]
+Handler = aio.Handler[Peer, ServerEvent]
 
 
 @aio.serving

@@ -8,7 +8,7 @@ from wirefmt import amqp091
 from wirefmt.amqp091._codec import Consumer, Delivery, ServerChannelFlows
 from wirefmt.amqp091.channel import REPLY_OF, Channel, ids_of, text_of, wrong_reply
 from wirefmt.amqp091.codes import ReplyCode
-from wirefmt.amqp091.events import ChannelOpened, ChannelWaits, Event, Settled
+from wirefmt.amqp091.events import ChannelOpened, ChannelWaits, Event, ServerEvent, Settled
 from wirefmt.amqp091.states import ChannelState
 from wirefmt.connection.states import Role
 from wirefmt.errors import LocalProtocolError, RemoteProtocolError
@@ -102,7 +102,7 @@ class ServerChannel(Channel, ServerChannelFlows):
         if "consumer_cancel_notify" in self.connection.capabilities:
             self._put(amqp091.BasicCancel(channel=self.number, consumer_tag=consumer_tag, nowait=True))
 
-    def close(self, code: int = ReplyCode.REPLY_SUCCESS, reason: str = "", event: Any = None) -> list[Event]:
+    def close(self, code: int = ReplyCode.REPLY_SUCCESS, reason: str = "", event: Any = None) -> list[ServerEvent]:
         """Close the channel, for an event with its class and method. Returns `ChannelClosed`, and events of bytes that were
         waiting."""
         self._check("channel.close")

@@ -99,6 +99,8 @@ if TYPE_CHECKING:
     from wirefmt.amqp10.connection import ClientConnection as ClientConnection, ServerConnection as ServerConnection
     from wirefmt.amqp10.ends import Transaction as Transaction
     from wirefmt.amqp10.events import (
+        ClientEvent as ClientEvent,
+        ServerEvent as ServerEvent,
         Aborted as Aborted,
         Attaching as Attaching,
         Change as Change,
@@ -140,8 +142,9 @@ __getattr__, __dir__ = lazy(
         "wirefmt.amqp10.server": "Handler Peer Server serve",
         "wirefmt.amqp10.connection": "ClientConnection ServerConnection",
         "wirefmt.amqp10.events": (
-            "Aborted Attaching Change ConnectionOptions Drained DrainRequested Flowed LinkAttached LinkDetached "
-            "Login Negotiated Part SessionBegun SessionEnded Settled Updated"
+            "Aborted Attaching Change ClientEvent ConnectionOptions DrainRequested Drained Flowed "
+            "LinkAttached LinkDetached Login Negotiated Part ServerEvent SessionBegun SessionEnded Settled "
+            "Updated"
         ),
         "wirefmt.amqp10.links": "Link",
         "wirefmt.amqp10.receiver": "Receiver",

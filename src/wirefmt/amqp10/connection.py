@@ -21,7 +21,7 @@ from wirefmt.amqp10._codec import (
 )
 from wirefmt.amqp10.codes import ErrorCondition, SaslCode
 from wirefmt.amqp10.endpoint import HEADER, SASL_HEADER, Endpoint
-from wirefmt.amqp10.events import ConnectionOptions, Event, Login, build
+from wirefmt.amqp10.events import ClientEvent, ConnectionOptions, Event, Login, ServerEvent, build
 from wirefmt.amqp10.states import SASL_RECEIVES, SaslState
 from wirefmt.amqp10.states import State as ConnectionState
 from wirefmt.connection.sasl import SCRAM_HASHES, Mechanism, ScramCredentials, ScramServer, read_plain
@@ -29,7 +29,7 @@ from wirefmt.connection.states import Role, Violation
 from wirefmt.errors import LocalProtocolError, RemoteProtocolError
 
 
-class ClientConnection(Endpoint):
+class ClientConnection(Endpoint[ClientEvent]):
     """The client's side.
 
     Args:
@@ -163,7 +163,7 @@ class ClientConnection(Endpoint):
             self._deadlines.cancel("open")
 
 
-class ServerConnection(Endpoint):
+class ServerConnection(Endpoint[ServerEvent]):
     """The server's side.
 
     Args:
@@ -203,14 +203,14 @@ class ServerConnection(Endpoint):
         if mechanisms:
             self.sasl_state = SaslState.START
 
-    def _accept(self, event: Any, answer: dict[str, Any]) -> list[Event]:
+    def _accept(self, event: Any, answer: dict[str, Any]) -> list[ServerEvent]:
         if isinstance(event, Login):
             return self._accept_login(event, **answer)
         if isinstance(event, Open):
             return self._accept_open(event, **answer)
         return super()._accept(event, answer)
 
-    def refuse(self, event: Any, error: Any = None) -> list[Event]:
+    def refuse(self, event: Any, error: Any = None) -> list[ServerEvent]:
         """Answer an `Attaching`, `Open` (with an Error) or `Login` (with a code of sasl-outcome, by default 1) with no.
 
         Raises LocalProtocolError if the event does not wait for an answer.
@@ -229,7 +229,7 @@ class ServerConnection(Endpoint):
             return events
         return super().refuse(event, error)
 
-    def challenge(self, event: Login, data: bytes) -> list[Event]:
+    def challenge(self, event: Login, data: bytes) -> list[ServerEvent]:
         """Send a challenge of a mechanism that the host implements. Another `Login` follows with the response."""
         self._take_undecided(event)
         self.put(SaslChallenge(challenge=data).encode())
@@ -245,7 +245,7 @@ class ServerConnection(Endpoint):
 
     def _accept_login(
         self, event: Login, credentials: ScramCredentials | None = None, nonce: str = "", data: bytes | None = None
-    ) -> list[Event]:
+    ) -> list[ServerEvent]:
         if self._undecided is event and self._scram is not None and (credentials is None or not nonce):
             raise LocalProtocolError("SCRAM needs credentials and a nonce")
         self._take_undecided(event)
@@ -265,7 +265,7 @@ class ServerConnection(Endpoint):
         self.sasl_state = SaslState.FAILED
         self._end("local", code, reason, events)
 
-    def _accept_open(self, event: Open, **fields: Any) -> list[Event]:
+    def _accept_open(self, event: Open, **fields: Any) -> list[ServerEvent]:
         if self._undecided is event:
             made = self._make_open(**fields)
         self._take_undecided(event)

@@ -51,7 +51,7 @@ from wirefmt.amqp10.terminus import Terminus
 from wirefmt.connection import endpoint
 from wirefmt.connection.contract import Acknowledged, Connected
 from wirefmt.connection.deadlines import Keepalive
-from wirefmt.connection.endpoint import STEP
+from wirefmt.connection.endpoint import STEP, EventT
 from wirefmt.connection.states import Outcome, Role, Violation
 from wirefmt.errors import DecodeError, LocalProtocolError, RemoteProtocolError
 from wirefmt.framing import Limits
@@ -108,7 +108,7 @@ def kind_of(message: Any) -> str:
     raise LocalProtocolError(f"{type(message).__name__} is not a performative")
 
 
-class Endpoint(endpoint.GatheringEndpoint[ConnectionState], ConnectionFlows):
+class Endpoint(endpoint.GatheringEndpoint[ConnectionState, EventT], ConnectionFlows):
     """What both roles do. Use `ClientConnection` or `ServerConnection`.
 
     Attributes:
@@ -193,7 +193,7 @@ class Endpoint(endpoint.GatheringEndpoint[ConnectionState], ConnectionFlows):
         self.sessions[session.channel] = session
         return session
 
-    def _accept(self, event: Any, answer: dict[str, Any]) -> list[Event]:
+    def _accept(self, event: Any, answer: dict[str, Any]) -> list[EventT]:
         """`accept` for an event that is not a delivery."""
         if not isinstance(event, Attaching):
             raise LocalProtocolError(f"{type(event).__name__} is not answered so")
@@ -207,7 +207,7 @@ class Endpoint(endpoint.GatheringEndpoint[ConnectionState], ConnectionFlows):
         event.answered = True
         return events
 
-    def refuse(self, event: Any, error: Any = None) -> list[Event]:
+    def refuse(self, event: Any, error: Any = None) -> list[EventT]:
         """Answer an `Attaching` with no: an attach without the terminus, then a detach with the error (2.6.3).
 
         Raises LocalProtocolError if the event does not wait for an answer.
@@ -268,7 +268,7 @@ class Endpoint(endpoint.GatheringEndpoint[ConnectionState], ConnectionFlows):
             for (_, tag), terminus in changes.items()
         ]
 
-    def close(self, error: Error | None = None, *, immediate: bool = False) -> list[Event]:
+    def close(self, error: Error | None = None, *, immediate: bool = False) -> list[EventT]:
         """End the connection with close; `Disconnected` comes with the peer's close, or when `close_timeout` is over.
 
         Args:

@@ -14,10 +14,12 @@ from wirefmt.amqp10._codec import (
     Flow,
     Incoming,
     Modified,
+    Open,
     Outgoing,
     Rejected,
     Released,
 )
+from wirefmt.connection.contract import Acknowledged, Connected, Disconnected, WindowOpened
 from wirefmt.errors import LocalProtocolError
 
 if TYPE_CHECKING:
@@ -357,3 +359,26 @@ def build(cls: Callable[..., Any], **fields: Any) -> Any:
         return made
     except (TypeError, ValueError) as error:
         raise LocalProtocolError(str(error)) from error
+
+
+#: What a client's connection returns as events, and what a server's does.
+ClientEvent = (
+    Incoming
+    | Aborted
+    | Acknowledged
+    | Attaching
+    | Connected
+    | Drained
+    | DrainRequested
+    | Flowed
+    | LinkAttached
+    | LinkDetached
+    | Part
+    | SessionBegun
+    | SessionEnded
+    | Settled
+    | Updated
+    | WindowOpened
+    | Disconnected
+)
+ServerEvent = ClientEvent | Login | Open

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from wirefmt.amqp10.codes import ErrorCondition
 from wirefmt.amqp10.events import SessionEnded
@@ -54,7 +54,7 @@ class Places:
         fail: called with a link that cannot be attached, and why: Refused if it can be tried again.
     """
 
-    def __init__(self, connection: Endpoint, fail: Callable[[End, Exception], None]) -> None:
+    def __init__(self, connection: Endpoint[Any], fail: Callable[[End, Exception], None]) -> None:
         self._connection = connection
         self._fail = fail
         self._places: list[Place] = []

@@ -10,7 +10,7 @@ from typing import Any, Final, Unpack
 
 from wirefmt.amqp10._codec import Error, Incoming
 from wirefmt.amqp10.connection import ServerConnection
-from wirefmt.amqp10.events import ConnectionOptions, Event, State
+from wirefmt.amqp10.events import ConnectionOptions, ServerEvent, State
 from wirefmt.connection import aio
 from wirefmt.connection.websocket import ServerHandshake
 
@@ -64,7 +64,7 @@ class Peer(aio.Peer):
 
 
 #: The host of all connections of a server, without tasks: an object with these methods, which do not wait.
-Handler = aio.Handler[Peer, Event]
+Handler = aio.Handler[Peer, ServerEvent]
 
 
 @aio.serving

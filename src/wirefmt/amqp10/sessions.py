@@ -69,9 +69,9 @@ class Session(SessionFlows):
         next_outgoing_id, next_incoming_id, incoming_window, remote_incoming_window, remote_outgoing_window: of 2.5.6.
     """
 
-    connection: Endpoint
+    connection: Endpoint[Any]
 
-    def __init__(self, connection: Endpoint, channel: int, next_outgoing_id: int) -> None:
+    def __init__(self, connection: Endpoint[Any], channel: int, next_outgoing_id: int) -> None:
         self.connection = connection
         self.channel = channel
         self.remote_channel: int | None = None

@@ -35,6 +35,7 @@ _TURN: Final = "turn"
 Fault = DecodeError | RemoteProtocolError
 
 _State = TypeVar("_State")
+EventT = TypeVar("EventT")
 
 
 class FrameDecoder(Protocol):
@@ -62,7 +63,7 @@ class Options(Protocol):
     def pending_bytes(self) -> int: ...
 
 
-class Endpoint(Generic[_State]):
+class Endpoint(Generic[_State, EventT]):
     """Reading, writing, timers, faults and the end.
 
     What a call reads is bounded, whatever its bytes inflate to (ROUNDS, INFLATED_MESSAGES, INFLATED_BYTES). The rest waits for
@@ -155,7 +156,7 @@ class Endpoint(Generic[_State]):
 
     # ---- in
 
-    def receive(self, data: Buffer, now: float) -> list[Any]:
+    def receive(self, data: Buffer, now: float) -> list[EventT]:
         """Take bytes from the peer; return the events they complete, in order."""
         if self._over:
             self._check_over()
@@ -166,7 +167,7 @@ class Endpoint(Generic[_State]):
         self._read(data, events)
         return events
 
-    def receive_eof(self, now: float) -> list[Any]:
+    def receive_eof(self, now: float) -> list[EventT]:
         """Take the end of the peer's stream. What was left unread is read first, once there is room."""
         self._check_over()
         self._advance(now)
@@ -181,7 +182,7 @@ class Endpoint(Generic[_State]):
         self._paused = True
         self._note_reading()
 
-    def resume(self, now: float) -> list[Any]:
+    def resume(self, now: float) -> list[EventT]:
         """Go on after `pause`; return the events of the bytes kept."""
         self._check_over()
         self._advance(now)
@@ -204,7 +205,7 @@ class Endpoint(Generic[_State]):
         decoder = self._decoder
         return decoder.pending + decoder.unread + len(self._trailing)
 
-    def give_up(self) -> list[Any]:
+    def give_up(self) -> list[EventT]:
         """The host has no room for what has come in part: end the connection, as for a peer that costs too much memory."""
         self._check_over()
         events: list[Any] = []
@@ -245,7 +246,7 @@ class Endpoint(Generic[_State]):
         """When to call `handle_timeout` at the latest; None: no timer runs."""
         return self._deadlines.next()
 
-    def handle_timeout(self, now: float) -> list[Any]:
+    def handle_timeout(self, now: float) -> list[EventT]:
         """Do what is due."""
         self._check_over()
         self._advance(now)
@@ -329,7 +330,7 @@ class Endpoint(Generic[_State]):
         elif reading is not self._reading:
             self._note_reading()
 
-    def _go_on(self) -> list[Any]:
+    def _go_on(self) -> list[EventT]:
         """Read what was left unread, after an answer or `resume`."""
         if self._reading or self._over or self._turn_over:
             return []  # nothing was left, or its turn comes
@@ -375,7 +376,7 @@ class Endpoint(Generic[_State]):
         if self._over:
             raise LocalProtocolError("the connection is over")
 
-    def _drop(self) -> list[Any]:
+    def _drop(self) -> list[EventT]:
         """The host ends the connection at once. What is queued is dropped."""
         self._outbox.clear()
         events: list[Any] = []
@@ -419,7 +420,7 @@ class Endpoint(Generic[_State]):
         )
 
 
-class GatheringEndpoint(Endpoint[_State]):
+class GatheringEndpoint(Endpoint[_State, EventT]):
     """An endpoint that gathers answers while it reads, and writes them when its bytes are taken: there are fewer then."""
 
     if TYPE_CHECKING:

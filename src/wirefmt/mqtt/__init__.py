@@ -51,6 +51,8 @@ if TYPE_CHECKING:
     from wirefmt.mqtt.codes import ReasonCode as ReasonCode, ReturnCode as ReturnCode
     from wirefmt.mqtt.connection import ClientConnection as ClientConnection, ServerConnection as ServerConnection
     from wirefmt.mqtt.events import (
+        ClientEvent as ClientEvent,
+        ServerEvent as ServerEvent,
         ConnectionOptions as ConnectionOptions,
         Dropped as Dropped,
         Negotiated as Negotiated,
@@ -71,7 +73,7 @@ __getattr__, __dir__ = lazy(
         "wirefmt.mqtt.journal": "Journal",
         "wirefmt.mqtt.server": "Handler Peer Server serve",
         "wirefmt.mqtt.connection": "ClientConnection ServerConnection",
-        "wirefmt.mqtt.events": "ConnectionOptions Dropped Negotiated Released Request",
+        "wirefmt.mqtt.events": "ClientEvent ConnectionOptions Dropped Negotiated Released Request ServerEvent",
         "wirefmt.mqtt.session": "Delivery Session",
         "wirefmt.mqtt.states": "State",
         "wirefmt.mqtt.codes": "ReasonCode ReturnCode",

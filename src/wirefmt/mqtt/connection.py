@@ -25,11 +25,13 @@ from wirefmt.mqtt.endpoint import (
 from wirefmt.mqtt.events import (
     LARGEST_PACKET,
     Asked,
+    ClientEvent,
     ConnectionOptions,
     Event,
     Negotiated,
     Pairs,
     Request,
+    ServerEvent,
     announced,
     connect_limits,
     find,
@@ -45,7 +47,7 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
 
-class ClientConnection(Sending, Receiving):
+class ClientConnection(Sending[ClientEvent], Receiving[ClientEvent]):
     """The client's side of one connection.
 
     ::
@@ -107,7 +109,7 @@ class ClientConnection(Sending, Receiving):
 
     def continue_authentication(
         self, event: mqtt.Auth, authentication_data: bytes | None = None, properties: Pairs = ()
-    ) -> list[Event]:
+    ) -> list[ClientEvent]:
         """Answer an `Auth` event of code 0x18 with AUTH 0x18 [MQTT-4.12.0-3]. The method is added."""
         self._check_over()
         self._take_auth(event)
@@ -124,7 +126,7 @@ class ClientConnection(Sending, Receiving):
 
     def close(
         self, reason_code: int = ReasonCode.SUCCESS, properties: Pairs = (), *, immediate: bool = False
-    ) -> list[Event]:
+    ) -> list[ClientEvent]:
         """Send DISCONNECT and end. 0x04 asks the server to publish the will (3.14.2.1).
 
         With `immediate` nothing is sent and what is queued is dropped, so the server publishes the will.
@@ -262,7 +264,7 @@ class ClientConnection(Sending, Receiving):
 
     # ---- receiving
 
-    def receive(self, data: Buffer, now: float) -> list[Event]:
+    def receive(self, data: Buffer, now: float) -> list[ClientEvent]:
         if not self._up and self.state is State.CONNECTING and len(self._opening) < _LARGEST_OPENING:
             self._opening += bytes(data)
         return super().receive(data, now)
@@ -460,7 +462,7 @@ def _check_subscriptions(
             )
 
 
-class ServerConnection(Sending, Receiving):
+class ServerConnection(Sending[ServerEvent], Receiving[ServerEvent]):
     """The server's side of one connection.
 
     Events and their answers:
@@ -500,7 +502,7 @@ class ServerConnection(Sending, Receiving):
         self.bridge = False
         self._deadlines.set("connect", now + self.options.connect_timeout)
 
-    def receive(self, data: Buffer, now: float) -> list[Event]:
+    def receive(self, data: Buffer, now: float) -> list[ServerEvent]:
         if self.state is State.IDLE and len(self._opening) < 16:
             data = self._read_opening(bytes(data))
         self.bytes_in += memoryview(data).nbytes
@@ -532,7 +534,7 @@ class ServerConnection(Sending, Receiving):
         session: Session | None = None,
         properties: Pairs = (),
         authentication_data: bytes | None = None,
-    ) -> list[Event]:
+    ) -> list[ServerEvent]:
         """Accept a CONNECT, or the AUTH that completes an exchange [MQTT-3.1.4-5].
 
         Limits of ConnectionOptions and the Authentication Method are added to the properties of CONNACK. The connection
@@ -587,7 +589,7 @@ class ServerConnection(Sending, Receiving):
         self._resume_session(events)
         return events + self._go_on()
 
-    def refuse(self, event: mqtt.Connect | mqtt.Auth, reason_code: int, properties: Pairs = ()) -> list[Event]:
+    def refuse(self, event: mqtt.Connect | mqtt.Auth, reason_code: int, properties: Pairs = ()) -> list[ServerEvent]:
         """Refuse a CONNECT or an AUTH, and end [MQTT-3.1.4-2, MQTT-4.12.0-4, MQTT-4.12.1-2].
 
         What the client has sent after it is dropped [MQTT-3.1.4-6].
@@ -615,7 +617,7 @@ class ServerConnection(Sending, Receiving):
 
     def continue_authentication(
         self, event: mqtt.Connect | mqtt.Auth, authentication_data: bytes | None = None, properties: Pairs = ()
-    ) -> list[Event]:
+    ) -> list[ServerEvent]:
         """Ask the client for its next AUTH with AUTH 0x18 [MQTT-4.12.0-2]. The method is added."""
         self._check_over()
         if self._method() is None:
@@ -635,7 +637,7 @@ class ServerConnection(Sending, Receiving):
             self.state = State.AUTHENTICATING
         return self._go_on()
 
-    def grant(self, event: Asked, reason_codes: Iterable[int] = (), properties: Pairs = ()) -> list[Event]:
+    def grant(self, event: Asked, reason_codes: Iterable[int] = (), properties: Pairs = ()) -> list[ServerEvent]:
         """Answer a SUBSCRIBE or UNSUBSCRIBE with a code for each filter, in their order [MQTT-3.8.4-6, MQTT-3.9.3-1].
 
         Args:
@@ -674,7 +676,7 @@ class ServerConnection(Sending, Receiving):
 
     def close(
         self, reason_code: int = ReasonCode.SERVER_SHUTTING_DOWN, properties: Pairs = (), *, immediate: bool = False
-    ) -> list[Event]:
+    ) -> list[ServerEvent]:
         """End the connection. In 5.0 the client receives DISCONNECT once it has been accepted [MQTT-3.14.0-1];
         otherwise it receives nothing.
 

@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Literal
 from wirefmt import mqtt
 from wirefmt.connection import endpoint
 from wirefmt.connection.contract import Acknowledged, Change
+from wirefmt.connection.endpoint import EventT
 from wirefmt.connection.states import Outcome, Role, Violation, by_state
 from wirefmt.errors import DecodeError, EncodeError, LocalProtocolError, RemoteProtocolError
 from wirefmt.framing import Limits
@@ -91,7 +92,7 @@ def numbered(message: Asked, packet_identifier: int) -> bytes:
     return packet[: at + 1] + packet_identifier.to_bytes(2) + packet[at + 3 :]
 
 
-class Endpoint(Flows, endpoint.Endpoint[State]):
+class Endpoint(Flows, endpoint.Endpoint[State, EventT]):
     """What both roles do. `Receiving` and `Sending` add messages in each direction."""
 
     role: Role

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from wirefmt import mqtt
+from wirefmt.connection.contract import Acknowledged, Connected, Disconnected, WindowOpened
 from wirefmt.errors import LocalProtocolError
 from wirefmt.mqtt.session import Delivery
 from wirefmt.mqtt.spec import CHECKS
@@ -189,3 +190,29 @@ def announced(properties: Pairs, options: ConnectionOptions) -> tuple[tuple[str,
     if options.receive_maximum < 65535:
         ours.append(("receive_maximum", options.receive_maximum))
     return (*properties, *ours)
+
+
+#: What a client's connection returns as events, and what a server's does.
+ClientEvent = (
+    mqtt.Publish
+    | mqtt.Auth
+    | mqtt.Pingresp
+    | Acknowledged
+    | Connected
+    | Dropped
+    | Released
+    | WindowOpened
+    | Disconnected
+)
+ServerEvent = (
+    mqtt.Connect
+    | mqtt.Auth
+    | mqtt.Publish
+    | Asked
+    | Acknowledged
+    | Connected
+    | Dropped
+    | Released
+    | WindowOpened
+    | Disconnected
+)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from wirefmt import mqtt
+from wirefmt.connection.endpoint import EventT
 from wirefmt.connection.outbox import Outbox
 from wirefmt.errors import EncodeError, LocalProtocolError, RemoteProtocolError
 from wirefmt.mqtt.codes import ReasonCode
@@ -14,7 +15,7 @@ from wirefmt.mqtt.session import Held
 from wirefmt.mqtt.spec import FAILURE
 
 
-class Receiving(Endpoint):
+class Receiving(Endpoint[EventT]):
     """An endpoint that receives messages."""
 
     def __init__(self, now: float, options: ConnectionOptions | None) -> None:
@@ -41,7 +42,7 @@ class Receiving(Endpoint):
         self._released_bytes = self._session.held_bytes
         super()._resume_session(events)
 
-    def _acknowledge(self, message: mqtt.Publish, reason_code: int, properties: Pairs) -> list[Event]:
+    def _acknowledge(self, message: mqtt.Publish, reason_code: int, properties: Pairs) -> list[EventT]:
         """`acknowledge`, with all that an answer may have."""
         if not self._up and not self._over:
             self._check_connected()

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from wirefmt import mqtt
 from wirefmt.connection.contract import Acknowledged, WindowOpened
+from wirefmt.connection.endpoint import EventT
 from wirefmt.connection.states import Role
 from wirefmt.connection.windows import Window
 from wirefmt.errors import LocalProtocolError
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
 
-class Sending(Endpoint):
+class Sending(Endpoint[EventT]):
     """An endpoint that sends messages."""
 
     def __init__(self, now: float, options: ConnectionOptions | None) -> None:

@@ -14,7 +14,7 @@ from wirefmt.connection import aio
 from wirefmt.connection.websocket import ServerHandshake
 from wirefmt.mqtt.codes import ReasonCode
 from wirefmt.mqtt.connection import ServerConnection
-from wirefmt.mqtt.events import Asked, ConnectionOptions, Event, Pairs
+from wirefmt.mqtt.events import Asked, ConnectionOptions, Pairs, ServerEvent
 from wirefmt.mqtt.session import Delivery, Session
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ class Peer(aio.Peer):
 
 
 #: The host of all connections of a server, without tasks: an object with these methods, which do not wait.
-Handler = aio.Handler[Peer, Event]
+Handler = aio.Handler[Peer, ServerEvent]
 
 
 @aio.serving

@@ -52,6 +52,8 @@ if TYPE_CHECKING:
     from wirefmt.nsq.codes import ErrorCode as ErrorCode
     from wirefmt.nsq.consumer import Consumer as Consumer, Message as Message, lookup as lookup
     from wirefmt.nsq.events import (
+        ClientEvent as ClientEvent,
+        ServerEvent as ServerEvent,
         ConnectionOptions as ConnectionOptions,
         Negotiated as Negotiated,
         Requeued as Requeued,
@@ -72,7 +74,7 @@ __getattr__, __dir__ = lazy(
         "wirefmt.nsq.server": "Handler Peer Server serve",
         "wirefmt.nsq.client_connection": "ClientConnection",
         "wirefmt.nsq.server_connection": "ServerConnection",
-        "wirefmt.nsq.events": "ConnectionOptions Negotiated Requeued TimedOut",
+        "wirefmt.nsq.events": "ClientEvent ConnectionOptions Negotiated Requeued ServerEvent TimedOut",
         "wirefmt.nsq.session": "Session",
         "wirefmt.nsq.states": "State",
         "wirefmt.nsq.codes": "ErrorCode",

@@ -23,6 +23,7 @@ from wirefmt.nsq.endpoint import Endpoint, build, kind_of
 from wirefmt.nsq.events import (
     DEFLATE_LEVEL,
     HEARTBEAT_INTERVAL,
+    ClientEvent,
     ConnectionOptions,
     Event,
     Negotiated,
@@ -41,7 +42,7 @@ _NOP: Final = nsq.Nop().encode()
 _PUBLISHING: Final = (nsq.Publish, nsq.MultiPublish, nsq.DeferredPublish)
 
 
-class ClientConnection(Endpoint, ClientFlows):
+class ClientConnection(Endpoint[ClientEvent], ClientFlows):
     """The client's side of one connection: a producer, a consumer, or both.
 
     ::
@@ -169,14 +170,14 @@ class ClientConnection(Endpoint, ClientFlows):
         self._touched.append(message_id)
         self._put(b"TOUCH %b\n" % message_id)
 
-    def secured(self, now: float) -> list[Event]:
+    def secured(self, now: float) -> list[ClientEvent]:
         """TLS is up: from now on `receive` is given what TLS has decrypted, and `data_to_send` is what it encrypts."""
         self._handshake_done(now)
         self._trailing = b""
         self._decoder = self._make_decoder()
         return self._go_on()
 
-    def close(self, *, immediate: bool = False) -> list[Event]:
+    def close(self, *, immediate: bool = False) -> list[ClientEvent]:
         """End. The protocol has no closing message: what is queued still goes, then the transport is closed. A consumer says
         CLS before and finishes what is in flight, or the server delivers it again.
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 from wirefmt import nsq
 from wirefmt.connection import endpoint
 from wirefmt.connection.carriers import CarriedDecoder, Compression
-from wirefmt.connection.endpoint import Fault
+from wirefmt.connection.endpoint import EventT, Fault
 from wirefmt.connection.states import Outcome, Role, Violation, by_state
 from wirefmt.errors import DecodeError, EncodeError, LocalProtocolError, RemoteProtocolError
 from wirefmt.nsq.events import ConnectionOptions, Event, Negotiated
@@ -72,7 +72,7 @@ _ONE_KIND: Final[dict[str, type[Any]]] = {
 }
 
 
-class Endpoint(endpoint.Endpoint[State]):
+class Endpoint(endpoint.Endpoint[State, EventT]):
     """What both roles share. What is done for every message is in the compiled base of each: `ClientFlows`, `ServerFlows`."""
 
     role: ClassVar[Role]
@@ -165,7 +165,7 @@ class Endpoint(endpoint.Endpoint[State]):
     def pending_bytes(self) -> int:
         return self._outbox.pending + self._before_bytes
 
-    def _drop(self) -> list[Event]:
+    def _drop(self) -> list[EventT]:
         self._before, self._before_bytes = [], 0
         return super()._drop()
 
@@ -226,7 +226,7 @@ class Endpoint(endpoint.Endpoint[State]):
         """The fault of a message that must not come in this state."""
         return RemoteProtocolError(rule.rule, reply=rule.reply)
 
-    def _go_on(self) -> list[Event]:
+    def _go_on(self) -> list[EventT]:
         events: list[Event] = []
         if self._held and not self._paused and not self._over:
             held, fault = self._held, self._fault_after

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 from wirefmt import nsq
+from wirefmt.connection.contract import Acknowledged, Connected, Disconnected, StartTls, WindowOpened
 from wirefmt.nsq.spec import ServerOptions
 
 Event = Any
@@ -119,3 +120,21 @@ class Requeued:
 
     handle: nsq.Delivery
     delay: int
+
+
+#: What a client's connection returns as events, and what a server's does.
+ClientEvent = (
+    nsq.MessageFrame | nsq.Error | Acknowledged | Connected | StartTls | TimedOut | WindowOpened | Disconnected
+)
+ServerEvent = (
+    Asked
+    | Publication
+    | nsq.Close
+    | Acknowledged
+    | Connected
+    | Requeued
+    | StartTls
+    | TimedOut
+    | WindowOpened
+    | Disconnected
+)

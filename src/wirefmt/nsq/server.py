@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 from wirefmt.connection import aio
 from wirefmt.connection.contract import StartTls
 from wirefmt.nsq._codec import Delivery
-from wirefmt.nsq.events import Asked, ConnectionOptions, Event, Publication
+from wirefmt.nsq.events import Asked, ConnectionOptions, Event, Publication, ServerEvent
 from wirefmt.nsq.server_connection import ServerConnection
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ class Peer(aio.Peer):
 
 
 #: The host of all connections of a server, without tasks: an object with these methods, which do not wait.
-Handler = aio.Handler[Peer, Event]
+Handler = aio.Handler[Peer, ServerEvent]
 
 
 @aio.serving

@@ -31,6 +31,7 @@ from wirefmt.nsq.events import (
     Negotiated,
     Publication,
     Requeued,
+    ServerEvent,
     TimedOut,
 )
 from wirefmt.nsq.inflight import InFlight
@@ -67,7 +68,7 @@ class _Reply:
         self.then: Callable[[list[Event]], None] | None = None
 
 
-class ServerConnection(Endpoint, ServerFlows):
+class ServerConnection(Endpoint[ServerEvent], ServerFlows):
     """The server's side of one connection.
 
     Events and their answers:
@@ -140,7 +141,7 @@ class ServerConnection(Endpoint, ServerFlows):
         """How many messages the client has room for."""
         return max(self.ready_count - len(self._in_flight), 0) if self._state is State.SUBSCRIBED else 0
 
-    def accept(self, event: Asked, **members: Any) -> list[Event]:
+    def accept(self, event: Asked, **members: Any) -> list[ServerEvent]:
         """Accept IDENTIFY, AUTH or SUB.
 
         Args:
@@ -164,7 +165,7 @@ class ServerConnection(Endpoint, ServerFlows):
         self._asked = None
         return self._flush()
 
-    def acknowledge(self, event: Publication) -> list[Event]:
+    def acknowledge(self, event: Publication) -> list[ServerEvent]:
         """Answer PUB, MPUB or DPUB once the host owns the message. Returns events that had to wait for this answer.
 
         Raises LocalProtocolError if the command does not wait for an answer.
@@ -185,7 +186,7 @@ class ServerConnection(Endpoint, ServerFlows):
             reply.answer = _OK
         return self._flush()
 
-    def refuse(self, event: Asked | Publication, code: str, text: str = "") -> list[Event]:
+    def refuse(self, event: Asked | Publication, code: str, text: str = "") -> list[ServerEvent]:
         """Refuse a command with an error, and end the connection once the commands before it are answered.
 
         Args:
@@ -252,7 +253,7 @@ class ServerConnection(Endpoint, ServerFlows):
         flight.by_id[message_id] = delivery
         return delivery
 
-    def secured(self, now: float) -> list[Event]:
+    def secured(self, now: float) -> list[ServerEvent]:
         """TLS is up: from now on `receive` is given what TLS has decrypted, and `data_to_send` is what it encrypts."""
         self._handshake_done(now)
         self._drop_unread()
@@ -263,7 +264,7 @@ class ServerConnection(Endpoint, ServerFlows):
         self._compress(events)
         return events + self._go_on()
 
-    def tls_failed(self, reason: str = "") -> list[Event]:
+    def tls_failed(self, reason: str = "") -> list[ServerEvent]:
         """The TLS handshake has failed: say so without TLS, as nsqd does, and end."""
         self._check_over()
         if not self._handshaking:
@@ -273,7 +274,7 @@ class ServerConnection(Endpoint, ServerFlows):
         self._end("local", ErrorCode.E_IDENTIFY_FAILED, reason, events)
         return events
 
-    def close(self, code: str | None = None, text: str = "", *, immediate: bool = False) -> list[Event]:
+    def close(self, code: str | None = None, text: str = "", *, immediate: bool = False) -> list[ServerEvent]:
         """End. The protocol has no closing message; with `code` an error says why.
 
         With `immediate` what is queued is dropped.
@@ -513,7 +514,7 @@ class ServerConnection(Endpoint, ServerFlows):
             raise LocalProtocolError("this command does not wait for an answer")
         return self._asked
 
-    def _flush(self) -> list[Event]:
+    def _flush(self) -> list[ServerEvent]:
         """Queue the answers whose turn has come, and go on reading if there is room again."""
         events: list[Event] = []
         replies = self._replies

@@ -31,7 +31,13 @@ if TYPE_CHECKING:
     from wirefmt.connection.aio import Backoff as Backoff
     from wirefmt.phpmq.client import Client as Client, connect as connect
     from wirefmt.phpmq.connection import ClientConnection as ClientConnection, ServerConnection as ServerConnection
-    from wirefmt.phpmq.events import ConnectionOptions as ConnectionOptions, Delivery as Delivery, Returned as Returned
+    from wirefmt.phpmq.events import (
+        ClientEvent as ClientEvent,
+        ServerEvent as ServerEvent,
+        ConnectionOptions as ConnectionOptions,
+        Delivery as Delivery,
+        Returned as Returned,
+    )
     from wirefmt.phpmq.server import Handler as Handler, Peer as Peer, Server as Server, serve as serve
     from wirefmt.phpmq.states import State as State
 
@@ -43,7 +49,7 @@ __getattr__, __dir__ = lazy(
         "wirefmt.phpmq.client": "Client connect",
         "wirefmt.phpmq.server": "Handler Peer Server serve",
         "wirefmt.phpmq.connection": "ClientConnection ServerConnection",
-        "wirefmt.phpmq.events": "ConnectionOptions Delivery Returned",
+        "wirefmt.phpmq.events": "ClientEvent ConnectionOptions Delivery Returned ServerEvent",
         "wirefmt.phpmq.states": "State",
     },
 )

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 from wirefmt import phpmq
 from wirefmt.connection.contract import Acknowledged, WindowOpened
 from wirefmt.connection.deadlines import Keepalive
-from wirefmt.connection.endpoint import STEP, Endpoint
+from wirefmt.connection.endpoint import STEP, Endpoint, EventT
 from wirefmt.connection.states import Outcome, Role, Violation, by_state
 from wirefmt.errors import EncodeError, LocalProtocolError, RemoteProtocolError
 from wirefmt.framing import Limits
-from wirefmt.phpmq.events import ConnectionOptions, Delivery, Event, Returned
+from wirefmt.phpmq.events import ClientEvent, ConnectionOptions, Delivery, Event, Returned, ServerEvent
 from wirefmt.phpmq.states import RECEIVES, SENDS, State, Transition
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ _PRESENT_ONLY: Final = ("re-queue", "dead letter")
 Settled = phpmq.Acknowledgement | phpmq.ReQueue | phpmq.DeadLetter
 
 
-class _Connection(Endpoint[State]):
+class _Connection(Endpoint[State, EventT]):
     """What both roles share."""
 
     role: ClassVar[Role]
@@ -56,7 +56,7 @@ class _Connection(Endpoint[State]):
         super().__init__(now, options or ConnectionOptions(), State.IDLE)
         self._next_number = 1
 
-    def close(self, *, immediate: bool = False) -> list[Event]:
+    def close(self, *, immediate: bool = False) -> list[EventT]:
         """End. The protocol has no closing message: what is queued still goes, then the transport is closed.
 
         With `immediate` what is queued is dropped.
@@ -112,7 +112,7 @@ class _Connection(Endpoint[State]):
         return kind, transition, data
 
 
-class ClientConnection(_Connection):
+class ClientConnection(_Connection[ClientEvent]):
     """The client's side of one connection.
 
     ::
@@ -216,7 +216,7 @@ class ClientConnection(_Connection):
     _handlers: ClassVar[dict[str, Callable[[Any, Any, list[Event]], None]]] = {"message": _on_message}
 
 
-class ServerConnection(_Connection):
+class ServerConnection(_Connection[ServerEvent]):
     """The server's side of one connection.
 
     Events, which have no answer: `phpmq.MessageClientToServer`; `phpmq.ConsumeRequest`, after `Returned` if it replaces

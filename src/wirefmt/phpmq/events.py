@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from wirefmt import phpmq
+from wirefmt.connection.contract import Acknowledged, Disconnected, WindowOpened
+
 Event = Any
 Profile = Literal["present", "early"]
 
@@ -74,3 +77,18 @@ class Returned:
     """A new consume request has replaced the one before: the host puts these messages into their queue again."""
 
     handles: tuple[Delivery, ...]
+
+
+#: What a client's connection returns as events, and what a server's does.
+ClientEvent = phpmq.MessageServerToClient | Disconnected
+ServerEvent = (
+    phpmq.MessageClientToServer
+    | phpmq.ConsumeRequest
+    | phpmq.Acknowledgement
+    | phpmq.ReQueue
+    | phpmq.DeadLetter
+    | Acknowledged
+    | Returned
+    | WindowOpened
+    | Disconnected
+)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from wirefmt.connection import aio
 from wirefmt.phpmq.connection import ServerConnection
-from wirefmt.phpmq.events import ConnectionOptions, Delivery, Event
+from wirefmt.phpmq.events import ConnectionOptions, Delivery, ServerEvent
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -35,7 +35,7 @@ class Peer(aio.Peer):
 
 
 #: The host of all connections of a server, without tasks: an object with these methods, which do not wait.
-Handler = aio.Handler[Peer, Event]
+Handler = aio.Handler[Peer, ServerEvent]
 
 
 @aio.serving

@@ -222,6 +222,8 @@ if TYPE_CHECKING:
     from wirefmt.rocketmq.codes import RequestCode as RequestCode, ResponseCode as ResponseCode
     from wirefmt.rocketmq.connection import ClientConnection as ClientConnection, ServerConnection as ServerConnection
     from wirefmt.rocketmq.events import (
+        ClientEvent as ClientEvent,
+        ServerEvent as ServerEvent,
         ConnectionOptions as ConnectionOptions,
         Credentials as Credentials,
         Negotiated as Negotiated,
@@ -252,7 +254,7 @@ __getattr__, __dir__ = lazy(
         "wirefmt.rocketmq.push_consumer": "PushConsumer",
         "wirefmt.rocketmq.server": "Handler Peer Server serve",
         "wirefmt.rocketmq.connection": "ClientConnection ServerConnection",
-        "wirefmt.rocketmq.events": "ConnectionOptions Credentials Negotiated TimedOut is_signed",
+        "wirefmt.rocketmq.events": "ClientEvent ConnectionOptions Credentials Negotiated ServerEvent TimedOut is_signed",
         "wirefmt.rocketmq.routes": "Queue Route",
         "wirefmt.rocketmq.sql": "SqlFilter",
         "wirefmt.rocketmq.states": "State",

@@ -13,13 +13,22 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
 from wirefmt.connection import endpoint
 from wirefmt.connection.contract import Acknowledged, Connected, StartTls
 from wirefmt.connection.deadlines import Keepalive
-from wirefmt.connection.endpoint import ANSWER_ROOM
+from wirefmt.connection.endpoint import ANSWER_ROOM, EventT
 from wirefmt.connection.states import Outcome, Role, Violation
 from wirefmt.errors import DecodeError, EncodeError, LocalProtocolError, RemoteProtocolError
 from wirefmt.framing import Limits
 from wirefmt.rocketmq._codec import CommandCustomHeader, Decoder, Flows, RemotingCommand, Request, decode
 from wirefmt.rocketmq.codes import ResponseCode
-from wirefmt.rocketmq.events import BINARY_CODE_MOST, VERSION_5_3_1, ConnectionOptions, Event, Negotiated, TimedOut
+from wirefmt.rocketmq.events import (
+    BINARY_CODE_MOST,
+    VERSION_5_3_1,
+    ClientEvent,
+    ConnectionOptions,
+    Event,
+    Negotiated,
+    ServerEvent,
+    TimedOut,
+)
 from wirefmt.rocketmq.preface import TLS, proxy_preface
 from wirefmt.rocketmq.states import RECEIVES, SENDS, State
 
@@ -73,7 +82,7 @@ def numbered(command: RemotingCommand, opaque: int | None, flag: int) -> Remotin
         raise LocalProtocolError(str(error)) from error
 
 
-class Endpoint(endpoint.Endpoint[State], Flows):
+class Endpoint(endpoint.Endpoint[State, EventT], Flows):
     """What both roles do. What they do for every request and response is compiled: `Flows`."""
 
     role: Role
@@ -199,7 +208,7 @@ class Endpoint(endpoint.Endpoint[State], Flows):
         body: Buffer | None,
         ext_fields: Mapping[str, str | None] | None,
         remark: str | None,
-    ) -> list[Event]:
+    ) -> list[EventT]:
         """`respond` for the cases that the compiled part leaves."""
         if id(event) not in self._undecided:
             self._check_undecided(event)
@@ -221,7 +230,7 @@ class Endpoint(endpoint.Endpoint[State], Flows):
             raise LocalProtocolError(str(error)) from error
         return self._answer(event, command.encode())
 
-    def forward(self, event: RemotingCommand, response: RemotingCommand) -> list[Event]:
+    def forward(self, event: RemotingCommand, response: RemotingCommand) -> list[EventT]:
         """Answer a request with a response of another server, unchanged but for its opaque."""
         self._check_undecided(event)
         if not response.flag & RESPONSE:
@@ -229,19 +238,19 @@ class Endpoint(endpoint.Endpoint[State], Flows):
         response = numbered(response, event.opaque, response.flag)
         return self._answer(event, response.encode())
 
-    def refuse(self, event: RemotingCommand) -> list[Event]:
+    def refuse(self, event: RemotingCommand) -> list[EventT]:
         """Answer a request whose code the host does not know."""
         return self.respond(
             event, ResponseCode.REQUEST_CODE_NOT_SUPPORTED, remark=f" request type {event.code} not supported"
         )
 
-    def ignore(self, event: RemotingCommand) -> list[Event]:
+    def ignore(self, event: RemotingCommand) -> list[EventT]:
         """Give no answer, as real clients do for codes they do not know. The peer's request times out."""
         self._check_undecided(event)
         del self._undecided[id(event)]
         return self._answered()
 
-    def close(self, wait: float = 0.0, *, immediate: bool = False) -> list[Event]:
+    def close(self, wait: float = 0.0, *, immediate: bool = False) -> list[EventT]:
         """End the connection. RocketMQ has no message for it.
 
         Args:
@@ -275,7 +284,7 @@ class Endpoint(endpoint.Endpoint[State], Flows):
             return begun[0][0]
         return when
 
-    def handle_timeout(self, now: float) -> list[Event]:
+    def handle_timeout(self, now: float) -> list[EventT]:
         self._check_over()
         self._advance(now)
         clock = self._deadlines.clock
@@ -499,7 +508,7 @@ class Endpoint(endpoint.Endpoint[State], Flows):
             self._begun = [item for item in begun if pending.get(item[2].opaque) is item[2]]
             heapify(self._begun)
 
-    def _answer(self, event: RemotingCommand, response: bytes) -> list[Event]:
+    def _answer(self, event: RemotingCommand, response: bytes) -> list[EventT]:
         del self._undecided[id(event)]
         outbox = self._outbox
         outbox.put(response)
@@ -509,7 +518,7 @@ class Endpoint(endpoint.Endpoint[State], Flows):
             return events
         return [] if self._reading and self._state is State.OPEN else self._answered()
 
-    def _answered(self) -> list[Event]:
+    def _answered(self) -> list[EventT]:
         events = self._go_on()
         self._finish_draining(events)
         return events
@@ -542,7 +551,7 @@ class Endpoint(endpoint.Endpoint[State], Flows):
         return (), lost
 
 
-class ClientConnection(Endpoint):
+class ClientConnection(Endpoint[ClientEvent]):
     """A client's side of a connection to a name server or a broker.
 
     Events: `Connected` with the server's first command; a `RemotingCommand` for each request of the server (answer it with
@@ -557,7 +566,7 @@ class ClientConnection(Endpoint):
     role = Role.CLIENT
 
 
-class ServerConnection(Endpoint):
+class ServerConnection(Endpoint[ServerEvent]):
     """A name server's or broker's side of a connection.
 
     Events as those of `ClientConnection`, and `StartTls` (make the handshake with `trailing_data`, then call `secured`).

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
+from wirefmt.connection.contract import Acknowledged, Connected, Disconnected, StartTls
 from wirefmt.rocketmq._codec import RemotingCommand, Request, sign, signature
 from wirefmt.rocketmq.spec import CURRENT_VERSION
 
@@ -143,3 +144,8 @@ class TimedOut:
     """No response has come in time. The handle is finished; a later response is counted in `late`."""
 
     handle: Request
+
+
+#: What a client's connection returns as events, and what a server's does.
+ClientEvent = RemotingCommand | Acknowledged | Connected | TimedOut | Disconnected
+ServerEvent = ClientEvent | StartTls

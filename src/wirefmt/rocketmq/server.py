@@ -13,7 +13,7 @@ from wirefmt.connection import aio
 from wirefmt.rocketmq._codec import CommandCustomHeader, RemotingCommand, Request
 from wirefmt.rocketmq.codes import ResponseCode
 from wirefmt.rocketmq.connection import ServerConnection
-from wirefmt.rocketmq.events import ConnectionOptions, Event
+from wirefmt.rocketmq.events import ConnectionOptions, ServerEvent
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -71,7 +71,7 @@ class Peer(aio.Peer):
 
 
 #: The host of all connections of a server, without tasks: an object with these methods, which do not wait.
-Handler = aio.Handler[Peer, Event]
+Handler = aio.Handler[Peer, ServerEvent]
 
 
 @aio.serving

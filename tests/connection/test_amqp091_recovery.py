@@ -543,6 +543,26 @@ def test_closed_at_any_step_of_restoring(step: int) -> None:
     run(test())
 
 
+def test_closing_is_no_refusal_of_what_is_still_asked_for() -> None:
+    """A consumer's turn to be asked for comes while close-ok is awaited."""
+
+    async def test() -> None:
+        async with bench(options=amqp091.ConnectionOptions(close_timeout=1)) as b:
+            channel = await b.client.channel()
+            await channel.declare_queue("q")
+            consumer = await channel.consume("q", exclusive=True)
+            await b.cut(always(amqp091.BasicConsume, IN_USE))
+            await until(lambda: b.broker.count(amqp091.BasicConsume, queue="q") >= 2)
+            told = len(b.told)
+            for driver in b.server.drivers:
+                driver.transport.pause_reading()
+            await b.client.close()
+            assert [m async for m in consumer] == []
+            assert not [event for event in b.told[told:] if isinstance(event, NotRestored)]
+
+    run(test())
+
+
 @pytest.mark.parametrize("step", range(12))
 @pytest.mark.parametrize("what", ["cancel", "close"])
 def test_a_consumer_ends_at_any_step_of_restoring(step: int, what: str) -> None:

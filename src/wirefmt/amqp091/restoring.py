@@ -32,6 +32,9 @@ if TYPE_CHECKING:
 #: How often the server is asked again for what it does not have: after a restart another client may declare it a moment later.
 ABSENT: Final = 5
 
+#: A connection that takes no more: what it does not take has not been refused.
+_OVER: Final = (State.CLOSING, State.CLOSED)
+
 #: Words of RabbitMQ's texts: a queue that is there, but not at this moment (404).
 _AWAY: Final = ("is down or inaccessible", "stopped by supervisor", "timeout", "timed out")
 
@@ -219,7 +222,7 @@ class Restoration:
         try:
             return act()
         except LocalProtocolError as error:
-            if self.link.connection.state is State.CLOSED:
+            if self.link.connection.state in _OVER:
                 raise self.link.lost() from None
             raise Refused(str(error), error.reply if isinstance(error.reply, int) else 0) from error
 
@@ -238,7 +241,7 @@ class Restoration:
         try:
             await self.client._open_channel(self.link, channel, again=True)
         except (Refused, LocalProtocolError) as error:
-            if self.link.connection.state is State.CLOSED:
+            if self.link.connection.state in _OVER:
                 raise self.link.lost() from None
             refused = error if isinstance(error, Refused) else Refused(str(error), ReplyCode.NOT_ALLOWED)
             self.client._tell(NotRestored(channel, refused, "fail", None))

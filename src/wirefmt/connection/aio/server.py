@@ -71,8 +71,6 @@ class Peer:
         opening: ServerHandshake | None = None,
     ) -> None:
         self.connection = connection
-        carrier = WebSocket() if opening is not None else None
-        self.driver = Driver(connection, self, buffer=server.buffer, opening=opening, carrier=carrier)
         self.server = server
         self.error: Exception | None = None
         self._handler: Handler[Any, Any] | None = None
@@ -90,6 +88,9 @@ class Peer:
         self._waiter: asyncio.Future[None] | None = None
         self._drained: list[asyncio.Future[None]] = []
         self._gone = False
+        carrier = WebSocket() if opening is not None else None
+        # last: the driver looks for `handle_run`
+        self.driver = Driver(connection, self, buffer=server.buffer, opening=opening, carrier=carrier)
 
     @property
     def ready(self) -> bool:

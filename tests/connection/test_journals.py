@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import os
 import sqlite3
 import stat
@@ -598,3 +599,13 @@ def test_replay_raises_nothing_else(name: str, data: st.DataObject) -> None:
         loaded = LOADERS[name](changes)
         if name in ("mqtt", "amqp091", "nsq"):
             type(loaded).restore(loaded.snapshot())
+
+
+@pytest.mark.parametrize("journal", [mqtt.Journal, amqp10_journal.Journal, Store, rocketmq.Journal])
+def test_a_journal_that_was_not_made_ends_in_silence(journal: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    unraisable: list[Any] = []
+    monkeypatch.setattr(sys, "unraisablehook", unraisable.append)
+    with pytest.raises(TypeError):
+        journal()
+    gc.collect()
+    assert not unraisable

@@ -63,9 +63,11 @@ class Store:
         error: why the last transaction was not written; None: it was.
     """
 
+    # of the class: `__del__` also runs after a constructor that has raised
+    _database: sqlite3.Connection | None = None
+    _lock: sqlite3.Connection | None = None
+
     def __init__(self, path: str | Path, owner: str) -> None:
-        self._database: sqlite3.Connection | None = None
-        self._lock: sqlite3.Connection | None = None
         self._path = os.path.realpath(path)
         self._owner = owner
         self._thread = ThreadPoolExecutor(1, "wirefmt-journal")

@@ -54,13 +54,14 @@ cdef extern from *:
         return memcmp(p, q, others) == 0;
     }
     #endif
-    /* The function, in a form that the compiler does not inline: in a larger one its loop has too few registers. */
+    /* Calls the function outside of the caller's code: in a larger function its loop has too few registers. */
     typedef const unsigned char *(*ROCKETMQ_TAKER)(const void *, const unsigned char *, const unsigned char *, void *);
-    static inline ROCKETMQ_TAKER ROCKETMQ_APART(ROCKETMQ_TAKER f) {
     #if defined(__GNUC__)
-        __asm__("" : "+r"(f));
+    __attribute__((noinline))
     #endif
-        return f;
+    static const unsigned char *ROCKETMQ_APART(ROCKETMQ_TAKER f, const void *s, const unsigned char *p,
+                                               const unsigned char *last, void *fields) {
+        return f(s, p, last, fields);
     }
     static inline int ROCKETMQ_SAME(const unsigned char *p, const unsigned char *q, size_t n) {
         for (; n > ROCKETMQ_ALIKE_BLOCK; p += ROCKETMQ_ALIKE_BLOCK, q += ROCKETMQ_ALIKE_BLOCK, n -= ROCKETMQ_ALIKE_BLOCK)
@@ -69,7 +70,7 @@ cdef extern from *:
     }
     """
     ctypedef const uint8_t* (*ROCKETMQ_TAKER)(const void* s, const uint8_t* p, const uint8_t* last, void* fields) noexcept nogil
-    ROCKETMQ_TAKER ROCKETMQ_APART(ROCKETMQ_TAKER f) nogil
+    const uint8_t* ROCKETMQ_APART(ROCKETMQ_TAKER f, const void* s, const uint8_t* p, const uint8_t* last, void* fields) nogil
     enum: ROCKETMQ_ALIKE_BLOCK
     ctypedef uint64_t ROCKETMQ_BITS
     ROCKETMQ_BITS ROCKETMQ_STOPS(const uint8_t* p) nogil
@@ -180,7 +181,7 @@ cdef bint rocketmq_fits(const RocketmqShape* s, const uint8_t* p, size_t n, size
     fields.plain = True
     at += s.head
     if s.count:
-        at = ROCKETMQ_APART(rocketmq_take_values)(s, at, end - ROCKETMQ_SHAPE_END, fields)
+        at = ROCKETMQ_APART(rocketmq_take_values, s, at, end - ROCKETMQ_SHAPE_END, fields)
         if at == NULL:
             return False
     if <size_t>(end - at) <= s.middle + s.tail or not ROCKETMQ_SAME(at, s.middle_text, s.middle):

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import pytest
 
 from lib.loopback import until
 from lib.mqtt_raw import Place, tried
 from wirefmt import mqtt
+from wirefmt.broker.mqtt import Message
 
 
 def test_what_the_server_tolerates_goes_to_no_client() -> None:
@@ -73,3 +76,27 @@ def test_properties_go_on_in_their_order(size: int) -> None:
             assert (message.payload_bytes(), tuple(message.properties)) == (b"x" * size, ())
 
     tried(steps)
+
+
+@pytest.mark.parametrize("properties", [0, 50])
+@pytest.mark.parametrize("size", [0, 100])
+def test_a_message_counts_what_it_costs(size: int, properties: int) -> None:
+    """For the limits: its objects, too, and not the bytes that it came with."""
+    pairs = [("user_property", (f"name{number}", "value")) for number in range(properties)]
+    packets = [
+        mqtt.Publish(topic_name=f"t/{number:06}", payload=bytes(size), properties=pairs).encode()
+        for number in range(1000)
+    ]
+    events = mqtt.Decoder(version=5).feed(b"".join(packets))
+    tracemalloc.start()
+    try:
+        messages = [Message.of(event, None, "c") for event in events]
+        del events
+        used, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert used <= 1.05 * sum(message.size for message in messages)
+
+
+def test_a_time_beyond_the_interval_is_the_longest_one() -> None:
+    assert Message("t", expires=1e12).at(0.0).properties == (("message_expiry_interval", 0xFFFF_FFFF),)

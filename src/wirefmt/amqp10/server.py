@@ -21,8 +21,7 @@ SUBPROTOCOLS: Final = ("amqp",)
 
 
 class Peer(aio.Peer):
-    """One client of a server, see `aio.Peer`. After a call of a method of a
-    session or link call `update`."""
+    """One client of a server, see `aio.Peer`. After a call of a method of a session or link call `update`."""
 
     connection: ServerConnection
 

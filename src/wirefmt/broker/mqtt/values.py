@@ -19,7 +19,7 @@ from wirefmt.mqtt.session import Delivery, Session
 #: retained topic, a property.
 SESSION_BYTES: Final = 3000
 SUBSCRIPTION_BYTES: Final = 700
-MESSAGE_BYTES: Final = 300
+MESSAGE_BYTES: Final = 390
 QUEUED_BYTES: Final = 100
 LEVEL_BYTES: Final = 450
 PROPERTY_BYTES: Final = 250
@@ -113,8 +113,8 @@ class Message:
 
 
 def left_of(expires: float, now: float) -> int:
-    """The Message Expiry Interval of a message that expires then [MQTT-3.3.2-6]."""
-    return max(1, int(expires - now + 0.5))
+    """The Message Expiry Interval of a message that expires then [MQTT-3.3.2-6], which has four bytes."""
+    return min(max(1, int(expires - now + 0.5)), 0xFFFF_FFFF)
 
 
 def size_of(properties: Pairs) -> int:

@@ -48,11 +48,12 @@ def check(data: bytes) -> None:
     messages = amqp091.Assembler().feed(data)
     assert batch.num_rows == len(messages) == COUNT
     assert batch.rest == 0
-    for name in ("consumer_tag", "delivery_tag", "redelivered", "exchange", "routing_key"):
+    assert batch["sequence"].tolist() == [m.method.delivery_tag for m in messages]
+    for name in ("consumer_tag", "redelivered", "exchange", "routing_key"):
         assert batch[name].tolist() == [getattr(m.method, name) for m in messages], name
     for name in ("content_type", "delivery_mode", "correlation_id", "message_id"):
         assert batch[name].tolist() == [getattr(m.properties, name) for m in messages], name
-    assert batch["body"].tolist() == [m.body_bytes() for m in messages]
+    assert batch["payload"].tolist() == [m.body_bytes() for m in messages]
 
 
 def main() -> None:
@@ -67,9 +68,9 @@ def main() -> None:
             "memcpy, fresh memory": source.copy,
             "memcpy, memory written before": lambda: numpy.copyto(written, source),
             "decode_batch": lambda: amqp091.decode_batch(data),
-            "decode_batch, without bodies": lambda: amqp091.decode_batch(data, body=False),
+            "decode_batch, without bodies": lambda: amqp091.decode_batch(data, payload=False),
             "decode_batch, offset and routing key only": lambda: amqp091.decode_batch(
-                data, columns=("offset", "routing_key")
+                data, columns=("byte_offset", "routing_key")
             ),
         },
         units=COUNT,

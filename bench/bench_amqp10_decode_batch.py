@@ -51,7 +51,7 @@ def check(data: bytes) -> None:
     deliveries = [d for d in amqp10.Assembler().feed(data) if isinstance(d, amqp10.Delivery)]
     assert batch.num_rows == len(deliveries) == 1000
     assert batch["delivery_id"].tolist() == [d.transfer.delivery_id for d in deliveries]
-    assert batch["body"].tolist() == [bytes(d.message.payload or b"") for d in deliveries]
+    assert batch["payload"].tolist() == [bytes(d.message.payload or b"") for d in deliveries]
 
 
 def main() -> None:

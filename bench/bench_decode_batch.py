@@ -37,7 +37,8 @@ def check(data: bytes) -> None:
     objects = mqtt.Decoder(version=5).feed(data)
     assert batch.num_rows == len(objects) == COUNT
     assert batch.rest == 0
-    for name in ("topic_name", "qos", "dup", "retain"):
+    assert batch["destination"].tolist() == [p.topic_name for p in objects]
+    for name in ("qos", "dup", "retain"):
         assert batch[name].tolist() == [getattr(p, name) for p in objects], name
     assert batch["payload"].tolist() == [p.payload_bytes() for p in objects]
 
@@ -60,7 +61,7 @@ def main() -> None:
                 "decode_batch": lambda d=data: mqtt.decode_batch(d, version=5),
                 "decode_batch, without payloads": lambda d=data: mqtt.decode_batch(d, version=5, payload=False),
                 "decode_batch, offset and topic only": lambda d=data: mqtt.decode_batch(
-                    d, version=5, columns=("offset", "topic_name")
+                    d, version=5, columns=("byte_offset", "destination")
                 ),
             },
             units=COUNT,

@@ -79,11 +79,11 @@ def race(
     assert table.column("error").null_count == len(batch)
     made = encode(batch)
     if made != octets:
-        again = pyarrow.record_batch(decode(made)).drop_columns(["offset", "size"])
-        assert again.equals(table.drop_columns(["offset", "size"]))
-    rows = table.drop_columns(["offset", "size", "error"]).to_pylist()
+        again = pyarrow.record_batch(decode(made)).drop_columns(["byte_offset", "wire_size"])
+        assert again.equals(table.drop_columns(["byte_offset", "wire_size"]))
+    rows = table.drop_columns(["byte_offset", "wire_size", "error"]).to_pylist()
     whole, at, pieces = made, 0, []
-    for row, size in zip(rows[:COUNT], decode(made)["size"].tolist(), strict=False):
+    for row, size in zip(rows[:COUNT], decode(made)["wire_size"].tolist(), strict=False):
         pieces += pieces_of(whole[at : at + size], row)
         at += size
     count = len(pieces) / COUNT

@@ -109,7 +109,7 @@ def main() -> None:
     data = stream(1024) * 100
     source = numpy.frombuffer(data, dtype="u1")
     batch = nsq.decode_batch(data, side="server")
-    assert batch["body"][:COUNT].tolist() == [m.body_bytes() for m in ours(data)[:COUNT]]
+    assert batch["payload"][:COUNT].tolist() == [m.body_bytes() for m in ours(data)[:COUNT]]
     compare(
         "NSQ message frames with 1024 octets to columns",
         {

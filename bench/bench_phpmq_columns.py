@@ -51,7 +51,7 @@ def main() -> None:
     data = stream(COUNT)
     small = stream(1000)
     batch = phpmq.decode_batch(small)
-    assert batch["content"].tolist() == [dict(packets)[2] for packets in plain(small)]
+    assert batch["payload"].tolist() == [dict(packets)[2] for packets in plain(small)]
     source = numpy.frombuffer(data, dtype="u1")
     compare(
         "PHPMQ messages with 1024 octets to columns",

@@ -55,8 +55,8 @@ def check(json: list[bytes], binary: list[bytes]) -> None:
     for form in (json, binary):
         batch = rocketmq.decode_batch(b"".join(form))
         assert batch.num_rows == COUNT
-        assert batch["body"].tolist() == [rocketmq.decode(frame).body_bytes() for frame in form]
-        assert batch["topic"].tolist() == ["orders"] * COUNT
+        assert batch["payload"].tolist() == [rocketmq.decode(frame).body_bytes() for frame in form]
+        assert batch["destination"].tolist() == ["orders"] * COUNT
 
 
 def main() -> None:
@@ -102,10 +102,10 @@ def main() -> None:
                 "memcpy, fresh memory": source.copy,
                 "decode_batch": lambda d=data: rocketmq.decode_batch(d),
                 "decode_batch, without ext_fields": lambda d=data: rocketmq.decode_batch(
-                    d, columns=("code", "opaque", "topic", "properties", "body")
+                    d, columns=("code", "sequence", "destination", "properties", "payload")
                 ),
                 "decode_batch, code and body": lambda d=data: rocketmq.decode_batch(
-                    d, columns=("code", "opaque", "body")
+                    d, columns=("code", "sequence", "payload")
                 ),
             },
             units=COUNT * 40,

@@ -100,7 +100,7 @@ def check_columns(protocol: str, module: Any, case: Case, message: Any, options:
     batch = pyarrow.record_batch(module.decode_batch(case.octets, strictness="strict", **options))
     batch.validate(full=True)
     (row,) = map(sparse, batch.to_pylist())
-    want = {"offset": 0, "size": len(case.octets)} | batch_row_of(protocol, message, more.get("content"))
+    want = {"byte_offset": 0, "wire_size": len(case.octets)} | batch_row_of(protocol, message, more.get("content"))
     same(agree(row, want), [], "decode_batch")
     ((row,),) = captured(protocol, [case])
     want = {"byte_offset": 0, "wire_size": len(case.octets)} | row_of(protocol, message, case.direction, **more)
@@ -156,7 +156,7 @@ def check_rows(protocol: Any, octets: bytes, options: dict[str, Any]) -> tuple[A
     found, error = feed(protocol.Decoder, octets[: len(octets) - columns.rest], [], **options, strictness="lax")
     same(columns.num_rows >= len(found), True, "rows")
     for row, message in enumerate(found):
-        same(columns["size"][row], len(message.encode()), "size")
+        same(columns["wire_size"][row], len(message.encode()), "wire_size")
         same(bool(columns.validity("error")[row]), False, error)
     return columns, found
 

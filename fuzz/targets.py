@@ -144,11 +144,11 @@ def mqtt_batch(data: bytes) -> None:
         if not isinstance(size, int) or size > len(octets) - at:
             break
         message = read(mqtt, octets[at : at + size], **options)
-        same(batch["offset"][row], at, "offset")
-        same(batch["size"][row], size, "size")
+        same(batch["byte_offset"][row], at, "byte_offset")
+        same(batch["wire_size"][row], size, "wire_size")
         same(bool(batch.validity("error")[row]), isinstance(message, DecodeError), "error")
         if isinstance(message, mqtt.Publish):
-            same(batch["topic_name"][row], message.topic_name, "topic")
+            same(batch["destination"][row], message.topic_name, "topic")
             same(batch["payload"][row], message.payload_bytes(), "payload")
         if isinstance(message, mqtt.Connect):
             options["version"] = message.version

@@ -203,7 +203,7 @@ def batch(data: bytes) -> None:
     same(bool(columns.validity("error").any()), False, "errors")
     for row, message in enumerate(found):
         if isinstance(message, amqp091.BasicMessage):
-            same(columns["body"][row], message.body_bytes(), "body")
+            same(columns["payload"][row], message.body_bytes(), "payload")
         elif isinstance(message, amqp091.Method):
             same(columns["kind"][row], message.name, "kind")
 

@@ -53,7 +53,7 @@ CHOICES = {"mqtt": 1, "amqp10": 3, "nsq": 9, "phpmq": 6, "rocketmq": 4}
 
 
 def plain(batch: Any) -> list[dict[str, Any]]:
-    table: list[dict[str, Any]] = pyarrow.record_batch(batch).drop_columns(["offset", "size"]).to_pylist()
+    table: list[dict[str, Any]] = pyarrow.record_batch(batch).drop_columns(["byte_offset", "wire_size"]).to_pylist()
     return table
 
 
@@ -165,7 +165,7 @@ def encode_batch(data: bytes) -> None:
         else:
             same(again.rest, 0, "all is decoded")
             if not loses(module, octets, strictness):
-                back, were = plain(again), good.drop_columns(["offset", "size"]).to_pylist()
+                back, were = plain(again), good.drop_columns(["byte_offset", "wire_size"]).to_pylist()
                 if back != were and module is amqp10:
                     back, were = digits_of(back), digits_of(were)
                 same(back, were, "columns")

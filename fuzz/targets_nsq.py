@@ -73,8 +73,8 @@ def nsq_batch(data: bytes) -> None:
     columns, found = check_rows(nsq, data[1:], nsq_options(data[0]))
     for row, message in enumerate(found):
         if isinstance(message, nsq.MessageFrame):
-            same(columns["body"][row], message.body_bytes(), "body")
-            same(columns["timestamp"][row], message.timestamp, "timestamp")
+            same(columns["payload"][row], message.body_bytes(), "payload")
+            same(columns["timestamp_ns"][row], message.timestamp, "timestamp_ns")
 
 
 TARGETS: dict[str, tuple[Callable[[bytes], None], Callable[[], Iterator[bytes]]]] = {

@@ -127,7 +127,7 @@ def stream(data: bytes) -> None:
         same(parts, whole, "a stream in parts")
         check_counted(rocketmq.Decoder, data, whole[0], limits=limits)
     batch = rocketmq.decode_batch(data, expose_credentials=True)
-    found = list(zip(batch["offset"].tolist(), batch["code"].tolist(), batch["error"].tolist(), strict=True))
+    found = list(zip(batch["byte_offset"].tolist(), batch["code"].tolist(), batch["error"].tolist(), strict=True))
     good = [code for _, code, error in found if error is None]
     same(good[: len(whole[0])], [c.code for c in whole[0]], "rows")
     same(batch.rest <= len(data), True, "rest")

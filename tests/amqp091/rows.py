@@ -16,10 +16,11 @@ COMMON = {
     "message_id": "message_id",
 }  # fmt: skip
 STRUCT = {c.name for c in columns.FIELDS}
-#: Arguments with a column of their own in decode_batch; all others are in its map.
-OWN = (
-    "exchange", "routing_key", "queue", "consumer_tag", "delivery_tag", "redelivered", "reply_code", "reply_text",
-)  # fmt: skip
+#: Arguments with a column of their own in decode_batch, and its name; all others are in its map.
+OWN = {
+    "exchange": "exchange", "routing_key": "routing_key", "queue": "queue", "consumer_tag": "consumer_tag",
+    "delivery_tag": "sequence", "redelivered": "redelivered", "reply_code": "code", "reply_text": "reply_text",
+}  # fmt: skip
 #: Long strings that are octets, and not text.
 OCTETS = ("challenge", "response", "new_secret", "channel_id")
 
@@ -130,7 +131,7 @@ def batch_row(message: Any) -> Row:
     row: Row = {"channel": message.channel, "kind": method.name}
     for key, value in arguments_of(method):
         if key in OWN:
-            row[key] = column(key, value)
+            row[OWN[key]] = column(OWN[key], value)
         else:
             if type(value) is bool:
                 shown: Any = "true" if value else "false"
@@ -140,7 +141,7 @@ def batch_row(message: Any) -> Row:
                 shown = text(value) if isinstance(value, (str, bytes)) else str(int(value))
             row.setdefault("arguments", []).append((key, shown))
     if isinstance(message, amqp091.BasicMessage):
-        row |= {"body": message.body_bytes(), "body_size": len(message.body_bytes())}
+        row |= {"payload": message.body_bytes(), "body_size": len(message.body_bytes())}
         for key in amqp091.BasicProperties.__match_args__:
             if getattr(message.properties, key) is not None:
                 row[key] = column(key, getattr(message.properties, key))

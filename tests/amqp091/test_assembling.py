@@ -65,7 +65,7 @@ def captured(octets: bytes) -> list[dict[str, Any]]:
 
 def complete_rows(rows: list[dict[str, Any]]) -> list[tuple[object, ...]]:
     found = [r for r in rows if r["error"] is None and str(r["kind"]).startswith("basic.")]
-    return [described(r["kind"], r["channel"], r["message_id"], r["body"]) for r in found]
+    return [described(r["kind"], r["channel"], r["message_id"], r["payload"]) for r in found]
 
 
 def complete_captured(rows: list[dict[str, Any]]) -> list[tuple[object, ...]]:
@@ -97,13 +97,13 @@ def test_three_ways(frames: list[bytes], size: int) -> None:
     assert complete_rows(rows) == expected
     unfinished = [r for r in rows if r["error"] is not None]
     assert bool(unfinished) == (error is not None)
-    assert [r["offset"] for r in unfinished] == sorted(r["offset"] for r in unfinished)
+    assert [r["byte_offset"] for r in unfinished] == sorted(r["byte_offset"] for r in unfinished)
 
     table = captured(octets)
     assert complete_captured(table) == expected
     partial = [r for r in table if r["status"] == "partial"]
     assert [(r["kind"], r["channel"], r["byte_offset"]) for r in partial] == [
-        (r["kind"], r["channel"], r["offset"]) for r in unfinished
+        (r["kind"], r["channel"], r["byte_offset"]) for r in unfinished
     ]
 
 

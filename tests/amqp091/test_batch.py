@@ -123,7 +123,7 @@ def test_vectors(vector: Vector) -> None:
             octets += frame(2, vector.decoded["channel"], b"\0\x3c\0\0" + size.to_bytes(8, "big") + b"\0\0")
             octets += vector.whole if size else b""
             (row,) = rows(octets)
-            assert row["body"].hex() == vector.decoded["payload"]
+            assert row["payload"].hex() == vector.decoded["payload"]
             return
         octets += vector.whole
         (row,) = rows(octets, body_max=0)
@@ -147,8 +147,8 @@ def test_vectors(vector: Vector) -> None:
             bodies[f["channel"]] = bodies.get(f["channel"], "") + f["payload"]
     got: dict[int, str] = {}
     for row in found:
-        if row.get("body"):
-            got[row["channel"]] = got.get(row["channel"], "") + row["body"].hex()
+        if row.get("payload"):
+            got[row["channel"]] = got.get(row["channel"], "") + row["payload"].hex()
     assert {c: b for c, b in bodies.items() if b} == got
 
 
@@ -175,8 +175,8 @@ def test_errors_are_rows(vector: Vector) -> None:
 
 def test_columns() -> None:
     assert amqp091.decode_batch(b"").names == [c.name for c in AMQP091_BATCH]
-    batch = amqp091.decode_batch(PUBLISH, columns=("kind", "offset"))
-    assert batch.names == ["kind", "offset"]
+    batch = amqp091.decode_batch(PUBLISH, columns=("kind", "byte_offset"))
+    assert batch.names == ["kind", "byte_offset"]
     with pytest.raises(ValueError, match="no such column"):
         amqp091.decode_batch(b"", columns=("no such column",))
 
@@ -186,11 +186,11 @@ def test_rest_and_partial() -> None:
         amqp091.decode(PUBLISH), amqp091.BasicProperties(type="t"), b"12345", frame_max=11
     ).encode()
     (row,) = rows(message)
-    assert (row["body"], row["size"], row["offset"]) == (b"12345", len(message), 0)
+    assert (row["payload"], row["wire_size"], row["byte_offset"]) == (b"12345", len(message), 0)
     batch = amqp091.decode_batch(message + PUBLISH[:9])
     assert (batch.num_rows, batch.rest) == (1, 9)
     (row,) = rows(message[:-10])  # the last body frame is missing
-    assert (row["kind"], row["type"], row["body"], row["body_size"]) == ("basic.publish", "t", b"123", 5)
+    assert (row["kind"], row["type"], row["payload"], row["body_size"]) == ("basic.publish", "t", b"123", 5)
     assert "the stream ends inside a content" in row["error"]
     (row,) = rows(PUBLISH)
     assert (row["kind"], row["exchange"]) == ("basic.publish", "e")
@@ -205,7 +205,7 @@ def test_unexpected_frames() -> None:
     first, second = rows(PUBLISH + header + whole)
     assert "method inside a content" in first["error"]
     assert first["body_size"] == 5
-    assert second["body"] == b"12345"
+    assert second["payload"] == b"12345"
     assert "error" not in second
     (only,) = rows(header)
     assert "content header without a preceding method with content" in only["error"]
@@ -225,7 +225,7 @@ def test_channels_interleaved() -> None:
         )
         parts.append([f.encode() for f in amqp091.Decoder().feed(octets.encode())])
     found = rows(b"".join(b"".join(turn) for turn in zip(*parts, strict=True)))
-    assert [(r["channel"], r["body"]) for r in found] == [(1, b"\1" * 3), (300, b"\x2c" * 3), (65535, b"\xff" * 3)]
+    assert [(r["channel"], r["payload"]) for r in found] == [(1, b"\1" * 3), (300, b"\x2c" * 3), (65535, b"\xff" * 3)]
 
 
 def test_secrets() -> None:
@@ -240,7 +240,7 @@ def test_secrets() -> None:
 def test_bodies_left_out() -> None:
     whole = amqp091.BasicMessage(amqp091.decode(PUBLISH), None, b"12345").encode()
     (row,) = rows(whole, body=False)
-    assert "body" not in row
+    assert "payload" not in row
     assert row["body_size"] == 5
 
 

@@ -117,7 +117,7 @@ def columns(**given: Any) -> Any:
 
 
 def publish(**given: Any) -> Any:
-    usual = {"kind": "basic.publish", "channel": 1, "exchange": "e", "routing_key": "k", "body": b"hello"}
+    usual = {"kind": "basic.publish", "channel": 1, "exchange": "e", "routing_key": "k", "payload": b"hello"}
     return columns(**{name: value for name, value in (usual | given).items() if value is not None})
 
 
@@ -132,13 +132,13 @@ def test_a_message() -> None:
 
 
 def test_bodies_are_cut() -> None:
-    made = amqp091.encode_batch(publish(body=bytes(range(256)) * 40), frame_max=4096)
+    made = amqp091.encode_batch(publish(payload=bytes(range(256)) * 40), frame_max=4096)
     bodies = [f for f in amqp091.Decoder().feed(made) if isinstance(f, amqp091.Body)]
     assert [len(bytes(f.payload)) for f in bodies] == [4088, 4088, 2064]
     assert b"".join(bytes(f.payload) for f in bodies) == bytes(range(256)) * 40
-    one = amqp091.encode_batch(publish(body=bytes(300_000)), frame_max=0)
+    one = amqp091.encode_batch(publish(payload=bytes(300_000)), frame_max=0)
     assert one.endswith(frame(3, 1, bytes(300_000)))
-    assert amqp091.encode_batch(publish(body=b"")).endswith(struct.pack(">HHQH", 60, 0, 0, 0) + b"\xce")
+    assert amqp091.encode_batch(publish(payload=b"")).endswith(struct.pack(">HHQH", 60, 0, 0, 0) + b"\xce")
 
 
 def test_arguments_that_are_absent_are_zero() -> None:
@@ -164,7 +164,7 @@ def test_tables_are_json() -> None:
         (publish(exchange=None), "column 'exchange', row 0: null"),
         (publish(routing_key=None), "column 'routing_key', row 0: null"),
         (publish(routing_key="k" * 256), "column 'routing_key', row 0: 256 bytes or elements, at most 255"),
-        (publish(body=None), "column 'body', row 0: null"),
+        (publish(payload=None), "column 'payload', row 0: null"),
         (publish(body_size=4), "column 'body_size', row 0: the body is of another size"),
         (publish(priority=256), "column 'priority', row 0: 256, not 0 to 255"),
         (publish(headers=[("n" * 256, "v")]), "column 'headers.entries.key', row 0: 256"),
@@ -174,8 +174,8 @@ def test_tables_are_json() -> None:
         (publish(arguments=[("ticket", "x")]), "column 'arguments', row 0: ticket: no number"),
         (publish(arguments=[("ticket", "65536")]), "column 'arguments', row 0: ticket: a number that is too large"),
         (publish(error="bad"), "column 'error', row 0"),
-        (columns(kind="basic.ack", channel=1), "column 'delivery_tag', row 0: null"),
-        (columns(kind="channel.close", channel=1, reply_text="x"), "column 'reply_code', row 0: null"),
+        (columns(kind="basic.ack", channel=1), "column 'sequence', row 0: null"),
+        (columns(kind="channel.close", channel=1, reply_text="x"), "column 'code', row 0: null"),
         (columns(kind="heartbeat", channel=1), "row 0: channel: "),
         (columns(kind="protocol-header", channel=1), "column 'channel', row 0: a protocol header has no channel"),
         (columns(kind="queue.declare", channel=1, queue="q", arguments=[("arguments", "[1]")]), "no JSON object"),

@@ -194,12 +194,12 @@ def test_columns_say_what_objects_say(stream: tuple[list[Any], bytes]) -> None:
         assert not batch.validity("error")[row]
         assert batch["kind"][row] == getattr(method, "name", "heartbeat")
         assert batch["channel"][row] == message.channel
-        assert batch["size"][row] == len(message.encode())
+        assert batch["wire_size"][row] == len(message.encode())
         for name in ("exchange", "routing_key", "queue", "consumer_tag", "reply_code", "redelivered"):
             if hasattr(method, name):
-                assert batch[name][row] == in_a_column(getattr(method, name))
+                assert batch["code" if name == "reply_code" else name][row] == in_a_column(getattr(method, name))
         if isinstance(message, amqp091.BasicMessage):
-            assert batch["body"][row] == message.body_bytes()
+            assert batch["payload"][row] == message.body_bytes()
             assert batch["body_size"][row] == len(message.body_bytes())
             assert bool(batch.validity("headers")[row]) == (message.properties.headers is not None)
             for name in ("content_type", "message_id", "reply_to", "type", "delivery_mode", "priority"):

@@ -234,14 +234,16 @@ def batch_row(frame: Any, content: amqp10.Message | None = None) -> Row:
                 value = text(value)
             elif isinstance(value, (str, uuid.UUID)):
                 value = str(value)
-            elif value is not None and BATCH_TYPES[name] == "string":
+            elif value is not None and BATCH_TYPES.get(name) == "string":
                 # a message-id, or what LAX accepts in place of a string
                 value = str(int(value)) if isinstance(value, amqp10.ULong) else as_text(value)
-            row[name] = value
+            row["ttl_ms" if name == "ttl" else name] = value
     for name in ("delivery_annotations", "message_annotations", "application_properties", "footer"):
-        row[name] = column(getattr(content, name), "map<string,string>")
+        row["headers" if name == "application_properties" else name] = column(
+            getattr(content, name), "map<string,string>"
+        )
     if content.body:
-        row |= {"body_type": kind_of(content.body[0]), "body_sections": len(content.body), "body": body_of(content)}
+        row |= {"body": kind_of(content.body[0]), "body_sections": len(content.body), "payload": body_of(content)}
     return row
 
 

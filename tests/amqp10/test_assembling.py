@@ -74,7 +74,7 @@ def test_three_ways(frames: list[amqp10.Performative], size: int) -> None:
 
     rows = pa.record_batch(amqp10.decode_batch(octets)).to_pylist()
     whole = [r for r in rows if r["kind"] == "transfer" and r["error"] is None]
-    assert [described(r["delivery_id"], r["transfers"], r["settled"], r["body"] or b"") for r in whole] == expected
+    assert [described(r["delivery_id"], r["transfers"], r["settled"], r["payload"] or b"") for r in whole] == expected
     assert sum(r["error"] == "input ends inside the delivery" for r in rows) == assembler.unfinished
 
     tcp = Tcp(port=5672)

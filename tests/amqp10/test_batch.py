@@ -47,7 +47,7 @@ def text_of(value: Any) -> Any:
 def test_frames(vector: Vector) -> None:
     frame = amqp10.decode(vector.octets, limits=LIMITS)
     (row,) = rows(vector.octets, expose_credentials=True)
-    assert (row["offset"], row["size"]) == (0, len(vector.octets))
+    assert (row["byte_offset"], row["wire_size"]) == (0, len(vector.octets))
     if not isinstance(frame, amqp10.Performative):
         assert row["kind"] == ("empty" if isinstance(frame, amqp10.EmptyFrame) else "protocol-header")
         return
@@ -91,7 +91,7 @@ def test_messages(vector: Vector) -> None:
                 assert row[name] == text_of(value)
             else:
                 assert row[name] == str(value)  # a uuid
-    for name in ("delivery_annotations", "message_annotations", "application_properties", "footer"):
+    for name in ("delivery_annotations", "message_annotations", "headers", "footer"):
         entries = getattr(message, name)
         assert (row[name] is None) == (entries is None)
         for (key, value), (said_key, said) in zip(
@@ -101,9 +101,9 @@ def test_messages(vector: Vector) -> None:
             if isinstance(value, SIMPLE):
                 assert said == text_of(value)
     assert row["body_sections"] == len(message.body)
-    assert class_name(row["body_type"]) == type(message.body[0]).__name__
+    assert class_name(row["body"]) == type(message.body[0]).__name__
     if isinstance(message.body[0], amqp10.Data):
-        assert row["body"] == b"".join(map(bytes, message.body))
+        assert row["payload"] == b"".join(map(bytes, message.body))
 
 
 def transfers(payload: bytes, cuts: list[int], **first: Any) -> list[amqp10.Transfer]:
@@ -127,9 +127,9 @@ def test_interleaved_deliveries() -> None:
     assert [r["kind"] for r in found] == ["empty", "transfer", "transfer"]
     assert [r["delivery_id"] for r in found] == [None, 8, 7]
     assert [r["transfers"] for r in found] == [None, 2, 3]
-    assert found[2]["offset"] == 0
-    assert found[2]["size"] == sum(len(f.encode()) for f in one)
-    assert all(r["body"] == b"0123456789" and r["error"] is None for r in found[1:])
+    assert found[2]["byte_offset"] == 0
+    assert found[2]["wire_size"] == sum(len(f.encode()) for f in one)
+    assert all(r["payload"] == b"0123456789" and r["error"] is None for r in found[1:])
 
 
 def test_what_is_not_complete() -> None:
@@ -147,10 +147,10 @@ def test_aborted_deliveries_count_all_their_transfers() -> None:
     parts = [f.encode() for f in transfers(PAYLOAD, [3, 5], channel=1)[:2]]
     aborted = amqp10.Transfer(handle=0, channel=1, aborted=True, settled=True).encode()
     (row,) = rows(b"".join(parts) + aborted)
-    assert (row["offset"], row["size"]) == (0, sum(map(len, parts)) + len(aborted))
+    assert (row["byte_offset"], row["wire_size"]) == (0, sum(map(len, parts)) + len(aborted))
     assert (row["transfers"], row["settled"], row["error"]) == (3, True, "delivery was aborted")
     (row,) = rows(aborted)  # of a delivery that began elsewhere
-    assert (row["size"], row["transfers"], row["error"]) == (len(aborted), 1, "delivery was aborted")
+    assert (row["wire_size"], row["transfers"], row["error"]) == (len(aborted), 1, "delivery was aborted")
 
 
 @pytest.mark.parametrize("cuts", [(), (0,)])
@@ -166,7 +166,7 @@ def test_an_empty_payload_is_no_message(cuts: tuple[int, ...]) -> None:
         amqp10.decode_message(b"")
     assert row["error"].startswith(refused.value.reason)
     (row,) = rows(data, strictness="lax")
-    assert (row["error"], row["body"], row["body_type"]) == (None, None, None)
+    assert (row["error"], row["payload"], row["body"]) == (None, None, None)
 
 
 def test_faults_are_rows() -> None:
@@ -176,7 +176,7 @@ def test_faults_are_rows() -> None:
     assert [r["error"] is None for r in found] == [True, False, True, False]
     assert "not allowed" in found[1]["error"]
     assert f"offset {len(good) + 8}" in found[1]["error"]
-    assert found[3]["size"] == 8
+    assert found[3]["wire_size"] == 8
 
 
 def test_secrets_are_hidden() -> None:
@@ -188,7 +188,7 @@ def test_secrets_are_hidden() -> None:
 def test_bodies_of_other_kinds() -> None:
     def body(*sections: Any) -> Any:
         message = amqp10.Message(body=sections)
-        return rows(amqp10.Transfer(handle=0, payload=message).encode())[0]["body"]
+        return rows(amqp10.Transfer(handle=0, payload=message).encode())[0]["payload"]
 
     assert body(amqp10.AmqpValue("text")) == b"text"
     assert body(amqp10.AmqpValue(b"\xff\x00")) == b"\xff\x00"
@@ -201,7 +201,7 @@ def test_bodies_of_other_kinds() -> None:
 
 def test_projection() -> None:
     octets = amqp10.Transfer(handle=3, delivery_id=1, payload=PAYLOAD).encode()
-    batch = amqp10.decode_batch(octets * 3, columns=("body", "handle"))
-    assert batch.names == ["body", "handle"]
+    batch = amqp10.decode_batch(octets * 3, columns=("payload", "handle"))
+    assert batch.names == ["payload", "handle"]
     assert batch["handle"].tolist() == [3, 3, 3]
-    assert amqp10.decode_batch(octets, payload=False)["body"].tolist() == [None]
+    assert amqp10.decode_batch(octets, payload=False)["payload"].tolist() == [None]

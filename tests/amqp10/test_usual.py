@@ -164,7 +164,7 @@ def batch_of_both(frames: list[bytes], *, frame_size: int = 1 << 20, elements: i
     for name in found.schema.names:
         if name == "error":
             assert found.column(name).is_null().equals(other.column(name).is_null())
-        elif name not in ("offset", "size"):
+        elif name not in ("byte_offset", "wire_size"):
             assert found.column(name).equals(other.column(name)), name
     return found
 
@@ -182,7 +182,7 @@ def test_rows_say_what_the_objects_say() -> None:
     rows = pa.record_batch(amqp10.decode_batch(b"".join(frames), expose_credentials=True)).to_pylist()
     at = 0
     for message, frame, row in zip(MESSAGES.values(), frames, rows, strict=True):
-        want = {"offset": at, "size": len(frame), **batch_row_of("amqp10", amqp10.decode(frame), message)}
+        want = {"byte_offset": at, "wire_size": len(frame), **batch_row_of("amqp10", amqp10.decode(frame), message)}
         assert agree(sparse(row), sparse(want)) == []
         at += len(frame)
 
@@ -208,7 +208,9 @@ def streams(draw: st.DrawFn) -> list[bytes]:
 
 
 @settings(max_examples=200, deadline=None)
-@given(streams(), st.sampled_from((None, ["delivery_id", "body", "error"], ["kind", "fields", "priority", "footer"])))
+@given(
+    streams(), st.sampled_from((None, ["delivery_id", "payload", "error"], ["kind", "fields", "priority", "footer"]))
+)
 def test_deliveries_among_others(frames: list[bytes], columns: list[str] | None) -> None:
     batch_of_both(frames, columns=columns, payload=bool(columns))
     said_by_both([b"".join(frames), ATTACH + b"".join(frames)])

@@ -95,7 +95,7 @@ def test_polars() -> None:
     polars = pytest.importorskip("polars", reason="needs polars (pip install polars)")
     batch = mqtt.decode_batch(stream(100))
     frame = polars.DataFrame(batch)
-    assert frame["topic_name"].to_list() == pa.record_batch(batch).column("topic_name").to_pylist()
+    assert frame["destination"].to_list() == pa.record_batch(batch).column("destination").to_pylist()
     assert frame["mqtt"].len() == 101
 
 
@@ -111,24 +111,24 @@ def test_duckdb() -> None:
 def test_pandas() -> None:
     pytest.importorskip("pandas", reason="needs pandas (pip install pandas)")
     frame = pa.table(mqtt.decode_batch(stream(30))).to_pandas()
-    assert frame["topic_name"].notna().sum() == 20
+    assert frame["destination"].notna().sum() == 20
 
 
 def test_numpy_views() -> None:
     batch = mqtt.decode_batch(stream(100))
     record = pa.record_batch(batch)
-    for name in ("offset", "size", "packet_type", "qos", "packet_identifier"):
+    for name in ("byte_offset", "wire_size", "packet_type", "qos", "sequence"):
         column = record.column(name)
         assert batch[name].tolist() == column.fill_null(0).to_pylist()
         assert batch.validity(name).tolist() == column.is_valid().to_pylist()
         assert not batch[name].flags.writeable
     assert batch["retain"].tolist() == record.column("retain").fill_null(False).to_pylist()
-    for name in ("topic_name", "payload", "content_type"):
+    for name in ("destination", "payload", "content_type"):
         assert batch[name].tolist() == record.column(name).to_pylist()
     assert batch["content_type"].tolist() == [None] * 101
     assert batch["packet_type"].dtype == numpy.int8
-    view = batch["offset"]
-    again = batch["offset"]
+    view = batch["byte_offset"]
+    again = batch["byte_offset"]
     assert numpy.shares_memory(view, again)
     with pytest.raises(TypeError, match="pyarrow"):
         batch["mqtt"]
@@ -159,13 +159,13 @@ def test_memory_that_is_not_empty_makes_no_row_valid() -> None:
         batch = nsq.decode_batch(octets, side="client")
     finally:
         mallopt(-6, 0)
-    assert list(batch.validity("topic")) == [n % 7 == 0 for n in range(70_000)]
+    assert list(batch.validity("destination")) == [n % 7 == 0 for n in range(70_000)]
 
 
 def test_what_is_handed_out_keeps_the_batch_alive() -> None:
     batch = mqtt.decode_batch(stream(500))
     want = pa.record_batch(mqtt.decode_batch(stream(500))).to_pylist()
-    record, view = pa.record_batch(batch), batch["offset"]
+    record, view = pa.record_batch(batch), batch["byte_offset"]
     first = view.tolist()
     nested = record.column("mqtt").field("flags")
     del batch
@@ -278,7 +278,7 @@ def test_a_stream_takes_only_batches_with_its_columns() -> None:
 
         class Source:
             def __arrow_c_stream__(self, requested_schema: object = None, batch: object = batch) -> object:
-                return _core.stream_capsule(MQTT_BATCH, [batch], ("offset",))
+                return _core.stream_capsule(MQTT_BATCH, [batch], ("byte_offset",))
 
         with pytest.raises(OSError, match="TypeError"):
             pa.RecordBatchReader.from_stream(Source()).read_all()
@@ -289,7 +289,7 @@ def test_what_is_still_held_when_the_interpreter_ends_does_no_harm() -> None:
         "import pyarrow as pa, sys\n"
         "from wirefmt import mqtt\n"
         "batch = mqtt.decode_batch(mqtt.Pingreq(version=5).encode() * 10, version=5)\n"
-        "sys.kept = [batch, pa.record_batch(batch), batch['offset'], batch.__arrow_c_stream__()]\n"
+        "sys.kept = [batch, pa.record_batch(batch), batch['byte_offset'], batch.__arrow_c_stream__()]\n"
         "sys.kept += batch.__arrow_c_array__()\n"
         "sys.kept.append(sys.kept)\n"
         "try:\n"
@@ -303,7 +303,7 @@ def test_what_is_still_held_when_the_interpreter_ends_does_no_harm() -> None:
 
 
 def test_projection_is_a_choice_and_an_order() -> None:
-    names = ("payload", "offset", "user_properties")
+    names = ("payload", "byte_offset", "headers")
     batch = mqtt.decode_batch(stream(50), columns=names)
     record = pa.record_batch(batch)
     assert tuple(record.schema.names) == names

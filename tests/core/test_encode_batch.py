@@ -84,7 +84,7 @@ class Forged:
 
 def forged() -> Forged:
     return Forged(
-        packet_type=pa.array([3, 3], pa.int8()), topic_name=pa.array(["a", "a"]), payload=pa.array([b"xy", b"xy"]),
+        packet_type=pa.array([3, 3], pa.int8()), destination=pa.array(["a", "a"]), payload=pa.array([b"xy", b"xy"]),
         mqtt=pa.array([{"topic_filters": ["f"]}, None]),
     )  # fmt: skip
 
@@ -154,7 +154,7 @@ def test_a_schema_that_is_wrong() -> None:
         mqtt.encode_batch(made, version=4)
     child = child_of(made.schema, 1)
     for format_ in (b"", b"w:", b"w:-1", b"w:99999999999", b"+s", b"+m", b"vz", b"\xff"):
-        with made.changed(child, format=format_), pytest.raises(ValueError, match="topic_name"):
+        with made.changed(child, format=format_), pytest.raises(ValueError, match="destination"):
             mqtt.encode_batch(made, version=4)
     with made.changed(child, name=b"\xff"), pytest.raises(ValueError, match="no column"):
         mqtt.encode_batch(made, version=4)
@@ -191,17 +191,17 @@ def test_a_stream_that_fails() -> None:
     good = forged()
 
     def more() -> Iterator[Any]:
-        yield pa.record_batch({"packet_type": [3], "topic_name": ["a"], "payload": [b"xy"]})
+        yield pa.record_batch({"packet_type": [3], "destination": ["a"], "payload": [b"xy"]})
         raise RuntimeError("the disk is gone")
 
-    schema = pa.schema([("packet_type", pa.int64()), ("topic_name", pa.string()), ("payload", pa.binary())])
+    schema = pa.schema([("packet_type", pa.int64()), ("destination", pa.string()), ("payload", pa.binary())])
     with pytest.raises(ValueError, match="the disk is gone"):
         mqtt.encode_batch(pa.RecordBatchReader.from_batches(schema, more()), version=4)
     assert mqtt.encode_batch(good, version=4) == 2 * PACKET
 
 
 def test_null_rows_of_an_array_of_structs() -> None:
-    rows = [{"packet_type": 3, "topic_name": "a", "payload": b"xy"}, None]
+    rows = [{"packet_type": 3, "destination": "a", "payload": b"xy"}, None]
     with pytest.raises(ValueError, match="row 1: null"):
         mqtt.encode_batch(pa.array(rows), version=4)
     assert mqtt.encode_batch(pa.array(rows)[:1], version=4) == PACKET
@@ -212,8 +212,8 @@ def test_null_rows_of_an_array_of_structs() -> None:
 
 def test_views() -> None:
     texts = ["", "a", "twelve bytes", "more than twelve bytes", "é" * 20] * 3
-    plain = {"packet_type": pa.array([3] * 15), "topic_name": pa.array([t or "x" for t in texts])}
-    views = plain | {"topic_name": pa.array([t or "x" for t in texts], pa.string_view())}
+    plain = {"packet_type": pa.array([3] * 15), "destination": pa.array([t or "x" for t in texts])}
+    views = plain | {"destination": pa.array([t or "x" for t in texts], pa.string_view())}
     payload = [t.encode() for t in texts]
     plain["payload"], views["payload"] = pa.array(payload), pa.array(payload, pa.binary_view())
     assert mqtt.encode_batch(pa.table(views), version=5) == mqtt.encode_batch(pa.table(plain), version=5)
@@ -225,11 +225,13 @@ def test_views() -> None:
 def test_views_that_are_wrong() -> None:
     text = "more than twelve bytes"
     for view in ((-1, 0, 0, 0), (22, 0, 1, 0), (22, 0, -1, 0), (22, 0, 0, 1), (22, 0, 0, -1), (2**31 - 1, 0, 0, 0)):
-        made = Forged(packet_type=pa.array([3]), topic_name=pa.array([text], pa.string_view()), payload=pa.array([b""]))
+        made = Forged(
+            packet_type=pa.array([3]), destination=pa.array([text], pa.string_view()), payload=pa.array([b""])
+        )
         wrong = (ctypes.c_int32 * 4)(*view)
         with (
             buffer_changed(child_of(made.array, 1), 1, ctypes.addressof(wrong)),
-            pytest.raises(ValueError, match="column 'topic_name', row 0: offsets out of range"),
+            pytest.raises(ValueError, match="column 'destination', row 0: offsets out of range"),
         ):
             mqtt.encode_batch(made, version=4)
 
@@ -243,7 +245,7 @@ def test_polars() -> None:
     octets = b"".join(p.encode() for p in packets)
     frame = polars.DataFrame(mqtt.decode_batch(octets, version=5))
     assert mqtt.encode_batch(frame, version=5) == octets
-    assert mqtt.encode_batch(frame.filter(polars.col("packet_identifier") > 10), version=5) == b"".join(
+    assert mqtt.encode_batch(frame.filter(polars.col("sequence") > 10), version=5) == b"".join(
         p.encode() for p in packets[10:]
     )
 
@@ -268,7 +270,7 @@ def test_rows_in_any_order_and_number() -> None:
 
 def test_other_threads_run_meanwhile() -> None:
     """The GIL is released while rows are written."""
-    table = pa.table({"packet_type": pa.array([3] * 2_000_000, pa.int8()), "topic_name": ["a"] * 2_000_000})
+    table = pa.table({"packet_type": pa.array([3] * 2_000_000, pa.int8()), "destination": ["a"] * 2_000_000})
     table = table.append_column("payload", pa.array([b""] * 2_000_000))
     begun, seen = threading.Event(), []
 

@@ -80,7 +80,7 @@ def transfer(code: int, octets: bytes) -> bytes:
 def bodies(values: list[float], code: int, form: str) -> list[str]:
     """Of AMQP 1.0: the text of amqp-value sections."""
     batch = amqp10.decode_batch(b"".join(transfer(code, struct.pack(form, v)) for v in values))
-    return [body.decode() for body in batch["body"]]
+    return [body.decode() for body in batch["payload"]]
 
 
 def headers(values: list[float], letter: bytes, form: str) -> list[str]:

@@ -340,7 +340,7 @@ def test_encode_batch_leaks_nothing() -> None:
     pa = pytest.importorskip("pyarrow", reason="needs pyarrow (pip install pyarrow)")
     text_map = pa.map_(pa.string(), pa.string())
     packets = mqtt.decode_batch(mqtt.Publish(topic_name="a", payload=b"x" * 50).encode() * 200, version=5)
-    table = pa.table({"packet_type": [3] * 100, "topic_name": ["a"] * 99 + ["#"], "payload": [b""] * 100})
+    table = pa.table({"packet_type": [3] * 100, "destination": ["a"] * 99 + ["#"], "payload": [b""] * 100})
     declare = pa.table(
         {
             "kind": ["queue.declare"],

@@ -26,7 +26,7 @@ VALUES = mqtt.encode(
 )
 #: A value in none of them.
 NOTHING = mqtt.encode(mqtt.Pingreq())
-COLUMNS = ["packet_identifier", "dup", "topic_name", "payload", "user_properties", "mqtt"]
+COLUMNS = ["sequence", "dup", "destination", "payload", "headers", "mqtt"]
 #: About the nulls whose offsets are written at once, the rows cleared at once, and the rows that a column begins with.
 GAPS = [*range(20), 1023, 1024, 1025, 2048, 3000]
 
@@ -40,9 +40,9 @@ def check(gaps: list[int], after: int) -> None:
     filled = [frame is VALUES for frame in frames]
     value = pa.record_batch(mqtt.decode_batch(VALUES, version=5, columns=COLUMNS)).to_pylist()[0]
     nothing: dict[str, Any] = pa.record_batch(mqtt.decode_batch(NOTHING, version=5, columns=COLUMNS)).to_pylist()[0]
-    assert nothing["topic_name"] is None
+    assert nothing["destination"] is None
     assert record.to_pylist() == [value if full else nothing for full in filled]
-    assert batch["packet_identifier"].tolist() == [0xFFFF if full else 0 for full in filled]
+    assert batch["sequence"].tolist() == [0xFFFF if full else 0 for full in filled]
     assert batch["dup"].tolist() == filled
 
 

@@ -120,7 +120,7 @@ def test_methods_keep_their_signatures() -> None:
     "make",
     [
         lambda: mqtt.decode_batch(mqtt.Pingreq().encode(), version=5),
-        lambda: mqtt.decode_batch(mqtt.Pingreq().encode(), version=5)["offset"].base.obj,
+        lambda: mqtt.decode_batch(mqtt.Pingreq().encode(), version=5)["byte_offset"].base.obj,
         lambda: mqtt.Decoder(version=5), mqtt.TopicIndex, amqp091.Decoder, amqp091.Assembler, amqp10.Decoder,
         amqp10.Assembler, nsq.Decoder, phpmq.Decoder, rocketmq.Decoder, capture.CaptureDecoder, capture.PacketScanner,
         capture_engine.PcapReader, capture_engine.PacketTrace, capture_engine.StreamTrace, lambda: _core.Field("a", "int8"),

@@ -348,11 +348,11 @@ def test_octets_with_a_secret_are_null_and_say_so() -> None:
 
 def test_bodies_that_carry_messages_are_not_looked_into() -> None:
     send = rocketmq.RemotingCommand(code=310, opaque=1, ext_fields={"b": "T"}, body=b'{"password": "p"}').encode()
-    assert listed(rocketmq.decode_batch(send))[0]["body"] == b'{"password": "p"}'
+    assert listed(rocketmq.decode_batch(send))[0]["payload"] == b'{"password": "p"}'
     user = rocketmq.RemotingCommand(code=3001, opaque=1, body=b'{"password": "p"}').encode()
-    assert listed(rocketmq.decode_batch(user))[0]["body"] is None
+    assert listed(rocketmq.decode_batch(user))[0]["payload"] is None
     route = rocketmq.RemotingCommand(code=0, flag=1, opaque=1, body=b'{"topic": "token"}').encode()
-    assert listed(rocketmq.decode_batch(route))[0]["body"] == b'{"topic": "token"}'
+    assert listed(rocketmq.decode_batch(route))[0]["payload"] == b'{"topic": "token"}'
 
 
 def test_maps_keep_what_is_not_secret() -> None:

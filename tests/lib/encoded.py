@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 #: What depends on how long the decoded messages were, not on what they say.
-OF_THE_INPUT = ("offset", "size")
+OF_THE_INPUT = ("byte_offset", "wire_size")
 
 
 def columns_of(batch: Any) -> Any:
@@ -16,7 +16,7 @@ def columns_of(batch: Any) -> Any:
 
 
 def rows_of(batch: Any) -> list[dict[str, Any]]:
-    """The rows without offset and size."""
+    """The rows without byte_offset and wire_size."""
     return columns_of(batch).drop_columns(list(OF_THE_INPUT)).to_pylist()
 
 

@@ -112,16 +112,16 @@ def row(message: Any, direction: int) -> Row:
 
 def batch_row(message: Any) -> Row:
     kind = type(message).__name__.upper()
-    row: Row = {"packet_type": KINDS[kind], "packet_identifier": getattr(message, "packet_identifier", None)}
+    row: Row = {"packet_type": KINDS[kind], "sequence": getattr(message, "packet_identifier", None)}
     if kind == "PUBLISH":
-        row |= {"qos": message.qos, "dup": message.dup, "retain": message.retain, "topic_name": message.topic_name}
+        row |= {"qos": message.qos, "dup": message.dup, "retain": message.retain, "destination": message.topic_name}
         row["payload"] = message.payload_bytes()
     elif message.version == 3 and kind in ("PUBREL", "SUBSCRIBE", "UNSUBSCRIBE"):
         row["dup"] = message.dup
-    row["reason_code"] = getattr(message, "reason_code", None)
-    row["client_identifier"] = getattr(message, "client_identifier", None)
+    row["code"] = getattr(message, "reason_code", None)
+    row["client_id"] = getattr(message, "client_identifier", None)
     row["content_type"] = dict(getattr(message, "properties", ())).get("content_type")
-    row["user_properties"] = user_properties(message)
+    row["headers"] = user_properties(message)
     row["mqtt"] = struct_of(message)
     return row
 

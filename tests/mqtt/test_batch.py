@@ -17,8 +17,10 @@ pa = pytest.importorskip("pyarrow", reason="needs pyarrow (pip install pyarrow)"
 VALID = [v for v in load("public") if v.valid]
 INVALID = [v for v in load("public") if v.valid is False and not v.incomplete]
 NUMBERS = {p.name: p.number for p in spec.PACKET_TYPES}
-#: Properties whose column has another name than the property.
+#: Fields and properties whose column has another name.
 COLUMN_OF = {
+    "packet_identifier": "sequence",
+    "topic_name": "destination",
     "subscription_identifier": "subscription_identifiers",
     "subscription_identifiers_available": "subscription_identifier_available",
 }
@@ -42,13 +44,13 @@ def wanted(vector: Vector) -> dict[str, Any]:
     decoded = vector.decoded
     assert decoded is not None
     kind = decoded["type"]
-    row: dict[str, Any] = {"offset": 0, "size": len(vector.octets), "packet_type": NUMBERS[kind]}
+    row: dict[str, Any] = {"byte_offset": 0, "wire_size": len(vector.octets), "packet_type": NUMBERS[kind]}
     for name in ("dup", "qos", "retain", "packet_identifier", "topic_name", "payload", "keep_alive", "user_name"):
         if fields.get(name) is not None:
-            row[name] = fields[name]
+            row[COLUMN_OF.get(name, name)] = fields[name]
     if kind == "CONNECT":
         row |= {"protocol_name": fields["protocol_name"], "protocol_level": fields["protocol_version"]}
-        row |= {"client_identifier": fields["client_identifier"], "connect_flags": fields["connect_flags"]}
+        row |= {"client_id": fields["client_identifier"], "connect_flags": fields["connect_flags"]}
         row["clean_start"] = decoded.get("clean_start", decoded.get("clean_session"))
         if fields["password"] is not None:
             row["password"] = fields["password"]
@@ -60,7 +62,7 @@ def wanted(vector: Vector) -> dict[str, Any]:
         row["session_present"] = fields["session_present"]
     for name in ("reason_code", "return_code"):
         if name in fields:
-            row["reason_code"] = fields[name]
+            row["code"] = fields[name]
     for name in ("reason_codes", "return_codes"):
         if name in fields:
             row["reason_codes"] = list(fields[name])
@@ -74,7 +76,7 @@ def wanted(vector: Vector) -> dict[str, Any]:
         row["topic_filters"] = list(fields["topic_filters"])
     for name, value in fields.get("properties", ()):
         if name == "user_property":
-            row.setdefault("user_properties", []).append(value)
+            row.setdefault("headers", []).append(value)
         elif name == "subscription_identifier":
             row.setdefault("subscription_identifiers", []).append(value)
         else:
@@ -133,11 +135,11 @@ def test_one_stream_of_all_vectors_of_a_version() -> None:
         assert batch.num_rows == len(vectors)
         assert batch.rest == 0
         assert batch["packet_type"].tolist() == [NUMBERS[(v.decoded or {})["type"]] for v in vectors]
-        assert batch["size"].tolist() == [len(v.octets) for v in vectors]
+        assert batch["wire_size"].tolist() == [len(v.octets) for v in vectors]
         starts = [0]
         for v in vectors:
             starts.append(starts[-1] + len(v.octets))
-        assert batch["offset"].tolist() == starts[:-1]
+        assert batch["byte_offset"].tolist() == starts[:-1]
 
 
 def framed(vector: Vector) -> bool:
@@ -160,8 +162,8 @@ def test_a_bad_packet_is_a_row_and_the_next_one_follows() -> None:
             continue  # wrong only because of who sent it, which was not said here
         with pytest.raises(DecodeError) as caught:
             mqtt.decode(vector.octets, strictness="strict", version=vector.version)
-        assert got[1].keys() == {"offset", "size", "error"}
-        assert (got[1]["offset"], got[1]["size"]) == (2, len(vector.octets))
+        assert got[1].keys() == {"byte_offset", "wire_size", "error"}
+        assert (got[1]["byte_offset"], got[1]["wire_size"]) == (2, len(vector.octets))
         assert caught.value.reason in got[1]["error"]
         assert f"offset {caught.value.offset + 2}" in got[1]["error"]
         assert got[2]["packet_type"] == NUMBERS["PINGRESP"]
@@ -170,7 +172,7 @@ def test_a_bad_packet_is_a_row_and_the_next_one_follows() -> None:
 def test_where_the_length_cannot_be_read_the_rest_is_one_row() -> None:
     first, rest = rows(b"\xc0\x00" + b"\x30\xff\xff\xff\xff\x01" + b"\xc0\x00" * 5, version=4)
     assert first["packet_type"] == NUMBERS["PINGREQ"]
-    assert (rest["offset"], rest["size"]) == (2, 16)
+    assert (rest["byte_offset"], rest["wire_size"]) == (2, 16)
     assert "four bytes" in rest["error"]
 
 
@@ -203,7 +205,10 @@ def test_the_version_is_learned_from_connect() -> None:
 def test_options() -> None:
     packet = mqtt.Publish(topic_name="a", payload=b"xyz", version=4).encode()
     assert "payload" not in rows(packet, version=4, payload=False)[0]
-    assert mqtt.decode_batch(packet, version=4, columns=("size", "topic_name")).names == ["size", "topic_name"]
+    assert mqtt.decode_batch(packet, version=4, columns=("wire_size", "destination")).names == [
+        "wire_size",
+        "destination",
+    ]
     with pytest.raises(ValueError, match="no column 'topic'"):
         mqtt.decode_batch(packet, version=4, columns=("topic",))
     with pytest.raises(ValueError, match="version"):

@@ -113,7 +113,7 @@ def publish(rows: int = 1, **columns: Any) -> dict[str, Any]:
     """Columns of PUBLISH packets, with others in place of the usual; None leaves a column out."""
     made: dict[str, Any] = {
         "packet_type": pa.array([PUBLISH] * rows, pa.int8()),
-        "topic_name": pa.array(["a"] * rows),
+        "destination": pa.array(["a"] * rows),
         "payload": pa.array([b"xy"] * rows),
     } | columns
     return {name: column for name, column in made.items() if column is not None}
@@ -132,7 +132,7 @@ def test_few_columns_are_enough() -> None:
 def test_every_width_of_integers() -> None:
     for type_ in (pa.int8(), pa.uint8(), pa.int16(), pa.uint16(), pa.int32(), pa.uint32(), pa.int64(), pa.uint64()):
         columns = publish(2, packet_type=pa.array([3, 3], type_), qos=pa.array([1, 2], type_))
-        columns["packet_identifier"] = pa.array([7, 100], type_)
+        columns["sequence"] = pa.array([7, 100], type_)
         assert encode(columns) == bytes.fromhex("32 07 00 01 61 00 07 78 79  34 07 00 01 61 00 64 78 79")
 
 
@@ -165,7 +165,7 @@ def test_every_arrow_object() -> None:
     ("columns", "said"),
     [
         (publish(packet_type=None), "column 'packet_type', row 0: null, where a value is needed"),
-        (publish(topic_name=None), "column 'topic_name', row 0: null, where a value is needed"),
+        (publish(destination=None), "column 'destination', row 0: null, where a value is needed"),
         (publish(payload=None), "column 'payload', row 0: null, where a value is needed"),
         (publish(2, payload=pa.array([b"", None])), "column 'payload', row 1: null, where a value is needed"),
         (publish(packet_type=pa.array([0])), "column 'packet_type', row 0: 0, not 1 to 15"),
@@ -175,27 +175,30 @@ def test_every_arrow_object() -> None:
             "column 'packet_type', row 0: -9223372036854775808, not 1",
         ),
         (publish(qos=pa.array([4])), "column 'qos', row 0: 4, not 0 to 3"),
-        (publish(qos=pa.array([3]), packet_identifier=pa.array([1])), "qos: QoS 3"),
-        (publish(qos=pa.array([1])), "column 'packet_identifier', row 0: null, where a value is needed"),
-        (publish(packet_identifier=pa.array([1])), "column 'packet_identifier', row 0: a PUBLISH of QoS 0 has none"),
-        (publish(qos=pa.array([1]), packet_identifier=pa.array([0])), "row 0: packet_identifier: .*MQTT-2.3.1-1"),
+        (publish(qos=pa.array([3]), sequence=pa.array([1])), "qos: QoS 3"),
+        (publish(qos=pa.array([1])), "column 'sequence', row 0: null, where a value is needed"),
+        (publish(sequence=pa.array([1])), "column 'sequence', row 0: a PUBLISH of QoS 0 has none"),
+        (publish(qos=pa.array([1]), sequence=pa.array([0])), "row 0: packet_identifier: .*MQTT-2.3.1-1"),
         (
-            publish(qos=pa.array([1]), packet_identifier=pa.array([65536])),
+            publish(qos=pa.array([1]), sequence=pa.array([65536])),
             "packet_identifier', row 0: 65536, not 0 to 65535",
         ),
         (publish(dup=pa.array([True])), "row 0: dup: .*MQTT-3.3.1-2"),
-        (publish(topic_name=pa.array(["a/#"])), "row 0: topic_name: .*MQTT-3.3.2-2"),
-        (publish(topic_name=pa.array([""])), "row 0: topic_name: .*MQTT-4.7.3-1"),
-        (publish(topic_name=pa.array(["a\0b"])), "row 0: topic_name: .*MQTT-1.5.3-2"),
-        (publish(topic_name=pa.array(["a" * 65536])), "topic_name', row 0: 65536 bytes or elements, at most 65535 fit"),
+        (publish(destination=pa.array(["a/#"])), "row 0: topic_name: .*MQTT-3.3.2-2"),
+        (publish(destination=pa.array([""])), "row 0: topic_name: .*MQTT-4.7.3-1"),
+        (publish(destination=pa.array(["a\0b"])), "row 0: topic_name: .*MQTT-1.5.3-2"),
+        (
+            publish(destination=pa.array(["a" * 65536])),
+            "destination', row 0: 65536 bytes or elements, at most 65535 fit",
+        ),
         (publish(content_type=pa.array(["t"])), "column 'content_type', row 0: properties are of MQTT 5.0"),
         (publish(error=pa.array(["bad"])), "column 'error', row 0: the row is not a packet"),
-        ({"packet_type": pa.array([8])}, "column 'packet_identifier', row 0: null"),
+        ({"packet_type": pa.array([8])}, "column 'sequence', row 0: null"),
         (
-            {"packet_type": pa.array([8]), "packet_identifier": pa.array([1])},
+            {"packet_type": pa.array([8]), "sequence": pa.array([1])},
             "column 'mqtt.topic_filters', row 0: null",
         ),
-        ({"packet_type": pa.array([1])}, "column 'client_identifier', row 0: null"),
+        ({"packet_type": pa.array([1])}, "column 'client_id', row 0: null"),
         ({"packet_type": pa.array([15])}, "row 0: packet_type: "),
     ],
 )
@@ -205,7 +208,7 @@ def test_a_wrong_row_is_named(columns: dict[str, Any], said: str) -> None:
 
 
 def test_rows_are_counted_across_chunks() -> None:
-    table = pa.concat_tables([pa.table(publish(3)), pa.table(publish(2, topic_name=pa.array(["b", "+"])))])
+    table = pa.concat_tables([pa.table(publish(3)), pa.table(publish(2, destination=pa.array(["b", "+"])))])
     with pytest.raises(EncodeError, match="row 4: topic_name: "):
         mqtt.encode_batch(table, version=4)
 
@@ -215,12 +218,12 @@ def test_rows_are_counted_across_chunks() -> None:
     [
         (publish(topic=pa.array(["a"])), "no column 'topic'"),
         (publish(mqtt=pa.array([{"nothing": 1}])), "no column 'mqtt.nothing'"),
-        (publish(topic_name=pa.array([1])), "column 'topic_name' is of Arrow format 'l', not string"),
-        (publish(topic_name=pa.array([b"a"])), "column 'topic_name' is of Arrow format 'z', not string"),
+        (publish(destination=pa.array([1])), "column 'destination' is of Arrow format 'l', not string"),
+        (publish(destination=pa.array([b"a"])), "column 'destination' is of Arrow format 'z', not string"),
         (publish(packet_type=pa.array([3.0])), "column 'packet_type' is of Arrow format 'g', not int8"),
         (publish(retain=pa.array([1])), "column 'retain' is of Arrow format 'l', not boolean"),
-        (publish(topic_name=pa.array(["a"]).dictionary_encode()), "column 'topic_name' is dictionary-encoded"),
-        (publish(user_properties=pa.array([["a"]])), "column 'user_properties'"),
+        (publish(destination=pa.array(["a"]).dictionary_encode()), "column 'destination' is dictionary-encoded"),
+        (publish(headers=pa.array([["a"]])), "column 'headers'"),
         (publish(mqtt=pa.array(["a"])), "column 'mqtt' is of Arrow format 'u'"),
     ],
 )
@@ -231,7 +234,7 @@ def test_a_wrong_column_is_named(columns: dict[str, Any], said: str) -> None:
 
 def test_lists_must_be_of_one_length() -> None:
     fields = {"topic_filters": ["a", "b"], "subscription_options": [0]}
-    columns = {"packet_type": pa.array([8]), "packet_identifier": pa.array([1]), "mqtt": pa.array([fields])}
+    columns = {"packet_type": pa.array([8]), "sequence": pa.array([1]), "mqtt": pa.array([fields])}
     with pytest.raises(EncodeError, match=r"column 'mqtt\.subscription_options', row 0: there are not as many"):
         encode(columns)
 
@@ -241,7 +244,7 @@ def test_lists_must_be_of_one_length() -> None:
 @pytest.mark.parametrize("strictness", ["strict", "lax"])
 def test_a_level_that_no_version_has(level: int, version: int | None, strictness: str) -> None:
     fields = pa.array([{"protocol_level": level}])
-    columns = pa.table({"packet_type": pa.array([1]), "client_identifier": ["c"], "mqtt": fields})
+    columns = pa.table({"packet_type": pa.array([1]), "client_id": ["c"], "mqtt": fields})
     with pytest.raises(EncodeError, match=r"column 'mqtt\.protocol_level', row 0: "):
         mqtt.encode_batch(columns, version=version, strictness=strictness)
 
@@ -283,4 +286,4 @@ def test_null_structs_hide_what_is_in_them() -> None:
 
 def test_columns_are_those_of_the_table() -> None:
     whole = columns_of(mqtt.decode_batch(AS_311, version=4))
-    assert mqtt.encode_batch(whole.select(["topic_name", "packet_type", "payload"]), version=4) == AS_311
+    assert mqtt.encode_batch(whole.select(["destination", "packet_type", "payload"]), version=4) == AS_311

@@ -115,17 +115,17 @@ def test_batches(data: st.DataObject, version: int) -> None:
     assert not batch.validity("error").any()
     at = 0
     for row, p in enumerate(packets):
-        assert batch["offset"][row] == at
-        assert batch["size"][row] == len(p.encode())
+        assert batch["byte_offset"][row] == at
+        assert batch["wire_size"][row] == len(p.encode())
         at += len(p.encode())
         if isinstance(p, mqtt.Publish):
-            assert batch["topic_name"][row] == p.topic_name
+            assert batch["destination"][row] == p.topic_name
             assert batch["payload"][row] == p.payload_bytes()
             assert (batch["qos"][row], batch["dup"][row], batch["retain"][row]) == (p.qos, p.dup, p.retain)
         identifier = getattr(p, "packet_identifier", None)
-        assert batch.validity("packet_identifier")[row] == (identifier is not None)
+        assert batch.validity("sequence")[row] == (identifier is not None)
         if identifier is not None:
-            assert batch["packet_identifier"][row] == identifier
+            assert batch["sequence"][row] == identifier
 
 
 # ---- any octets

@@ -67,9 +67,9 @@ def check(
     at = faults = 0
     in_runs, alone = rows(b"".join(packets)), rows(b"".join(octets + PINGREQ for octets in packets))[::2]
     for octets, got, general in zip(packets, in_runs, alone, strict=True):
-        assert (got.pop("offset"), got.pop("size")) == (at, len(octets))
+        assert (got.pop("byte_offset"), got.pop("wire_size")) == (at, len(octets))
         at += len(octets)
-        del general["offset"], general["size"]
+        del general["byte_offset"], general["wire_size"]
         if "error" in got:
             assert list(general) == ["error"]
         else:
@@ -146,6 +146,6 @@ def test_runs_of_every_length_among_other_packets(payload: bool) -> None:
 def test_few_columns() -> None:
     packets = [publish(5, *PROPERTIES[: i % 8]) for i in range(3000)]
     whole = pa.record_batch(mqtt.decode_batch(b"".join(packets), version=5))
-    for names in (["topic_name"], ["payload", "retain"], ["offset", "mqtt"], ["user_properties"], ["qos", "error"]):
+    for names in (["destination"], ["payload", "retain"], ["byte_offset", "mqtt"], ["headers"], ["qos", "error"]):
         batch = pa.record_batch(mqtt.decode_batch(b"".join(packets), version=5, columns=names))
         assert batch.equals(whole.select(names))

@@ -67,12 +67,15 @@ def row(message: Any, direction: int) -> Row:
 
 def batch_row(message: Any) -> Row:
     row: Row = {"kind": message.kind, "nsq": struct_of(message)}
-    row |= {name: text(getattr(message, name, None)) for name in ("topic", "channel")}
+    row |= {
+        "destination": text(getattr(message, "topic", None)),
+        "consumer_group": text(getattr(message, "channel", None)),
+    }
     row["message_id"] = getattr(message, "message_id", None)
     if message.kind == "message":
-        row |= {"timestamp": message.timestamp, "attempts": message.attempts}
+        row |= {"timestamp_ns": message.timestamp, "attempts": message.attempts}
     if message.kind in ("message", "PUB", "DPUB"):
-        row["body"] = message.body_bytes()
+        row["payload"] = message.body_bytes()
     return row
 
 

@@ -112,8 +112,8 @@ def columns(**given: Any) -> Any:
 
 
 def test_the_fewest_columns() -> None:
-    assert nsq.encode_batch(columns(kind="PUB", topic="t", body=b"hello")) == b"PUB t\n\0\0\0\5hello"
-    assert nsq.encode_batch(columns(kind="MPUB", topic="t", nsq={"bodies": [b"a", b"bc"]})) == (
+    assert nsq.encode_batch(columns(kind="PUB", destination="t", payload=b"hello")) == b"PUB t\n\0\0\0\5hello"
+    assert nsq.encode_batch(columns(kind="MPUB", destination="t", nsq={"bodies": [b"a", b"bc"]})) == (
         b"MPUB t\n" + bytes.fromhex("0000000f 00000002 00000001 61 00000002 6263")
     )
     assert nsq.encode_batch(columns(kind="NOP")) == b"NOP\n"
@@ -122,26 +122,32 @@ def test_the_fewest_columns() -> None:
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"topic": "t", "body": b"a"}, "column 'kind', row 0: null"),
+        ({"destination": "t", "payload": b"a"}, "column 'kind', row 0: null"),
         ({"kind": "PUBLISH"}, "column 'kind', row 0: no name"),
         ({"kind": ""}, "column 'kind', row 0: no name"),
-        ({"kind": "PUB", "body": b"a"}, "column 'topic', row 0: null"),
-        ({"kind": "PUB", "topic": "t"}, "column 'body', row 0: null"),
-        ({"kind": "PUB", "topic": "t", "body": b""}, "row 0: body_size: "),
-        ({"kind": "PUB", "topic": "t/u", "body": b"a"}, "row 0: topic: "),
-        ({"kind": "PUB", "topic": "t u", "body": b"a"}, "column 'topic', row 0: a word has no space"),
-        ({"kind": "PUB", "topic": "t\nNOP", "body": b"a"}, "column 'topic', row 0: a word has no space"),
-        ({"kind": "PUB", "topic": "t" * 65, "body": b"a"}, "row 0: topic: "),
-        ({"kind": "SUB", "topic": "t"}, "column 'channel', row 0: null"),
+        ({"kind": "PUB", "payload": b"a"}, "column 'destination', row 0: null"),
+        ({"kind": "PUB", "destination": "t"}, "column 'payload', row 0: null"),
+        ({"kind": "PUB", "destination": "t", "payload": b""}, "row 0: body_size: "),
+        ({"kind": "PUB", "destination": "t/u", "payload": b"a"}, "row 0: topic: "),
+        ({"kind": "PUB", "destination": "t u", "payload": b"a"}, "column 'destination', row 0: a word has no space"),
+        ({"kind": "PUB", "destination": "t\nNOP", "payload": b"a"}, "column 'destination', row 0: a word has no space"),
+        ({"kind": "PUB", "destination": "t" * 65, "payload": b"a"}, "row 0: topic: "),
+        ({"kind": "SUB", "destination": "t"}, "column 'consumer_group', row 0: null"),
         ({"kind": "FIN", "message_id": b"short"}, "row 0: message_id: "),
         ({"kind": "REQ", "message_id": b"0" * 16}, "column 'nsq.timeout_ms', row 0: null"),
         ({"kind": "RDY", "nsq": {"rdy_count": -1}}, "column 'nsq.rdy_count', row 0: -1, not 0 to"),
-        ({"kind": "MPUB", "topic": "t"}, "column 'nsq.bodies', row 0: null"),
-        ({"kind": "MPUB", "topic": "t", "nsq": {"bodies": [b"a", None]}}, "column 'nsq.bodies.element', row 0: null"),
-        ({"kind": "AUTH"}, "column 'nsq.secret', row 0: null"),
-        ({"kind": "message", "message_id": b"0" * 15, "timestamp": 1, "attempts": 1, "body": b""}, "has 16 bytes"),
+        ({"kind": "MPUB", "destination": "t"}, "column 'nsq.bodies', row 0: null"),
         (
-            {"kind": "message", "message_id": b"0" * 16, "timestamp": 1, "attempts": 65536, "body": b""},
+            {"kind": "MPUB", "destination": "t", "nsq": {"bodies": [b"a", None]}},
+            "column 'nsq.bodies.element', row 0: null",
+        ),
+        ({"kind": "AUTH"}, "column 'nsq.secret', row 0: null"),
+        (
+            {"kind": "message", "message_id": b"0" * 15, "timestamp_ns": 1, "attempts": 1, "payload": b""},
+            "has 16 bytes",
+        ),
+        (
+            {"kind": "message", "message_id": b"0" * 16, "timestamp_ns": 1, "attempts": 65536, "payload": b""},
             "'attempts', row 0",
         ),
         ({"kind": "response"}, "column 'nsq.response', row 0: null"),

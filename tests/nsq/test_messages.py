@@ -89,10 +89,10 @@ def test_a_stream_however_cut_and_as_columns(commands: list[Any], size: int) -> 
     batch = nsq.decode_batch(octets, side="client")
     assert batch.rest == 0
     assert batch["kind"].tolist() == [c.kind for c in commands]
-    assert batch["size"].tolist() == [len(c.encode()) for c in commands]
-    for name in ("topic", "channel", "message_id"):
-        assert batch[name].tolist() == [getattr(c, name, None) for c in commands]
-    assert batch["body"].tolist() == [c.body_bytes() if hasattr(c, "body_bytes") else None for c in commands]
+    assert batch["wire_size"].tolist() == [len(c.encode()) for c in commands]
+    for column, name in (("destination", "topic"), ("consumer_group", "channel"), ("message_id", "message_id")):
+        assert batch[column].tolist() == [getattr(c, name, None) for c in commands]
+    assert batch["payload"].tolist() == [c.body_bytes() if hasattr(c, "body_bytes") else None for c in commands]
 
 
 @given(st.binary(max_size=200))

@@ -44,8 +44,8 @@ def queue_name(message: Any) -> bytes | None:
 
 
 def batch_row(message: Any) -> Row:
-    row: Row = {"kind": message.kind, "queue_name": text(queue_name(message)), "message_id": text(packet(message, 3))}
-    return row | {"content": packet(message, 2), "phpmq": struct_of(message)}
+    row: Row = {"kind": message.kind, "destination": text(queue_name(message)), "message_id": text(packet(message, 3))}
+    return row | {"payload": packet(message, 2), "phpmq": struct_of(message)}
 
 
 def opening(version: int) -> bytes:

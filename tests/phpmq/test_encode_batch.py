@@ -92,23 +92,23 @@ def columns(**given: Any) -> Any:
 
 
 def test_the_fewest_columns() -> None:
-    made = phpmq.encode_batch(columns(kind="ACKNOWLEDGEMENT", queue_name="Foo", message_id="7"))
+    made = phpmq.encode_batch(columns(kind="ACKNOWLEDGEMENT", destination="Foo", message_id="7"))
     assert made == b"H0100402" + b"P01" + b"3".zfill(29) + b"Foo" + b"P03" + b"1".zfill(29) + b"7"
 
 
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"queue_name": "a"}, "column 'kind', row 0: null"),
-        ({"kind": "ACK", "queue_name": "a"}, "column 'kind', row 0: no name"),
-        ({"kind": "ACKNOWLEDGEMENT", "queue_name": "a"}, "column 'message_id', row 0: null"),
-        ({"kind": "ACKNOWLEDGEMENT", "message_id": "a"}, "column 'queue_name', row 0: null"),
-        ({"kind": "ACKNOWLEDGEMENT", "queue_name": "a", "message_id": "a", "content": b""}, "row 0: packets"),
+        ({"destination": "a"}, "column 'kind', row 0: null"),
+        ({"kind": "ACK", "destination": "a"}, "column 'kind', row 0: no name"),
+        ({"kind": "ACKNOWLEDGEMENT", "destination": "a"}, "column 'message_id', row 0: null"),
+        ({"kind": "ACKNOWLEDGEMENT", "message_id": "a"}, "column 'destination', row 0: null"),
+        ({"kind": "ACKNOWLEDGEMENT", "destination": "a", "message_id": "a", "payload": b""}, "row 0: packets"),
         ({"kind": "ACKNOWLEDGEMENT", "phpmq": {"message_type": 3}}, "column 'phpmq.message_type', row 0: it is not"),
         ({"phpmq": {"message_type": 1}}, "column 'phpmq.message_type', row 0: it is not"),
         ({"phpmq": {"message_type": 1000}}, "column 'phpmq.message_type', row 0: 1000, not 0 to 999"),
-        ({"kind": "DEAD_LETTER", "queue_name": "a", "message_id": "b", "phpmq": {"packet_count": 3}}, "packet_count"),
-        ({"kind": "CONSUME_REQUEST", "queue_name": "a"}, "column 'phpmq.message_count', row 0: null"),
+        ({"kind": "DEAD_LETTER", "destination": "a", "message_id": "b", "phpmq": {"packet_count": 3}}, "packet_count"),
+        ({"kind": "CONSUME_REQUEST", "destination": "a"}, "column 'phpmq.message_count', row 0: null"),
         ({"kind": "DEAD_LETTER", "error": "bad"}, "column 'error', row 0"),
     ],
 )
@@ -118,7 +118,7 @@ def test_a_wrong_row_is_named(given: dict[str, Any], said: str) -> None:
 
 
 def test_the_sender_is_checked() -> None:
-    row = columns(kind="DEAD_LETTER", queue_name="a", message_id="b")
+    row = columns(kind="DEAD_LETTER", destination="a", message_id="b")
     assert phpmq.encode_batch(row, side="client") == phpmq.encode_batch(row)
     with pytest.raises(EncodeError, match="message_type: "):
         phpmq.encode_batch(row, side="server")

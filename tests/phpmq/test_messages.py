@@ -44,7 +44,7 @@ def test_a_stream_however_cut_and_as_columns(messages: list[Any], size: int) -> 
     assert [m for i in range(0, len(octets), size) for m in decoder.feed(octets[i : i + size])] == messages
     decoder.close()
     batch = phpmq.decode_batch(octets)
-    assert batch["content"].tolist() == [m.content_bytes() for m in messages]
+    assert batch["payload"].tolist() == [m.content_bytes() for m in messages]
     assert batch["kind"].tolist() == [m.kind for m in messages]
 
 

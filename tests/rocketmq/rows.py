@@ -25,14 +25,14 @@ class Fields(Json):
 
 def batch_row(command: Any) -> Row:
     fields = command.ext_fields
-    row: Row = {name: getattr(command, name) for name in ("code", "flag", "opaque", "language", "version", "remark")}
-    row |= {"serialize_type": command.serialize_type, "body": command.body_bytes()}
+    row: Row = {name: getattr(command, name) for name in ("code", "flag", "language", "version", "remark")}
+    row |= {"sequence": command.opaque, "serialize_type": command.serialize_type, "payload": command.body_bytes()}
     if fields is not None:
         known = [(k, v) for k, v in fields.items() if k is not None and v is not None]
         row["ext_fields"] = Fields(known)
         letters = command.code in (310, 320, 325)
         row |= {name: dict(known).get(key) for name, key in zip(
-            ("topic", "properties"), ("b", "i") if letters else ("topic", "properties"), strict=True
+            ("destination", "properties"), ("b", "i") if letters else ("topic", "properties"), strict=True
         )}  # fmt: skip
     return row
 

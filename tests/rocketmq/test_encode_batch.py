@@ -38,7 +38,7 @@ def test_what_was_decoded_is_encoded_again(vector: Vector) -> None:
 def test_an_empty_map_has_no_entries() -> None:
     """A binary header has the length 0 then, which is null again (as the object with `ext_fields={}`); JSON has {}."""
     for form in ("ROCKETMQ", "JSON"):
-        row = columns(serialize_type=form, code=10, opaque=1, flag=0, language="JAVA", ext_fields=[])
+        row = columns(serialize_type=form, code=10, sequence=1, flag=0, language="JAVA", ext_fields=[])
         octets = rocketmq.encode_batch(row)
         command = rocketmq.RemotingCommand(code=10, opaque=1, ext_fields={}, serialize_type=form)
         assert rocketmq.decode(octets).ext_fields == rocketmq.decode(command.encode()).ext_fields
@@ -90,7 +90,7 @@ def test_the_fewest_columns() -> None:
     made = rocketmq.encode_batch(columns(serialize_type="JSON", code=34, language="GO"))
     header = b'{"code":34,"flag":0,"language":"GO","serializeTypeCurrentRPC":"JSON","version":0}'
     assert made == (4 + len(header)).to_bytes(4) + len(header).to_bytes(4) + header
-    made = rocketmq.encode_batch(columns(serialize_type="ROCKETMQ", code=34, opaque=1, language="GO", body=b"x"))
+    made = rocketmq.encode_batch(columns(serialize_type="ROCKETMQ", code=34, sequence=1, language="GO", payload=b"x"))
     assert made == bytes.fromhex("0000001a 01000015 0022 09 0000 00000001 00000000 00000000 00000000 78")
 
 
@@ -111,15 +111,18 @@ def test_texts_are_escaped_as_fastjson_does() -> None:
         ({"serialize_type": "JSON"}, "column 'code', row 0: null"),
         ({"serialize_type": "JSON", "code": 2**31}, "column 'code', row 0: 2147483648, not -2147483648 to 2147483647"),
         (
-            {"serialize_type": "ROCKETMQ", "code": 40000, "opaque": 1},
+            {"serialize_type": "ROCKETMQ", "code": 40000, "sequence": 1},
             "column 'code', row 0: 40000, not -32768 to 32767",
         ),
-        ({"serialize_type": "ROCKETMQ", "code": 1}, "column 'opaque', row 0: null"),
+        ({"serialize_type": "ROCKETMQ", "code": 1}, "column 'sequence', row 0: null"),
         ({"serialize_type": "JSON", "code": 1, "language": "COBOL"}, "column 'language', row 0: no name"),
-        ({"serialize_type": "JSON", "code": 1, "topic": "t"}, "column 'topic', row 0: ext_fields has no such field"),
         (
-            {"serialize_type": "JSON", "code": 1, "topic": "t", "ext_fields": [("topic", "u")]},
-            "column 'topic', row 0: ext_fields has another value",
+            {"serialize_type": "JSON", "code": 1, "destination": "t"},
+            "column 'destination', row 0: ext_fields has no such field",
+        ),
+        (
+            {"serialize_type": "JSON", "code": 1, "destination": "t", "ext_fields": [("topic", "u")]},
+            "column 'destination', row 0: ext_fields has another value",
         ),
         (
             {"serialize_type": "JSON", "code": 310, "properties": "p", "ext_fields": [("properties", "p")]},
@@ -130,7 +133,7 @@ def test_texts_are_escaped_as_fastjson_does() -> None:
             "column 'ext_fields.entries.value', row 0: null",
         ),
         (
-            {"serialize_type": "ROCKETMQ", "code": 1, "opaque": 1, "ext_fields": [("n" * 32768, "")]},
+            {"serialize_type": "ROCKETMQ", "code": 1, "sequence": 1, "ext_fields": [("n" * 32768, "")]},
             "column 'ext_fields.entries.key', row 0: 32768 bytes or elements, at most 32767 fit",
         ),
         ({"serialize_type": "JSON", "code": 1, "remark": "x" * (1 << 24)}, "column 'remark', row 0: 16777216 bytes"),
@@ -145,5 +148,5 @@ def test_a_wrong_row_is_named(given: dict[str, Any], said: str) -> None:
 
 def test_the_letters_of_send_message_v2() -> None:
     fields = [("a", "group"), ("b", "topic"), ("i", "p")]
-    row = columns(serialize_type="JSON", code=310, topic="topic", properties="p", ext_fields=fields)
-    assert decode(rocketmq.encode_batch(row))["topic"].tolist() == ["topic"]
+    row = columns(serialize_type="JSON", code=310, destination="topic", properties="p", ext_fields=fields)
+    assert decode(rocketmq.encode_batch(row))["destination"].tolist() == ["topic"]

@@ -57,7 +57,14 @@ OPAQUES = st.one_of(
     st.integers(0, 2**31 - 1).map(str),
     st.sampled_from(["", "007", "999999999", "1000000000", "9999999999", "-1", '"7"', "1.5"]),
 )
-COLUMNS = [None, ["ext_fields"], ["properties"], ["topic"], ["properties", "ext_fields"], ["code", "opaque", "body"]]
+COLUMNS = [
+    None,
+    ["ext_fields"],
+    ["properties"],
+    ["destination"],
+    ["properties", "ext_fields"],
+    ["code", "sequence", "payload"],
+]
 OF_PACKETS = {"ts", "ts_ns", "ts_first", "frame_no"}
 TABLES: list[dict[str, Any]] = [
     {},
@@ -184,17 +191,17 @@ def test_more_forms_than_are_remembered(messages: list[tuple[int, str]], element
     limits = None if elements is None else Limits(elements=elements)
     expected = [batch_of(octets, limits=limits)[0] for octets in frames]
     for row, one in zip(batch_of(b"".join(frames), limits=limits), expected, strict=True):
-        assert [row[name] for name in ("code", "ext_fields", "properties", "topic")] == [
-            one[name] for name in ("code", "ext_fields", "properties", "topic")
+        assert [row[name] for name in ("code", "ext_fields", "properties", "destination")] == [
+            one[name] for name in ("code", "ext_fields", "properties", "destination")
         ]
         assert (row["error"] is None) == (one["error"] is None)
 
 
-@pytest.mark.parametrize("columns", [["topic"], None])
+@pytest.mark.parametrize("columns", [["destination"], None])
 def test_the_topic_of_letters_is_b(columns: list[str] | None) -> None:
     """The names of SEND_MESSAGE_V2: a is the producer group, b the topic, c the default topic."""
     octets = frame(header(310, 0, [("a", "producers"), ("b", "orders"), ("c", "TBW102"), ("i", "")], "1"))
-    assert [row["topic"] for row in batch_of(octets * 3, columns=columns)] == ["orders"] * 3
+    assert [row["destination"] for row in batch_of(octets * 3, columns=columns)] == ["orders"] * 3
 
 
 def test_a_header_of_another_serialization_has_no_form() -> None:

@@ -69,10 +69,10 @@ def test_every_spelling_has_the_values_that_json_has(members: dict[str, Any], fi
         row = row_of(text)
         assert row["error"] is None
         assert row["ext_fields"] == (None if fields is None else list(fields.items()))
-        assert [row[name] for name in ("code", "flag", "opaque", "language", "remark", "version")] == [
+        assert [row[name] for name in ("code", "flag", "sequence", "language", "remark", "version")] == [
             said["code"], said["flag"], said["opaque"], language, said.get("remark"), 401,
         ]  # fmt: skip
-        assert row["body"] == b"body"
+        assert row["payload"] == b"body"
         command = rocketmq.decode(frame(text))
         assert command.ext_fields == fields
         assert (command.code, command.flag, command.opaque, command.remark) == (

@@ -105,7 +105,7 @@ REST = """
 | entry of a map column, member of JSON text in a column | `{shown}` |
 | `rocketmq.ext_fields` and `properties` of `decode_batch`: a properties string with a secret property | `{shown}` |
 | `nsq.response`: JSON with a secret member | `{shown}` |
-| `payload`, or `body` of `decode_batch`: RocketMQ's JSON, settings or messages that name a secret | null |
+| `payload`: RocketMQ's JSON, settings or messages that name a secret | null |
 | `raw`: the bytes of a message that has a secret entry | null, and `error` says so |
 | `repr` | `{shown}` in place of the value |
 | `wirefmt convert`: values that `--explain` and JSON lines list | `{shown}` |

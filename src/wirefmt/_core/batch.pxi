@@ -2,7 +2,7 @@
 
 
 cdef class FrameBatch(ColumnSet):
-    """The columns of a decode_batch while they are filled. The first two columns are `offset` and `size`, the last is `error`."""
+    """The columns of a decode_batch while they are filled: first `byte_offset` and `wire_size`, last `error`."""
 
     # ---- what a protocol adds
 

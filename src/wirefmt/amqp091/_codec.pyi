@@ -238,7 +238,7 @@ def decode_batch(
     side: _Side | None = None,
     strictness: Strictness | str = "lax",
     columns: Iterable[str] | None = None,
-    body: bool = True,
+    payload: bool = True,
     expose_credentials: bool = False,
     frame_max: int = 0,
     channel_max: int = 0,

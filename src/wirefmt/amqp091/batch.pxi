@@ -19,10 +19,11 @@ cdef int fill_amqp091_columns() except -1:
     cdef int i
     for i in range(1, AMQP091_METHOD_COUNT):
         AMQP091_KIND_TEXT[i] = pad_text(amqp091_methods[i].name)
-    own = ("exchange", "routing_key", "queue", "consumer_tag", "delivery_tag", "redelivered", "reply_code", "reply_text")
+    own = {"delivery_tag": "sequence", "reply_code": "code"}
+    own |= {name: name for name in ("exchange", "routing_key", "queue", "consumer_tag", "redelivered", "reply_text")}
     for i in range(AMQP091_ARGUMENT_NAME_COUNT):
         name = AMQP091_ARGUMENT_NAMES[i]
-        AMQP091_ARGUMENT_COLUMN[i] = <int8_t>names.index(name) if name in own else -1
+        AMQP091_ARGUMENT_COLUMN[i] = <int8_t>names.index(own[name]) if name in own else -1
     for i in range(AMQP091_PROPERTY_COUNT):
         AMQP091_PROPERTY_COLUMN[i] = <int8_t>names.index(AMQP091_PROPERTY_NAMES[i])
     return 0
@@ -34,7 +35,7 @@ fill_amqp091_columns()
 cdef class BatchColumns(FrameBatch):
     """The columns of decode_batch while they are filled."""
 
-    cdef bint body
+    cdef bint payload
     cdef Amqp091Options options
     cdef Amqp091Contents contents
 
@@ -131,8 +132,8 @@ cdef class BatchColumns(FrameBatch):
         if not header.type:
             return
         self.put_header(header)
-        if self.body:
-            put_octets(self.cols + A9B_BODY, self.row, body if body_size else <const uint8_t*>b"", body_size)
+        if self.payload:
+            put_octets(self.cols + A9B_PAYLOAD, self.row, body if body_size else <const uint8_t*>b"", body_size)
 
     cdef inline void put_content(self, const Amqp091Content* k) noexcept nogil:
         """Put a method with its content, which may be incomplete."""
@@ -222,13 +223,13 @@ cdef inline void amqp091_argument_entry(const Amqp091ArgumentRow* a, const uint8
                     c"i" if a.type == AMQP091_LONG else c"T")
 
 
-def decode_batch(data, *, side=None, strictness="lax", columns=None, bint body=True,
+def decode_batch(data, *, side=None, strictness="lax", columns=None, bint payload=True,
                  bint expose_credentials=False, frame_max=0, channel_max=0, body_max=AMQP091_BODY_MAX_VALUE,
                  limits=None):
     """Decode a buffer of frames of one direction, one after another, to columns at once.
 
     data: any contiguous buffer; bytes and views of bytes are read in place, any other buffer is copied once. columns:
-    names to keep, in order (wirefmt.amqp091.columns.BATCH has all). body=False omits bodies. Secrets
+    names to keep, in order (wirefmt.amqp091.columns.BATCH has all). payload=False omits bodies. Secrets
     (docs/secrets.md) are `***` unless expose_credentials. side, strictness, frame_max, channel_max, limits: as in
     decode(), except that frame_max has no limit by default. body_max: bytes of a body at most.
 
@@ -244,7 +245,7 @@ def decode_batch(data, *, side=None, strictness="lax", columns=None, bint body=T
     cdef Input octets = take_input(data)
     cdef BatchColumns columns_set = BatchColumns(AMQP091_BATCH_COLUMNS, columns)
     take_amqp091_options(&columns_set.options, side, strictness, frame_max, channel_max, limits)
-    columns_set.body = body
+    columns_set.payload = payload
     columns_set.expose(expose_credentials)
     columns_set.contents.max_body = <uint64_t>whole_number(body_max, 0x7FFFFFFFFFFFFFFF, "body_max")
-    return columns_set.decode(&AMQP091_TABLES, octets, A9B_BODY if body else -1)
+    return columns_set.decode(&AMQP091_TABLES, octets, A9B_PAYLOAD if payload else -1)

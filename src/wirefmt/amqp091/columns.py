@@ -150,17 +150,17 @@ OPERATIONS: Final[dict[str, tuple[str, str]]] = {
 
 #: Columns of `wirefmt.amqp091.decode_batch`: one row per method of one direction of a stream, with its content.
 BATCH: Final[tuple[Column, ...]] = (
-    Column("offset", "int64", "bytes of the input before the method's frame"),
-    Column("size", "int64", "bytes of all its frames"),
+    Column("byte_offset", "int64", "bytes of the input before the method's frame"),
+    Column("wire_size", "int64", "bytes of all its frames"),
     Column("channel", "int32", ""),
     Column("kind", "string", "basic.deliver ..., or heartbeat, protocol-header"),
     Column("exchange", "string", "argument"),
     Column("routing_key", "string", "argument"),
     Column("queue", "string", "argument"),
     Column("consumer_tag", "string", "argument"),
-    Column("delivery_tag", "int64", "argument; from 2^63 on it is negative"),
+    Column("sequence", "int64", "argument delivery-tag; from 2^63 on it is negative"),
     Column("redelivered", "boolean", "argument"),
-    Column("reply_code", "int32", "argument"),
+    Column("code", "int32", "argument reply-code"),
     Column("reply_text", "string", "argument"),
     Column(
         "arguments",
@@ -181,7 +181,7 @@ BATCH: Final[tuple[Column, ...]] = (
     Column("user_id", "string", "property"),
     Column("app_id", "string", "property"),
     Column("cluster_id", "string", "property"),
-    Column("body", "binary", "the contents of all body frames"),
+    Column("payload", "binary", "the contents of all body frames"),
     Column("body_size", "int64", "as in the content header"),
     Column("error", "string", "why the frame is malformed, or the content is incomplete"),
 )

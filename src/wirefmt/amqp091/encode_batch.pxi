@@ -293,9 +293,9 @@ cdef class RowEncoder(BatchEncoder):
         cdef int64_t size = 0, said
         cdef size_t opened, part, most = self.frame_max - AMQP091_OVERHEAD
         cdef uint8_t* p
-        if not source_has(c + A9B_BODY, row):
-            return refuse(x, REFUSED_NULL, c + A9B_BODY)
-        if source_octets(x, c + A9B_BODY, row, &body, &size):
+        if not source_has(c + A9B_PAYLOAD, row):
+            return refuse(x, REFUSED_NULL, c + A9B_PAYLOAD)
+        if source_octets(x, c + A9B_PAYLOAD, row, &body, &size):
             return -1
         said = size
         if source_number(x, c + A9B_BODY_SIZE, row, 0, INT64_MAX, &said):
@@ -394,14 +394,14 @@ def encode_batch(data, *, side=None, strictness="strict", frame_max=AMQP091_FRAM
     Table, RecordBatch or reader, a polars DataFrame: anything with `__arrow_c_array__` or `__arrow_c_stream__`. Integers may
     have any width, strings 64-bit offsets. `kind` is required, and `channel` except in class connection. Arguments with their
     own column are required, except `redelivered`; an argument that is missing in the map `arguments` is false, zero or
-    empty. A method with content requires `body`. A missing column is a column of nulls. `offset` and `size` are ignored. Values
-    of `headers` are written as long strings. side, strictness, channel_max: as in decode(); "lax" writes what decode_batch
-    accepts by default. frame_max: the largest size of a frame in bytes; 0: no limit.
+    empty. A method with content requires `payload`. A missing column is a column of nulls. `byte_offset` and `wire_size` are
+    ignored. Values of `headers` are written as long strings. side, strictness, channel_max: as in decode(); "lax" writes what
+    decode_batch accepts by default. frame_max: the largest size of a frame in bytes; 0: no limit.
 
     Raises TypeError for data that is not Arrow columns; ValueError for an invalid option, an unknown column, or a column
     of another type; EncodeError, which names column and row, for a row that does not make a valid method, or has an `error`.
 
-    `decode_batch` of the bytes returns the same columns, except `offset` and `size` if tables or bodies were written
+    `decode_batch` of the bytes returns the same columns, except `byte_offset` and `wire_size` if tables or bodies were written
     differently, and except what the columns do not contain (docs/columns.md).
     """
     cdef RowEncoder encoder = RowEncoder(AMQP091_BATCH_COLUMNS)

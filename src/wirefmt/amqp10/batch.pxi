@@ -20,7 +20,7 @@ cdef struct Amqp10Cell:             # where a field is put
 
 cdef Amqp10Cell[AMQP10_FIELD_ROWS] AMQP10_CELLS     # by row of amqp10_fields
 cdef int[AMQP10_USUAL_MAPS] AMQP10_USUAL_COLUMN     # of the maps of an Amqp10Usual
-AMQP10_USUAL_COLUMN = [A10B_DELIVERY_ANNOTATIONS, A10B_MESSAGE_ANNOTATIONS, -1, A10B_APPLICATION_PROPERTIES]
+AMQP10_USUAL_COLUMN = [A10B_DELIVERY_ANNOTATIONS, A10B_MESSAGE_ANNOTATIONS, -1, A10B_HEADERS]
 
 
 cdef int fill_amqp10_tables() except -1:
@@ -121,16 +121,16 @@ cdef class BatchColumns(FrameBatch):
             self.put_fields(row, &m.properties)
         self.put_section(row, A10B_DELIVERY_ANNOTATIONS, &m, AMQP10_SECTION_DELIVERY_ANNOTATIONS)
         self.put_section(row, A10B_MESSAGE_ANNOTATIONS, &m, AMQP10_SECTION_MESSAGE_ANNOTATIONS)
-        self.put_section(row, A10B_APPLICATION_PROPERTIES, &m, AMQP10_SECTION_APPLICATION_PROPERTIES)
+        self.put_section(row, A10B_HEADERS, &m, AMQP10_SECTION_APPLICATION_PROPERTIES)
         self.put_section(row, A10B_FOOTER, &m, AMQP10_SECTION_FOOTER)
         if m.body == 0:
             return
-        put_text(c + A10B_BODY_TYPE, row, &AMQP10_BODY_TEXT[m.body - AMQP10_SECTION_DATA])
+        put_text(c + A10B_BODY, row, &AMQP10_BODY_TEXT[m.body - AMQP10_SECTION_DATA])
         put_i32(c + A10B_BODY_SECTIONS, row, <int32_t>m.body_count)
         if not self.payload:
             return
         if m.payload.at != NULL:
-            put_octets(c + A10B_BODY, row, m.payload.at, m.payload.size)
+            put_octets(c + A10B_PAYLOAD, row, m.payload.at, m.payload.size)
         else:
             self.put_body(row, &m)
 
@@ -158,7 +158,7 @@ cdef class BatchColumns(FrameBatch):
                 add_u8(&o, c"\n")
             first = False
             amqp10_add_text(&o, &v)
-        amqp10_put_written(self.cols + A10B_BODY, row, &o)
+        amqp10_put_written(self.cols + A10B_PAYLOAD, row, &o)
 
     cdef void put_text_error(self, const char* text) noexcept nogil:
         put_octets(self.cols + A10B_ERROR, self.row, <const uint8_t*>text, <int64_t>strlen(text))
@@ -214,10 +214,10 @@ cdef class BatchColumns(FrameBatch):
         for i in range(AMQP10_USUAL_MAPS):
             if u.map[i] != NULL:
                 amqp10_put_entries(c + AMQP10_USUAL_COLUMN[i], row, u.map[i], True, u.end)
-        put_text(c + A10B_BODY_TYPE, row, &AMQP10_BODY_TEXT[0])
+        put_text(c + A10B_BODY, row, &AMQP10_BODY_TEXT[0])
         put_i32(c + A10B_BODY_SECTIONS, row, 1)
         if self.payload:
-            put_octets(c + A10B_BODY, row, u.payload.at, u.payload.size)
+            put_octets(c + A10B_PAYLOAD, row, u.payload.at, u.payload.size)
         self.row += 1
 
     cdef int frame_size(self, const uint8_t* p, size_t n, size_t* size, Fault* f) noexcept nogil:
@@ -287,4 +287,4 @@ def decode_batch(data, *, strictness="lax", columns=None, bint payload=True, bin
     columns_set.deliveries.max_count = AMQP10_MAX_DELIVERIES
     columns_set.payload = payload
     columns_set.expose(expose_credentials)
-    return columns_set.decode(&AMQP10_TABLES, octets, A10B_BODY if payload else -1)
+    return columns_set.decode(&AMQP10_TABLES, octets, A10B_PAYLOAD if payload else -1)

@@ -118,8 +118,8 @@ OPERATIONS: Final[dict[str, tuple[str, str]]] = {
 
 #: Columns of `wirefmt.amqp10.decode_batch`: one row per frame or delivery of one direction of a stream.
 BATCH: Final[tuple[Column, ...]] = (
-    Column("offset", "int64", "bytes of the input before the (first) frame"),
-    Column("size", "int64", "bytes of all its frames"),
+    Column("byte_offset", "int64", "bytes of the input before the (first) frame"),
+    Column("wire_size", "int64", "bytes of all its frames"),
     Column("channel", "int32", ""),
     Column("kind", "string", "open, transfer, sasl-init ..., empty, protocol-header"),
     # ---- transfer; the first five in the order of its fields
@@ -137,7 +137,7 @@ BATCH: Final[tuple[Column, ...]] = (
     # ---- header, in the order of its fields
     Column("durable", "boolean", "header"),
     Column("priority", "int16", "header"),
-    Column("ttl", "int64", "header, milliseconds"),
+    Column("ttl_ms", "int64", "header, milliseconds"),
     Column("first_acquirer", "boolean", "header"),
     Column("delivery_count", "int64", "header"),
     # ---- properties, in the order of their fields
@@ -157,15 +157,15 @@ BATCH: Final[tuple[Column, ...]] = (
     # ---- other sections
     Column("delivery_annotations", "map<string,string>", "in order; null if there is no such section"),
     Column("message_annotations", "map<string,string>", "the same"),
-    Column("application_properties", "map<string,string>", "the same"),
+    Column("headers", "map<string,string>", "application properties: the same"),
     Column("footer", "map<string,string>", "the same"),
-    Column("body_type", "string", "data, amqp-sequence, amqp-value"),
+    Column("body", "string", "data, amqp-sequence or amqp-value: the kind of section that payload is from"),
     Column("body_sections", "int32", "sections of the body"),
     Column(
-        "body",
+        "payload",
         "binary",
-        "data, several sections joined; an amqp-value as text or bytes; sequences as JSON, one per line",
+        "data, several sections joined; an amqp-value as text or bytes; sequences as JSON, one per line; "
+        "all that follows the performative if message_format is not 0",
     ),
-    Column("payload", "binary", "of a transfer whose message_format is not 0: it has no sections"),
     Column("error", "string", "why the frame or message is malformed, or the delivery is incomplete"),
 )

@@ -526,13 +526,11 @@ cdef class RowEncoder(BatchEncoder):
 
     cdef int put_message(self, int64_t row) noexcept nogil:
         """3.2: the sections that have values, in order."""
-        if source_has(self.cols + A10B_PAYLOAD, row):
-            return refuse_text(&self.problem, self.cols + A10B_PAYLOAD, "a message whose message_format is 0 has sections")
         if self.put_columns(row, AMQP10_HEADER, A10B_DURABLE) or \
                 self.put_map(row, A10B_DELIVERY_ANNOTATIONS, AMQP10_SECTION_DELIVERY_ANNOTATIONS) or \
                 self.put_map(row, A10B_MESSAGE_ANNOTATIONS, AMQP10_SECTION_MESSAGE_ANNOTATIONS) or \
                 self.put_columns(row, AMQP10_PROPERTIES, A10B_MESSAGE_ID) or \
-                self.put_map(row, A10B_APPLICATION_PROPERTIES, AMQP10_SECTION_APPLICATION_PROPERTIES) or \
+                self.put_map(row, A10B_HEADERS, AMQP10_SECTION_APPLICATION_PROPERTIES) or \
                 self.put_body(row) or \
                 self.put_map(row, A10B_FOOTER, AMQP10_SECTION_FOOTER):
             return -1
@@ -611,7 +609,7 @@ cdef class RowEncoder(BatchEncoder):
         return 0
 
     cdef int put_body(self, int64_t row) noexcept nogil:
-        """A body of the type in `body_type`, by default data."""
+        """A body of the kind of section in `body`, by default data."""
         cdef const SourceCol* c = self.cols
         cdef Problem* x = &self.problem
         cdef Octets* o = &self.message
@@ -619,18 +617,18 @@ cdef class RowEncoder(BatchEncoder):
         cdef int64_t size = 0, sections = 1
         cdef size_t bad = 0
         self.body_type = 0
-        if source_has(c + A10B_BODY_TYPE, row):
-            if source_name(x, c + A10B_BODY_TYPE, row, AMQP10_BODY_TEXT, 3, &self.body_type):
+        if source_has(c + A10B_BODY, row):
+            if source_name(x, c + A10B_BODY, row, AMQP10_BODY_TEXT, 3, &self.body_type):
                 return -1
-        elif not source_has(c + A10B_BODY, row):
+        elif not source_has(c + A10B_PAYLOAD, row):
             return 0                            # the parser decides whether a body is required
-        if not source_has(c + A10B_BODY, row):
-            return refuse(x, REFUSED_NULL, c + A10B_BODY)
-        if source_octets(x, c + A10B_BODY, row, &body, &size) or \
+        if not source_has(c + A10B_PAYLOAD, row):
+            return refuse(x, REFUSED_NULL, c + A10B_PAYLOAD)
+        if source_octets(x, c + A10B_PAYLOAD, row, &body, &size) or \
                 source_number(x, c + A10B_BODY_SECTIONS, row, 1, AMQP10_TRANSFERS_MAX, &sections):
             return -1
         if size > <int64_t>0xFFFFFF00:
-            return refuse_size(x, c + A10B_BODY, size, 0xFFFFFF00)
+            return refuse_size(x, c + A10B_PAYLOAD, size, 0xFFFFFF00)
         if self.body_type == 0:
             amqp10_add_descriptor(o, AMQP10_SECTION_DATA)
             amqp10_add_variable(o, AMQP10_CODE_VBIN8, body, <size_t>size)
@@ -669,7 +667,7 @@ cdef class RowEncoder(BatchEncoder):
                 break
             body = stop + 1
         if not good:
-            return refuse_text(&self.problem, self.cols + A10B_BODY, "an amqp-sequence is a JSON array in each line")
+            return refuse_text(&self.problem, self.cols + A10B_PAYLOAD, "an amqp-sequence is a JSON array in each line")
         if source_has(self.cols + A10B_BODY_SECTIONS, row) and lines != sections:
             return refuse_range(&self.problem, self.cols + A10B_BODY_SECTIONS, sections, lines, lines)
         return 0
@@ -681,15 +679,15 @@ def encode_batch(data, *, strictness="strict", max_frame_size=0):
     data: columns with the names and types of decode_batch's result (wirefmt.amqp10.columns.BATCH): a Batch, a pyarrow
     Table, RecordBatch or reader, a polars DataFrame: anything with `__arrow_c_array__` or `__arrow_c_stream__`. Integers may
     have any width, strings 64-bit offsets. `kind` is required, `channel` except for a protocol header, `handle` for a transfer.
-    A missing column is a column of nulls. `offset` and `size` are ignored. Values of annotations and application properties
-    are written as strings, a body of unknown `body_type` as data, a message in `transfers` transfers of similar size.
+    A missing column is a column of nulls. `byte_offset` and `wire_size` are ignored. Values of annotations and application
+    properties are written as strings, a payload without `body` as data, a message in `transfers` transfers of similar size.
     strictness: "lax" writes what decode_batch accepts by default. max_frame_size: the largest frame in bytes; a message that does
     not fit takes more transfers; 0: no limit.
 
     Raises TypeError for data that is not Arrow columns; ValueError for an invalid option, an unknown column, or a column
     of another type; EncodeError, which names column and row, for a row that does not make a valid frame, or has an `error`.
 
-    `decode_batch` of the bytes returns the same columns, except `offset` and `size` if values were written differently,
+    `decode_batch` of the bytes returns the same columns, except `byte_offset` and `wire_size` if values were written differently,
     and except what the columns do not contain (docs/columns.md).
     """
     cdef RowEncoder encoder = RowEncoder(AMQP10_BATCH_COLUMNS)

@@ -6,7 +6,7 @@ cdef enum:
     MQTT_RUN = 12
 
 cdef int[MQTT_RUN - MQTT_RUN_FIELDS] MQTT_RUN_COLUMNS
-MQTT_RUN_COLUMNS = [B_OFFSET, B_SIZE, B_PACKET_TYPE, B_QOS, B_DUP, B_RETAIN, B_TOPIC_NAME, B_PAYLOAD, B_MQTT]
+MQTT_RUN_COLUMNS = [B_BYTE_OFFSET, B_WIRE_SIZE, B_PACKET_TYPE, B_QOS, B_DUP, B_RETAIN, B_DESTINATION, B_PAYLOAD, B_MQTT]
 cdef int[MQTT_RUN_FIELDS] MQTT_RUN_FIELD
 MQTT_RUN_FIELD = [M_FLAGS, M_DUP, M_RETAIN]
 
@@ -38,20 +38,20 @@ cdef class BatchColumns(FrameBatch):
         self.put_place(offset, p.size)
         put_i8(c + B_PACKET_TYPE, row, <int8_t>p.type)
         if p.has_packet_identifier:
-            put_i32(c + B_PACKET_IDENTIFIER, row, p.packet_identifier)
+            put_i32(c + B_SEQUENCE, row, p.packet_identifier)
         if p.type == MQTT_PUBLISH:
             put_i8(c + B_QOS, row, p.flags >> 1 & 3)
             put_bool(c + B_DUP, row, p.flags & 8)
             put_bool(c + B_RETAIN, row, p.flags & 1)
-            put_span(c + B_TOPIC_NAME, row, &p.topic)
+            put_span(c + B_DESTINATION, row, &p.topic)
             if self.payload:
                 put_octets(c + B_PAYLOAD, row, p.payload.at, p.payload.size)
         elif has_dup(p.type, p.version):
             put_bool(c + B_DUP, row, p.flags & 8)
         if p.has_reason_code:
-            put_i16(c + B_REASON_CODE, row, p.reason_code)
+            put_i16(c + B_CODE, row, p.reason_code)
         if p.type == MQTT_CONNECT:
-            put_span(c + B_CLIENT_IDENTIFIER, row, &p.client_identifier)
+            put_span(c + B_CLIENT_ID, row, &p.client_identifier)
         put_struct(c + B_MQTT, row)
         m = c[<int>B_MQTT].children
         mqtt_put_bits(m, row, p.type, p.version, p.flags)
@@ -62,7 +62,7 @@ cdef class BatchColumns(FrameBatch):
         """Where properties are put."""
         cdef MqttSink sink
         sink.fields = self.cols[<int>B_MQTT].children
-        sink.headers = self.cols + B_USER_PROPERTIES
+        sink.headers = self.cols + B_HEADERS
         sink.content_type = self.cols + B_CONTENT_TYPE
         sink.reply_to = sink.correlation_id = sink.ttl_ms = NULL
         return sink
@@ -70,7 +70,7 @@ cdef class BatchColumns(FrameBatch):
     cdef int64_t put_usual(self, const uint8_t* data, int64_t at, int64_t size) noexcept nogil:
         """Put PUBLISH packets. Columns that all of them have are filled by runs, and their validity at the end of a run."""
         cdef Col* c = self.cols
-        cdef Col* topic = c + B_TOPIC_NAME
+        cdef Col* topic = c + B_DESTINATION
         cdef Col* payload = c + B_PAYLOAD
         cdef Col* fields = c[<int>B_MQTT].children
         cdef Col* run[MQTT_RUN]
@@ -104,10 +104,10 @@ cdef class BatchColumns(FrameBatch):
             if (topic.on and not has_octets(topic, m.topic.size)) or \
                     (self.payload and payload.on and not has_octets(payload, m.payload.size)):
                 break
-            if c[<int>B_OFFSET].on:
-                (<int64_t*>c[<int>B_OFFSET].data)[row] = at
-            if c[<int>B_SIZE].on:
-                (<int32_t*>c[<int>B_SIZE].data)[row] = <int32_t>n
+            if c[<int>B_BYTE_OFFSET].on:
+                (<int64_t*>c[<int>B_BYTE_OFFSET].data)[row] = at
+            if c[<int>B_WIRE_SIZE].on:
+                (<int32_t*>c[<int>B_WIRE_SIZE].data)[row] = <int32_t>n
             if c[<int>B_PACKET_TYPE].on:
                 (<int8_t*>c[<int>B_PACKET_TYPE].data)[row] = MQTT_PUBLISH
             if c[<int>B_QOS].on:
@@ -123,7 +123,7 @@ cdef class BatchColumns(FrameBatch):
                 if m.flags & 1:
                     set_bit(fields[<int>M_RETAIN].data, row)
             if m.flags & 6:
-                put_i32(c + B_PACKET_IDENTIFIER, row, m.packet_identifier)
+                put_i32(c + B_SEQUENCE, row, m.packet_identifier)
             if topic.on:
                 run_octets(topic, row, &m.topic)
             if self.payload and payload.on:

@@ -83,19 +83,19 @@ OPERATIONS: Final[dict[str, tuple[str, str]]] = {
 
 #: Columns of `wirefmt.mqtt.decode_batch`: one row per packet of one stream, without network columns.
 BATCH: Final[tuple[Column, ...]] = (
-    Column("offset", "int64", "bytes of the input before the packet"),
-    Column("size", "int32", "bytes of the packet"),
+    Column("byte_offset", "int64", "bytes of the input before the packet"),
+    Column("wire_size", "int32", "bytes of the packet"),
     Column("packet_type", "int8", "1 CONNECT ... 15 AUTH"),
     Column("qos", "int8", "PUBLISH"),
     Column("dup", "boolean", "PUBLISH"),
     Column("retain", "boolean", "PUBLISH"),
-    Column("packet_identifier", "int32", "if the packet has one"),
-    Column("topic_name", "string", "PUBLISH; as in the packet: a Topic Alias is not resolved"),
+    Column("sequence", "int32", "Packet Identifier, if the packet has one"),
+    Column("destination", "string", "PUBLISH: the Topic Name in the packet; a Topic Alias is not resolved"),
     Column("payload", "binary", "PUBLISH"),
-    Column("reason_code", "int16", "reason or return code"),
-    Column("client_identifier", "string", "CONNECT"),
+    Column("code", "int16", "reason or return code"),
+    Column("client_id", "string", "CONNECT: Client Identifier"),
     Column("content_type", "string", "property 3"),
-    Column("user_properties", "map<string,string>", "in order, with repeated names; null without user properties"),
+    Column("headers", "map<string,string>", "User Properties: in order, with repeated names; null if there are none"),
     Column("mqtt", struct(FIELDS), "all other fields, as in the message table"),
-    Column("error", "string", "why the packet is malformed; then all fields except offset and size are null"),
+    Column("error", "string", "why the packet is malformed; then all fields except byte_offset and wire_size are null"),
 )

@@ -28,7 +28,7 @@ cdef class RowEncoder(BatchEncoder):
         for i in range(MQTT_PROPERTY_TOP):
             if mqtt_properties[i].type == 0:
                 continue
-            column = (self.cols + B_USER_PROPERTIES if i == MQTT_PROPERTY_USER_PROPERTY else
+            column = (self.cols + B_HEADERS if i == MQTT_PROPERTY_USER_PROPERTY else
                       self.cols + B_CONTENT_TYPE if i == MQTT_PROPERTY_CONTENT_TYPE else
                       mqtt.children + MQTT_PROPERTY_FIELD[i])
             if column.on:
@@ -77,16 +77,16 @@ cdef class RowEncoder(BatchEncoder):
         if self.options.version == 0:
             return refuse_text(x, NULL, "the version is not known: no CONNECT precedes, and the option `version` is None")
         if source_number(x, c + B_QOS, row, 0, 3, &qos) or \
-                source_needed_span(x, c + B_TOPIC_NAME, row, 0xFFFF, &topic):
+                source_needed_span(x, c + B_DESTINATION, row, 0xFFFF, &topic):
             return -1
         if source_flag(c + B_DUP, row):
             first |= 8
         if source_flag(c + B_RETAIN, row):
             first |= 1
-        if qos and source_needed_number(x, c + B_PACKET_IDENTIFIER, row, 0, 0xFFFF, &identifier):
+        if qos and source_needed_number(x, c + B_SEQUENCE, row, 0, 0xFFFF, &identifier):
             return -1
-        if not qos and source_has(c + B_PACKET_IDENTIFIER, row):
-            return refuse_text(x, c + B_PACKET_IDENTIFIER, "a PUBLISH of QoS 0 has none [MQTT-2.2.1-2]")
+        if not qos and source_has(c + B_SEQUENCE, row):
+            return refuse_text(x, c + B_SEQUENCE, "a PUBLISH of QoS 0 has none [MQTT-2.2.1-2]")
         if not source_has(c + B_PAYLOAD, row):
             return refuse(x, REFUSED_NULL, c + B_PAYLOAD)
         if source_octets(x, c + B_PAYLOAD, row, &payload, &payload_size):
@@ -214,13 +214,13 @@ cdef class RowEncoder(BatchEncoder):
 
     cdef int put_identifier(self, int64_t row) noexcept nogil:
         cdef int64_t v = 0
-        if source_needed_number(&self.problem, self.cols + B_PACKET_IDENTIFIER, row, 0, 0xFFFF, &v):
+        if source_needed_number(&self.problem, self.cols + B_SEQUENCE, row, 0, 0xFFFF, &v):
             return -1
         add_u16(&self.scratch, <uint16_t>v)
         return 0
 
     cdef int put_code(self, int64_t row, bint needed) noexcept nogil:
-        cdef const SourceCol* column = self.cols + B_REASON_CODE
+        cdef const SourceCol* column = self.cols + B_CODE
         cdef int64_t v = 0
         if source_number(&self.problem, column, row, 0, 255, &v):
             return -1
@@ -315,7 +315,7 @@ cdef class RowEncoder(BatchEncoder):
         add_u16(o, <uint16_t>keep_alive)
         if self.options.version == 5:
             self.put_area()
-        if self.put_span(self.cols + B_CLIENT_IDENTIFIER, row, True):
+        if self.put_span(self.cols + B_CLIENT_ID, row, True):
             return -1
         if flags & 0x04:
             if self.options.version == 5 and self.put_will_properties(row):
@@ -347,7 +347,7 @@ cdef class RowEncoder(BatchEncoder):
         for i in range(self.given_count):
             column = self.given[i].column
             kind = self.given[i].type
-            if not source_has(column, row) or not (fields or column == self.cols + B_USER_PROPERTIES or
+            if not source_has(column, row) or not (fields or column == self.cols + B_HEADERS or
                                                    column == self.cols + B_CONTENT_TYPE):
                 continue
             if type == MQTT_CONNECT and self.given[i].identifier == MQTT_PROPERTY_WILL_DELAY_INTERVAL:
@@ -485,14 +485,14 @@ def encode_batch(data, *, version=None, side=None, strictness="strict"):
     data: columns with the names and types of decode_batch's result (wirefmt.mqtt.columns.BATCH): a Batch, a pyarrow
     Table, RecordBatch or reader, a polars DataFrame: anything with `__arrow_c_array__` or `__arrow_c_stream__`. Integers may
     any width, strings and lists 64-bit offsets. `packet_type` is required, and the values that a packet of the type must
-    have; a missing column is a column of nulls. `offset` and `size` are ignored. version: 3, 4 or 5; None: that of the
+    have; a missing column is a column of nulls. `byte_offset` and `wire_size` are ignored. version: 3, 4 or 5; None: that of the
     preceding CONNECT. side: "client" or "server", the sender, for rules that depend on it. strictness: "lax" writes
     what decode_batch accepts by default; "strict" refuses what the specification forbids.
 
     Raises TypeError for data that is not Arrow columns; ValueError for an invalid option, an unknown column, or a column
     of another type; EncodeError, which names column and row, for a row that does not make a valid packet, or has an `error`.
 
-    `decode_batch` of the bytes returns the same columns, except `offset` and `size` if the decoded packets were longer
+    `decode_batch` of the bytes returns the same columns, except `byte_offset` and `wire_size` if the decoded packets were longer
     than necessary, and except what the columns do not contain (docs/columns.md).
     """
     cdef RowEncoder encoder = RowEncoder(MQTT_BATCH_COLUMNS)

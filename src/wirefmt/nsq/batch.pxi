@@ -17,14 +17,14 @@ cdef class BatchColumns(FrameBatch):
         put_text(c + NSQ_B_KIND, row, &NSQ_KIND_TEXT[u.kind])
         put_span(c + NSQ_B_MESSAGE_ID, row, &u.message_id)
         if u.kind == NSQ_MESSAGE:
-            put_i64(c + NSQ_B_TIMESTAMP, row, u.timestamp)
+            put_i64(c + NSQ_B_TIMESTAMP_NS, row, u.timestamp)
             put_i32(c + NSQ_B_ATTEMPTS, row, u.attempts)
         if u.topic.at != NULL:
-            nsq_put_shown(c + NSQ_B_TOPIC, row, &u.topic)
+            nsq_put_shown(c + NSQ_B_DESTINATION, row, &u.topic)
         if u.channel.at != NULL:
-            nsq_put_shown(c + NSQ_B_CHANNEL, row, &u.channel)
+            nsq_put_shown(c + NSQ_B_CONSUMER_GROUP, row, &u.channel)
         if self.payload and (u.kind == NSQ_MESSAGE or u.kind == NSQ_PUB or u.kind == NSQ_DPUB):
-            put_span(c + NSQ_B_BODY, row, &u.body)
+            put_span(c + NSQ_B_PAYLOAD, row, &u.body)
         nsq_put_struct(c + NSQ_B_NSQ, row, u, &self.flow)
         if self.payload and u.kind == NSQ_MPUB:
             nsq_put_bodies(c[<int>NSQ_B_NSQ].children + NSQ_F_BODIES, row, u, -1)
@@ -67,4 +67,4 @@ def decode_batch(data, *, side=None, strictness="lax", columns=None, bint payloa
         o.common.side = NSQ_SERVER if nsq_is_frame(o, octets.at[0]) else NSQ_CLIENT
     columns_set.payload = payload
     columns_set.expose(expose_credentials)
-    return columns_set.decode(&NSQ_TABLES, octets, NSQ_B_BODY if payload else -1)
+    return columns_set.decode(&NSQ_TABLES, octets, NSQ_B_PAYLOAD if payload else -1)

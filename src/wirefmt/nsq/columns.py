@@ -70,15 +70,15 @@ OPERATIONS: Final[dict[str, str]] = {
 
 #: Columns of `wirefmt.nsq.decode_batch`: one row per command or frame of one direction.
 BATCH: Final[tuple[Column, ...]] = (
-    Column("offset", "int64", "bytes of the input before it"),
-    Column("size", "int32", "bytes"),
+    Column("byte_offset", "int64", "bytes of the input before it"),
+    Column("wire_size", "int32", "bytes"),
     Column("kind", "string", "PUB, FIN ... response, error, message"),
-    Column("topic", "string", "SUB, PUB, MPUB, DPUB"),
-    Column("channel", "string", "SUB"),
+    Column("destination", "string", "topic: SUB, PUB, MPUB, DPUB"),
+    Column("consumer_group", "string", "channel: SUB"),
     Column("message_id", "binary", "FIN, REQ, TOUCH, message frames: 16 bytes"),
-    Column("timestamp", "int64", "message frames: nanoseconds since 1970"),
+    Column("timestamp_ns", "int64", "message frames: nanoseconds since 1970"),
     Column("attempts", "int32", "message frames"),
-    Column("body", "binary", "PUB, DPUB, message frames"),
+    Column("payload", "binary", "PUB, DPUB, message frames"),
     Column("nsq", struct(FIELDS), "all other fields, as in the message table"),
-    Column("error", "string", "why it is malformed; then all fields except offset and size are null"),
+    Column("error", "string", "why it is malformed; then all fields except byte_offset and wire_size are null"),
 )

@@ -43,17 +43,17 @@ cdef class RowEncoder(BatchEncoder):
         cdef Span id
         cdef uint8_t* p
         if source_needed_span(x, c + NSQ_B_MESSAGE_ID, row, NSQ_MESSAGE_ID_SIZE, &id) or \
-                source_needed_number(x, c + NSQ_B_TIMESTAMP, row, INT64_MIN, INT64_MAX, &timestamp) or \
+                source_needed_number(x, c + NSQ_B_TIMESTAMP_NS, row, INT64_MIN, INT64_MAX, &timestamp) or \
                 source_needed_number(x, c + NSQ_B_ATTEMPTS, row, 0, 0xFFFF, &attempts):
             return -1
         if id.size != NSQ_MESSAGE_ID_SIZE:
             return refuse_text(x, c + NSQ_B_MESSAGE_ID, "a message id has 16 bytes")
-        if not source_has(c + NSQ_B_BODY, row):
-            return refuse(x, REFUSED_NULL, c + NSQ_B_BODY)
-        if source_octets(x, c + NSQ_B_BODY, row, &body, &size):
+        if not source_has(c + NSQ_B_PAYLOAD, row):
+            return refuse(x, REFUSED_NULL, c + NSQ_B_PAYLOAD)
+        if source_octets(x, c + NSQ_B_PAYLOAD, row, &body, &size):
             return -1
         if size > 0x7FFFFFFF - 4 - NSQ_MESSAGE_HEADER_SIZE:
-            return refuse_size(x, c + NSQ_B_BODY, size, 0x7FFFFFFF - 4 - NSQ_MESSAGE_HEADER_SIZE)
+            return refuse_size(x, c + NSQ_B_PAYLOAD, size, 0x7FFFFFFF - 4 - NSQ_MESSAGE_HEADER_SIZE)
         p = self.need(34 + <size_t>size)
         if p == NULL:
             return -1
@@ -128,7 +128,7 @@ cdef class RowEncoder(BatchEncoder):
             if self.put_json(row):
                 return -1
         else:
-            column = c + NSQ_B_BODY if command.body == NSQ_BODY_MESSAGE else c[<int>NSQ_B_NSQ].children + NSQ_F_SECRET
+            column = c + NSQ_B_PAYLOAD if command.body == NSQ_BODY_MESSAGE else c[<int>NSQ_B_NSQ].children + NSQ_F_SECRET
             if (command.body != NSQ_BODY_MESSAGE and not source_has(c + NSQ_B_NSQ, row)) or not source_has(column, row):
                 return refuse(x, REFUSED_NULL, column)
             if source_octets(x, column, row, body, size):
@@ -150,7 +150,7 @@ cdef class RowEncoder(BatchEncoder):
         cdef int64_t number = 0
         cdef bint is_number = word == NSQ_WORD_COUNT or word == NSQ_WORD_MILLISECONDS
         cdef bint there
-        column = (c + NSQ_B_TOPIC if word == NSQ_WORD_TOPIC else c + NSQ_B_CHANNEL if word == NSQ_WORD_CHANNEL else
+        column = (c + NSQ_B_DESTINATION if word == NSQ_WORD_TOPIC else c + NSQ_B_CONSUMER_GROUP if word == NSQ_WORD_CHANNEL else
                   c + NSQ_B_MESSAGE_ID if word == NSQ_WORD_MESSAGE_ID else
                   f + NSQ_F_RDY_COUNT if word == NSQ_WORD_COUNT else f + NSQ_F_TIMEOUT_MS)
         there = source_has(column, row) and (not is_number or source_has(c + NSQ_B_NSQ, row))
@@ -282,15 +282,15 @@ def encode_batch(data, *, side=None, strictness="strict"):
     data: columns with the names and types of decode_batch's result (wirefmt.nsq.columns.BATCH): a Batch, a pyarrow Table,
     RecordBatch or reader, a polars DataFrame: anything with `__arrow_c_array__` or `__arrow_c_stream__`. Integers may have
     any width, strings and lists 64-bit offsets. `kind` is required, and the values that the command or frame must have; a
-    missing column is a column of nulls. `offset`, `size`, `nsq.frame_type`, `nsq.message_count` and `nsq.fatal` are ignored.
-    side: "client" or "server", the sender; None: the first row decides. strictness: "lax" writes what decode_batch
+    missing column is a column of nulls. `byte_offset`, `wire_size`, `nsq.frame_type`, `nsq.message_count` and `nsq.fatal` are
+    ignored. side: "client" or "server", the sender; None: the first row decides. strictness: "lax" writes what decode_batch
     accepts by default; "strict" refuses what no nsqd accepts.
 
     Raises TypeError for data that is not Arrow columns; ValueError for an invalid option, an unknown column, or a column
     of another type; EncodeError, which names column and row, for a row that does not make a valid command or frame, or has an
     `error`.
 
-    `decode_batch` of the bytes returns the same columns, except `offset` and `size` if JSON or a line was written
+    `decode_batch` of the bytes returns the same columns, except `byte_offset` and `wire_size` if JSON or a line was written
     differently, and except what the columns do not contain (docs/columns.md).
     """
     cdef RowEncoder encoder = RowEncoder(NSQ_BATCH_COLUMNS)

@@ -11,10 +11,10 @@ cdef class BatchColumns(FrameBatch):
         cdef int64_t row = self.row
         self.put_place(offset, m.size)
         put_text(c + PHPMQ_B_KIND, row, &PHPMQ_KIND_TEXT[phpmq_row_of(m)])
-        phpmq_put_text(c + PHPMQ_B_QUEUE_NAME, row, &m.content[<int>PHPMQ_PACKET_QUEUE_NAME])
+        phpmq_put_text(c + PHPMQ_B_DESTINATION, row, &m.content[<int>PHPMQ_PACKET_QUEUE_NAME])
         phpmq_put_text(c + PHPMQ_B_MESSAGE_ID, row, &m.content[<int>PHPMQ_PACKET_MESSAGE_ID])
         if self.payload:
-            put_span(c + PHPMQ_B_CONTENT, row, &m.content[<int>PHPMQ_PACKET_CONTENT])
+            put_span(c + PHPMQ_B_PAYLOAD, row, &m.content[<int>PHPMQ_PACKET_CONTENT])
         phpmq_put_struct(c + PHPMQ_B_PHPMQ, row, m)
 
     cdef int frame_size(self, const uint8_t* p, size_t n, size_t* size, Fault* f) noexcept nogil:
@@ -48,4 +48,4 @@ def decode_batch(data, *, side=None, strictness="lax", columns=None, bint payloa
     cdef BatchColumns columns_set = BatchColumns(PHPMQ_BATCH_COLUMNS, columns)
     phpmq_take_options(&columns_set.options, side, strictness, limits)
     columns_set.payload = payload
-    return columns_set.decode(&PHPMQ_TABLES, octets, PHPMQ_B_CONTENT if payload else -1)
+    return columns_set.decode(&PHPMQ_TABLES, octets, PHPMQ_B_PAYLOAD if payload else -1)

@@ -28,12 +28,12 @@ OPERATIONS: Final[dict[str, str]] = {
 
 #: Columns of `wirefmt.phpmq.decode_batch`: one row per message of one direction.
 BATCH: Final[tuple[Column, ...]] = (
-    Column("offset", "int64", "bytes of the input before the message"),
-    Column("size", "int64", "bytes of the message"),
+    Column("byte_offset", "int64", "bytes of the input before the message"),
+    Column("wire_size", "int64", "bytes of the message"),
     Column("kind", "string", "MESSAGE_CLIENT_TO_SERVER ..., empty for an unknown type"),
-    Column("queue_name", "string", "packet 01"),
-    Column("content", "binary", "packet 02"),
+    Column("destination", "string", "packet 01: queue name"),
+    Column("payload", "binary", "packet 02"),
     Column("message_id", "string", "packet 03"),
     Column("phpmq", struct(FIELDS), "all other fields, as in the message table"),
-    Column("error", "string", "why it is malformed; then all fields except offset and size are null"),
+    Column("error", "string", "why it is malformed; then all fields except byte_offset and wire_size are null"),
 )

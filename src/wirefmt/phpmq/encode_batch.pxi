@@ -49,8 +49,8 @@ cdef class RowEncoder(BatchEncoder):
         if type == 0 and not (there and source_has(fields + PHPMQ_F_MESSAGE_TYPE, row)):
             return refuse(x, REFUSED_NULL, c + PHPMQ_B_KIND)
         # ---- its packets, in the order of their numbers
-        column[<int>PHPMQ_PACKET_QUEUE_NAME] = c + PHPMQ_B_QUEUE_NAME
-        column[<int>PHPMQ_PACKET_CONTENT] = c + PHPMQ_B_CONTENT
+        column[<int>PHPMQ_PACKET_QUEUE_NAME] = c + PHPMQ_B_DESTINATION
+        column[<int>PHPMQ_PACKET_CONTENT] = c + PHPMQ_B_PAYLOAD
         column[<int>PHPMQ_PACKET_MESSAGE_ID] = c + PHPMQ_B_MESSAGE_ID
         column[<int>PHPMQ_PACKET_MESSAGE_COUNT] = fields + PHPMQ_F_MESSAGE_COUNT
         column[<int>PHPMQ_PACKET_TTL] = fields + PHPMQ_F_TTL
@@ -132,15 +132,15 @@ def encode_batch(data, *, side=None, strictness="strict"):
     data: columns with the names and types of decode_batch's result (wirefmt.phpmq.columns.BATCH): a Batch, a pyarrow
     Table, RecordBatch or reader, a polars DataFrame: anything with `__arrow_c_array__` or `__arrow_c_stream__`. Integers may
     have any width, strings 64-bit offsets. `kind` is required (`phpmq.message_type` for an unknown type), and the packets
-    of the message; a missing column is a column of nulls. A null `phpmq.ttl` writes the early form. `offset` and `size` are
-    ignored. side: "client" or "server", the sender. strictness: "lax" writes what decode_batch accepts by default;
+    of the message; a missing column is a column of nulls. A null `phpmq.ttl` writes the early form. `byte_offset` and `wire_size`
+    are ignored. side: "client" or "server", the sender. strictness: "lax" writes what decode_batch accepts by default;
     "strict" refuses what the protocol forbids.
 
     Raises TypeError for data that is not Arrow columns; ValueError for an invalid option, an unknown column, or a column
     of another type; EncodeError, which names column and row, for a row that does not make a valid message, or has an `error`.
 
-    `decode_batch` of the bytes returns the same columns, except `offset` and `size` if lengths or line breaks were written
-    differently, and except what the columns do not contain (docs/columns.md).
+    `decode_batch` of the bytes returns the same columns, except `byte_offset` and `wire_size` if lengths or line breaks were
+    written differently, and except what the columns do not contain (docs/columns.md).
     """
     cdef RowEncoder encoder = RowEncoder(PHPMQ_BATCH_COLUMNS)
     encoder.tables = &PHPMQ_TABLES

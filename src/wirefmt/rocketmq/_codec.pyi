@@ -303,7 +303,7 @@ def decode_batch(
     *,
     strictness: Strictness | str = "lax",
     columns: Iterable[str] | None = None,
-    body: bool = True,
+    payload: bool = True,
     expose_credentials: bool = False,
     limits: Limits | None = None,
 ) -> Batch: ...

@@ -155,7 +155,7 @@ cdef class BatchColumns(FrameBatch):
     """The columns of decode_batch while they are built."""
 
     cdef uint32_t max_frame_size, max_elements
-    cdef bint body
+    cdef bint payload
     cdef RocketmqScratch names, values
 
     def __dealloc__(self):
@@ -169,17 +169,17 @@ cdef class BatchColumns(FrameBatch):
         put_i32(c + RB_CODE, row, m.code)
         put_i32(c + RB_FLAG, row, m.flag)
         if m.has_opaque:
-            put_i32(c + RB_OPAQUE, row, m.opaque)
+            put_i32(c + RB_SEQUENCE, row, m.opaque)
         if m.language >= 0:
             put_text(c + RB_LANGUAGE, row, &ROCKETMQ_LANGUAGE_TEXT[m.language])
         put_i32(c + RB_VERSION, row, m.version)
         put_text(c + RB_SERIALIZE_TYPE, row, &ROCKETMQ_SERIALIZE_TEXT[m.serialize_type])
         if m.remark.form != ROCKETMQ_NULL:
             rocketmq_put_text(c + RB_REMARK, row, &m.remark, &self.values)
-        if m.ext.at != NULL and (c[<int>RB_EXT_FIELDS].on or c[<int>RB_TOPIC].on or c[<int>RB_PROPERTIES].on):
+        if m.ext.at != NULL and (c[<int>RB_EXT_FIELDS].on or c[<int>RB_DESTINATION].on or c[<int>RB_PROPERTIES].on):
             self.put_fields(row, m, fields)
-        if self.body and m.body.at != NULL and (self.tally.exposed or not rocketmq_secret_body(m)):
-            put_octets(c + RB_BODY, row, m.body.at, m.body.size)
+        if self.payload and m.body.at != NULL and (self.tally.exposed or not rocketmq_secret_body(m)):
+            put_octets(c + RB_PAYLOAD, row, m.body.at, m.body.size)
 
     cdef void put_fields(self, int64_t row, const RocketmqFrameView* m, const RocketmqFields* fields) noexcept nogil:
         """ext_fields, and the fields that have their own column."""
@@ -216,7 +216,7 @@ cdef class BatchColumns(FrameBatch):
             if rocketmq_is_properties(letters, name.at, name.size):
                 put_span(c + RB_PROPERTIES, row, &text)
             elif name.size == 1 and name.at[0] == c"b" if letters else name.size == 5 and memcmp(name.at, b"topic", 5) == 0:
-                put_span(c + RB_TOPIC, row, &text)
+                put_span(c + RB_DESTINATION, row, &text)
         end_map(&map)
 
     cdef void put_known(self, int64_t row, const RocketmqFields* fields) noexcept nogil:
@@ -225,7 +225,7 @@ cdef class BatchColumns(FrameBatch):
         cdef const RocketmqText* value
         if fields.shape.topic >= 0:
             value = &fields.values[fields.shape.topic]
-            put_octets(c + RB_TOPIC, row, value.at, value.size)
+            put_octets(c + RB_DESTINATION, row, value.at, value.size)
         if fields.shape.properties < 0 or not c[<int>RB_PROPERTIES].on:
             return
         value = &fields.values[fields.shape.properties]
@@ -250,12 +250,12 @@ cdef class BatchColumns(FrameBatch):
         return OK
 
 
-def decode_batch(data, *, strictness="lax", columns=None, bint body=True, bint expose_credentials=False,
+def decode_batch(data, *, strictness="lax", columns=None, bint payload=True, bint expose_credentials=False,
                  limits=None):
     """Decode a buffer of frames, one after another, to columns at once.
 
     data: any contiguous buffer; bytes and views of bytes are read in place, any other buffer is copied once. columns:
-    names to keep, in order (wirefmt.rocketmq.columns.BATCH has all). body=False omits bodies. Secrets
+    names to keep, in order (wirefmt.rocketmq.columns.BATCH has all). payload=False omits bodies. Secrets
     (docs/secrets.md) are hidden unless expose_credentials. strictness: frames have no violation that LAX accepts.
 
     Raises ValueError for an invalid option, BufferError for data that is not contiguous, OverflowError if a
@@ -269,6 +269,6 @@ def decode_batch(data, *, strictness="lax", columns=None, bint body=True, bint e
     cdef BatchColumns columns_set = BatchColumns(ROCKETMQ_BATCH_COLUMNS, columns)
     is_strict(strictness)
     rocketmq_limits(limits, &columns_set.max_frame_size, &columns_set.max_elements)
-    columns_set.body = body
+    columns_set.payload = payload
     columns_set.expose(expose_credentials)
-    return columns_set.decode(&ROCKETMQ_TABLES, octets, RB_BODY if body else -1)
+    return columns_set.decode(&ROCKETMQ_TABLES, octets, RB_PAYLOAD if payload else -1)

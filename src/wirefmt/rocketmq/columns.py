@@ -83,20 +83,20 @@ KINDS: Final = (*(row.name for row in REQUEST_CODES), "RESPONSE")
 
 #: Columns of `wirefmt.rocketmq.decode_batch`: one row per frame of one stream.
 BATCH: Final[tuple[Column, ...]] = (
-    Column("offset", "int64", "bytes of the input before the frame"),
-    Column("size", "int32", "bytes of the frame"),
+    Column("byte_offset", "int64", "bytes of the input before the frame"),
+    Column("wire_size", "int32", "bytes of the frame"),
     Column("code", "int32", "request code, or response code"),
     Column("flag", "int32", "bit 0 response, bit 1 one-way"),
-    Column("opaque", "int32", "number of the request; null if a JSON header has none"),
+    Column("sequence", "int32", "opaque, the number of the request; null if a JSON header has none"),
     Column("language", "string", "null if the language is unknown"),
     Column("version", "int32", "release number of the sender"),
     Column("serialize_type", "string", "JSON or ROCKETMQ: how the header is written"),
     Column("remark", "string", ""),
-    Column("topic", "string", "field `topic`, or `b` of SEND_MESSAGE_V2"),
+    Column("destination", "string", "field `topic`, or `b` of SEND_MESSAGE_V2"),
     Column("properties", "string", "field `properties`, or `i` of SEND_MESSAGE_V2"),
     Column(
         "ext_fields", "map<string,string>", "all fields of the header, in order and with repeats, without null values"
     ),
-    Column("body", "binary", "null if it is empty"),
-    Column("error", "string", "why the frame is malformed; then all fields except offset and size are null"),
+    Column("payload", "binary", "null if it is empty"),
+    Column("error", "string", "why the frame is malformed; then all fields except byte_offset and wire_size are null"),
 )

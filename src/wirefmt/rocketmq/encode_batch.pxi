@@ -64,14 +64,14 @@ cdef class RowEncoder(BatchEncoder):
         if source_needed_number(x, c + RB_CODE, row, low, high, &code) or \
                 source_number(x, c + RB_VERSION, row, low, high, &version) or \
                 source_number(x, c + RB_FLAG, row, INT32_MIN, INT32_MAX, &flag) or \
-                source_number(x, c + RB_OPAQUE, row, INT32_MIN, INT32_MAX, &opaque):
+                source_number(x, c + RB_SEQUENCE, row, INT32_MIN, INT32_MAX, &opaque):
             return -1
         if source_has(c + RB_LANGUAGE, row) and \
                 source_name(x, c + RB_LANGUAGE, row, ROCKETMQ_LANGUAGE_TEXT, ROCKETMQ_LANGUAGES, &self.language):
             return -1
         if binary:
-            if not source_has(c + RB_OPAQUE, row):
-                return refuse(x, REFUSED_NULL, c + RB_OPAQUE)
+            if not source_has(c + RB_SEQUENCE, row):
+                return refuse(x, REFUSED_NULL, c + RB_SEQUENCE)
             add_u16(o, <uint16_t>code)
             add_u8(o, <uint8_t>(self.language if source_has(c + RB_LANGUAGE, row) else ROCKETMQ_LANGUAGE_NONE))
             add_u16(o, <uint16_t>version)
@@ -83,12 +83,12 @@ cdef class RowEncoder(BatchEncoder):
             return -1
         if o.failed:
             return refuse(x, REFUSED_MEMORY, NULL)
-        if source_has(c + RB_BODY, row) and source_octets(x, c + RB_BODY, row, &body, &size):
+        if source_has(c + RB_PAYLOAD, row) and source_octets(x, c + RB_PAYLOAD, row, &body, &size):
             return -1
         if o.size > 0xFFFFFF:
             return refuse_size(x, c + RB_EXT_FIELDS, <int64_t>o.size, 0xFFFFFF)
         if size > ROCKETMQ_FRAME_MAX - 8 - <int64_t>o.size:
-            return refuse_size(x, c + RB_BODY, size, ROCKETMQ_FRAME_MAX - 8 - <int64_t>o.size)
+            return refuse_size(x, c + RB_PAYLOAD, size, ROCKETMQ_FRAME_MAX - 8 - <int64_t>o.size)
         p = self.need(8 + o.size + <size_t>size)
         if p == NULL:
             return -1
@@ -121,7 +121,7 @@ cdef class RowEncoder(BatchEncoder):
             add_u8(o, c'"')
         else:                                           # the default would be JAVA
             rocketmq_add_words(o, ',"language":null')
-        if source_has(c + RB_OPAQUE, row):
+        if source_has(c + RB_SEQUENCE, row):
             rocketmq_add_words(o, ',"opaque":')
             rocketmq_add_decimal(o, opaque)
         if self.take_text(c + RB_REMARK, row, &remark):
@@ -155,10 +155,10 @@ cdef class RowEncoder(BatchEncoder):
     # ---- extFields
 
     cdef int check_absent(self, int64_t row) noexcept nogil:
-        """The columns `topic` and `properties` are fields, too."""
+        """The columns `destination` and `properties` are fields, too."""
         cdef const SourceCol* c = self.cols
-        if source_has(c + RB_TOPIC, row):
-            return refuse_text(&self.problem, c + RB_TOPIC, "ext_fields has no such field")
+        if source_has(c + RB_DESTINATION, row):
+            return refuse_text(&self.problem, c + RB_DESTINATION, "ext_fields has no such field")
         if source_has(c + RB_PROPERTIES, row):
             return refuse_text(&self.problem, c + RB_PROPERTIES, "ext_fields has no such field")
         return 0
@@ -178,7 +178,7 @@ cdef class RowEncoder(BatchEncoder):
             add_u32(o, 0)
             if not source_has(map, row):
                 return self.check_absent(row)
-        if source_range(x, map, row, &at, &end) or self.take_text(self.cols + RB_TOPIC, row, &topic) or \
+        if source_range(x, map, row, &at, &end) or self.take_text(self.cols + RB_DESTINATION, row, &topic) or \
                 self.take_text(self.cols + RB_PROPERTIES, row, &properties):
             return -1
         while at < end:
@@ -187,11 +187,11 @@ cdef class RowEncoder(BatchEncoder):
             if name.at == NULL or value.at == NULL:
                 return refuse(x, REFUSED_NULL, names if name.at == NULL else names + 1)
             if letters and name.size == 1:
-                if (name.at[0] == c"b" and self.meet(&topic, &value, RB_TOPIC)) or \
+                if (name.at[0] == c"b" and self.meet(&topic, &value, RB_DESTINATION)) or \
                         (name.at[0] == c"i" and self.meet(&properties, &value, RB_PROPERTIES)):
                     return -1
             elif not letters and ((name.size == 5 and memcmp(name.at, b"topic", 5) == 0 and
-                                   self.meet(&topic, &value, RB_TOPIC)) or
+                                   self.meet(&topic, &value, RB_DESTINATION)) or
                                   (name.size == 10 and memcmp(name.at, b"properties", 10) == 0 and
                                    self.meet(&properties, &value, RB_PROPERTIES))):
                 return -1
@@ -213,7 +213,8 @@ cdef class RowEncoder(BatchEncoder):
             if o.size > 0xFFFFFF:
                 return refuse_size(x, map, <int64_t>o.size, 0xFFFFFF)
         if topic.at != NULL or properties.at != NULL:
-            return refuse_text(x, self.cols + (RB_TOPIC if topic.at != NULL else RB_PROPERTIES), "ext_fields has no such field")
+            return refuse_text(x, self.cols + (RB_DESTINATION if topic.at != NULL else RB_PROPERTIES),
+                               "ext_fields has no such field")
         if binary and not o.failed:
             store_u32(o.at + mark, <uint32_t>(o.size - mark - 4))
         return 0
@@ -231,15 +232,15 @@ def encode_batch(data):
 
     data: columns with the names and types of decode_batch's result (wirefmt.rocketmq.columns.BATCH): a Batch, a pyarrow
     Table, RecordBatch or reader, a polars DataFrame: anything with `__arrow_c_array__` or `__arrow_c_stream__`. Integers may
-    have any width, strings 64-bit offsets. `code` and `serialize_type` are required, and `opaque` if it is ROCKETMQ; a null
-    `flag` or `version` is 0. `topic` and `properties` repeat fields of `ext_fields` and are compared with them. A
-    missing column is a column of nulls. `offset` and `size` are ignored.
+    have any width, strings 64-bit offsets. `code` and `serialize_type` are required, and `sequence` if it is ROCKETMQ; a null
+    `flag` or `version` is 0. `destination` and `properties` repeat fields of `ext_fields` and are compared with them. A
+    missing column is a column of nulls. `byte_offset` and `wire_size` are ignored.
 
     Raises TypeError for data that is not Arrow columns; ValueError for an unknown column or a column of another type;
     EncodeError, which names column and row, for a row that does not make a valid frame, or has an `error`.
 
-    `decode_batch` of the bytes returns the same columns, except `offset` and `size` if a header was written differently,
-    and except what the columns do not contain (docs/columns.md).
+    `decode_batch` of the bytes returns the same columns, except `byte_offset` and `wire_size` if a header was written
+    differently, and except what the columns do not contain (docs/columns.md).
     """
     cdef RowEncoder encoder = RowEncoder(ROCKETMQ_BATCH_COLUMNS)
     encoder.tables = &ROCKETMQ_TABLES

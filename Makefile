@@ -1,7 +1,7 @@
 # wirefmt: `make run` and `make test` are all a new checkout needs (Python 3.11 or later and a C compiler).
 
 .DEFAULT_GOAL := help
-.PHONY: help run test uvloop lint dev wheel sdist fuzz coverage mutants explore simulate bench clean
+.PHONY: help run test uvloop portable lint dev wheel sdist fuzz coverage mutants explore simulate bench clean
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DELETE_ON_ERROR:
@@ -29,6 +29,10 @@ LINT = export PATH="$(abspath $(BIN)):$$PATH"; echo lint; \
 	ruff check --quiet . && ruff format --check --quiet . && mypy --no-error-summary && \
 	cython-lint src && codespell && python tools/check_words.py && python tools/gen_tables.py --check
 
+# tests that read and write what the branches for SSE2 read and write
+PORTABLE := $(foreach name,vectors usual written_headers shapes topics batch encode_batch values,$(wildcard tests/*/test_$(name).py)) \
+	tests/core/test_columns.py tests/core/test_text_of_values.py
+
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
@@ -42,6 +46,10 @@ uvloop: $(DONE)/test  ## tests of clients, servers and brokers once more, on uvl
 	@WIREFMT_LOOP=uvloop $(BIN)/python -m pytest -q -n auto \
 		$$(grep -lE 'asyncio|lib\.loopback|wirefmt_broker' tests/connection/test_*.py tests/broker/test_*.py tests/cli/test_serve.py | \
 		grep -vE '_simulation|_liveness')
+
+portable: $(DONE)/test  ## tests of the codecs against a build without SSE2, as for processors that do not have it
+	@CFLAGS="-U__SSE2__ -w" WIREFMT_DEBUG=1 $(BIN)/python setup.py --quiet build --build-base build/portable 2>/dev/null
+	@PYTHONPATH=$$(echo $(abspath build/portable)/lib*) $(BIN)/python -m pytest -q -n auto $(PORTABLE)
 
 lint: $(DONE)/test  ## ruff, mypy, cython-lint, codespell, words, generated tables (the stubs are checked by a test)
 	@$(LINT)

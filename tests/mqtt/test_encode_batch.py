@@ -181,7 +181,7 @@ def test_every_arrow_object() -> None:
         (publish(qos=pa.array([1]), sequence=pa.array([0])), "row 0: packet_identifier: .*MQTT-2.3.1-1"),
         (
             publish(qos=pa.array([1]), sequence=pa.array([65536])),
-            "packet_identifier', row 0: 65536, not 0 to 65535",
+            "sequence', row 0: 65536, not 0 to 65535",
         ),
         (publish(dup=pa.array([True])), "row 0: dup: .*MQTT-3.3.1-2"),
         (publish(destination=pa.array(["a/#"])), "row 0: topic_name: .*MQTT-3.3.2-2"),

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import datetime
+import gzip
 import hashlib
 import importlib.util
 import os
@@ -28,7 +29,10 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 CHANGELOG = ROOT / "CHANGELOG.md"
 #: Where the version is written: file, and a pattern whose second group is the version.
-WRITTEN = (("src/wirefmt/__init__.py", re.compile(r'^(__version__ = ")([^"]+)(")$', re.M)),)
+WRITTEN = (
+    ("src/wirefmt/__init__.py", re.compile(r'^(__version__ = ")([^"]+)(")$', re.M)),
+    ("packaging/conda/recipe.yaml", re.compile(r'^(  version: ")([^"]+)(")$', re.M)),
+)
 #: 1.2.3, and 1.2.3a1, 1.2.3b1, 1.2.3rc1 before it.
 VERSION = re.compile(r"(\d+)\.(\d+)\.(\d+)(?:(a|b|rc)(\d+))?")
 KINDS = {"a": 0, "b": 1, "rc": 2, None: 3}
@@ -109,29 +113,55 @@ def write(version: str, date: str) -> None:
         subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
 
 
-def build(version: str, folder: Path, with_wheel: bool) -> list[Path]:
-    """The distributions of the commit, in `folder`. The same commit gives the same source distribution."""
-    environment = os.environ | {"SOURCE_DATE_EPOCH": git("log", "-1", "--format=%ct")}
+def source_distribution(version: str, folder: Path) -> Path:
+    """The source distribution of the commit, in `folder`. The same commit gives the same bytes."""
     with tempfile.TemporaryDirectory() as made:
         tree = Path(made) / "tree"
         subprocess.run(["git", "clone", "--quiet", "--no-hardlinks", ROOT, tree], check=True)
-        command = [sys.executable, "setup.py", "--quiet", "sdist", "--dist-dir", folder]
-        subprocess.run(command, cwd=tree, env=environment, check=True)
-        archive = folder / f"wirefmt-{version}.tar.gz"
-        if not with_wheel:
-            return [archive]
+        subprocess.run([sys.executable, "setup.py", "--quiet", "sdist", "--dist-dir", made], cwd=tree, check=True)
+        name = f"wirefmt-{version}.tar.gz"
+        repack(Path(made) / name, folder / name, int(git("log", "-1", "--format=%ct")))
+    return folder / name
+
+
+def repack(old: Path, new: Path, time: int) -> None:
+    """Write an archive again without what depends on the machine: times, owners, permissions, order."""
+    with (
+        tarfile.open(old) as source,
+        open(new, "wb") as file,
+        gzip.GzipFile("", "wb", fileobj=file, mtime=time) as packed,
+        tarfile.open(fileobj=packed, mode="w", format=tarfile.PAX_FORMAT) as target,
+    ):
+        for member in sorted(source.getmembers(), key=lambda member: member.name):
+            made = tarfile.TarInfo(member.name)
+            made.type, made.size, made.mtime = member.type, member.size, time
+            made.mode = 0o755 if member.isdir() or member.mode & 0o100 else 0o644
+            target.addfile(made, source.extractfile(member) if member.isreg() else None)
+
+
+def wheel_of(archive: Path, version: str) -> Path:
+    """The wheel of a source distribution, beside it. It can be imported, and has the version."""
+    with tempfile.TemporaryDirectory() as made:
         with tarfile.open(archive) as tar:
+            time = tar.getmembers()[0].mtime
             tar.extractall(made, filter="data")
-        unpacked = Path(made) / f"wirefmt-{version}"
-        options = ["--quiet", "--no-build-isolation", "--no-deps", "--wheel-dir", folder]
-        subprocess.run([sys.executable, "-m", "pip", "wheel", *options, "."], cwd=unpacked, env=environment, check=True)
-        (wheel,) = folder.glob(f"wirefmt-{version}-*.whl")
-        # the wheel can be imported, and says the version
-        subprocess.run([sys.executable, "-m", "zipfile", "-e", wheel, Path(made) / "wheel"], check=True)
+        environment = os.environ | {"SOURCE_DATE_EPOCH": str(time)}
+        options = ["--quiet", "--no-build-isolation", "--no-deps", "--wheel-dir", archive.parent]
+        command = [sys.executable, "-m", "pip", "wheel", *options, "."]
+        subprocess.run(command, cwd=Path(made) / f"wirefmt-{version}", env=environment, check=True)
+        (wheel,) = archive.parent.glob(f"wirefmt-{version}-*.whl")
+        installed = Path(made) / "wheel"
+        subprocess.run([sys.executable, "-m", "zipfile", "-e", wheel, installed], check=True)
         program = f"import wirefmt.mqtt, wirefmt.capture; assert wirefmt.__version__ == {version!r}"
-        path = environment | {"PYTHONPATH": str(Path(made) / "wheel")}
+        path = environment | {"PYTHONPATH": str(installed)}
         subprocess.run([sys.executable, "-c", program], cwd=made, env=path, check=True)
-    return [archive, wheel]
+    return wheel
+
+
+def build(version: str, folder: Path, with_wheel: bool) -> list[Path]:
+    """The distributions of the commit, in `folder`."""
+    archive = source_distribution(version, folder)
+    return [archive, wheel_of(archive, version)] if with_wheel else [archive]
 
 
 def check_with_twine(files: list[Path]) -> None:
@@ -172,28 +202,56 @@ What remains, with a network:
    them to PyPI by trusted publishing, and makes the release of GitHub with these notes.
 3. Compare the source distribution that it uploads with this one:
    {digest}
+4. conda-forge: the version and this digest in the recipe of the feedstock (packaging/conda/recipe.yaml).
 5. pip install wirefmt=={version} on a machine that has none of this.
 
 To undo it before the push: git tag --delete v{version} && git reset --hard HEAD~1
 """
 
 
+def notes(version: str) -> str:
+    """The notes of a version, without their heading."""
+    if version != current_version():
+        raise Refused(f"the sources have the version {current_version()}, not {version}")
+    found = re.search(
+        rf"^## {re.escape(version)} \(([^)]+)\)\n(.*?)(?=^## |\Z)", CHANGELOG.read_text("utf-8"), re.M | re.S
+    )
+    if found is None or found[1] == UNRELEASED:
+        raise Refused(f"CHANGELOG.md has no notes of {version} with a date")
+    return found[2].strip() + "\n"
+
+
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("version", help="1.2.3, or 1.2.3rc1")
+    parser.add_argument("version", help="1.2.3, or 1.2.3rc1", nargs="?")
     parser.add_argument("--date", default=datetime.datetime.now(datetime.UTC).date().isoformat(), help="of the notes")
     parser.add_argument("--folder", type=Path, default=ROOT / "dist" / "release", help="for the distributions")
-    parser.add_argument("--no-wheel", action="store_true", help="only the source distribution")
+    parser.add_argument("--no-wheel", action="store_true", help="build the source distribution only")
+    parser.add_argument(
+        "--notes", action="store_true", help="make nothing: print the notes of the version of the sources"
+    )
+    parser.add_argument(
+        "--sdist", action="store_true", help="make no release: build the source distribution of the commit"
+    )
     options = parser.parse_args(arguments)
+    folder = options.folder.resolve()
     try:
-        files = release(options.version, options.date, options.folder.resolve(), not options.no_wheel)
+        version = options.version or (current_version() if options.notes or options.sdist else "")
+        if options.notes:
+            print(notes(version), end="")
+            return 0
+        if options.sdist:
+            folder.mkdir(parents=True, exist_ok=True)
+            print(source_distribution(version, folder))
+            return 0
+        files = release(version, options.date, folder, not options.no_wheel)
     except Refused as refused:
         print(f"no release: {refused}", file=sys.stderr)
         return 1
-    print(f"wirefmt {options.version} is committed and tagged as v{options.version}:")
+    print(f"wirefmt {version} is committed and tagged as v{version}:")
     for file in files:
         print(f"  {file} ({file.stat().st_size:,} bytes)")
-    print(REST.format(version=options.version, digest=f"sha256 {hashlib.sha256(files[0].read_bytes()).hexdigest()}"))
+    print(REST.format(version=version, digest=f"sha256 {hashlib.sha256(files[0].read_bytes()).hexdigest()}"))
     return 0
 
 

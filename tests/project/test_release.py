@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import re
 import shutil
 import subprocess
+import tarfile
 import tomllib
 from pathlib import Path
 
@@ -124,6 +126,36 @@ def test_a_build_that_fails_leaves_no_tag(tree, monkeypatch, capsys):
     assert release.main(["0.1.0", "--folder", str(tree.parent / f"{tree.name}-distributions")]) == 1
     assert "git reset --hard HEAD~1" in capsys.readouterr().err
     assert release.git("tag", "--list") == ""
+
+
+def test_notes_are_those_of_the_version(tree, monkeypatch, capsys):
+    assert release.main(["--notes"]) == 1
+    assert "no notes of 0.1.0 with a date" in capsys.readouterr().err
+    make("0.1.0", tree, monkeypatch)
+    capsys.readouterr()
+    assert release.main(["0.1.0", "--notes"]) == 0
+    assert capsys.readouterr().out == "The first release.\n"
+    assert release.main(["0.2.0", "--notes"]) == 1
+
+
+def test_a_source_distribution_depends_on_nothing_but_the_commit(tmp_path):
+    for number, name in enumerate(("one", "other")):
+        tree = tmp_path / name / "wirefmt-1"
+        tree.mkdir(parents=True)
+        for file in ("b", "a") if number else ("a", "b"):
+            (tree / file).write_text(file)
+        (tree / "b").chmod(0o755 if number else 0o700)
+        os.utime(tree / "a", (number, number))
+        with tarfile.open(tmp_path / f"{name}.tar.gz", "w:gz") as tar:
+            tar.add(tree, "wirefmt-1")
+        release.repack(tmp_path / f"{name}.tar.gz", tmp_path / f"{name}-again.tar.gz", 1_800_000_000)
+    assert (tmp_path / "one-again.tar.gz").read_bytes() == (tmp_path / "other-again.tar.gz").read_bytes()
+    with tarfile.open(tmp_path / "one-again.tar.gz") as tar:
+        assert [(m.name, m.mode, m.mtime, m.uid) for m in tar.getmembers()] == [
+            ("wirefmt-1", 0o755, 1_800_000_000, 0),
+            ("wirefmt-1/a", 0o644, 1_800_000_000, 0),
+            ("wirefmt-1/b", 0o755, 1_800_000_000, 0),
+        ]
 
 
 def test_versions_are_in_order():

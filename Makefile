@@ -1,7 +1,7 @@
 # wirefmt: `make run` and `make test` are all a new checkout needs (Python 3.11 or later and a C compiler).
 
 .DEFAULT_GOAL := help
-.PHONY: help run test uvloop portable lint dev wheel sdist fuzz coverage mutants explore simulate bench clean
+.PHONY: help run test uvloop portable lint dev wheel sdist fuzz coverage mutants explore simulate bench release clean
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DELETE_ON_ERROR:
@@ -86,6 +86,11 @@ simulate: $(DONE)/test  ## clients and servers under cuts, kills and refusals, f
 bench: $(DONE)/test  ## benchmarks; ratios within one run, printed and in bench/results/
 	@mkdir -p bench/results
 	@failed=0; for bench in bench/bench_*.py; do echo "== $$bench"; $(BIN)/python $$bench || failed=1; done; exit $$failed
+
+release: $(DONE)/build  ## VERSION=1.2.3: notes, commit, distributions and tag, without the network that a release needs; prints the rest
+	@test -n "$(VERSION)" || { echo "say which: make release VERSION=1.2.3" >&2; exit 1; }
+	@$(PIP) install --quiet --group release
+	@$(BIN)/python tools/release.py $(VERSION)
 
 clean:  ## all that was made
 	rm -rf $(VENV) build dist out .mypy_cache .pytest_cache .ruff_cache src/*.egg-info

@@ -95,7 +95,7 @@ EVERY = re.compile("|".join(f"(?:{word.pattern})" for word in WORDS + ROOM_WORDS
 
 
 def files() -> Iterator[Path]:
-    yield ROOT / "README.md"
+    yield from sorted(ROOT.glob("*.md"))
     for folder in FOLDERS:
         for path in sorted((ROOT / folder).rglob("*")):
             if path.suffix in SUFFIXES and path.is_file() and not SKIPPED.search(path.relative_to(ROOT).as_posix()):

@@ -65,7 +65,7 @@ def test_the_licence_is_that_of_apache_and_the_metadata_name_it():
     assert (project["license"], project["license-files"]) == ("Apache-2.0", ["LICENSE"])
     assert project["authors"] == [{"name": "The wirefmt authors"}]
     assert project["keywords"]
-    assert {"Repository", "Documentation", "Issues"} <= set(project["urls"])
+    assert {"Homepage", "Repository", "Documentation", "Changelog", "Issues"} <= set(project["urls"])
     # PEP 639: an SPDX expression takes the place of the classifier
     assert not [name for name in project["classifiers"] if name.startswith("License ::")]
 
@@ -88,6 +88,6 @@ def test_the_source_distribution_can_be_built_from(tmp_path):
         held = {name.partition("/")[2] for name in tar.getnames()}
     core = {str(p.relative_to(ROOT)) for p in (ROOT / "src").rglob("*.p[xy]*") if p.suffix != ".pyc"}
     assert core <= held, core - held
-    assert {"setup.py", "pyproject.toml", "LICENSE", "README.md", "Makefile"} <= held
+    assert {"setup.py", "pyproject.toml", "LICENSE", "README.md", "Makefile", "CHANGELOG.md", "SECURITY.md"} <= held
     # the only C that is written by hand
     assert [name for name in held if name.endswith((".so", ".c"))] == ["fuzz/coverage.c"]

@@ -22,7 +22,7 @@ from wirefmt.broker.shares import UNOWNED, Shares
 from wirefmt.connection.aio.driver import Driver
 from wirefmt.errors import ConnectionLost, Refused
 from wirefmt.rocketmq import RemotingCommand
-from wirefmt.rocketmq.client import check
+from wirefmt.rocketmq.remote import check
 from wirefmt.rocketmq.codes import RequestCode, ResponseCode
 
 USERS = {"ann": "a", "bob": "b"}

@@ -6,7 +6,7 @@ from wirefmt import rocketmq
 from wirefmt.broker.rocketmq.answers import Answer
 from wirefmt.broker.rocketmq.core import Core
 from wirefmt.rocketmq import RemotingCommand
-from wirefmt.rocketmq.client import DEFAULT_TOPIC
+from wirefmt.rocketmq.routes import DEFAULT_TOPIC
 from wirefmt.rocketmq.codes import ResponseCode
 from wirefmt.rocketmq.producer import reply_topic
 from wirefmt.rocketmq.server import Peer

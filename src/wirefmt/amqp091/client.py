@@ -271,7 +271,8 @@ class Client(connecting.Client[Link]):
     def _check_open(self) -> None:
         if self._ended or self._closing:
             raise self._error or LocalProtocolError("the channel is closed")
-        self._check_journal()
+        if self._store is not None:
+            self._check_journal()
 
     def _check_reading(self, more: int = 0) -> None:
         """Stop reading while too many messages wait, but never while a call waits for its reply, or a message for a confirm or

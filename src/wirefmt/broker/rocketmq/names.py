@@ -4,29 +4,34 @@ from __future__ import annotations
 
 from wirefmt import rocketmq
 from wirefmt.broker.rocketmq.answers import Answer
-from wirefmt.broker.rocketmq.core import Core
+from wirefmt.broker.rocketmq.log import Log
+from wirefmt.broker.rocketmq.options import BrokerOptions
 from wirefmt.rocketmq import RemotingCommand
-from wirefmt.rocketmq.routes import DEFAULT_TOPIC
 from wirefmt.rocketmq.codes import ResponseCode
 from wirefmt.rocketmq.producer import reply_topic
+from wirefmt.rocketmq.routes import DEFAULT_TOPIC
 from wirefmt.rocketmq.server import Peer
 
 #: Releases from 4.9.4 on read strict JSON only; earlier ones want names of members that are bare numbers (section 7.3).
 STRICT_FROM = 401
 
 
-class Names(Core):
+class Names:
     """Routes. The broker itself is the only one."""
+
+    def __init__(self, options: BrokerOptions, log: Log) -> None:
+        self.options = options
+        self._log = log
 
     @property
     def reply_topic(self) -> str:
         """The topic to which replies go."""
         return reply_topic(self.options.cluster)
 
-    def _route(self, peer: Peer, event: RemotingCommand) -> Answer:
+    def route(self, peer: Peer, event: RemotingCommand) -> Answer:
         fields = event.ext_fields or {}
         topic = fields.get("topic") or ""
-        queues = self.topic(topic, 1) if topic == self.reply_topic else self.topics.get(topic)
+        queues = self._log.topic(topic, 1) if topic == self.reply_topic else self._log.topics.get(topic)
         if queues is None and topic != DEFAULT_TOPIC:
             return Answer(
                 ResponseCode.TOPIC_NOT_EXIST, remark=f"No topic route info in name server for the topic: {topic}"
@@ -35,7 +40,7 @@ class Names(Core):
         route = rocketmq.TopicRouteData(
             broker_datas=[
                 rocketmq.BrokerData(
-                    cluster=self.options.cluster, broker_name=self.options.name, broker_addrs={0: self.address}
+                    cluster=self.options.cluster, broker_name=self.options.name, broker_addrs={0: self._log.address}
                 )
             ],
             queue_datas=[

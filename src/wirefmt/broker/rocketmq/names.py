@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from wirefmt import rocketmq
 from wirefmt.broker.rocketmq.answers import Answer
 from wirefmt.broker.rocketmq.log import Log
@@ -9,11 +11,16 @@ from wirefmt.broker.rocketmq.options import BrokerOptions
 from wirefmt.rocketmq import RemotingCommand
 from wirefmt.rocketmq.codes import ResponseCode
 from wirefmt.rocketmq.producer import reply_topic
-from wirefmt.rocketmq.routes import DEFAULT_TOPIC
+from wirefmt.rocketmq.routes import DEFAULT_TOPIC, MASTER
 from wirefmt.rocketmq.server import Peer
+from wirefmt.rocketmq.spec import PERMISSIONS
 
 #: Releases from 4.9.4 on read strict JSON only; earlier ones want names of members that are bare numbers (section 7.3).
 STRICT_FROM = 401
+
+#: Permissions of a topic, and of the one that is a template for others.
+USABLE: Final = PERMISSIONS["READ"] | PERMISSIONS["WRITE"]
+TEMPLATE: Final = USABLE | PERMISSIONS["INHERIT"]
 
 
 class Names:
@@ -40,7 +47,9 @@ class Names:
         route = rocketmq.TopicRouteData(
             broker_datas=[
                 rocketmq.BrokerData(
-                    cluster=self.options.cluster, broker_name=self.options.name, broker_addrs={0: self._log.address}
+                    cluster=self.options.cluster,
+                    broker_name=self.options.name,
+                    broker_addrs={MASTER: self._log.address},
                 )
             ],
             queue_datas=[
@@ -48,7 +57,7 @@ class Names:
                     broker_name=self.options.name,
                     read_queue_nums=count,
                     write_queue_nums=count,
-                    perm=7 if topic == DEFAULT_TOPIC else 6,
+                    perm=TEMPLATE if topic == DEFAULT_TOPIC else USABLE,
                     topic_sys_flag=0,
                 )
             ],

@@ -17,10 +17,10 @@ from wirefmt.errors import LocalProtocolError
 from wirefmt.rocketmq import MessageExt, RemotingCommand
 from wirefmt.rocketmq.codes import RequestCode, ResponseCode
 from wirefmt.rocketmq.server import Peer
-from wirefmt.rocketmq.spec import SYS_FLAG_TRANSACTION
+from wirefmt.rocketmq.spec import SYS_FLAG_TRANSACTION, SYS_FLAGS
 
 #: States of a transaction, in the bits SYS_FLAG_TRANSACTION of sysFlag.
-PREPARED, COMMIT, ROLLBACK = 0x4, 0x8, 0xC
+PREPARED, COMMIT, ROLLBACK = (SYS_FLAGS[f"TRANSACTION_{name}"] for name in ("PREPARED", "COMMIT", "ROLLBACK"))
 
 
 class Half:

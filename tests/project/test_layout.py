@@ -280,12 +280,7 @@ def test_circles_are_parents_in_annotations() -> None:
 
 
 #: Parts that still use underscored names of their parents. Channels are public, and so is the type of their `connection`.
-CUT = {
-    "wirefmt.amqp091.client_channel",
-    "wirefmt.amqp091.server_channel",
-    "wirefmt.mqtt.inbox",
-    "wirefmt.mqtt.restoring",
-}
+CUT = {"wirefmt.amqp091.client_channel", "wirefmt.amqp091.server_channel"}
 
 
 def private_names(text: str) -> set[str]:

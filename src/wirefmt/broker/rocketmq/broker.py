@@ -188,7 +188,7 @@ class Broker:
         """`Disconnected` came before."""
 
     def _serve(self, peer: Peer, event: RemotingCommand) -> None:
-        accounts, permissions = self.options.accounts, self.options.permissions
+        accounts, permissions = self._options.accounts, self._options.permissions
         serve = self._codes.get(event.code)
         answer: Answer | Steps | None
         if accounts is not None and not is_signed(event, accounts.get):
@@ -196,7 +196,8 @@ class Broker:
         else:
             try:
                 user = user_of(event)
-                self._clients.greet(peer, user if accounts is not None else None)
+                if peer not in self._clients.holders:
+                    self._clients.greet(peer, user if accounts is not None else None)
                 lacking = (
                     permissions.lacks(user, REQUESTS, event.code, event, self) if permissions is not None else None
                 )

@@ -56,9 +56,8 @@ class Clients:
         self.asked: dict[Any, Callable[[RemotingCommand | None], None]] = {}
 
     def greet(self, peer: Peer, user: str | None) -> None:
-        """A client has sent a request. `user`: its account; None: there are none."""
-        if peer not in self.holders:
-            self.holders[peer] = self.shares.holder(user)
+        """A client has sent its first request. `user`: its account; None: there are none."""
+        self.holders[peer] = self.shares.holder(user)
 
     def answer(self, peer: Peer, event: RemotingCommand, answer: Answer) -> None:
         if not event.is_oneway:

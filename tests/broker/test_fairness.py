@@ -21,7 +21,7 @@ from wirefmt.broker.bindings import headers_match
 from wirefmt.broker.limits import Limits, Refusal
 from wirefmt.broker.messages import Envelope, Published
 from wirefmt.broker.queues import Queue
-from wirefmt.broker.rocketmq import core
+from wirefmt.broker.rocketmq import log
 from wirefmt.broker.rocketmq.popping import Popping
 from wirefmt.broker.rocketmq.pulling import Pulling
 from wirefmt.broker.routing import TOGETHER_COPIES
@@ -149,10 +149,10 @@ class Looked(float):
 
 
 def test_an_offset_of_rocketmq_is_found_by_bisection() -> None:
-    queue = core.Queue()
+    queue = log.Queue()
     times = [Looked(number // 3) for number in range(3000)]
     for number, time in enumerate(times):
-        queue.put(core.Stored(b"", number, time))
+        queue.put(log.Stored(b"", number, time))
     for _ in range(1200):  # the oldest are dropped
         queue.drop()
     assert (queue.base, queue.end, len(queue), queue.at(1200).physical) == (1200, 3000, 1800, 1200)
@@ -182,16 +182,16 @@ def test_a_message_of_rocketmq_wakes_pulls_of_its_queue_and_one_pop_of_a_group(m
                 for n in range(30, 60)
             ]
             writer = await commands(address, *waiting)
-            await until(lambda: broker._waiters == 60)
+            await until(lambda: broker._waits.count == 60)
             pulled = Counted(monkeypatch, Pulling, "_look")
             popped = Counted(monkeypatch, Popping, "_take_next")
             for _ in range(3):
                 await client.producer("P").send("T", b"x", queue=lambda queues: queues[0])
             assert pulled.count == 0
             assert popped.count <= 2 * 3
-            assert broker._waiters == 60 - 3
+            assert broker._waits.count == 60 - 3
             writer.close()
-            await until(lambda: not broker._waiting and not broker._waiting_of and not broker._waiters)
+            await until(lambda: not broker._waits.waiting and not broker._waits.of_peer and not broker._waits.count)
 
     run(test())
 
@@ -222,7 +222,7 @@ def test_members_of_rocketmq_groups_are_bounded_and_told_once() -> None:
             other.close()
             await until(lambda: len(broker.consumers["G"]) == 1)
             member.close()
-            await until(lambda: not broker.consumers and not broker._joined and not broker._memberships)
+            await until(lambda: not broker.consumers and not broker._groups.joined and not broker._groups.memberships)
 
     run(test())
 

@@ -369,7 +369,7 @@ def test_rocketmq_what_a_user_may_not_even_reach() -> None:
             anns = ann.producer("ann-producers", check=decide("ann"))
             async with ann.push_consumer("ann-pushed", {"T": "*"}, lambda message: True, **FAST):
                 await anns.send_transaction("T", b"half", lambda number: "unknown")
-                await until(lambda: not b.rocketmq._halves)
+                await until(lambda: not b.rocketmq._transactions.halves)
                 assert set(asked) == {"ann"}
                 for topic, group in (("%RETRY%ann-pushed", "bobs"), ("T", "bobs"), ("Bob", "ann-pushed")):
                     with pytest.raises(Refused) as refused:

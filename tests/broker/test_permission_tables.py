@@ -596,7 +596,7 @@ async def prepare(b: Broker, root: Rocketmq) -> int:
     assert (await root.call(10, {**SEND, "sysFlag": "4"}, b"half")).code == 0
     assert (await root.call(34, {}, HEARTBEAT % (b"roots", b"G", subscriptions("U", "%RETRY%G")))).code == 0
     assert (await root.call(15, {**QUEUE, "commitOffset": "0"})).code == 0
-    (half,) = b.rocketmq._halves
+    (half,) = b.rocketmq._transactions.halves
     return half
 
 
@@ -604,7 +604,15 @@ def state(b: Broker) -> Any:
     r = b.rocketmq
     stored = {topic: [queue.end for queue in queues] for topic, queues in r.topics.items()}
     members = {group: set(some) for group, some in {**r.consumers, **r.producers}.items()}
-    return stored, r.offsets.copy(), members, set(r._locks), set(r._halves), set(r._popped), dict(r._pop_next)
+    return (
+        stored,
+        r.offsets.copy(),
+        members,
+        set(r._locks.locks),
+        set(r._transactions.halves),
+        set(r._popping.popped),
+        dict(r._popping.following),
+    )
 
 
 @pytest.mark.parametrize(("wanted", "code", "fields", "body"), CALLS, ids=shown)

@@ -51,7 +51,7 @@ def test_a_message_without_room_for_what_a_pop_adds_becomes_a_dead_letter(waits:
             async with asyncio.TaskGroup() as group:
                 if waits:
                     pops = [group.create_task(one.pop(TOPIC, invisible=30.0, wait=20.0)) for one in (consumer, other)]
-                    await until(lambda: broker._waiters == 2)
+                    await until(lambda: broker._waits.count == 2)
                 for size in range(32_767, 0, -1):  # the largest that the broker stores
                     with contextlib.suppress(Refused):
                         await producer.send(TOPIC, b"large", properties={"K": "v" * size})

@@ -22,8 +22,8 @@ from wirefmt.broker.shares import UNOWNED, Shares
 from wirefmt.connection.aio.driver import Driver
 from wirefmt.errors import ConnectionLost, Refused
 from wirefmt.rocketmq import RemotingCommand
-from wirefmt.rocketmq.client import check
 from wirefmt.rocketmq.codes import RequestCode, ResponseCode
+from wirefmt.rocketmq.remote import check
 
 USERS = {"ann": "a", "bob": "b"}
 #: Of eight a client has two, and a user four.
@@ -322,7 +322,7 @@ def test_what_is_gone_counts_no_more_with_rocketmq() -> None:
                     client_id="c", producer_group=f"g{n}", consumer_group=f"g{n}"
                 )
                 await ask(RequestCode.UNREGISTER_CLIENT, header)
-            (holder,) = of._holders.values()
+            (holder,) = of._clients.holders.values()
             assert holder.counts == {}
             consumer = client.pop_consumer("g")
             for n in range(MOST):
@@ -350,14 +350,14 @@ def test_messages_that_wait_to_be_delivered_again_shut_out_nobody() -> None:
                 await client.producer("p").send("all", b"%d" % n)
             gone = client.pop_consumer("gone")
             for n in range(MOST):
-                of._hide("gone", "all", Taken(0, n, 0, UNOWNED), of._pop_time(), 1)
-            await until(lambda: not of._popped)
+                of._popping._hide("gone", "all", Taken(0, n, 0, UNOWNED), of._popping._pop_time(), 1)
+            await until(lambda: not of._popping.popped)
             assert "%DLQ%gone" not in of.topics
             here = client.pop_consumer("here")
             assert [p.message.body for p in await here.pop("all", 2, invisible=0.001)] == [b"0", b"1"]
-            await until(lambda: not of._popped)
-            assert len(of._revived) == MOST
-            assert [taken.offset for taken in of._revived._places["here", "all"].values()] == [0, 1]
+            await until(lambda: not of._popping.popped)
+            assert len(of._popping.revived) == MOST
+            assert [taken.offset for taken in of._popping.revived._places["here", "all"].values()] == [0, 1]
             assert [s.message().body for s in of.topics["%DLQ%gone"][0].messages] == [b"0", b"1"]
             assert [p.message.body for p in await gone.pop("all", 1, invisible=60.0)] == [b"2"]
 
@@ -378,10 +378,10 @@ def test_who_has_popped_most_loses_messages_that_wait(users: bool) -> None:
             for n in range(2):
                 await slow.producer("p").send("all", b"%d" % n)
             assert len(await slow.pop_consumer("slow").pop("all", 2, invisible=0.001)) == 2
-            await until(lambda: not of._popped)
+            await until(lambda: not of._popping.popped)
             for n in range(MOST):
                 await many[n % len(many)].pop_consumer(f"g{n % 4}-{n}").pop("all", 1, invisible=0.001)
-                await until(lambda: not of._popped)
+                await until(lambda: not of._popping.popped)
             assert "%DLQ%slow" not in of.topics
             assert sum(name.startswith("%DLQ%g") for name in of.topics) == 2
             assert len(await slow.pop_consumer("slow").pop("all", 2, invisible=60.0)) == 2
@@ -437,7 +437,7 @@ def test_a_message_that_its_queue_has_dropped_is_not_delivered_again() -> None:
             await producer.send("all", b"0")
             assert await consumer.pop("all", invisible=0.001)
             await producer.send("all", b"1")
-            await until(lambda: not broker.rocketmq._popped)
+            await until(lambda: not broker.rocketmq._popping.popped)
             assert [p.message.body for p in await consumer.pop("all", invisible=60.0)] == [b"1"]
 
     run(test())
@@ -454,9 +454,9 @@ def test_a_client_without_room_does_not_keep_its_group_waiting() -> None:
             assert len(await full.pop_consumer("g").pop("all", invisible=60.0)) == MOST // 4
             async with asyncio.TaskGroup() as tasks:
                 first = tasks.create_task(full.pop_consumer("g").pop("all", invisible=60.0, wait=50.0))
-                await until(lambda: of._waiters == 1)
+                await until(lambda: of._waits.count == 1)
                 second = tasks.create_task(free.pop_consumer("g").pop("all", invisible=60.0, wait=50.0))
-                await until(lambda: of._waiters == 2)
+                await until(lambda: of._waits.count == 2)
                 await free.producer("p").send("all", b"y")
             assert first.result() == []
             assert [p.message.body for p in second.result()] == [b"y"]
@@ -474,8 +474,8 @@ def test_dead_letters_of_pops_need_room() -> None:
             await sender.producer("p").send("all", bytes(1000))
             for n in range(4):
                 assert await client.pop_consumer(f"g{n}").pop("all", invisible=60.0)
-                (key,) = of._popped
-                of._bury(f"g{n}", "all", of._unhide(key).taken)
+                (key,) = of._popping.popped
+                of._popping._bury(f"g{n}", "all", of._popping._unhide(key).taken)
             assert [name for name in of.topics if name.startswith("%DLQ%")] == ["%DLQ%g0"]
             assert of.dropped == 3
             assert of.stored_bytes < 8000

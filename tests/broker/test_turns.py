@@ -247,8 +247,8 @@ async def pulls(broker: Broker) -> Flood:
     )  # fmt: skip
     waiting = b"".join(rocketmq.RemotingCommand(code=11, header=header, opaque=n).encode() for n in range(2400))
     writers = [(await opened(broker.port("rocketmq"), waiting))[1] for _ in range(4)]
-    await until(lambda: broker.rocketmq._waiters == 9600)
-    yield lambda: not broker.rocketmq._waiters
+    await until(lambda: broker.rocketmq._waits.count == 9600)
+    yield lambda: not broker.rocketmq._waits.count
     sent = rocketmq.SendMessageRequestHeader(
         producer_group="g", topic="T", default_topic="TBW102", default_topic_queue_nums=1, queue_id=0, sys_flag=0,
         born_timestamp=1, flag=0, properties="",
@@ -276,8 +276,8 @@ async def rebalance(broker: Broker) -> Flood:
     """RocketMQ: 60 groups of 200 members, and one that changes all its subscriptions."""
     _, writer = await opened(broker.port("rocketmq"), b"".join(beat(f"c{n}", 60) for n in range(200)))
     members = broker.rocketmq.consumers
-    await until(lambda: len(members) == 60 and len(members["g59"]) == 200 and not broker.rocketmq._notifying)
-    yield lambda: members["g59"]["c0"].topics["T"].expression == "a" and not broker.rocketmq._notifying
+    await until(lambda: len(members) == 60 and len(members["g59"]) == 200 and not broker.rocketmq._groups.notifying)
+    yield lambda: members["g59"]["c0"].topics["T"].expression == "a" and not broker.rocketmq._groups.notifying
     writer.write(beat("c0", 60, "a"))
     yield writer.close
 

@@ -33,7 +33,7 @@ async def brokered(
     broker.close()
 
 
-async def take(consumer: amqp091.consumer.Consumer, count: int) -> list[bytes]:
+async def take(consumer: amqp091.aio_channel.Consumer, count: int) -> list[bytes]:
     found: list[bytes] = []
     async for message in consumer:
         message.ack()

@@ -119,7 +119,7 @@ async def bench(**more: Any) -> AsyncIterator[Bench]:
     broker.close()
 
 
-async def body(consumer: amqp091.consumer.Consumer) -> bytes:
+async def body(consumer: amqp091.aio_channel.Consumer) -> bytes:
     message = await anext(consumer)
     message.ack()
     return message.body

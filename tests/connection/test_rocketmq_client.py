@@ -159,13 +159,15 @@ def test_transactions() -> None:
             sent = await producer.send_transaction(T, b"committed", lambda number: "commit")
             assert sent.transaction_id == sent.message_id
             await producer.send_transaction(T, b"rolled back", lambda number: "rollback")
-            await until(lambda: not broker._halves)  # decisions have no answer: a broker that waits less may ask before
+            await until(
+                lambda: not broker._transactions.halves
+            )  # decisions have no answer: a broker that waits less may ask before
             broker.options = replace(broker.options, check_after=0.02)
             await producer.send_transaction(T, b"checked", lambda number: "unknown")
             with pytest.raises(RuntimeError):
                 await producer.send_transaction(T, b"raised", fail)
             async with client.push_consumer("G", {T: "*"}, got.append, begin="first", **FAST):
-                await until(lambda: len(got) >= 2 and not broker._halves)
+                await until(lambda: len(got) >= 2 and not broker._transactions.halves)
             assert sorted(bodies(got)) == [b"checked", b"committed"]
             assert set(asked) == {b"checked", b"raised"}
             assert {m.sys_flag & 0xC for m in got} == {8}
@@ -217,14 +219,14 @@ def test_an_offset_is_stored_though_it_was_reached_while_a_pull_was_under_way() 
             )
             async with consumer:
                 await producer.send(T, b"0")
-                await until(lambda: got and T in broker._waiting)
+                await until(lambda: got and T in broker._waits.waiting)
                 first.set()
                 await until(lambda: [w.committed for q, w in consumer._works.items() if q.topic == T] == [1])
-                waiting = broker._waiting.pop(T)  # the next two come with one response, and then there is no room
+                waiting = broker._waits.waiting.pop(T)  # the next two come with one response, and then there is no room
                 await producer.send(T, b"1")
                 await producer.send(T, b"2")
-                broker._waiting[T] = waiting
-                broker._wake(T, 0)
+                broker._waits.waiting[T] = waiting
+                broker._waits.wake(T, 0)
                 await until(lambda: len(got) == 3)
             assert queue.end == 3
             assert broker.offsets["G", T, 0] == 1
@@ -278,8 +280,8 @@ def test_orderly_consumers_keep_the_order_and_try_in_place() -> None:
                 await producer.send(T, b"%d" % n, queue=lambda queues, n=n: queues[n % 4])
             async with client.push_consumer("G", {T: "*"}, listen, begin="first", orderly=True, **FAST):
                 await until(lambda: len(got) >= 40)
-                assert {owner for owner, *_ in broker._locks.values()} == {client.client_id}
-            assert broker._locks == {}
+                assert {owner for owner, *_ in broker._locks.locks.values()} == {client.client_id}
+            assert broker._locks.locks == {}
             for queue in range(4):
                 assert [offset for q, offset in got if q == queue] == list(range(10))
             assert len(failed) == 3
@@ -485,7 +487,7 @@ def test_name_servers_and_brokers_that_are_gone() -> None:
             async with rocketmq.connect([dead, address], timeout=2.0) as client:
                 producer = client.producer("P")
                 assert (await producer.send(T, b"1")).status == "SEND_OK"
-                route = names._route
+                route = names._names.route
 
                 def two_brokers(peer: Any, event: RemotingCommand) -> Any:
                     answer = route(peer, event)

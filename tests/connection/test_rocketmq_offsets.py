@@ -41,7 +41,7 @@ class Judge:
         self.consumed: set[tuple[str, int, int]] = set()
         self.wrong: list[str] = []
         self.broker = place.broker
-        place.broker._commit = self.watch(place.broker._commit)  # type: ignore[method-assign]
+        place.broker._offsets.commit = self.watch(place.broker._offsets.commit)  # type: ignore[method-assign]
         codes = place.broker._codes
         send_back = codes[36]
 
@@ -49,7 +49,7 @@ class Judge:
             answer = send_back(peer, event)
             if answer.code == 0:
                 offset = event.decode_header(rocketmq.ConsumerSendMsgBackRequestHeader).offset
-                self.consumed.add(self.broker._places[offset])  # its place in the retry topic is another one
+                self.consumed.add(self.broker._log.places[offset])  # its place in the retry topic is another one
             return answer
 
         codes[36] = sent_back

@@ -39,7 +39,7 @@ def routed(*addresses: str, queues: int = 2) -> TopicRouteData:
 
 def name(broker: Broker, route: TopicRouteData) -> None:
     """Let a broker, as the name server that it is, say this of each topic."""
-    say = broker._route
+    say = broker._names.route
     broker._codes[105] = lambda peer, event: say(peer, event)._replace(code=0, body=route.encode())
 
 

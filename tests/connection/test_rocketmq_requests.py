@@ -116,12 +116,12 @@ def test_a_sender_that_goes_or_does_not_answer_fails_the_reply() -> None:
                     await producer.reply(request, b"late")
                 broker.options = rocketmq_options(ask=60.0)
                 waiting = asyncio.ensure_future(producer.reply(request, b"cut", timeout=30.0))
-                await until(lambda: broker._asked)
+                await until(lambda: broker._clients.asked)
                 (peer,) = {member.peer for member in broker.producers["Q"].values()}
                 peer.driver.abort()
                 with pytest.raises(Refused):
                     await waiting
-            assert broker._asked == {}
+            assert broker._clients.asked == {}
 
     run(main())
 
@@ -143,8 +143,8 @@ def test_a_reply_that_cannot_be_read_is_refused() -> None:
                 born_timestamp=0, flag=0, properties="", born_host="x:y", store_host="", store_timestamp=0,
             )  # fmt: skip
             for body in (b"no zlib", b""):
-                assert broker._ask(peer, 326, header, body, lambda response: got.append(response))  # type: ignore[arg-type]
-            assert broker._ask(peer, 326, None, b"", lambda response: got.append(response))  # type: ignore[arg-type]
+                assert broker._clients.ask(peer, 326, header, body, lambda response: got.append(response))  # type: ignore[arg-type]
+            assert broker._clients.ask(peer, 326, None, b"", lambda response: got.append(response))  # type: ignore[arg-type]
             await until(lambda: len(got) == 3)
             assert {command.code for command in got} <= {0, 1}
             assert got[0].code == got[2].code == 1
@@ -388,6 +388,6 @@ def test_a_consumer_that_takes_too_long_is_given_up() -> None:
                 )
                 assert (await asked(client, address, 309, header)).code == 207
                 held.set()
-            assert broker._asked == {}
+            assert broker._clients.asked == {}
 
     run(main())

@@ -8,6 +8,7 @@ import ast
 import re
 import subprocess
 import sys
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -211,6 +212,95 @@ def imports_of(path: Path) -> set[str]:
     return {name for name in found if name == "wirefmt" or name.startswith("wirefmt.")}
 
 
+# ---- circles
+
+
+def module_of(path: Path) -> str:
+    return ".".join(path.relative_to(SRC).with_suffix("").parts).removesuffix(".__init__")
+
+
+PATHS = {module_of(path): path for path in modules(PACKAGE)}
+
+
+def arrows_of(path: Path) -> dict[str, bool]:
+    """The modules that a module imports, wherever in the file. True: for annotations only. What a package loads on first use does
+    not count."""
+    found: dict[str, bool] = {}
+
+    def look(node: ast.AST, *, typed: bool) -> None:
+        for inner in ast.iter_child_nodes(node):
+            names: list[str] = []
+            if isinstance(inner, ast.Import):
+                names = [each.name for each in inner.names]
+            elif isinstance(inner, ast.ImportFrom):
+                names = [f"{inner.module}.{each.name}" for each in inner.names]
+            for name in names:
+                while name and name not in PATHS:
+                    name = name.rpartition(".")[0]
+                if name:
+                    found[name] = found.get(name, True) and typed
+            look(inner, typed=typed or (isinstance(inner, ast.If) and ast.unparse(inner.test) == "TYPE_CHECKING"))
+
+    if path.name != "__init__.py":
+        look(ast.parse(path.read_text()), typed=False)
+    found.pop(module_of(path), None)
+    return found
+
+
+ARROWS = {module: arrows_of(path) for module, path in PATHS.items()}
+FIRM = {module: {name for name, typed in arrows.items() if not typed} for module, arrows in ARROWS.items()}
+
+
+def below(module: str) -> set[str]:
+    """What a module loads, in the end."""
+    found: set[str] = set()
+    left = [module]
+    while left:
+        more = FIRM[left.pop()] - found
+        found |= more
+        left += more
+    return found
+
+
+#: Module -> its parents: those above it that it names, in annotations.
+PARENTS = {
+    module: parents
+    for module, arrows in ARROWS.items()
+    if (parents := {name for name, typed in arrows.items() if typed and module in below(name)})
+}
+
+
+def test_circles_are_parents_in_annotations() -> None:
+    """Without the annotations in which a part names what it is a part of, imports have no circle."""
+    TopologicalSorter(FIRM).prepare()  # raises CycleError
+    TopologicalSorter(
+        {module: arrows.keys() - PARENTS.get(module, set()) for module, arrows in ARROWS.items()}
+    ).prepare()
+    assert "wirefmt.broker.limits" in PARENTS, "the check finds nothing"
+
+
+#: Parts that still use underscored names of their parents. Channels are public, and so is the type of their `connection`.
+CUT = {"wirefmt.amqp091.client_channel", "wirefmt.amqp091.server_channel"}
+
+
+def private_names(text: str) -> set[str]:
+    """Underscored names that a module gives to its functions, methods and attributes."""
+    return set(re.findall(r"(?:def |self\.)(_[a-z]\w*)", text))
+
+
+@pytest.mark.parametrize("module", sorted(PARENTS))
+def test_a_part_uses_public_names_of_its_parents(module: str) -> None:
+    """What else it may ask for a Protocol says, and then it does not name them."""
+    text = PATHS[module].read_text()
+    used = {
+        node.attr
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.Attribute) and ast.unparse(node.value) not in ("self", "cls", "super()")
+    }
+    found = used & {name for parent in PARENTS[module] for name in private_names(PATHS[parent].read_text())}
+    assert bool(found) == (module in CUT), found
+
+
 BELOW = {"_core", "batch", "errors", "framing", "loading", "spec", "strictness"}
 NAMED = {row.name for row in PROTOCOLS}
 #: layer -> what it may import; a layer may always import itself
@@ -308,19 +398,26 @@ def test_a_module_of_the_broker_imports_only_what_is_below(path: Path) -> None:
     assert found <= BROKER[name] | {name}
 
 
-#: Modules of broker/mqtt/. Each imports only those before it.
-MQTT = ["values", "options", "memory", "rights", "retained", "outgoing", "walks", "figures", "subscriptions"]
-MQTT += ["publishing", "sessions", "broker", "__init__"]
+#: Modules of the packages of broker/. Each imports only those before it.
+PARTS = {
+    "mqtt": "values options memory rights retained outgoing walks figures subscriptions publishing sessions broker __init__",
+    "rocketmq": "options answers clients waits log selecting locks groups offsets transactions sending pulling reviving popping "
+    "relaying names broker __init__",
+}
 
 
-@pytest.mark.parametrize("path", modules(PACKAGE / "broker/mqtt"), ids=lambda p: p.name)
-def test_a_part_of_the_mqtt_broker_knows_those_before_it(path: Path) -> None:
+@pytest.mark.parametrize("package", PARTS)
+def test_a_part_of_a_broker_knows_those_before_it(package: str) -> None:
     """By their public names: a class is not cut into pieces that know each other's state."""
-    found = {each.split(".")[3] for each in imports_of(path) if each.startswith("wirefmt.broker.mqtt.")}
-    assert found <= set(MQTT[: MQTT.index(path.stem)])
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.Attribute) and not isinstance(node.value, ast.Name):
-            assert not node.attr.startswith("_"), f"{path.name}:{node.lineno}: {node.attr}"
+    order = PARTS[package].split()
+    paths = modules(PACKAGE / "broker" / package)
+    assert {path.stem for path in paths} == set(order)
+    for path in paths:
+        found = {each.split(".")[3] for each in imports_of(path) if each.startswith(f"wirefmt.broker.{package}.")}
+        assert found <= set(order[: order.index(path.stem)]), path.stem
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Attribute) and not isinstance(node.value, ast.Name):
+                assert not re.match("_[a-z]", node.attr), f"{path.name}:{node.lineno}: {node.attr}"
 
 
 @pytest.mark.parametrize(

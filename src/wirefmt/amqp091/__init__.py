@@ -107,12 +107,11 @@ from wirefmt.amqp091._codec import (
 from wirefmt.loading import lazy
 
 if TYPE_CHECKING:
-    from wirefmt.amqp091.aio_channel import Channel as Channel
+    from wirefmt.amqp091.aio_channel import Channel as Channel, Message as Message
     from wirefmt.amqp091.client import Client as Client, connect as connect
     from wirefmt.amqp091.client_channel import ClientChannel as ClientChannel
     from wirefmt.amqp091.codes import ReplyCode as ReplyCode
     from wirefmt.amqp091.connection import ClientConnection as ClientConnection, ServerConnection as ServerConnection
-    from wirefmt.amqp091.consumer import Message as Message
     from wirefmt.amqp091.events import (
         ClientEvent as ClientEvent,
         ServerEvent as ServerEvent,
@@ -144,9 +143,8 @@ __getattr__, __dir__ = lazy(
     __name__,
     {
         "wirefmt.connection.aio": "Backoff",
-        "wirefmt.amqp091.aio_channel": "Channel",
+        "wirefmt.amqp091.aio_channel": "Channel Message",
         "wirefmt.amqp091.client": "Client connect",
-        "wirefmt.amqp091.consumer": "Message",
         "wirefmt.amqp091.server": "Handler Peer Server serve",
         "wirefmt.amqp091.connection": "ClientConnection ServerConnection",
         "wirefmt.amqp091.client_channel": "ClientChannel",

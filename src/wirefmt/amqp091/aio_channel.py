@@ -1,31 +1,145 @@
-"""Channels of an AMQP 0.9.1 client on asyncio: calls, publishing with confirms, consumers, transactions."""
+"""Channels of an AMQP 0.9.1 client on asyncio: calls, publishing with confirms, consumers, transactions. With them the connection
+of a client, which knows its channels by number."""
 
 from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any
+from random import Random
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from wirefmt import amqp091
 from wirefmt.amqp091._codec import Publication
 from wirefmt.amqp091.channel import text_of
 from wirefmt.amqp091.client_channel import ClientChannel
-from wirefmt.amqp091.consumer import Consumer, Message
+from wirefmt.amqp091.connection import ClientConnection
+from wirefmt.amqp091.events import Call, ConnectionOptions
+from wirefmt.amqp091.session import Session
 from wirefmt.amqp091.states import ChannelState, State
 from wirefmt.amqp091.topology import Topology
 from wirefmt.connection import client as connecting
+from wirefmt.connection.client import Receivers
 from wirefmt.connection.recovery import OnRefused
-from wirefmt.errors import ConnectionLost, LocalProtocolError
+from wirefmt.errors import ConnectionLost, LocalProtocolError, Refused
 
 if TYPE_CHECKING:
     from typing import Self
 
     from typing_extensions import Buffer
 
-    from wirefmt.amqp091.client import Client, Link
-    from wirefmt.amqp091.requester import Requester
+#: Deliveries of consumers with no_ack that may wait for the host, as a multiple of `inbox`, while calls wait; then they are
+#: dropped and counted.
+STRETCH: Final = 10
+
+
+class Parent(Protocol):
+    """What channels, their consumers and connections may ask of their client.
+
+    Attributes:
+        _link: the connection that is up, with all channels restored.
+        _channels: those that are not closed, by id.
+        _left: the channel that sends what an earlier process has left; the others wait for it.
+        _topology: what was declared.
+        _unconfirmed: what was sent.
+        _progress: who waits until there is room to publish, or until the end of a channel has been handled.
+        _options: of the connections.
+        _inbox_limit: messages that may wait for the host.
+        _random: for consumer tags and requests.
+    """
+
+    _channels: dict[int, Channel]
+    _left: Channel | None
+    _topology: Topology
+    _unconfirmed: Unconfirmed
+    _progress: Receivers
+    _options: ConnectionOptions
+    _inbox_limit: int
+    _random: Random
+
+    @property
+    def _link(self) -> Link | None: ...
+
+    async def _connection(self) -> None:
+        """Wait for a connection. Raises what has ended the client."""
+
+    def _check_open(self) -> None:
+        """Raises what has ended the client, and JournalError while the journal cannot be written."""
+
+    def _check_reading(self, more: int = 0) -> None:
+        """Stop or go on reading. `more`: so many more messages wait for the host."""
+
+    def _pump(self) -> None:
+        """Let all channels send what waits."""
+
+    def _handle(self, link: Link, event: Any) -> None:
+        """An event of a connection."""
+
+
+class Link(connecting.Link):
+    """The host of one connection of a client.
+
+    Attributes:
+        calls: those whose reply is awaited: what waits for it, and what takes a reply that nobody wants any more.
+        blamed: the call for which the server has ended the connection; others come back.
+        channels: by number, also the number of a channel that a consumer has for itself.
+        beside: consumers that have a channel for themselves, by its number.
+        closings: channels whose close-ok is awaited.
+    """
+
+    connection: ClientConnection
+
+    def __init__(self, client: Parent) -> None:
+        super().__init__()
+        self.client = client
+        self.calls: dict[Call, tuple[asyncio.Future[Any], Callable[[Any], None] | None]] = {}
+        self.blamed: Call | None = None
+        self.channels: dict[int, Channel] = {}
+        self.beside: dict[int, Consumer] = {}
+        self.closings: dict[ClientChannel, asyncio.Future[None]] = {}
+
+    def lost(self) -> Exception:
+        error = super().lost()
+        return ConnectionLost(str(error), self.event) if self.blamed is not None else error
+
+    def handle(self, event: Any) -> None:
+        self.client._handle(self, event)
+
+    def writable(self) -> None:
+        self.client._pump()
+
+    async def reply(self, call: Call, too_late: Callable[[Any], None] | None = None) -> Any:
+        """Wait for the reply to a call. `too_late`: takes it if this is cancelled."""
+        future = asyncio.get_running_loop().create_future()
+        self.calls[call] = (future, too_late)
+        self.client._check_reading()
+        self.driver.update()
+        return await future
+
+    def note(self, call: Call) -> None:
+        """Register a call whose reply is not awaited by itself."""
+        self.calls[call] = (asyncio.get_running_loop().create_future(), None)
+
+    async def open(self, channel: Channel, again: bool = False) -> None:
+        """Open a channel of the client on this connection. Raises Refused, ConnectionLost, LocalProtocolError."""
+        view = self.connection.open_channel()
+        channel._view = view
+        channel._attached = self
+        self.channels[view.number] = channel
+        assert view.opened is not None
+        calls = [view.opened]
+        if channel._confirms:
+            calls.append(view.confirm_select())
+        elif again and channel._transactional:
+            call = view.call(amqp091.TxSelect)
+            assert call is not None
+            calls.append(call)
+        if channel._prefetch:
+            calls.append(view.qos(channel._prefetch))
+        for call in calls[:-1]:
+            self.note(call)
+        await self.reply(calls[-1])
 
 
 class Batch:
@@ -66,6 +180,232 @@ class Entry:
         return self.batch.future.cancelled()
 
 
+class Unconfirmed:
+    """Messages of a client that were sent and are not confirmed.
+
+    Attributes:
+        session: all of them, also those that an earlier process has left.
+        entries: those for which a call of this client waits, and their channel.
+        lost: messages whose end is not known and for which no call waits.
+    """
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+        self.entries: dict[Publication, tuple[Channel, Entry]] = {}
+        self.lost = 0
+
+    def finish(self, publication: Publication, error: Exception | None) -> None:
+        """A message has its end: its call goes on, or raises the error."""
+        _, entry = self.entries.pop(publication, (None, None))
+        if entry is not None:
+            entry.batch.done(error)
+        elif error is not None:
+            self.lost += 1
+
+    def settle(self, publication: Publication, error: Exception) -> None:
+        """A message is not sent again: whether the server has it is not known, or it is refused."""
+        self.session.forget(publication)
+        self.finish(publication, error)
+
+    def settle_if(self, chosen: Callable[[Channel], bool], error: Exception) -> None:
+        """The same for all messages of some channels."""
+        for publication in [p for p, (owner, _) in self.entries.items() if chosen(owner)]:
+            self.settle(publication, error)
+
+    def withdraw(self, numbers: set[int], error: Exception) -> None:
+        """The journal cannot keep these, and they have not been sent."""
+        for publication in [p for number, p in self.session.outgoing.items() if number in numbers]:
+            self.session.forget(publication)
+            _, entry = self.entries.pop(publication, (None, None))
+            if entry is not None:
+                entry.batch.done(error)
+
+    def fail(self, reason: Exception) -> None:
+        """There is no further connection: the calls raise. The session keeps the messages."""
+        entries, self.entries = self.entries, {}
+        for _, entry in entries.values():
+            entry.batch.done(reason)
+
+
+def returned(message: amqp091.BasicMessage | amqp091.BasicReturn) -> Refused:
+    """The error for a message that the server has returned, with basic.return."""
+    method = message.method if isinstance(message, amqp091.BasicMessage) else message
+    text = f"the server returns the message: {method.reply_code} {text_of(method.reply_text)}"
+    return Refused(text, method.reply_code, message)
+
+
+class Message:
+    """A message that has been delivered to a consumer, or that basic.get has returned.
+
+    Attributes:
+        message: the method with its content.
+        channel: the channel it came on.
+    """
+
+    __slots__ = ("_view", "channel", "message", "no_ack")
+
+    def __init__(self, channel: Channel, view: ClientChannel, message: amqp091.BasicMessage, no_ack: bool) -> None:
+        self.channel = channel
+        self.message = message
+        self.no_ack = no_ack
+        self._view = view
+
+    def __repr__(self) -> str:
+        return f"<Message {self.delivery_tag}: {self.message!r}>"
+
+    @property
+    def body(self) -> bytes:
+        return self.message.body_bytes()
+
+    @property
+    def properties(self) -> amqp091.BasicProperties:
+        return self.message.properties
+
+    @property
+    def exchange(self) -> str:
+        return text_of(self.message.method.exchange)
+
+    @property
+    def routing_key(self) -> str:
+        return text_of(self.message.method.routing_key)
+
+    @property
+    def redelivered(self) -> bool:
+        """True: it may have been delivered before."""
+        redelivered: bool = self.message.method.redelivered
+        return redelivered
+
+    @property
+    def delivery_tag(self) -> int:
+        """Its number on the channel of this connection."""
+        tag: int = self.message.method.delivery_tag
+        return tag
+
+    def ack(self, *, multiple: bool = False) -> bool:
+        """Acknowledge it; with `multiple` also all before it on the channel. It does not wait.
+
+        Returns False if the channel it came on is gone: the server delivers it again, perhaps to another consumer.
+
+        Raises LocalProtocolError if it has been acknowledged, or needs none.
+        """
+        return self._settle(lambda view: view.ack(self.delivery_tag, multiple))
+
+    def nack(self, *, multiple: bool = False, requeue: bool = True) -> bool:
+        """Give it back: to be delivered again, or without `requeue` to be dropped or dead-lettered. See `ack`."""
+        return self._settle(lambda view: view.nack(self.delivery_tag, multiple, requeue))
+
+    def reject(self, *, requeue: bool = False) -> bool:
+        """Give it back alone: dropped or dead-lettered, or with `requeue` delivered again. See `ack`."""
+        return self._settle(lambda view: view.reject(self.delivery_tag, requeue))
+
+    def _settle(self, act: Callable[[ClientChannel], list[Any]]) -> bool:
+        if self.no_ack:
+            raise LocalProtocolError("this message needs no acknowledgement")
+        link = self.channel._attached
+        if link is None or link.connection.state is not State.OPEN or self._view.state is not ChannelState.OPEN:
+            return False
+        link.driver.update(act(self._view))
+        return True
+
+
+class Consumer:
+    """Messages of a queue, in order: `async for message in consumer`. Made by `Channel.consume`.
+
+    The iteration ends when the consumer is cancelled, and raises what ended it otherwise: the server has cancelled it, or its
+    channel or the client is closed by an error; or a message cannot be read, as it is larger than our limits (ConnectionLost; it
+    stays in its queue). With reconnection it goes on on the next connection.
+
+    Attributes:
+        channel: where it was started.
+        queue: its name, or the first name that the server has given it.
+        on_refused: what becomes of it if it cannot be restored.
+        dropped: messages without acknowledgement that were dropped because too many waited.
+    """
+
+    def __init__(
+        self, channel: Channel, queue: str, no_ack: bool, fields: dict[str, Any], on_refused: OnRefused | None = None
+    ) -> None:
+        self.channel = channel
+        self.queue = queue
+        self.no_ack = no_ack
+        self.prefetch = channel._prefetch
+        self.on_refused = on_refused
+        self.tag = ""
+        self.dropped = 0
+        self._fields = fields
+        self._inbox: deque[Message] = deque()
+        self._receivers = Receivers()
+        self._ended = False
+        self._error: Exception | None = None
+        self._view: ClientChannel | None = None  # its own on this connection; None: that of its channel
+        self._asking = False
+
+    @property
+    def bound(self) -> bool:
+        """It cannot be restored on a channel of its own."""
+        return self.channel._transactional
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Message:
+        while not self._inbox:
+            if self._ended:
+                if self._error is not None:
+                    raise self._error
+                raise StopAsyncIteration
+            await self._receivers.wait()
+        message = self._inbox.popleft()
+        self.channel._client._check_reading(-1)
+        return message
+
+    async def cancel(self) -> None:
+        """End the consumer. Messages that wait are given back to the queue; those returned can still be acknowledged."""
+        if self._ended:
+            return
+        channel = self.channel
+        channel._consumers.pop(self.tag, None)
+        self._end(None)
+        view, link = self._view or channel._view, channel._attached
+        if view is not None and link is not None and link.connection.state is State.OPEN and self.tag in view.consumers:
+            call = view.cancel(self.tag)
+            assert call is not None
+            try:
+                await link.reply(call)
+            except ConnectionLost:
+                pass  # it has ended with the connection
+        self._give_back()
+
+    def _arrive(self, message: Message) -> None:
+        client = self.channel._client
+        if self.no_ack and len(self._inbox) >= STRETCH * client._inbox_limit:
+            self.dropped += 1
+            return
+        self._inbox.append(message)
+        self._receivers.wake()
+        client._check_reading(1)
+
+    def _give_back(self) -> None:
+        inbox, self._inbox = self._inbox, deque()
+        for message in inbox:
+            if not message.no_ack:
+                message.nack()
+        self.channel._client._check_reading(-len(inbox))
+
+    def _forget(self) -> None:
+        """The connection is gone: what waits is delivered again, unless it needs no acknowledgement."""
+        kept = deque(message for message in self._inbox if message.no_ack)
+        dropped, self._inbox = len(self._inbox) - len(kept), kept
+        self.channel._client._check_reading(-dropped)
+
+    def _end(self, error: Exception | None) -> None:
+        if not self._ended:
+            self._ended = True
+            self._error = error
+            self._receivers.wake_all()
+            self.channel._client._topology.released(self.queue, self, asyncio.get_running_loop().time())
+
+
 class Channel:
     """A channel of a client, made by `Client.channel`.
 
@@ -76,7 +416,7 @@ class Channel:
     nothing back, except `get` and `consume`, whose messages go back to the queue.
     """
 
-    def __init__(self, client: Client, confirms: bool, prefetch: int) -> None:
+    def __init__(self, client: Parent, confirms: bool, prefetch: int) -> None:
         self._client = client
         self._confirms = confirms
         self._prefetch = prefetch
@@ -92,7 +432,7 @@ class Channel:
         self._closed = False
         self._transactional = False
         self._asking = False  # a consumer is being restored on it: if that is refused, it is opened again
-        self._requester: Requester | None = None
+        self._on_returned: Callable[[amqp091.BasicMessage], None] | None = None  # called with what the server returns
 
     def __repr__(self) -> str:
         return f"<Channel {self._view!r}>"
@@ -130,7 +470,7 @@ class Channel:
         if handle is None:
             link.driver.update()
             return None
-        return await self._client._reply(link, handle)
+        return await link.reply(handle)
 
     async def _remove(self, cls: type[Any], **fields: Any) -> Any:
         """Let the server remove something, while no restoration is about to declare it."""
@@ -149,7 +489,7 @@ class Channel:
             await self._client._connection()
             if self._view is not None and self._view.state in (ChannelState.OPENING, ChannelState.OPEN):
                 return self._view
-            await self._client._progress()  # its end has not been handled yet
+            await self._client._progress.wait()  # its end has not been handled yet
 
     async def declare_exchange(
         self, exchange: str, type: str = "direct", *, on_refused: OnRefused | None = None, **fields: Any
@@ -257,7 +597,7 @@ class Channel:
         await self.call(amqp091.BasicRecover, requeue=True)
         for view in self._beside:
             if view.state is ChannelState.OPEN and (link := self._link) is not None:
-                await self._client._reply(link, view.recover())
+                await link.reply(view.recover())
 
     # ---- publishing
 
@@ -296,14 +636,14 @@ class Channel:
             for body, exchange, routing_key, properties, mandatory in messages:
                 if self._error is not None:
                     raise self._error
-                if self._closed or client._ended or client._closing:
-                    raise client._error or LocalProtocolError("the channel is closed")
-                client._check_journal()
+                client._check_open()
+                if self._closed:
+                    raise LocalProtocolError("the channel is closed")
                 data = body.encode() if isinstance(body, str) else body
                 self._queue.append(Entry((exchange, routing_key, data, properties, mandatory), batch))
                 self._pump()
                 while len(self._queue) >= client._options.unconfirmed and not self._closed:
-                    await client._progress()
+                    await client._progress.wait()
             batch.sealed = True
             batch.check()
             await batch.future
@@ -313,12 +653,14 @@ class Channel:
 
     def _pump(self) -> None:
         """Send the messages that wait, while the windows and the transport allow it."""
-        view, link = self._view, self._client._link
+        client = self._client
+        view, link, left = self._view, client._link, client._left
         if view is None or link is None:
             return
         queue, again = self._queue, self._again
-        if not again and self._client._left_first(self):
-            return
+        if not again and left is not None and left is not self and left._again:
+            return  # what an earlier process has left is sent before anything new
+        unconfirmed = client._unconfirmed
         sends_again, sent = bool(again), False
         while (queue or again) and link.driver.ready:
             if again:
@@ -328,12 +670,12 @@ class Channel:
                     view._full = True
                     break
                 publication = again.popleft()
-                if self._client.session.outgoing.get(publication.number) is not publication:
+                if unconfirmed.session.outgoing.get(publication.number) is not publication:
                     continue  # it has been given up
                 try:
                     view.resend(publication)
                 except LocalProtocolError as error:
-                    self._client._settle(publication, error)
+                    unconfirmed.settle(publication, error)
                 else:
                     sent = True
                 continue
@@ -356,13 +698,13 @@ class Channel:
                 entry.batch.done(None)
             else:
                 entry.publication = made
-                self._client._entries[made] = (self, entry)
+                unconfirmed.entries[made] = (self, entry)
         if sent:
             link.driver.update()
-        if sends_again and not again and self is self._client._left:
-            self._client._pump()  # others have waited for it
-        self._client._check_reading()
-        self._client._note_progress()
+        if sends_again and not again and self is left:
+            client._pump()  # others have waited for it
+        client._check_reading()
+        client._progress.wake_all()
 
     # ---- consuming
 
@@ -423,7 +765,7 @@ class Channel:
             if isinstance(answer, amqp091.BasicMessage) and not no_ack:
                 Message(self, view, answer, no_ack).nack()
 
-        answer = await self._client._reply(link, handle, too_late)
+        answer = await link.reply(handle, too_late)
         self._topology.touched(queue, self._now())
         return Message(self, view, answer, no_ack) if isinstance(answer, amqp091.BasicMessage) else None
 
@@ -467,14 +809,14 @@ class Channel:
         for consumer in self._consumers.values():
             consumer._end(None)
         self._fail_queue(ConnectionLost("the channel was closed"))
-        client._note_progress()
+        client._progress.wake_all()
         if view is None or link is None:
-            client._settle_all(self, ConnectionLost("the channel was closed"))
+            client._unconfirmed.settle_if(lambda owner: owner is self, ConnectionLost("the channel was closed"))
             return
         closings = []
         for each in (view, *self._beside):
             if each.state is ChannelState.OPEN and link.connection.state is State.OPEN:
-                closed = client._closings[each] = asyncio.get_running_loop().create_future()
+                closed = link.closings[each] = asyncio.get_running_loop().create_future()
                 closings.append(closed)
                 link.driver.update(each.close())
         if closings:
@@ -512,7 +854,7 @@ class Channel:
         self._client._channels.pop(id(self), None)
         self._fail_queue(error)
         self._again.clear()
-        self._client._settle_all(self, error)
+        self._client._unconfirmed.settle_if(lambda owner: owner is self, error)
         link = self._client._link
         for beside in self._beside:
             if link is not None and beside.state is ChannelState.OPEN:
@@ -521,7 +863,7 @@ class Channel:
         for consumer in consumers.values():
             consumer._end(error)
             consumer._forget()
-        self._client._note_progress()
+        self._client._progress.wake_all()
 
     def _detach(self) -> None:
         """The connection is gone; another one comes."""

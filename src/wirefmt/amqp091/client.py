@@ -17,13 +17,11 @@ from typing import TYPE_CHECKING, Any, Final
 from wirefmt import amqp091
 from wirefmt.amqp091._codec import Publication
 from wirefmt.amqp091.address import OPTIONS, REPEATED, SCHEMES, settings
-from wirefmt.amqp091.aio_channel import Channel, Entry
+from wirefmt.amqp091.aio_channel import Channel, Link, Message, Unconfirmed, returned
 from wirefmt.amqp091.channel import text_of
-from wirefmt.amqp091.client_channel import ClientChannel
 from wirefmt.amqp091.codes import ReplyCode
 from wirefmt.amqp091.connection import ClientConnection
-from wirefmt.amqp091.consumer import Consumer, Message, returned
-from wirefmt.amqp091.events import Call, ChannelClosed, Confirmed, ConnectionOptions, Negotiated, Returned
+from wirefmt.amqp091.events import ChannelClosed, Confirmed, ConnectionOptions, Negotiated, Returned
 from wirefmt.amqp091.requester import Requester
 from wirefmt.amqp091.restoring import Restoration, is_limit
 from wirefmt.amqp091.session import Session
@@ -60,28 +58,6 @@ FINAL_CODES: Final = frozenset(
 _LOST_IN_CALL = "the connection was lost before the reply"
 
 
-class Link(connecting.Link):
-    """The host of one connection of a client."""
-
-    connection: ClientConnection
-
-    def __init__(self, client: Client) -> None:
-        super().__init__()
-        self.client = client
-        self.calls: dict[Call, tuple[asyncio.Future[Any], Callable[[Any], None] | None]] = {}
-        self.blamed: Call | None = None  # the call for which the server has ended the connection; others come back
-
-    def lost(self) -> Exception:
-        error = super().lost()
-        return ConnectionLost(str(error), self.event) if self.blamed is not None else error
-
-    def handle(self, event: Any) -> None:
-        self.client._handle(self, event)
-
-    def writable(self) -> None:
-        self.client._pump()
-
-
 class Client(connecting.Client[Link]):
     """An AMQP 0.9.1 client, made by `amqp091.connect`. `async with` connects and closes it; so do `open` and `close`.
 
@@ -116,9 +92,7 @@ class Client(connecting.Client[Link]):
     Raises ValueError for a URL that cannot be used.
 
     Attributes:
-        session: messages that are not confirmed.
         connections: how many connections there have been.
-        lost: messages whose end is not known and for which no call waits.
     """
 
     def __init__(
@@ -165,37 +139,39 @@ class Client(connecting.Client[Link]):
             if "auth_mechanism" in address.options and mechanisms is not None:
                 raise ValueError("mechanisms are given twice: by `mechanisms` and by auth_mechanism in the URL")
 
-        self.session = session if session is not None else Session()
-        self.lost = 0
-        self._channels: dict[int, Channel] = {}  # by id
-        self._by_number: dict[int, Channel] = {}
-        self._closings: dict[ClientChannel, asyncio.Future[None]] = {}
-        self._beside: dict[int, Consumer] = {}  # by the number of the channel that they have for themselves
-        self._entries: dict[Publication, tuple[Channel, Entry]] = {}  # sent, and not confirmed
-        self._left: Channel | None = None  # sends messages of an earlier process again
+        # what channels may ask for as well: see aio_channel.Parent
+        self._unconfirmed = Unconfirmed(session if session is not None else Session())
+        self._channels: dict[int, Channel] = {}
+        self._left: Channel | None = None
         self._topology = Topology()
         self._requesters: dict[str, Requester] = {}  # by exchange
         self._requesting = asyncio.Lock()
         self._waiting_messages = 0
         self._states: list[asyncio.Future[None]] = []  # who waits for a connection
-        self._progressing: list[asyncio.Future[None]] = []  # who waits for room to publish
+        self._progress = connecting.Receivers()
 
     # ---- opening and closing
 
     async def _begin(self) -> Link:
         if self._journal_path is not None:
             self._store = Store(self._journal_path, f"amqp091 {self._name}")
-            self.session = await self._store.restore(partial(Session.replay, journaled=True))
+            self._unconfirmed.session = await self._store.restore(partial(Session.replay, journaled=True))
         return await self._try_servers()
 
     def _not_kept(self, numbers: set[int], error: JournalError) -> None:
-        for publication in [p for number, p in self.session.outgoing.items() if number in numbers]:
-            self.session.forget(publication)
-            _, entry = self._entries.pop(publication, (None, None))
-            if entry is not None:
-                entry.batch.done(error)
+        self._unconfirmed.withdraw(numbers, error)
         for channel in list(self._channels.values()):
             channel._fail_queue(error)
+
+    @property
+    def session(self) -> Session:
+        """Messages that are not confirmed."""
+        return self._unconfirmed.session
+
+    @property
+    def lost(self) -> int:
+        """Messages whose end is not known and for which no call waits."""
+        return self._unconfirmed.lost
 
     @property
     def blocked(self) -> bool:
@@ -220,13 +196,13 @@ class Client(connecting.Client[Link]):
         assert link is not None
         self._channels[id(channel)] = channel
         try:
-            await self._open_channel(link, channel)
+            await link.open(channel)
         except BaseException:
             self._channels.pop(id(channel), None)
             view = channel._view
             channel._view = None
             if view is not None:
-                self._by_number.pop(view.number, None)
+                link.channels.pop(view.number, None)
                 opened = view.state in (ChannelState.OPENING, ChannelState.OPEN)
                 if self._link is link and opened and link.connection.state is State.OPEN:
                     link.driver.update(view.close())
@@ -262,7 +238,8 @@ class Client(connecting.Client[Link]):
                 async with self._requesting:
                     requester = self._requesters.get(exchange)
                     if requester is None:
-                        requester = self._requesters[exchange] = await Requester.begin(self, exchange)
+                        channel = await self.channel(confirms=False, prefetch=0)
+                        requester = await Requester.begin(channel, exchange, self._requesters)
                 return await requester.request(body, routing_key, properties)
         except TimeoutError:
             if limit.expired():
@@ -274,7 +251,7 @@ class Client(connecting.Client[Link]):
         await self._connection()
         link = self._link
         assert link is not None
-        await self._reply(link, link.connection.update_secret(secret, reason))
+        await link.reply(link.connection.update_secret(secret, reason))
 
     # ---- below
 
@@ -291,33 +268,24 @@ class Client(connecting.Client[Link]):
         if self._closing:
             raise ConnectionLost("the client is closed")
 
-    async def _progress(self) -> None:
-        waiter = asyncio.get_running_loop().create_future()
-        self._progressing.append(waiter)
-        await waiter
+    def _check_open(self) -> None:
+        if self._ended or self._closing:
+            raise self._error or LocalProtocolError("the channel is closed")
+        if self._store is not None:
+            self._check_journal()
 
-    def _note_progress(self) -> None:
-        waiters, self._progressing = self._progressing, []
-        connecting.release(waiters)
-
-    async def _reply(self, link: Link, call: Call, too_late: Callable[[Any], None] | None = None) -> Any:
-        future = asyncio.get_running_loop().create_future()
-        link.calls[call] = (future, too_late)
-        self._check_reading()
-        link.driver.update()
-        return await future
-
-    def _check_reading(self) -> None:
+    def _check_reading(self, more: int = 0) -> None:
         """Stop reading while too many messages wait, but never while a call waits for its reply, or a message for a confirm or
         for its turn: that would wait for ever."""
+        self._waiting_messages += more
         link = self._link
         if link is None or link.event is not None:
             return
         stop = (
             self._waiting_messages >= self._inbox_limit
             and not link.calls
-            and not self._closings
-            and not self._entries
+            and not link.closings
+            and not self._unconfirmed.entries
             and not any(channel.busy for channel in self._channels.values())
         )
         if stop and not link.driver.paused:
@@ -334,27 +302,26 @@ class Client(connecting.Client[Link]):
     def _handle(self, link: Link, event: Any) -> None:
         match event:
             case amqp091.BasicMessage():
-                self._deliver(event)
+                self._deliver(link, event)
             case Acknowledged():
                 self._answered(link, event)
             case Confirmed():
-                for publication in event.handles:
-                    self._confirmed(publication, event.accepted)
+                self._confirmed(event)
                 if self._left is not None and not self._left.busy:
                     left, self._left = self._left, None
                     left._drop()
                 self._pump()
                 self._check_reading()
             case Returned():
-                owner = self._by_number.get(event.message.channel)
-                if event.handle is None and owner is not None and owner._requester is not None:
-                    owner._requester.returned(event.message)
+                owner = link.channels.get(event.message.channel)
+                if event.handle is None and owner is not None and owner._on_returned is not None:
+                    owner._on_returned(event.message)
             case amqp091.ChannelFlow() | amqp091.ChannelFlowOk() | amqp091.ConnectionBlocked():
                 pass
             case WindowOpened() | amqp091.ConnectionUnblocked():
                 self._pump()
             case amqp091.BasicCancel():
-                self._cancelled(event)
+                self._cancelled(link, event)
             case ChannelClosed():
                 self._channel_closed(link, event)
             case Connected():
@@ -363,8 +330,8 @@ class Client(connecting.Client[Link]):
             case Disconnected():
                 self._disconnected(link, event)
 
-    def _deliver(self, event: amqp091.BasicMessage) -> None:
-        channel = self._by_number.get(event.channel)
+    def _deliver(self, link: Link, event: amqp091.BasicMessage) -> None:
+        channel = link.channels.get(event.channel)
         consumer = channel._consumers.get(event.method.consumer_tag) if channel is not None else None
         if channel is None or channel._view is None:
             return  # its channel is closed: the server delivers it again
@@ -388,31 +355,28 @@ class Client(connecting.Client[Link]):
             too_late(event.message)
         self._check_reading()
 
-    def _confirmed(self, publication: Publication, accepted: bool) -> None:
-        _, entry = self._entries.pop(publication, (None, None))
-        error: Exception | None = None
-        if publication.returned is not None:
-            error = returned(publication.returned)
-        elif not accepted:
-            error = Refused("the server has not taken the message", 0)
-        if entry is not None:
-            entry.batch.done(error)
-        elif error is not None:
-            self.lost += 1
+    def _confirmed(self, event: Confirmed) -> None:
+        for publication in event.handles:
+            error: Exception | None = None
+            if publication.returned is not None:
+                error = returned(publication.returned)
+            elif not event.accepted:
+                error = Refused("the server has not taken the message", 0)
+            self._unconfirmed.finish(publication, error)
 
-    def _cancelled(self, event: amqp091.BasicCancel) -> None:
-        channel = self._by_number.get(event.channel)
+    def _cancelled(self, link: Link, event: amqp091.BasicCancel) -> None:
+        channel = link.channels.get(event.channel)
         consumer = channel._consumers.pop(text_of(event.consumer_tag), None) if channel is not None else None
         if consumer is not None:
             self._topology.deleted("queue", consumer.queue)
             consumer._end(Refused("the server has ended the consumer", 0, event))
 
     def _channel_closed(self, link: Link, event: ChannelClosed) -> None:
-        channel = self._by_number.pop(event.channel, None)
-        beside = self._beside.pop(event.channel, None)
-        for view, closed in list(self._closings.items()):
+        channel = link.channels.pop(event.channel, None)
+        beside = link.beside.pop(event.channel, None)
+        for view, closed in list(link.closings.items()):
             if view.state is ChannelState.CLOSED:
-                del self._closings[view]
+                del link.closings[view]
                 connecting.release([closed])
         error: Exception
         if event.by == "peer":
@@ -433,24 +397,10 @@ class Client(connecting.Client[Link]):
             self._left_refused(link, channel, event, error)
         else:
             for publication in event.resumable:
-                self._settle(publication, error)
+                self._unconfirmed.settle(publication, error)
             if channel is not None:
                 channel._fail(error)
         self._check_reading()
-
-    def _settle(self, publication: Publication, error: Exception) -> None:
-        """A message is not sent again: whether the server has it is not known, or it is refused."""
-        self.session.forget(publication)
-        _, entry = self._entries.pop(publication, (None, None))
-        if entry is not None:
-            entry.batch.done(error)
-        else:
-            self.lost += 1
-
-    def _settle_all(self, channel: Channel, error: Exception) -> None:
-        """The same for all messages of a channel."""
-        for publication in [p for p, (owner, _) in self._entries.items() if owner is channel]:
-            self._settle(publication, error)
 
     def _disconnected(self, link: Link, event: Disconnected) -> None:
         if event.by == "peer" and self._reconnect is not None and isinstance(event.message, amqp091.ConnectionClose):
@@ -463,19 +413,16 @@ class Client(connecting.Client[Link]):
         reason: Exception = lost if isinstance(lost, Refused) else ConnectionLost(f"{_LOST_IN_CALL}: {lost}", event)
         for call, (future, _) in calls.items():
             connecting.fail(future, refused if call is link.blamed else reason)
-        closings, self._closings = self._closings, {}
-        connecting.release(closings.values())
+        connecting.release(link.closings.values())
+        link.closings.clear()
         if self._link is link:
             self._link = None
-        self._by_number, by_number = {}, self._by_number
-        self._beside.clear()
         if isinstance(event.error, DecodeError) and event.message is not None:
-            self._unreadable(by_number.get(event.message.channel), event)
-        for publication, (owner, _) in list(self._entries.items()):
-            if owner._closed:
-                self._settle(
-                    publication, ConnectionLost(f"the channel was closed, and the connection lost: {lost}", event)
-                )
+            self._unreadable(link.channels.get(event.message.channel), event)
+        closed = ConnectionLost(f"the channel was closed, and the connection lost: {lost}", event)
+        self._unconfirmed.settle_if(lambda owner: owner._closed, closed)
+        link.channels.clear()
+        link.beside.clear()
         for channel in self._channels.values():
             channel._detach()
 
@@ -497,7 +444,7 @@ class Client(connecting.Client[Link]):
                     and (sent.method.exchange, sent.method.routing_key) == (method.exchange, method.routing_key)
                     and getattr(error, "need", None) in (None, len(sent.body_bytes()))
                 ):
-                    self._settle(publication, returned(method))
+                    self._unconfirmed.settle(publication, returned(method))
                     break
 
     def _comes_back(self, link: Link) -> bool:
@@ -516,7 +463,19 @@ class Client(connecting.Client[Link]):
         )
         return refused.code in FINAL_CODES and not guessed
 
-    # ---- messages of an earlier process
+    # ---- messages of an earlier connection or process
+
+    def _send_again(self, link: Link) -> None:
+        """Let each channel send what is not confirmed, before anything new."""
+        again: dict[Channel | None, deque[Publication]] = {}
+        for publication in self.session.outgoing.values():
+            owner, _ = self._unconfirmed.entries.get(publication, (None, None))
+            again.setdefault(owner, deque()).append(publication)
+        for owner, publications in again.items():
+            if owner is None:
+                self._send_left(link, publications)
+            else:
+                owner._again = publications
 
     def _send_left(self, link: Link, publications: deque[Publication]) -> None:
         """Send them again, on a channel of their own."""
@@ -527,10 +486,6 @@ class Client(connecting.Client[Link]):
         if self._left._view is None:
             link.spawn(self._open_left(link, self._left))
 
-    def _left_first(self, channel: Channel) -> bool:
-        """Does this channel wait? What an earlier process has left is sent before anything new."""
-        return self._left is not None and self._left is not channel and bool(self._left._again)
-
     def _drop_left(self, left: Channel) -> None:
         """What it has not sent waits for the next connection. Others need not wait for it any more."""
         left._drop()
@@ -540,7 +495,7 @@ class Client(connecting.Client[Link]):
 
     async def _open_left(self, link: Link, left: Channel) -> None:
         try:
-            await self._open_channel(link, left)
+            await link.open(left)
         except (Refused, ConnectionLost, LocalProtocolError):
             if link.event is None:
                 self._drop_left(left)
@@ -553,13 +508,13 @@ class Client(connecting.Client[Link]):
         left._closed_again()
         if len(event.resumable) == 1:
             guilty = event.resumable[0]
-            self._settle(guilty, error)
+            self._unconfirmed.settle(guilty, error)
             if isinstance(error, Refused):
                 self._tell(NotRestored(guilty, error, "fail", None))
         elif not event.resumable:
             return  # the channel itself is refused, see _open_left
         left._one_by_one = True
-        rest = deque(p for p in self.session.outgoing.values() if p not in self._entries)
+        rest = deque(p for p in self.session.outgoing.values() if p not in self._unconfirmed.entries)
         if rest:
             self._send_left(link, rest)
         else:
@@ -591,7 +546,7 @@ class Client(connecting.Client[Link]):
                 )
                 link.driver.update()
                 await link.up
-                await Restoration(self, link).run()
+                await Restoration(self, link, self._topology, self._channels).run()
         except BaseException:
             self.session.held = False
             if link.tasks:
@@ -599,39 +554,15 @@ class Client(connecting.Client[Link]):
             raise
         if link.event is not None:
             raise link.lost()
+        self._send_again(link)
         self._link = link
         states, self._states = self._states, []
         connecting.release(states)
         self._pump()
         return link
 
-    async def _open_channel(self, link: Link, channel: Channel, again: bool = False) -> None:
-        view = link.connection.open_channel()
-        channel._view = view
-        channel._attached = link
-        self._by_number[view.number] = channel
-        assert view.opened is not None
-        calls = [view.opened]
-        if channel._confirms:
-            calls.append(view.confirm_select())
-        elif again and channel._transactional:
-            call = view.call(amqp091.TxSelect)
-            assert call is not None
-            calls.append(call)
-        if channel._prefetch:
-            calls.append(view.qos(channel._prefetch))
-        for call in calls:
-            await self._reply(link, call) if call is calls[-1] else self._note(link, call)
-
-    def _note(self, link: Link, call: Call) -> None:
-        """Register a call whose reply is not awaited by itself."""
-        future = asyncio.get_running_loop().create_future()
-        link.calls[call] = (future, None)
-
     def _finish(self, error: Exception | None, reason: Exception) -> None:
-        entries, self._entries = self._entries, {}
-        for _, entry in entries.values():
-            entry.batch.done(reason)
+        self._unconfirmed.fail(reason)
         for channel in list(self._channels.values()):
             channel._fail_queue(reason)
             for consumer in channel._consumers.values():
@@ -643,7 +574,7 @@ class Client(connecting.Client[Link]):
         self._topology.clear()
         states, self._states = self._states, []
         connecting.release(states)
-        self._note_progress()
+        self._progress.wake_all()
 
 
 connect = connecting.verb(Client, 'amqp091.connect("amqp://guest:guest@broker/")')

@@ -6,9 +6,9 @@ import asyncio
 from typing import TYPE_CHECKING, Any, Final
 
 from wirefmt import amqp091
+from wirefmt.amqp091.aio_channel import Channel, Consumer, Message, returned
 from wirefmt.amqp091.channel import text_of
 from wirefmt.amqp091.codes import ReplyCode
-from wirefmt.amqp091.consumer import Consumer, Message, returned
 from wirefmt.connection import client as connecting
 from wirefmt.errors import ConnectionLost, Refused
 
@@ -17,34 +17,37 @@ if TYPE_CHECKING:
 
     from typing_extensions import Buffer
 
-    from wirefmt.amqp091.aio_channel import Channel
-    from wirefmt.amqp091.client import Client
-
 #: The name from which replies are consumed, and which is the `reply_to` of a request: on the same channel.
 REPLY_TO: Final = "amq.rabbitmq.reply-to"
 
 
 class Requester:
-    """Sends the requests to one exchange, on a channel of its own: a refusal is of that exchange, and other requests go on."""
+    """Sends the requests to one exchange, on a channel of its own: a refusal is of that exchange, and other requests go on.
 
-    def __init__(self, channel: Channel, exchange: str) -> None:
+    Args:
+        known: the requesters of the client, by exchange. This one leaves them when it is over.
+    """
+
+    def __init__(self, channel: Channel, exchange: str, known: dict[str, Requester]) -> None:
         self.channel = channel
         self.exchange = exchange
+        self.known = known
         #: By correlation-id: the future of the reply, and the properties of the request.
         self.waiting: dict[str, tuple[asyncio.Future[Message], amqp091.BasicProperties]] = {}
-        channel._requester = self
+        channel._on_returned = self.returned
 
     @classmethod
-    async def begin(cls, client: Client, exchange: str) -> Self:
-        """Open the channel and consume the replies. Raises Refused, ConnectionLost."""
-        requester = cls(await client.channel(confirms=False, prefetch=0), exchange)
+    async def begin(cls, channel: Channel, exchange: str, known: dict[str, Requester]) -> Self:
+        """Consume the replies. Raises Refused, ConnectionLost."""
+        requester = cls(channel, exchange, known)
         try:
-            await requester.channel._start(Replies(requester))
+            await channel._start(Replies(requester))
         except BaseException as error:
-            requester.channel._drop()
+            channel._drop()
             if isinstance(error, Refused) and error.code == ReplyCode.NOT_FOUND:
                 raise Refused(f"the server has no direct reply-to: {error}", error.code, error.message) from error
             raise
+        known[exchange] = requester
         return requester
 
     async def request(
@@ -92,9 +95,8 @@ class Requester:
 
     def over(self, error: Exception | None) -> None:
         """The channel is over, or no more replies come. The next request begins another one."""
-        requesters = self.channel._client._requesters
-        if requesters.get(self.exchange) is self:
-            del requesters[self.exchange]
+        if self.known.get(self.exchange) is self:
+            del self.known[self.exchange]
         for future, _ in self.waiting.values():
             connecting.fail(future, error or ConnectionLost("the client was closed"))
         if not self.channel._closed:

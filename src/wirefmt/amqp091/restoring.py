@@ -8,26 +8,20 @@ stays until the next connection.
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from wirefmt import amqp091
+from wirefmt.amqp091.aio_channel import Channel, Consumer, Link
 from wirefmt.amqp091.channel import text_of
 from wirefmt.amqp091.client_channel import ClientChannel
 from wirefmt.amqp091.codes import ReplyCode
 from wirefmt.amqp091.events import Call
 from wirefmt.amqp091.states import ChannelState, State
-from wirefmt.amqp091.topology import Entry, Key
+from wirefmt.amqp091.topology import Entry, Key, Topology
 from wirefmt.connection import client as connecting
 from wirefmt.connection.recovery import NotRestored, OnRefused
 from wirefmt.errors import ConnectionLost, LocalProtocolError, Refused
-
-if TYPE_CHECKING:
-    from wirefmt.amqp091._codec import Publication
-    from wirefmt.amqp091.aio_channel import Channel
-    from wirefmt.amqp091.client import Client, Link
-    from wirefmt.amqp091.consumer import Consumer
 
 #: How often the server is asked again for what it does not have: after a restart another client may declare it a moment later.
 ABSENT: Final = 5
@@ -83,11 +77,19 @@ class Restoration:
 
     `run` asks for everything once. What is refused and asked for again, and what depends on it, comes later, in tasks of the
     connection.
+
+    Args:
+        client: asks again as its options say, and tells the program.
+        channels: those of the client, by id. One that is closed leaves it.
     """
 
-    def __init__(self, client: Client, link: Link) -> None:
+    def __init__(
+        self, client: connecting.Client[Link], link: Link, topology: Topology, channels: dict[int, Channel]
+    ) -> None:
         self.client = client
         self.link = link
+        self.topology = topology
+        self.channels = channels
         self._loop = asyncio.get_running_loop()
         self._states: dict[Key, asyncio.Future[Problem | None]] = {}  # of exchanges, queues and bindings
         self._view: ClientChannel | None = None  # where these are declared
@@ -97,17 +99,15 @@ class Restoration:
 
     async def run(self) -> None:
         """Ask for everything. Raises Refused and ConnectionLost if the connection ends meanwhile."""
-        client = self.client
-        client._topology.expire(self._loop.time())
-        entries = list(client._topology)
+        self.topology.expire(self._loop.time())
+        entries = list(self.topology)
         for entry in entries:
             self._states[entry.key] = self._loop.create_future()
         for entry in entries:
             await self._begin(lambda answered, entry=entry: self._restore_entry(entry, answered))  # type: ignore[misc]
-        for channel in list(client._channels.values()):
+        for channel in list(self.channels.values()):
             await self._restore_channel(channel)
-        self._send_again()
-        async with client._topology.asking:
+        async with self.topology.asking:
             self._first_pass = False
             self._close_view()
 
@@ -185,13 +185,13 @@ class Restoration:
             else:
                 problem = await self._ask(entity, lambda: self._declare(entry), entry.on_refused, answered)
             if problem is not None and problem[0] == "fail":
-                client._topology.drop(entry)
+                self.topology.drop(entry)
         finally:
             if not state.done():
                 state.set_result(problem)
 
     async def _declare(self, entry: Entry) -> None:
-        topology = self.client._topology
+        topology = self.topology
         async with topology.asking:
             if topology.entries.get(entry.key) is not entry:
                 return  # the program has changed it meanwhile
@@ -199,7 +199,7 @@ class Restoration:
                 self._view = self._send(self.link.connection.open_channel)
             fields = topology.method(entry)
             view = self._view
-            answer = await self.client._reply(self.link, self._send(lambda: view.call(entry.cls, **fields)))
+            answer = await self.link.reply(self._send(lambda: view.call(entry.cls, **fields)))
             if entry.cls is amqp091.QueueDeclare and not fields["queue"]:
                 topology.names[entry.name] = text_of(answer.queue)
             if not self._first_pass:
@@ -208,7 +208,7 @@ class Restoration:
     async def _declare_again(self, queue: str) -> None:
         """Declare a queue and its bindings, if they are ours."""
         key = ("queue", queue)
-        for entry in list(self.client._topology):
+        for entry in list(self.topology):
             if entry.key == key or key in entry.ends:
                 await self._declare(entry)
 
@@ -233,13 +233,13 @@ class Restoration:
         for consumer in list(channel._consumers.values()):
             await self._begin(lambda answered, consumer=consumer: self._restore_consumer(consumer, answered))  # type: ignore[misc]
         if channel._view is not None and self._prefetch[channel] != channel._prefetch:
-            self.client._note(self.link, channel._view.qos(channel._prefetch))
+            self.link.note(channel._view.qos(channel._prefetch))
 
     async def _open(self, channel: Channel) -> None:
         """Open a channel again. If that is refused, it ends."""
         self._granted[channel], self._prefetch[channel] = [], channel._prefetch
         try:
-            await self.client._open_channel(self.link, channel, again=True)
+            await self.link.open(channel, again=True)
         except (Refused, LocalProtocolError) as error:
             if self.link.connection.state in _OVER:
                 raise self.link.lost() from None
@@ -290,16 +290,16 @@ class Restoration:
 
     async def _consume(self, consumer: Consumer) -> None:
         """Start a consumer again, on its channel. If it is refused the channel is opened again for the others."""
-        channel, client, link = consumer.channel, self.client, self.link
+        channel, link = consumer.channel, self.link
         view = channel._view
         if view is None:
             return  # the channel is over, and the consumer with it
         if consumer.prefetch != self._prefetch[channel]:
             self._prefetch[channel] = consumer.prefetch
-            client._note(link, view.qos(consumer.prefetch))
+            link.note(view.qos(consumer.prefetch))
         channel._asking = True
         try:
-            await client._reply(link, self._send(lambda: self._call(consumer, view)))
+            await link.reply(self._send(lambda: self._call(consumer, view)))
         except Refused:
             if link.event is None and channel._view is None:
                 granted = self._granted[channel]
@@ -316,18 +316,18 @@ class Restoration:
 
     async def _consume_beside(self, consumer: Consumer) -> None:
         """Start a consumer again, on a channel of its own."""
-        channel, client, link = consumer.channel, self.client, self.link
+        channel, link = consumer.channel, self.link
         view: ClientChannel = self._send(link.connection.open_channel)
-        client._by_number[view.number] = channel
-        client._beside[view.number] = consumer
+        link.channels[view.number] = channel
+        link.beside[view.number] = consumer
         channel._beside.append(view)
         consumer._view, consumer._asking = view, True
         assert view.opened is not None
-        client._note(link, view.opened)
+        link.note(view.opened)
         if consumer.prefetch:
-            client._note(link, view.qos(consumer.prefetch))
+            link.note(view.qos(consumer.prefetch))
         try:
-            await client._reply(link, self._send(lambda: self._call(consumer, view)))
+            await link.reply(self._send(lambda: self._call(consumer, view)))
         except BaseException:
             consumer._view = None
             if view in channel._beside:
@@ -339,22 +339,6 @@ class Restoration:
             link.driver.update(view.close())
 
     def _call(self, consumer: Consumer, view: ClientChannel) -> Call:
-        call = view.consume(self.client._topology.name(consumer.queue), consumer.tag, **consumer._fields)
+        call = view.consume(self.topology.name(consumer.queue), consumer.tag, **consumer._fields)
         assert call is not None
         return call
-
-    # ---- messages that are not confirmed
-
-    def _send_again(self) -> None:
-        """Let each channel send what is not confirmed, before anything new."""
-        client = self.client
-        mine: dict[Channel | None, deque[Publication]] = {}
-        for publication in client.session.outgoing.values():
-            owner = client._entries[publication][0] if publication in client._entries else None
-            mine.setdefault(owner, deque()).append(publication)
-        left = mine.pop(None, None)
-        if left is not None:
-            client._send_left(self.link, left)
-        for owner, publications in mine.items():
-            assert owner is not None
-            owner._again = publications

@@ -320,7 +320,7 @@ class Client(connecting.Client[_Host]):
 
     def transaction(self) -> Transaction:
         """A local transaction, if the server has a coordinator."""
-        return Transaction(self)
+        return Transaction(self._coordinator)
 
     async def _coordinator(self) -> Sender:
         if self._controller is None or self._controller.error is not None:
@@ -331,7 +331,8 @@ class Client(connecting.Client[_Host]):
         self._names += 1
         return name if name is not None else f"{self._container_id}-{self._names}"
 
-    async def _attach(self, end: Sender | Receiver) -> None:
+    async def _attach(self, end: End) -> None:
+        assert isinstance(end, (Sender, Receiver))
         if not self.is_open:
             raise self._error or ConnectionLost("the client is not open")
         key = end.name, isinstance(end, Sender)
@@ -353,8 +354,9 @@ class Client(connecting.Client[_Host]):
             self._link.places.put(end)
             self._update()
 
-    def _displaced(self, end: End) -> None:
-        """A link is gone: there is room for another one."""
+    def _displaced(self, end: End, *, final: bool) -> None:
+        if final:
+            self._ends.pop((end.name, isinstance(end, Sender)), None)
         if self._link is not None:
             self._link.places.leave(end)
 

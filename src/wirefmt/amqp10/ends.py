@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterable, AsyncIterator, Iterable
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable
+from random import Random
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from wirefmt.amqp10._codec import (
     AmqpValue,
@@ -21,7 +22,7 @@ from wirefmt.amqp10._codec import (
     encode_value,
 )
 from wirefmt.amqp10.events import CODES, State
-from wirefmt.amqp10.journal import Record
+from wirefmt.amqp10.journal import Journal, Record
 from wirefmt.amqp10.sender import Sender as SenderLink
 from wirefmt.amqp10.sessions import Session
 from wirefmt.connection import client as connecting
@@ -34,11 +35,50 @@ if TYPE_CHECKING:
 
     from typing_extensions import Buffer
 
-    from wirefmt.amqp10.client import Client
-    from wirefmt.amqp10.places import Place
-
 #: Bytes of a part of a streamed message.
 PART: Final = 1 << 16
+
+
+class Parent(Protocol):
+    """What the ends of links, and requests, may ask of their client.
+
+    Attributes:
+        lost: messages of an earlier process that the server has not accepted.
+        _journal: what keeps messages; None: there is none.
+        _earlier: what sends the messages of an earlier process, by encoded target: before all others.
+        _random: for names.
+    """
+
+    lost: int
+    _journal: Journal | None
+    _earlier: dict[bytes, Earlier]
+    _random: Random
+
+    @property
+    def is_open(self) -> bool:
+        """False: no link can be attached any more."""
+
+    @property
+    def _ready(self) -> bool:
+        """There is a connection, and the transport takes bytes."""
+
+    def _update(self, events: list[Any] | tuple[Any, ...] = ()) -> None:
+        """Write what the connection has, and handle the events of a call."""
+
+    def _pump(self) -> None:
+        """Let all senders send what waits."""
+
+    def _displaced(self, end: End, *, final: bool) -> None:
+        """A link is gone: there is room for another one."""
+
+    def _check_journal(self) -> None:
+        """Raises JournalError while the journal cannot be written."""
+
+    def _name(self, name: str | None) -> str:
+        """The name of a new link; None: one is made."""
+
+    async def _attach(self, end: End) -> None:
+        """Attach a link, and wait for the server. Raises Refused, LocalProtocolError, ConnectionLost."""
 
 
 class Entry:
@@ -61,6 +101,25 @@ class Entry:
         return self.number is None and self.future.done()
 
 
+class Place:
+    """A session, and the ends of links in it.
+
+    Attributes:
+        session: None: it has not been begun.
+        ends: of links that are attached, are being attached, or wait for the peer's begin.
+        attached: those of them that the peer has attached.
+        waiting: those that wait for the peer's begin, which says how many links there may be.
+    """
+
+    __slots__ = ("attached", "ends", "session", "waiting")
+
+    def __init__(self) -> None:
+        self.session: Session | None = None
+        self.ends: dict[End, None] = {}
+        self.attached: set[End] = set()
+        self.waiting: list[End] = []
+
+
 class End:
     """One end of a link as the program has it. It outlives connections and sessions.
 
@@ -69,7 +128,7 @@ class End:
         error: why it is over; None: it is not.
     """
 
-    def __init__(self, client: Client, name: str, on_refused: OnRefused | None) -> None:
+    def __init__(self, client: Parent, name: str, on_refused: OnRefused | None) -> None:
         self.client = client
         self.name = name
         self.on_refused = on_refused
@@ -102,12 +161,11 @@ class End:
         self.link = None
         if final:
             self.error = error
-            self.client._ends.pop((self.name, isinstance(self, Sender)), None)
             if self.asked is not None:
                 connecting.fail(self.asked, error)
             if self.closing is not None and not self.closing.done():
                 self.closing.set_result(None)
-        self.client._displaced(self)
+        self.client._displaced(self, final=final)
 
     @property
     def source(self) -> Any:
@@ -170,7 +228,7 @@ class Sender(End):
 
     def __init__(
         self,
-        client: Client,
+        client: Parent,
         name: str,
         target: Any,
         source: Source | None,
@@ -431,7 +489,7 @@ class Sender(End):
 class Earlier(Sender):
     """Sends the messages of an earlier process in the journal for one target. Other senders of the target wait until it ends."""
 
-    def __init__(self, client: Client, name: str, target: Any) -> None:
+    def __init__(self, client: Parent, name: str, target: Any) -> None:
         super().__init__(client, name, target, None, False, {})
         client._earlier[encode_value(target)] = self
 
@@ -469,17 +527,20 @@ class Transaction:
     """A local transaction (part 4): `async with client.transaction() as transaction`. Leaving the block commits it, an
     exception rolls it back.
 
+    Args:
+        coordinator: gives the link to the server's coordinator.
+
     Attributes:
         txn_id: what the server calls it.
     """
 
-    def __init__(self, client: Client) -> None:
-        self._client = client
+    def __init__(self, coordinator: Callable[[], Awaitable[Sender]]) -> None:
+        self._coordinator = coordinator
         self._controller: Sender | None = None
         self.txn_id = b""
 
     async def __aenter__(self) -> Self:
-        controller = self._controller = await self._client._coordinator()
+        controller = self._controller = await self._coordinator()
         declared = await controller.send(Message(body=AmqpValue(Declare())), settled=False)
         if not isinstance(declared, Declared) or declared.txn_id is None:
             raise Refused("the coordinator has not declared a transaction", message=declared)

@@ -4,39 +4,18 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from wirefmt.amqp10.codes import ErrorCondition
+from wirefmt.amqp10.endpoint import Endpoint
+from wirefmt.amqp10.ends import End, Place
 from wirefmt.amqp10.events import SessionEnded
+from wirefmt.amqp10.sessions import Session
 from wirefmt.amqp10.states import SessionState, State
 from wirefmt.errors import LocalProtocolError, Refused
 
-if TYPE_CHECKING:
-    from wirefmt.amqp10.endpoint import Endpoint
-    from wirefmt.amqp10.ends import End
-    from wirefmt.amqp10.sessions import Session
-
 #: Sessions in which new links are alone at first, once the server has ended a session; those that follow share them.
 SPREAD: Final = 32
-
-
-class Place:
-    """A session, and the ends of links in it.
-
-    Attributes:
-        session: None: it has not been begun.
-        ends: of links that are attached, are being attached, or wait for the peer's begin.
-        attached: those of them that the peer has attached.
-        waiting: those that wait for the peer's begin, which says how many links there may be.
-    """
-
-    __slots__ = ("attached", "ends", "session", "waiting")
-
-    def __init__(self) -> None:
-        self.session: Session | None = None
-        self.ends: dict[End, None] = {}
-        self.attached: set[End] = set()
-        self.waiting: list[End] = []
 
 
 class Places:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from wirefmt.amqp10._codec import Accepted, Error, Incoming, Source, TransactionalState
 from wirefmt.amqp10.codes import ErrorCondition
-from wirefmt.amqp10.ends import End, Transaction
+from wirefmt.amqp10.ends import End, Parent, Transaction
 from wirefmt.amqp10.events import Part, State
 from wirefmt.amqp10.sessions import Session
 from wirefmt.amqp10.sources import lacking
@@ -19,8 +19,6 @@ from wirefmt.errors import ConnectionLost, LocalProtocolError, Refused
 
 if TYPE_CHECKING:
     from typing import Self
-
-    from wirefmt.amqp10.client import Client
 
 
 #: A source that was asked for, and names of its filters: the server has to do both.
@@ -83,7 +81,7 @@ class Receiver(End):
 
     def __init__(
         self,
-        client: Client,
+        client: Parent,
         name: str,
         source: Any,
         target: Any,

@@ -5,17 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections import OrderedDict
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from wirefmt.amqp10._codec import Incoming, Message, Properties, Source, Symbol, Target, encode_value
-from wirefmt.amqp10.ends import End, Entry, Sender
+from wirefmt.amqp10.ends import End, Entry, Parent, Sender
 from wirefmt.amqp10.events import SETTLED, Part
 from wirefmt.amqp10.receiving import Receiver
 from wirefmt.connection import client as connecting
 from wirefmt.errors import ConnectionLost, DecodeError, LocalProtocolError
-
-if TYPE_CHECKING:
-    from wirefmt.amqp10.client import Client
 
 #: Links for requests that are kept when no request uses them.
 KEPT: Final = 16
@@ -39,7 +36,7 @@ class Replies(Receiver):
         waiting: the replies that are waited for, by the encoded correlation-id.
     """
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: Parent) -> None:
         source = Source(
             dynamic=True,
             expiry_policy="link-detach",
@@ -88,7 +85,7 @@ class Replies(Receiver):
 class _Line:
     """A link that requests share, attached by the first one."""
 
-    def __init__(self, client: Client, make: Callable[[], Any]) -> None:
+    def __init__(self, client: Parent, make: Callable[[], Any]) -> None:
         self.users = 0
         self.end: End | None = None
         self._client = client
@@ -109,7 +106,7 @@ class _Line:
 class Requests:
     """What `Client.request` does: a link for replies, and one for each address."""
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: Parent) -> None:
         self._client = client
         self._replies = _Line(client, lambda: Replies(client))
         self._lines: OrderedDict[bytes, _Line] = OrderedDict()

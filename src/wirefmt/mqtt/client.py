@@ -505,7 +505,7 @@ class Client(connecting.Client[Link]):
         Back-pressure: QoS 1 and 2 are acknowledged when the host is done with them, so the server stops at Receive Maximum.
         With `inbox` messages waiting the client also stops to read, unless a call waits for an answer.
         """
-        return Messages(self)
+        return Messages(self._inbox, self._next)
 
     def acknowledge(
         self,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from wirefmt import mqtt
@@ -16,8 +16,6 @@ from wirefmt.mqtt.events import Pairs
 
 if TYPE_CHECKING:
     from typing import Self
-
-    from wirefmt.mqtt.client import Client
 
 #: Reading goes on while calls wait for answers, up to so many times the limit of the inbox; QoS 0 is dropped above it.
 STRETCH: Final = 10
@@ -190,22 +188,27 @@ class Messages:
 
     Each is acknowledged when the next one is asked for, so when the body of the loop is done with it. Several iterators share
     the messages: each message goes to one.
+
+    Args:
+        inbox: where they wait.
+        following: waits for the next message for an iterator; None: there is none any more.
     """
 
-    def __init__(self, client: Client) -> None:
-        self._client = client
+    def __init__(self, inbox: Inbox, following: Callable[[Messages], Awaitable[mqtt.Publish | None]]) -> None:
+        self._inbox = inbox
+        self._following = following
 
     def __aiter__(self) -> Self:
         return self
 
     async def __anext__(self) -> mqtt.Publish:
-        message = await self._client._next(self)
+        message = await self._following(self)
         if message is None:
             raise StopAsyncIteration
         return message
 
     def __del__(self) -> None:
-        self._client._inbox.leave(self)  # a loop that was left
+        self._inbox.leave(self)  # a loop that was left
 
 
 def _same(one: mqtt.Publish, other: mqtt.Publish) -> bool:

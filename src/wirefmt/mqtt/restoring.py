@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any, Final
+from collections import deque
+from collections.abc import Awaitable, Callable
+from typing import Any, Final, Protocol
 
 from wirefmt import mqtt
 from wirefmt.connection import client as connecting
 from wirefmt.connection.recovery import OnRefused
 from wirefmt.errors import LocalProtocolError, Refused
 from wirefmt.mqtt.codes import ReasonCode
+from wirefmt.mqtt.inbox import Inbox
 from wirefmt.mqtt.spec import FAILURE
-
-if TYPE_CHECKING:
-    from wirefmt.mqtt.client import Client, Link
 
 #: Codes of SUBACK whose cause can pass (before 5.0 each failure is the first). A subscription that is to be restored is asked
 #: for again after them.
@@ -39,10 +39,44 @@ class Subscribed:
         self.missing = False
 
 
+class Parent(Protocol):
+    """What `Restoration` may ask of its client.
+
+    Attributes:
+        _subscriptions: what the server has granted, by filter.
+        _response_topic: where replies come; "": there are no requests.
+        _replies: those awaited, by Correlation Data.
+        _refusals: of subscriptions that are over, for the program.
+        _inbox: where messages wait for the program.
+    """
+
+    _subscriptions: dict[str, Subscribed]
+    _response_topic: str
+    _replies: dict[bytes, asyncio.Future[mqtt.Publish]]
+    _refusals: deque[Refused]
+    _inbox: Inbox
+
+    def _ask_first(self, message: mqtt.Subscribe, on_refused: OnRefused | None) -> asyncio.Future[Any]:
+        """Send a packet before all that waits. Returns a future for the answer."""
+
+    async def _request(self, message: mqtt.Subscribe, on_refused: OnRefused | None) -> Any:
+        """Send a packet in its turn. Returns the answer."""
+
+    async def _restore_one(
+        self,
+        link: Any,
+        entity: Any,
+        ask: Callable[[], Awaitable[Any]],
+        policy: OnRefused | None,
+        passes: Callable[[Refused], bool],
+    ) -> bool:
+        """Ask for one thing until it is granted. Raises Refused."""
+
+
 class Restoration:
     """What is subscribed to again on one connection."""
 
-    def __init__(self, client: Client, link: Link) -> None:
+    def __init__(self, client: Parent, link: connecting.Link) -> None:
         self.client = client
         self.link = link
 

@@ -19,12 +19,10 @@ from wirefmt.connection.contract import Disconnected
 from wirefmt.errors import DecodeError, EncodeError, LimitExceeded, LocalProtocolError, Refused
 from wirefmt.nsq._codec import Inbox, Taken
 from wirefmt.nsq.events import TimedOut
-from wirefmt.nsq.link import SCHEMES, Link
+from wirefmt.nsq.link import SCHEMES, Link, Settings
 
 if TYPE_CHECKING:
     from typing import Self
-
-    from wirefmt.nsq.client import Client
 
 #: Bytes of an answer of nsqlookupd.
 LOOKUP_BYTES: Final = 1 << 24
@@ -116,7 +114,7 @@ class Consumer(Inbox):
 
     def __init__(
         self,
-        client: Client,
+        client: Settings,
         topic: str,
         channel: str,
         *,

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any, Final
+import ssl as tls
+from collections.abc import Callable
+from random import Random
+from typing import Any, Final, Protocol
 
 from wirefmt import nsq
 from wirefmt.connection import aio
 from wirefmt.connection import client as connecting
 from wirefmt.connection.address import Address, Scheme
+from wirefmt.connection.aio import Backoff
 from wirefmt.connection.contract import Acknowledged, Connected, Disconnected, StartTls, WindowOpened
+from wirefmt.connection.journal import Store
+from wirefmt.connection.recovery import RecoveryEvent
 from wirefmt.errors import ConnectionLost, Refused
 from wirefmt.nsq._codec import Request
 from wirefmt.nsq.client_connection import ClientConnection
@@ -17,12 +23,53 @@ from wirefmt.nsq.codes import ErrorCode
 from wirefmt.nsq.events import ConnectionOptions, TimedOut
 from wirefmt.nsq.session import Session
 
-if TYPE_CHECKING:
-    from wirefmt.nsq.client import Client
-    from wirefmt.nsq.consumer import Consumer
-
 #: With nsqs, TLS is asked for in IDENTIFY.
 SCHEMES: Final = {"nsq": Scheme(4150), "nsqs": Scheme(4150, tls=True), "nsq+unix": Scheme(unix=True)}
+
+
+class Settings(Protocol):
+    """What connections and consumers may ask of their client: what the program has given it. `nsq.Client` documents each.
+
+    Attributes:
+        _addresses: of the servers.
+        _store: the journal, while the client is open.
+        _tls: True: a server is asked for TLS, and so are those that a look-up names.
+    """
+
+    _addresses: list[Address]
+    _lookups: tuple[str, ...]
+    _lookup_interval: float
+    _store: Store | None
+    _secret: bytes | None
+    _tls: bool
+    _ssl: tls.SSLContext | None
+    _timeout: float
+    _reconnect: Backoff | None
+    _options: ConnectionOptions
+    _random: Random
+    _on_event: Callable[[RecoveryEvent], None] | None
+
+    def _identify(self, secure: bool) -> nsq.Identify:
+        """What is sent first. `secure`: TLS is asked for."""
+
+    def _secure_context(self) -> tls.SSLContext:
+        """The context of TLS."""
+
+
+class Owner(Protocol):
+    """The producer or the consumer of a connection."""
+
+    def _up(self, link: Link) -> None:
+        """The connection can be used."""
+
+    def _take(self, link: Link, events: list[Any], at: int) -> int:
+        """Take events: see `Host.handle_run`."""
+
+    def _handle(self, link: Link, event: Any) -> None:
+        """TimedOut, WindowOpened, Acknowledged or Disconnected."""
+
+    def _writable(self, link: Link) -> None:
+        """The transport takes bytes again."""
 
 
 class Link(connecting.Link):
@@ -39,8 +86,8 @@ class Link(connecting.Link):
 
     def __init__(
         self,
-        owner: Client | Consumer,
-        settings: Client,
+        owner: Owner,
+        settings: Settings,
         address: Address,
         session: Session | None,
         options: ConnectionOptions,

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote
 
 from wirefmt.connection.aio import Backoff
-from wirefmt.errors import ConnectionLost, DecodeError, Refused
+from wirefmt.errors import ConnectionLost, Refused
 from wirefmt.rocketmq._codec import (
     CommandCustomHeader,
     GetRouteInfoRequestHeader,
@@ -32,8 +32,8 @@ from wirefmt.rocketmq._codec import (
 from wirefmt.rocketmq.asked import reply_of
 from wirefmt.rocketmq.codes import RequestCode, ResponseCode
 from wirefmt.rocketmq.events import ConnectionOptions, Credentials
-from wirefmt.rocketmq.remote import BACKOFF, Link, Remote, host_and_port
-from wirefmt.rocketmq.routes import MASTER, Route
+from wirefmt.rocketmq.remote import BACKOFF, PASSING, Link, Remote, check, host_and_port
+from wirefmt.rocketmq.routes import DEFAULT_TOPIC, MASTER, Route
 from wirefmt.rocketmq.states import State
 from wirefmt.rocketmq.subscriptions import INNER_GROUP
 
@@ -48,25 +48,8 @@ if TYPE_CHECKING:
     from wirefmt.rocketmq.push_consumer import Listener, PushConsumer
     from wirefmt.rocketmq.subscriptions import Expression
 
-# Request codes
-
-# Response codes
-
 #: URL scheme -> TLS.
 SCHEMES: Final[dict[str, bool]] = {"rocketmq": False, "rocketmqs": True}
-
-#: Its route is a template for topics that do not exist.
-DEFAULT_TOPIC: Final = "TBW102"
-
-#: What a later attempt may be spared: a server is gone, or says what makes no sense.
-PASSING: Final = (ConnectionLost, TimeoutError, Refused, DecodeError)
-
-
-def check(response: RemotingCommand, *codes: int) -> RemotingCommand:
-    """The response. Raises Refused unless its code is 0 or one of `codes`."""
-    if response.code and response.code not in codes:
-        raise Refused(f"the server answers {response.code}: {response.remark}", response.code, response)
-    return response
 
 
 class Client:
@@ -224,7 +207,7 @@ class Client:
         """A consumer that is called with each message. See `PushConsumer` for the arguments."""
         from wirefmt.rocketmq.push_consumer import PushConsumer
 
-        return PushConsumer(self, group, subscriptions, listener, **options)
+        return PushConsumer(self, self._consumers, group, subscriptions, listener, **options)
 
     def pull_consumer(self, group: str) -> PullConsumer:
         """A consumer that asks for messages of a queue."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from wirefmt.errors import ConnectionLost
 from wirefmt.rocketmq._codec import (
@@ -19,11 +20,14 @@ from wirefmt.rocketmq._codec import (
     decode_start_offset_info,
     encode_extra_info,
 )
-from wirefmt.rocketmq.client import Client, check
 from wirefmt.rocketmq.codes import RequestCode
 from wirefmt.rocketmq.pull_consumer import POLL_MARGIN
+from wirefmt.rocketmq.remote import check
 from wirefmt.rocketmq.spec import RETRY_PREFIX, ExtraInfo
 from wirefmt.rocketmq.subscriptions import Expression, text_and_type
+
+if TYPE_CHECKING:
+    from wirefmt.rocketmq.client import Client
 
 # Request codes
 

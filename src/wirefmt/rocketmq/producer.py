@@ -28,14 +28,15 @@ from wirefmt.rocketmq._codec import (
     encode_properties,
     encode_unique_id,
 )
-from wirefmt.rocketmq.client import DEFAULT_TOPIC, Client, check
 from wirefmt.rocketmq.codes import RequestCode, ResponseCode
 from wirefmt.rocketmq.journal import Journal
-from wirefmt.rocketmq.remote import Link
-from wirefmt.rocketmq.routes import DEFAULT_QUEUES, Queue
+from wirefmt.rocketmq.remote import Link, check
+from wirefmt.rocketmq.routes import DEFAULT_QUEUES, DEFAULT_TOPIC, Queue
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
+
+    from wirefmt.rocketmq.client import Client
 
 
 #: Codes of responses to a message that has been stored.

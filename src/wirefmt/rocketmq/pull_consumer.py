@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from wirefmt.rocketmq._codec import (
     GetMaxOffsetRequestHeader,
@@ -21,10 +21,13 @@ from wirefmt.rocketmq._codec import (
     UpdateConsumerOffsetRequestHeader,
     decode_messages,
 )
-from wirefmt.rocketmq.client import Client, check
 from wirefmt.rocketmq.codes import RequestCode, ResponseCode
+from wirefmt.rocketmq.remote import check
 from wirefmt.rocketmq.routes import Queue
 from wirefmt.rocketmq.subscriptions import Expression, text_and_type, with_wanted_tags
+
+if TYPE_CHECKING:
+    from wirefmt.rocketmq.client import Client
 
 # Request codes
 

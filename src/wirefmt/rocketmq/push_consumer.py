@@ -22,15 +22,17 @@ from wirefmt.rocketmq._codec import (
     encode_json,
 )
 from wirefmt.rocketmq.asked import direct_body, named, reset_offsets, running_body, status_body
-from wirefmt.rocketmq.client import PASSING, Client, check
 from wirefmt.rocketmq.codes import RequestCode, ResponseCode
 from wirefmt.rocketmq.pull_consumer import PullConsumer
+from wirefmt.rocketmq.remote import PASSING, check
 from wirefmt.rocketmq.routes import Queue
 from wirefmt.rocketmq.spec import RETRY_PREFIX, VERSIONS
 from wirefmt.rocketmq.subscriptions import Expression, Sql, allocate, retry_topic, subscription
 
 if TYPE_CHECKING:
     from typing import Self
+
+    from wirefmt.rocketmq.client import Client
 
 # Request codes
 
@@ -106,6 +108,7 @@ class PushConsumer:
 
     Args:
         client: the client.
+        consumers: those of the client that have begun, by group.
         group: the consumer group. One client has one consumer of a group.
         subscriptions: topic -> tags, as "a || b"; "*": all; or `Sql`.
         listener: called with each message; it may be a coroutine function.
@@ -131,6 +134,7 @@ class PushConsumer:
     def __init__(
         self,
         client: Client,
+        consumers: dict[str, PushConsumer],
         group: str,
         subscriptions: Mapping[str, Expression],
         listener: Listener,
@@ -150,6 +154,7 @@ class PushConsumer:
         offsets: dict[Queue, int] | None = None,
     ) -> None:
         self.client = client
+        self._consumers = consumers
         self.group = group
         self.failed = 0
         self.dropped = 0
@@ -212,17 +217,17 @@ class PushConsumer:
             Refused: with code 23: a broker cannot parse a filter expression.
             ConnectionLost: no broker is reached, or the consumer was closed meanwhile.
         """
-        if self._tasks or self.group in self.client._consumers:
+        if self._tasks or self.group in self._consumers:
             raise LocalProtocolError(f"there is a consumer of the group {self.group}")
-        self.client._consumers[self.group] = self
+        self._consumers[self.group] = self
         try:
             await self._check_expressions()
             await self.client.greet_all(self._subscriptions)
             if self._closed:
                 raise ConnectionLost("the consumer was closed")
         except BaseException:
-            if self.client._consumers.get(self.group) is self:
-                del self.client._consumers[self.group]
+            if self._consumers.get(self.group) is self:
+                del self._consumers[self.group]
             raise
         self._started = time.time()
         spawn = self.client.spawn
@@ -260,8 +265,8 @@ class PushConsumer:
         works, self._works = list(self._works.values()), {}
         for work in works:
             await self._drop(work)
-        if self.client._consumers.get(self.group) is self:
-            del self.client._consumers[self.group]
+        if self._consumers.get(self.group) is self:
+            del self._consumers[self.group]
         await self.client.leave(consumer=self.group)
 
     def rebalance_soon(self) -> None:

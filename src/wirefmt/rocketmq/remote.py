@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from wirefmt.connection import aio
 from wirefmt.connection import client as connecting
 from wirefmt.connection.contract import Acknowledged, Disconnected
-from wirefmt.errors import ConnectionLost, LocalProtocolError
+from wirefmt.errors import ConnectionLost, DecodeError, LocalProtocolError, Refused
 from wirefmt.rocketmq._codec import CommandCustomHeader, RemotingCommand
 from wirefmt.rocketmq.codes import ResponseCode
 from wirefmt.rocketmq.connection import ClientConnection
@@ -24,6 +24,16 @@ if TYPE_CHECKING:
 
 #: Waits between attempts to connect to one server.
 BACKOFF: Final = aio.Backoff(first=0.1, most=3.0)
+
+#: What a later attempt may be spared: a server is gone, or says what makes no sense.
+PASSING: Final = (ConnectionLost, TimeoutError, Refused, DecodeError)
+
+
+def check(response: RemotingCommand, *codes: int) -> RemotingCommand:
+    """The response. Raises Refused unless its code is 0 or one of `codes`."""
+    if response.code and response.code not in codes:
+        raise Refused(f"the server answers {response.code}: {response.remark}", response.code, response)
+    return response
 
 
 def host_and_port(address: str) -> tuple[str, int]:

@@ -10,6 +10,9 @@ from wirefmt.errors import LimitExceeded
 from wirefmt.rocketmq._codec import TopicRouteData
 from wirefmt.rocketmq.spec import PERMISSIONS
 
+#: Its route is a template for topics that do not exist.
+DEFAULT_TOPIC: Final = "TBW102"
+
 #: Queues of a topic that a producer makes.
 DEFAULT_QUEUES: Final = 4
 

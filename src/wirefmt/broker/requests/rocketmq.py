@@ -14,9 +14,9 @@ from typing import Any, Final, Protocol
 from wirefmt import rocketmq
 from wirefmt.broker.permissions import USER, Free, Need, Nobody, Requests, Rule
 from wirefmt.rocketmq import RemotingCommand
-from wirefmt.rocketmq.client import DEFAULT_TOPIC
 from wirefmt.rocketmq.codes import RequestCode
 from wirefmt.rocketmq.pull_consumer import COMMIT_OFFSET
+from wirefmt.rocketmq.routes import DEFAULT_TOPIC
 from wirefmt.rocketmq.spec import RETRY_PREFIX
 
 PUBLISH: Final = "rocketmq.publish"

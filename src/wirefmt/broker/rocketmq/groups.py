@@ -1,10 +1,9 @@
-"""Producer and consumer groups: their members, what these subscribe to, locks of queues, and offsets."""
+"""Producer and consumer groups: their members, and what these subscribe to."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import time
 from collections import deque
 from collections.abc import Collection
 from typing import Final, NamedTuple
@@ -12,8 +11,12 @@ from typing import Final, NamedTuple
 from wirefmt import rocketmq
 from wirefmt.broker.requests.rocketmq import user_of
 from wirefmt.broker.rocketmq.answers import Answer
-from wirefmt.broker.rocketmq.core import WOKEN, Core
+from wirefmt.broker.rocketmq.clients import Clients
+from wirefmt.broker.rocketmq.locks import Locks
+from wirefmt.broker.rocketmq.log import Log
+from wirefmt.broker.rocketmq.options import BrokerOptions
 from wirefmt.broker.rocketmq.selecting import Wants, wants
+from wirefmt.broker.rocketmq.waits import WOKEN
 from wirefmt.broker.shares import Holder
 from wirefmt.errors import LocalProtocolError
 from wirefmt.rocketmq import RemotingCommand, SubscriptionData
@@ -74,27 +77,38 @@ def _members(group: str) -> str:
     return f"members of {group}"
 
 
-class Groups(Core):
-    """Heartbeats add members; the end of their connection removes them."""
+class Groups:
+    """Heartbeats add members; the end of their connection removes them.
 
-    def _start(self) -> None:
-        super()._start()
-        self.offsets: dict[tuple[str, str, int], int] = {}
+    Attributes:
+        consumers, producers: group -> client id -> member.
+        joined: what each connection has joined: is it a consumer? group, client id.
+        producing: client id -> group -> member.
+        memberships: what members and their subscriptions cost.
+        notifying: a call that asks the next members to rebalance; None: none is due.
+    """
+
+    def __init__(self, options: BrokerOptions, clients: Clients, log: Log, locks: Locks) -> None:
+        self.options = options
+        self._clients = clients
+        self._log = log
+        self._locks = locks
         self.consumers: Members = {}
         self.producers: Members = {}
-        self._offset_holders: dict[tuple[str, str, int], Holder] = {}  # who has committed them first
-        self._group_holders: dict[tuple[bool, str], Holder] = {}  # is it a consumer group? its first member's
-        self._locks: dict[tuple[str, str, int], tuple[str, float, Holder]] = {}  # client id, until when, whose it is
-        self._locked: dict[tuple[str, str], set[tuple[str, str, int]]] = {}  # locks by group and client id
-        self._joined: dict[Peer, set[tuple[bool, str, str]]] = {}  # is it a consumer? group, client id
-        self._producing: dict[str, dict[str, Member]] = {}  # client id -> group -> member
-        self._memberships = 0  # what members and their subscriptions cost
+        self.joined: dict[Peer, set[tuple[bool, str, str]]] = {}
+        self.producing: dict[str, dict[str, Member]] = {}
+        self.memberships = 0
+        self.notifying: asyncio.Handle | None = None
+        self._holders: dict[tuple[bool, str], Holder] = {}  # is it a consumer group? its first member's
         self._notified: dict[str, None] = {}  # groups whose members are to be told
         self._to_notify: deque[tuple[str, Peer]] = deque()  # members of the first of them
-        self._notifying: asyncio.Handle | None = None
         self._owners: dict[str, tuple[Peer, str]] = {}  # client id -> the connection that has it, and its user
         self._client_ids: dict[Peer, set[str]] = {}
         self._consumed: dict[str, set[str]] = {}  # group -> topics, but for its retry topic
+
+    def close(self) -> None:
+        if self.notifying is not None:
+            self.notifying.cancel()
 
     # ---- what permissions are about
 
@@ -109,7 +123,7 @@ class Groups(Core):
         found = self._owners.get(client)
         return None if found is None else found[1]
 
-    def _consumes(self, group: str, topic: str) -> None:
+    def consumes(self, group: str, topic: str) -> None:
         """A group consumes from a topic that there is."""
         if not topic.startswith(RETRY_PREFIX):
             self._consumed.setdefault(group, set()).add(topic)
@@ -131,9 +145,9 @@ class Groups(Core):
 
     # ---- members
 
-    def _heartbeat(self, peer: Peer, event: RemotingCommand) -> Answer:
+    def heartbeat(self, peer: Peer, event: RemotingCommand) -> Answer:
         data = rocketmq.HeartbeatData.decode(event.body_bytes() or b"")
-        client, user, holder = data.client_id or "", user_of(event), self._holders[peer]
+        client, user, holder = data.client_id or "", user_of(event), self._clients.holders[peer]
         if client and (data.producer_data_set or data.consumer_data_set) and not self._own(peer, client, user):
             return Answer(ResponseCode.SYSTEM_BUSY, remark="too many client ids")
         for producer in data.producer_data_set or ():
@@ -147,7 +161,7 @@ class Groups(Core):
             if not self._join(self.consumers, group, client, member):
                 return Answer(ResponseCode.SYSTEM_BUSY, remark="too many groups or members")
             if retry_topic(group) in member.topics:
-                self.topic(retry_topic(group), 1, holder)
+                self._log.topic(retry_topic(group), 1, holder)
             if known is None or not known.wants_as(member):
                 self._notify(group)
         return Answer()
@@ -156,7 +170,7 @@ class Groups(Core):
         members = groups.get(group, {})
         known = members.get(client)
         before = known.cost if known is not None else 0
-        holder, options, lacks = member.holder, self.options, self.shares.lacks
+        holder, options, lacks = member.holder, self.options, self._clients.shares.lacks
         consumes = groups is self.consumers
         limited = consumes or group != INNER_GROUP  # every client is in that one, and nobody looks through it
         more = member.cost - (before if known is not None and known.holder is holder else 0)
@@ -171,22 +185,22 @@ class Groups(Core):
                 and (known is None or known.holder is not holder)
                 and lacks(holder, _members(group), options.members)
             )
-            or self._memberships - before + member.cost > options.groups * 100
+            or self.memberships - before + member.cost > options.groups * 100
             or lacks(holder, "members", options.groups * 100, more)
         ):
             return False
         if known is not None:
             self._drop(groups, group, client)
         if group not in groups:
-            self._group_holders[consumes, group] = holder
+            self._holders[consumes, group] = holder
             holder.count(_GROUPS[consumes])
         groups.setdefault(group, {})[client] = member
-        self._memberships += member.cost
+        self.memberships += member.cost
         holder.count("members", member.cost)
         holder.count(_members(group))
-        self._joined.setdefault(member.peer, set()).add((consumes, group, client))
+        self.joined.setdefault(member.peer, set()).add((consumes, group, client))
         if groups is self.producers:
-            self._producing.setdefault(client, {})[group] = member
+            self.producing.setdefault(client, {})[group] = member
         return True
 
     def _drop(self, groups: Members, group: str, client: str) -> bool:
@@ -198,22 +212,22 @@ class Groups(Core):
         if not members:
             del groups[group]
             consumes = groups is self.consumers
-            self._group_holders.pop((consumes, group)).count(_GROUPS[consumes], -1)
-        self._memberships -= member.cost
+            self._holders.pop((consumes, group)).count(_GROUPS[consumes], -1)
+        self.memberships -= member.cost
         member.holder.count("members", -member.cost)
         member.holder.count(_members(group), -1)
-        joined = self._joined[member.peer]
+        joined = self.joined[member.peer]
         joined.discard((groups is self.consumers, group, client))
         if not joined:
-            del self._joined[member.peer]
+            del self.joined[member.peer]
         if groups is self.producers:
-            producing = self._producing[client]
+            producing = self.producing[client]
             del producing[group]
             if not producing:
-                del self._producing[client]
+                del self.producing[client]
         return True
 
-    def _unregister(self, peer: Peer, event: RemotingCommand) -> Answer:
+    def unregister(self, peer: Peer, event: RemotingCommand) -> Answer:
         header = event.decode_header(rocketmq.UnregisterClientRequestHeader)
         if header.producer_group:
             self._drop(self.producers, header.producer_group, header.client_id)
@@ -223,14 +237,13 @@ class Groups(Core):
 
     def _leave(self, group: str, client: str) -> None:
         if self._drop(self.consumers, group, client):
-            for key in self._locked.pop((group, client), ()):
-                self._locks.pop(key)[2].count("locks", -1)
+            self._locks.release(group, client)
             self._notify(group)
 
-    def _gone(self, peer: Peer) -> None:
+    def gone(self, peer: Peer) -> None:
         """Remove a client that is gone from its groups."""
         self._disown(peer)
-        for consumes, group, client in list(self._joined.get(peer, ())):
+        for consumes, group, client in list(self.joined.get(peer, ())):
             if consumes:
                 self._leave(group, client)
             else:
@@ -240,11 +253,11 @@ class Groups(Core):
         """Tell the members of a group to rebalance: once for all that this iteration of the loop brings, and as many of them as
         one iteration takes."""
         self._notified[group] = None
-        if self._notifying is None:
-            self._notifying = asyncio.get_running_loop().call_soon(self._notify_some)
+        if self.notifying is None:
+            self.notifying = asyncio.get_running_loop().call_soon(self._notify_some)
 
     def _notify_some(self) -> None:
-        self._notifying = None
+        self.notifying = None
         for _ in range(WOKEN):
             if not self._to_notify:
                 if not self._notified:
@@ -257,9 +270,9 @@ class Groups(Core):
             header = rocketmq.NotifyConsumerIdsChangedRequestHeader(consumer_group=group)
             with contextlib.suppress(LocalProtocolError):  # its connection is ending
                 peer.request(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, header, oneway=True)
-        self._notifying = asyncio.get_running_loop().call_soon(self._notify_some)
+        self.notifying = asyncio.get_running_loop().call_soon(self._notify_some)
 
-    def _members(self, peer: Peer, event: RemotingCommand) -> Answer:
+    def members(self, peer: Peer, event: RemotingCommand) -> Answer:
         group = event.decode_header(rocketmq.GetConsumerListByGroupRequestHeader).consumer_group
         clients = list(self.consumers.get(group, ()))
         peer.driver.spend(len(clients) // LOOKED)
@@ -269,14 +282,14 @@ class Groups(Core):
 
     # ---- subscriptions
 
-    def _subscription(self, peer: Peer, group: str, topic: str) -> Subscription | None:
+    def subscription(self, peer: Peer, group: str, topic: str) -> Subscription | None:
         """The latest subscription of a group to a topic."""
         members = self.consumers.get(group, {})
         peer.driver.spend(len(members) // LOOKED)
         found = [m.topics[topic] for m in members.values() if topic in m.topics]
         return max(found, key=lambda each: each.version) if found else None
 
-    def _check_client(self, peer: Peer, event: RemotingCommand) -> Answer:
+    def check_client(self, peer: Peer, event: RemotingCommand) -> Answer:
         """A consumer asks whether its filter expression can be parsed."""
         asked = rocketmq.decode_json(event.body_bytes() or b"{}").get("subscriptionData") or {}
         try:
@@ -284,91 +297,3 @@ class Groups(Core):
         except ValueError as error:
             return Answer(ResponseCode.SUBSCRIPTION_PARSE_FAILED, remark=str(error))
         return Answer()
-
-    # ---- locks of queues
-
-    def _lock(self, peer: Peer, event: RemotingCommand) -> Answer:
-        body = rocketmq.LockBatchRequestBody.decode(event.body_bytes() or b"{}")
-        group, client, now = body.consumer_group or "", body.client_id or "", time.monotonic()
-        got = []
-        holder, most = self._holders[peer], self.options.groups * 100
-        for queue in body.mq_set or ():
-            key = (group, queue.topic or "", queue.queue_id or 0)
-            owner, until, whose = self._locks.get(key, (client, 0.0, None))
-            free = owner == client or until < now
-            room = whose is not None or len(self._locks) < most
-            room = room and (whose is holder or not self.shares.lacks(holder, "locks", most))
-            if free and room and 0 <= key[2] < len(self.topics.get(key[1], ())):
-                self._unlock_one(key)
-                self._locks[key] = (client, now + self.options.lock, holder)
-                holder.count("locks")
-                self._locked.setdefault((group, client), set()).add(key)
-                got.append(queue)
-        return Answer(body=rocketmq.LockBatchResponseBody(lock_okmqset=got).encode())
-
-    def _unlock(self, peer: Peer, event: RemotingCommand) -> Answer:
-        body = rocketmq.UnlockBatchRequestBody.decode(event.body_bytes() or b"{}")
-        for queue in body.mq_set or ():
-            key = (body.consumer_group or "", queue.topic or "", queue.queue_id or 0)
-            if key in self._locks and self._locks[key][0] == body.client_id:
-                self._unlock_one(key)
-        return Answer()
-
-    def _unlock_one(self, key: tuple[str, str, int]) -> None:
-        lock = self._locks.pop(key, None)
-        if lock is not None:
-            owner, _, holder = lock
-            holder.count("locks", -1)
-            locked = self._locked[key[0], owner]
-            locked.discard(key)
-            if not locked:
-                del self._locked[key[0], owner]
-
-    # ---- offsets
-
-    def _query_offset(self, peer: Peer, event: RemotingCommand) -> Answer:
-        header = event.decode_header(rocketmq.QueryConsumerOffsetRequestHeader)
-        offset = self.offsets.get((header.consumer_group, header.topic, header.queue_id))
-        if offset is None:
-            # a new group starts with the first message as long as that is there, whatever the consumer would choose
-            queues = self.topics.get(header.topic, ())
-            queue = queues[header.queue_id] if 0 <= header.queue_id < len(queues) else None
-            if header.set_zero_if_not_found is False or queue is None or queue.base or not len(queue):
-                return Answer(ResponseCode.QUERY_NOT_FOUND, remark="Not found, maybe this group consumer boot first")
-            offset = 0
-        return Answer(header=rocketmq.QueryConsumerOffsetResponseHeader(offset=offset))
-
-    def _update_offset(self, peer: Peer, event: RemotingCommand) -> Answer:
-        header = event.decode_header(rocketmq.UpdateConsumerOffsetRequestHeader)
-        if not self._commit(
-            header.consumer_group, header.topic, header.queue_id, header.commit_offset, self._holders[peer]
-        ):
-            return Answer(ResponseCode.SYSTEM_BUSY, remark="too many offsets")
-        return Answer()
-
-    def _commit(self, group: str, topic: str, queue_id: int, offset: int, holder: Holder) -> bool:
-        """Keep an offset of a queue that there is. False: there are too many."""
-        if not 0 <= queue_id < len(self.topics.get(topic, ())):
-            return True
-        key, most = (group, topic, queue_id), self.options.groups * 100
-        if key not in self.offsets:
-            if len(self.offsets) >= most or self.shares.lacks(holder, "offsets", most):
-                return False
-            self._offset_holders[key] = holder
-            holder.count("offsets")
-        self.offsets[key] = offset
-        self._consumes(group, topic)
-        return True
-
-    def _max_offset(self, peer: Peer, event: RemotingCommand) -> Answer:
-        queue = self._queue_of(event.decode_header(rocketmq.GetMaxOffsetRequestHeader))
-        return Answer(header=rocketmq.GetMaxOffsetResponseHeader(offset=queue.end))
-
-    def _min_offset(self, peer: Peer, event: RemotingCommand) -> Answer:
-        queue = self._queue_of(event.decode_header(rocketmq.GetMinOffsetRequestHeader))
-        return Answer(header=rocketmq.GetMinOffsetResponseHeader(offset=queue.base))
-
-    def _search_offset(self, peer: Peer, event: RemotingCommand) -> Answer:
-        header = event.decode_header(rocketmq.SearchOffsetRequestHeader)
-        queue = self._queue_of(header)
-        return Answer(header=rocketmq.SearchOffsetResponseHeader(offset=queue.since(header.timestamp / 1000)))

@@ -30,7 +30,7 @@ class BrokerOptions:
         members: of one group, and client ids of one connection. Every client is a member of CLIENT_INNER_PRODUCER, which is
             not limited by itself.
         queue_messages: of one queue; above it the oldest is dropped.
-        stored_bytes: of all messages, with core.ENTRY bytes for each; above it a message is refused with SYSTEM_BUSY.
+        stored_bytes: of all messages, with log.ENTRY bytes for each; above it a message is refused with SYSTEM_BUSY.
         message_bytes: of one body; above it a message is refused with MESSAGE_ILLEGAL.
         popped: messages that may be invisible at a time; above it a pop gets none. Apart from them as many may wait to be
             delivered again; above it the account or client that has popped most of them loses its first one, which becomes a dead

@@ -9,11 +9,13 @@ from typing import Any, NamedTuple
 
 from wirefmt import rocketmq
 from wirefmt.broker.rocketmq.answers import Answer
-from wirefmt.broker.rocketmq.core import ENTRY, Queue, fields_of, place_of
+from wirefmt.broker.rocketmq.clients import Clients, Timers
 from wirefmt.broker.rocketmq.groups import Groups
-from wirefmt.broker.rocketmq.options import MOST_RETRIES
+from wirefmt.broker.rocketmq.log import ENTRY, Log, Queue, fields_of, place_of
+from wirefmt.broker.rocketmq.options import MOST_RETRIES, BrokerOptions
 from wirefmt.broker.rocketmq.reviving import Revived, Taken
 from wirefmt.broker.rocketmq.selecting import LOOKS_MAX, Wants, wants
+from wirefmt.broker.rocketmq.waits import Waits
 from wirefmt.broker.shares import Holder
 from wirefmt.errors import EncodeError
 from wirefmt.rocketmq import MessageExt, PopMessageRequestHeader, RemotingCommand
@@ -34,20 +36,33 @@ class Popped(NamedTuple):
     timer: asyncio.TimerHandle
 
 
-class Popping(Groups):
-    """The broker keeps the next offset of each group."""
+class Popping:
+    """The broker keeps the next offset of each group.
 
-    def _start(self) -> None:
-        super()._start()
+    Attributes:
+        following: group, topic, queue id -> the next offset.
+        popped: messages that are invisible.
+        revived: those that wait to be delivered again.
+    """
+
+    def __init__(
+        self, options: BrokerOptions, timers: Timers, clients: Clients, log: Log, waits: Waits, groups: Groups
+    ) -> None:
+        self.options = options
+        self._timers = timers
+        self._clients = clients
+        self._log = log
+        self._waits = waits
+        self._groups = groups
+        self.following: dict[tuple[str, str, int], int] = {}
+        self.popped: dict[Key, Popped] = {}
+        self.revived = Revived()
         self._last_pop_time = 0
-        self._pop_next: dict[tuple[str, str, int], int] = {}
-        self._popped: dict[Key, Popped] = {}
-        self._pop_holders: dict[tuple[str, str, int], Holder] = {}  # who has popped there first
-        self._revived = Revived()
+        self._holders: dict[tuple[str, str, int], Holder] = {}  # who has popped there first
 
-    def _pop(self, peer: Peer, event: RemotingCommand) -> Answer | None:
+    def pop(self, peer: Peer, event: RemotingCommand) -> Answer | None:
         header = event.decode_header(PopMessageRequestHeader)
-        group, topic, queues = header.consumer_group, header.topic, self.topics.get(header.topic)
+        group, topic, queues = header.consumer_group, header.topic, self._log.topics.get(header.topic)
         if queues is None:
             return Answer(ResponseCode.TOPIC_NOT_EXIST, remark=f"topic[{topic}] not exist")
         try:
@@ -57,10 +72,10 @@ class Popping(Groups):
         ids = (
             range(len(queues)) if header.queue_id < 0 else range(header.queue_id, min(header.queue_id + 1, len(queues)))
         )
-        new = [key for queue_id in ids if (key := (group, topic, queue_id)) not in self._pop_next]
-        places, holder = self.options.groups * 100, self._holders[peer]
-        if len(self._pop_next) + len(new) > places or (
-            new and self.shares.lacks(holder, "places of pops", places, len(new))
+        new = [key for queue_id in ids if (key := (group, topic, queue_id)) not in self.following]
+        places, holder = self.options.groups * 100, self._clients.holders[peer]
+        if len(self.following) + len(new) > places or (
+            new and self._clients.shares.lacks(holder, "places of pops", places, len(new))
         ):
             return Answer(ResponseCode.SYSTEM_BUSY, remark="too many groups pop")
         invisible = max(header.invisible_time, 1)
@@ -70,7 +85,7 @@ class Popping(Groups):
 
         def look() -> Answer | None:
             limit = self.options.popped
-            room = min(limit - len(self._popped), self.shares.left(holder, "popped", limit))
+            room = min(limit - len(self.popped), self._clients.shares.left(holder, "popped", limit))
             if room <= 0:
                 return end  # another client of the group may have room
             most = min(max(header.max_msg_nums, 1), MESSAGES_MAX, room)
@@ -103,7 +118,7 @@ class Popping(Groups):
         answer = look()
         if answer is not None and answer is not end:
             return answer
-        return self._wait(peer, event, topic, max(header.queue_id, -1), group, seconds, look, end)
+        return self._waits.wait(peer, event, topic, max(header.queue_id, -1), group, seconds, look, end)
 
     def _take_next(
         self,
@@ -119,14 +134,14 @@ class Popping(Groups):
         """The next messages of a group: first those that are delivered again. `holder`: who pops. False: some messages were not
         looked at."""
         found: list[MessageExt] = []
-        while len(found) < most and (taken := self._revived.pop((group, topic))) is not None:
+        while len(found) < most and (taken := self.revived.pop((group, topic))) is not None:
             message = self._message(topic, taken)
             if message is not None:
                 found.append(message)
         vain = 0
         for queue_id in ids:
             queue, key = queues[queue_id], (group, topic, queue_id)
-            at = max(self._pop_next.get(key, 0 if mode == 0 else queue.end), queue.base)
+            at = max(self.following.get(key, 0 if mode == 0 else queue.end), queue.base)
             while at < queue.end and len(found) < most and vain < LOOKS_MAX:
                 stored = queue.at(at)
                 at += 1
@@ -134,11 +149,11 @@ class Popping(Groups):
                     found.append(stored.message())
                 else:
                     vain += 1
-            if key not in self._pop_next:
-                self._pop_holders[key] = holder
+            if key not in self.following:
+                self._holders[key] = holder
                 holder.count("places of pops")
-            self._pop_next[key] = at
-            self._consumes(group, topic)
+            self.following[key] = at
+            self._groups.consumes(group, topic)
         return found, vain < LOOKS_MAX
 
     def _pop_time(self) -> int:
@@ -156,7 +171,7 @@ class Popping(Groups):
 
     def _message(self, topic: str, taken: Taken) -> MessageExt | None:
         """A popped message, with its failed deliveries; None: its queue has dropped it."""
-        queue = self.topics[topic][taken.queue_id]
+        queue = self._log.topics[topic][taken.queue_id]
         if taken.offset < queue.base:
             return None
         message = queue.at(taken.offset).message()
@@ -165,7 +180,7 @@ class Popping(Groups):
     def _hide(self, group: str, topic: str, taken: Taken, now: int, invisible: int) -> None:
         """Make a message invisible for a time."""
         key = (group, topic, taken.queue_id, taken.offset, now)
-        self._popped[key] = Popped(taken, self._later(invisible / 1000, self._revive, key))
+        self.popped[key] = Popped(taken, self._timers.later(invisible / 1000, self._revive, key))
         taken.holder.count("popped")
 
     def _revive(self, key: Key) -> None:
@@ -177,10 +192,10 @@ class Popping(Groups):
         if taken.failed > MOST_RETRIES:
             self._bury(group, topic, taken)
             return
-        self._revived.add((group, topic), taken)
-        self._wake_group(topic, group)
-        if len(self._revived) > self.options.popped:
-            (group, topic), taken = self._revived.drop()
+        self.revived.add((group, topic), taken)
+        self._waits.wake_group(topic, group)
+        if len(self.revived) > self.options.popped:
+            (group, topic), taken = self.revived.drop()
             self._bury(group, topic, taken)
 
     def _bury(self, group: str, topic: str, taken: Taken) -> None:
@@ -188,14 +203,17 @@ class Popping(Groups):
         message, dead, holder = self._message(topic, taken), f"{DLQ_PREFIX}{group}", taken.holder
         if message is None:
             return
-        if self._has_room(len(message.body or b"") + ENTRY, holder) and self.topic(dead, 1, holder) is not None:
-            self._store({**fields_of(message), "topic": dead, "queue_id": 0}, holder)
+        if (
+            self._log.has_room(len(message.body or b"") + ENTRY, holder)
+            and self._log.topic(dead, 1, holder) is not None
+        ):
+            self._log.store({**fields_of(message), "topic": dead, "queue_id": 0}, holder)
         else:
-            self.dropped += 1
+            self._log.dropped += 1
 
     def _unhide(self, key: Key) -> Popped:
         """A message is invisible no more."""
-        popped = self._popped.pop(key)
+        popped = self.popped.pop(key)
         popped.taken.holder.count("popped", -1)
         return popped
 
@@ -203,18 +221,18 @@ class Popping(Groups):
         """Remove the invisible message that a header names, and return it."""
         info = rocketmq.decode_extra_info(header.extra_info)
         key = (header.consumer_group, header.topic, header.queue_id, header.offset, info.pop_time)
-        if key not in self._popped:
+        if key not in self.popped:
             return None
         popped = self._unhide(key)
-        self._stop(popped.timer)
+        self._timers.stop(popped.timer)
         return key, popped.taken
 
-    def _ack(self, peer: Peer, event: RemotingCommand) -> Answer:
+    def ack(self, peer: Peer, event: RemotingCommand) -> Answer:
         if self._take(event.decode_header(rocketmq.AckMessageRequestHeader)) is None:
             return Answer(ResponseCode.NO_MESSAGE, remark="the message is not invisible")
         return Answer()
 
-    def _change_invisible(self, peer: Peer, event: RemotingCommand) -> Answer:
+    def change_invisible(self, peer: Peer, event: RemotingCommand) -> Answer:
         header = event.decode_header(rocketmq.ChangeInvisibleTimeRequestHeader)
         found = self._take(header)
         if found is None:

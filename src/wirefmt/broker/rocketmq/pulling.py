@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from wirefmt.broker.rocketmq.answers import Answer
-from wirefmt.broker.rocketmq.core import Queue
+from wirefmt.broker.rocketmq.clients import Clients
 from wirefmt.broker.rocketmq.groups import Groups
+from wirefmt.broker.rocketmq.log import Log, Queue
+from wirefmt.broker.rocketmq.offsets import Offsets
 from wirefmt.broker.rocketmq.selecting import LOOKS_MAX, Wants, wants
+from wirefmt.broker.rocketmq.waits import Waits
 from wirefmt.rocketmq import PullMessageRequestHeader, PullMessageResponseHeader, RemotingCommand
 from wirefmt.rocketmq.codes import ResponseCode
 from wirefmt.rocketmq.pull_consumer import COMMIT_OFFSET, SUBSCRIPTION, SUSPEND
@@ -16,12 +19,19 @@ MESSAGES_MAX = 1024
 OCTETS_MAX = 1 << 18
 
 
-class Pulling(Groups):
+class Pulling:
     """A pull that finds nothing waits, if it says so."""
 
-    def _pull(self, peer: Peer, event: RemotingCommand) -> Answer | None:
+    def __init__(self, clients: Clients, log: Log, waits: Waits, groups: Groups, offsets: Offsets) -> None:
+        self._clients = clients
+        self._log = log
+        self._waits = waits
+        self._groups = groups
+        self._offsets = offsets
+
+    def pull(self, peer: Peer, event: RemotingCommand) -> Answer | None:
         header = event.decode_header(PullMessageRequestHeader)
-        queues = self.topics.get(header.topic)
+        queues = self._log.topics.get(header.topic)
         if queues is None:
             return Answer(ResponseCode.TOPIC_NOT_EXIST, remark=f"topic[{header.topic}] not exist")
         if not 0 <= header.queue_id < len(queues):
@@ -30,8 +40,8 @@ class Pulling(Groups):
         if isinstance(wanted, Answer):
             return wanted
         if header.sys_flag & COMMIT_OFFSET and header.commit_offset > 0:
-            offset, holder = header.commit_offset, self._holders[peer]
-            self._commit(header.consumer_group, header.topic, header.queue_id, offset, holder)
+            offset, holder = header.commit_offset, self._clients.holders[peer]
+            self._offsets.commit(header.consumer_group, header.topic, header.queue_id, offset, holder)
         queue = queues[header.queue_id]
 
         def look() -> Answer | None:
@@ -42,7 +52,7 @@ class Pulling(Groups):
             return answer
         seconds = header.suspend_timeout_millis / 1000 if header.sys_flag & SUSPEND else 0.0
         end = _pulled(ResponseCode.PULL_NOT_FOUND, queue, header.queue_offset)
-        return self._wait(peer, event, header.topic, header.queue_id, None, seconds, look, end)
+        return self._waits.wait(peer, event, header.topic, header.queue_id, None, seconds, look, end)
 
     def _wanted(self, peer: Peer, header: PullMessageRequestHeader) -> Wants | Answer:
         """What the pull wants by its own expression, or by the heartbeats of its group."""
@@ -51,7 +61,7 @@ class Pulling(Groups):
                 return wants(header.subscription, header.expression_type)
             except ValueError:
                 return Answer(ResponseCode.SUBSCRIPTION_PARSE_FAILED, remark="parse the consumer's subscription failed")
-        found = self._subscription(peer, header.consumer_group, header.topic)
+        found = self._groups.subscription(peer, header.consumer_group, header.topic)
         if found is None:
             return Answer(ResponseCode.SUBSCRIPTION_NOT_EXIST, remark="the consumer's subscription not exist")
         if found.version < header.sub_version:

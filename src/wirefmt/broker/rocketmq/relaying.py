@@ -8,8 +8,11 @@ from typing import Any
 
 from wirefmt import rocketmq
 from wirefmt.broker.rocketmq.answers import Answer
-from wirefmt.broker.rocketmq.core import ENTRY
-from wirefmt.broker.rocketmq.sending import NAME, Sending
+from wirefmt.broker.rocketmq.clients import Clients
+from wirefmt.broker.rocketmq.groups import Groups
+from wirefmt.broker.rocketmq.log import ENTRY, Log
+from wirefmt.broker.rocketmq.options import BrokerOptions
+from wirefmt.broker.rocketmq.sending import NAME, sent
 from wirefmt.rocketmq import RemotingCommand, ReplyMessageRequestHeader, SendMessageRequestHeader
 from wirefmt.rocketmq.codes import RequestCode, ResponseCode
 from wirefmt.rocketmq.server import Peer
@@ -19,12 +22,18 @@ def _text(address: tuple[str, int] | None) -> str:
     return f"{address[0]}:{address[1]}" if isinstance(address, tuple) else "127.0.0.1:0"
 
 
-class Relaying(Sending):
+class Relaying:
     """A request is answered when the client to which it was handed on has answered."""
+
+    def __init__(self, options: BrokerOptions, clients: Clients, log: Log, groups: Groups) -> None:
+        self.options = options
+        self._clients = clients
+        self._log = log
+        self._groups = groups
 
     # ---- replies
 
-    def _reply(self, peer: Peer, event: RemotingCommand) -> Answer | None:
+    def reply(self, peer: Peer, event: RemotingCommand) -> Answer | None:
         """A consumer replies to a request: push the reply to its sender, and store it, as the real broker does."""
         header: SendMessageRequestHeader
         if event.code == RequestCode.SEND_REPLY_MESSAGE:
@@ -39,7 +48,7 @@ class Relaying(Sending):
         sender = properties.get("REPLY_TO_CLIENT")
         if sender is None:
             return Answer(ResponseCode.SYSTEM_ERROR, remark="reply message properties[REPLY_TO_CLIENT] is null")
-        asker = next((member.peer for member in self._producing.get(sender, {}).values()), None)
+        asker = next((member.peer for member in self._groups.producing.get(sender, {}).values()), None)
         gone = Answer(ResponseCode.SYSTEM_ERROR, remark=f"push reply message fail, channel of <{sender}> not found.")
         if asker is None:
             return gone
@@ -59,7 +68,7 @@ class Relaying(Sending):
             reconsume_times=header.reconsume_times,
             unit_mode=header.unit_mode,
             born_host=_text((address[0], address[1]) if isinstance(address, tuple) else None),
-            store_host=self.address,
+            store_host=self._log.address,
             store_timestamp=now,
         )
         body = event.body_bytes() or b""
@@ -67,22 +76,22 @@ class Relaying(Sending):
 
         def then(response: RemotingCommand | None) -> None:
             if response is None or response.code != ResponseCode.SUCCESS:
-                self._answer(
+                self._clients.answer(
                     peer, event, Answer(ResponseCode.SYSTEM_ERROR, remark=f"push reply message to {sender}fail.")
                 )
             else:
-                self._answer(peer, event, kept)
+                self._clients.answer(peer, event, kept)
 
-        return None if self._ask(asker, RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT, pushed, body, then) else gone
+        return None if self._clients.ask(asker, RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT, pushed, body, then) else gone
 
     def _keep_reply(
         self, header: SendMessageRequestHeader, properties: Mapping[str, str], body: bytes, peer: Peer
     ) -> Answer:
         """Store the reply if there is room, and say where it is."""
-        holder = self._holders[peer]
-        queues = self.topic(header.topic, 1, holder)
+        holder = self._clients.holders[peer]
+        queues = self._log.topic(header.topic, 1, holder)
         fits = len(body) <= self.options.message_bytes
-        fits = fits and self._has_room(len(body) + len(header.properties or "") + ENTRY, holder)
+        fits = fits and self._log.has_room(len(body) + len(header.properties or "") + ENTRY, holder)
         if queues is None or not fits:
             return Answer(header=rocketmq.SendMessageResponseHeader(msg_id="0", queue_id=0, queue_offset=0))
         address = peer.address
@@ -97,12 +106,12 @@ class Relaying(Sending):
             "born_host": (address[0], address[1]) if isinstance(address, tuple) else ("127.0.0.1", 0),
             "reconsume_times": header.reconsume_times or 0,
         }
-        message = self._store(fields, holder)
-        return self._sent(message, self._id_of(message), properties.get("UNIQ_KEY"))
+        message = self._log.store(fields, holder)
+        return sent(message, self._log.id_of(message), properties.get("UNIQ_KEY"))
 
     # ---- questions to consumers
 
-    def _ask_consumer(
+    def ask_consumer(
         self,
         peer: Peer,
         event: RemotingCommand,
@@ -113,7 +122,7 @@ class Relaying(Sending):
         """Hand a question on to a consumer that the fields name, and its answer back."""
         fields = event.ext_fields or {}
         group, client = fields["consumerGroup"] or "", fields["clientId"] or ""
-        member = self.consumers.get(group, {}).get(client)
+        member = self._groups.consumers.get(group, {}).get(client)
         if member is None:
             return Answer(ResponseCode.SYSTEM_ERROR, remark=f"The Consumer <{group}> <{client}> not online")
 
@@ -122,19 +131,19 @@ class Relaying(Sending):
                 answer = Answer(ResponseCode.CONSUME_MSG_TIMEOUT, remark=f"consumer <{group}> <{client}> Timeout")
             else:
                 answer = Answer(response.code, None, response.body_bytes(), response.remark)
-            self._answer(peer, event, answer)
+            self._clients.answer(peer, event, answer)
 
         asked = {k: v for k, v in fields.items() if k not in ("AccessKey", "Signature", "SecurityToken")}
-        if self._ask(member.peer, event.code, None, body, then, ext_fields={**asked, **(more or {})}):
+        if self._clients.ask(member.peer, event.code, None, body, then, ext_fields={**asked, **(more or {})}):
             return None
         return Answer(
             ResponseCode.SYSTEM_ERROR, remark=f"invoke consumer <{group}> <{client}> Exception: its connection ends"
         )
 
-    def _ask_to_consume(self, peer: Peer, event: RemotingCommand) -> Answer | None:
+    def ask_to_consume(self, peer: Peer, event: RemotingCommand) -> Answer | None:
         """CONSUME_MESSAGE_DIRECTLY: with the message that the fields name."""
         _, _, offset = rocketmq.decode_message_id((event.ext_fields or {})["msgId"] or "")
-        message = self._find(offset)
+        message = self._log.find(offset)
         if message is None:
             return Answer(ResponseCode.SYSTEM_ERROR, remark="can not find message by the offset")
-        return self._ask_consumer(peer, event, more={"brokerName": self.options.name}, body=message.encode())
+        return self.ask_consumer(peer, event, more={"brokerName": self.options.name}, body=message.encode())

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Final
 
-from wirefmt.broker.rocketmq.core import Stored
+from wirefmt.broker.rocketmq.log import Stored
 from wirefmt.rocketmq.sql import SqlFilter
 from wirefmt.rocketmq.subscriptions import SQL92, TAG, tags_of
 

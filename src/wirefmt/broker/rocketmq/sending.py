@@ -8,8 +8,10 @@ from typing import Any, Final, NamedTuple
 
 from wirefmt import rocketmq
 from wirefmt.broker.rocketmq.answers import Answer, Steps
-from wirefmt.broker.rocketmq.core import ENTRY, fields_of
-from wirefmt.broker.rocketmq.options import DELAYS, FIRST_RETRY_LEVEL, MOST_RETRIES
+from wirefmt.broker.rocketmq.clients import Clients
+from wirefmt.broker.rocketmq.groups import Groups
+from wirefmt.broker.rocketmq.log import ENTRY, Log, fields_of
+from wirefmt.broker.rocketmq.options import DELAYS, FIRST_RETRY_LEVEL, MOST_RETRIES, BrokerOptions
 from wirefmt.broker.rocketmq.transactions import PREPARED, Transactions
 from wirefmt.broker.shares import Holder
 from wirefmt.rocketmq import Message, MessageExt, RemotingCommand
@@ -77,15 +79,35 @@ def parts_of(body: bytes) -> Iterator[bytes]:
         yield body[begin:]
 
 
-class Sending(Transactions):
+def sent(message: MessageExt, identifiers: str, transaction_id: str | None) -> Answer:
+    """The answer to a message, or to a batch of them of which this is the first."""
+    header = rocketmq.SendMessageResponseHeader(
+        msg_id=identifiers,
+        queue_id=message.queue_id,
+        queue_offset=message.queue_offset,
+        transaction_id=transaction_id,
+    )
+    return Answer(header=header)
+
+
+class Sending:
     """What is stored has the property CLUSTER, as the real broker adds it: replies are sent by it."""
 
-    def _send(self, peer: Peer, event: RemotingCommand) -> Answer | Steps:
+    def __init__(
+        self, options: BrokerOptions, clients: Clients, log: Log, groups: Groups, transactions: Transactions
+    ) -> None:
+        self.options = options
+        self._clients = clients
+        self._log = log
+        self._groups = groups
+        self._transactions = transactions
+
+    def send(self, peer: Peer, event: RemotingCommand) -> Answer | Steps:
         given = event.ext_fields or {}
         field = SEND_LONG if event.code == RequestCode.SEND_MESSAGE else SEND_SHORT
         topic, properties = given[field.topic] or "", given.get(field.properties) or ""
         body = event.body_bytes() or b""
-        if topic not in self.topics and not NAME.match(topic):
+        if topic not in self._log.topics and not NAME.match(topic):
             return Answer(
                 ResponseCode.SYSTEM_ERROR, remark="the topic has characters that are not of ^[%|a-zA-Z0-9_-]+$"
             )
@@ -94,15 +116,17 @@ class Sending(Transactions):
         properties += f"CLUSTER{NAME_VALUE_SEPARATOR}{self.options.cluster}{PROPERTY_SEPARATOR}"
         if len(body) > self.options.message_bytes or len(properties) > PROPERTIES_MAX:
             return Answer(ResponseCode.MESSAGE_ILLEGAL, remark="the message is too large")
-        holder = self._holders[peer]
-        if not self._has_room(len(body) + len(properties) + ENTRY, holder):
+        holder = self._clients.holders[peer]
+        if not self._log.has_room(len(body) + len(properties) + ENTRY, holder):
             return Answer(ResponseCode.SYSTEM_BUSY, remark="the memory for messages is full")
         queue_id, sys_flag = int(given[field.queue_id] or ""), int(given[field.sys_flag] or "")
-        queues = self.topics.get(topic) or self.topic(topic, _queues(given[field.default_topic_queue_nums]), holder)
+        queues = self._log.topics.get(topic) or self._log.topic(
+            topic, _queues(given[field.default_topic_queue_nums]), holder
+        )
         if queues is None:
             return Answer(ResponseCode.SYSTEM_BUSY, remark="too many topics")
         if queue_id < 0:
-            queue_id = self._position % len(queues)
+            queue_id = self._log.position % len(queues)
         if queue_id >= len(queues):
             return Answer(ResponseCode.SYSTEM_ERROR, remark=f"queueId[{queue_id}] is illegal")
         address = peer.address
@@ -124,13 +148,13 @@ class Sending(Transactions):
         }
         named = rocketmq.decode_properties(properties)
         if sys_flag & SYS_FLAG_TRANSACTION == PREPARED:
-            message = self._hold(fields, holder)
+            message = self._transactions.hold(fields, holder)
         elif (level := named.get("DELAY")) is not None and level.isascii() and level.isdigit() and int(level):
-            message = self._placed(fields, 0)
-            self._store_later(DELAYS[min(int(level), len(DELAYS)) - 1] * self.options.delay, fields, holder)
+            message = self._log.placed(fields, 0)
+            self._log.store_later(DELAYS[min(int(level), len(DELAYS)) - 1] * self.options.delay, fields, holder)
         else:
-            message = self._store(fields, holder)
-        return self._sent(message, self._id_of(message), named.get("UNIQ_KEY"))
+            message = self._log.store(fields, holder)
+        return sent(message, self._log.id_of(message), named.get("UNIQ_KEY"))
 
     def _send_batch(self, base: dict[str, Any], body: bytes, holder: Holder) -> Steps:
         messages: list[Message] = []
@@ -141,46 +165,36 @@ class Sending(Transactions):
             return Answer(ResponseCode.MESSAGE_ILLEGAL, remark="a batch without messages")
         cluster = {"CLUSTER": self.options.cluster}
         count, first = len(messages), messages[0].properties.get("UNIQ_KEY")
-        if not self._has_room(len(body) + count * (ENTRY + FRAME), holder):
+        if not self._log.has_room(len(body) + count * (ENTRY + FRAME), holder):
             return Answer(ResponseCode.SYSTEM_BUSY, remark="the memory for messages is full")
         stored: list[MessageExt] = []
         for m in messages:
             fields = {**base, "body": m.body, "properties": {**m.properties, **cluster}, "flag": m.flag}
-            stored.append(self._store(fields, holder))
+            stored.append(self._log.store(fields, holder))
             yield ALONE
-        return self._sent(stored[0], ",".join(map(self._id_of, stored)), first)
+        return sent(stored[0], ",".join(map(self._log.id_of, stored)), first)
 
-    def _sent(self, message: MessageExt, identifiers: str, transaction_id: str | None) -> Answer:
-        """The answer to a message, or to a batch of them of which this is the first."""
-        header = rocketmq.SendMessageResponseHeader(
-            msg_id=identifiers,
-            queue_id=message.queue_id,
-            queue_offset=message.queue_offset,
-            transaction_id=transaction_id,
-        )
-        return Answer(header=header)
-
-    def _view(self, peer: Peer, event: RemotingCommand) -> Answer:
-        message = self._find(event.decode_header(rocketmq.ViewMessageRequestHeader).offset)
+    def view(self, peer: Peer, event: RemotingCommand) -> Answer:
+        message = self._log.find(event.decode_header(rocketmq.ViewMessageRequestHeader).offset)
         if message is None:
             return Answer(ResponseCode.SYSTEM_ERROR, remark="can not find message by the offset")
         return Answer(body=message.encode())
 
-    def _send_back(self, peer: Peer, event: RemotingCommand) -> Answer:
+    def send_back(self, peer: Peer, event: RemotingCommand) -> Answer:
         """A consumer has failed: deliver the message again later, or put it to the dead letters."""
         header = event.decode_header(rocketmq.ConsumerSendMsgBackRequestHeader)
-        message = self._find(header.offset)
+        message = self._log.find(header.offset)
         if message is None:
             return Answer(ResponseCode.SYSTEM_ERROR, remark="can not find message by the offset")
-        holder = self._holders[peer]
-        if not self._has_room(len(message.body or b"") + ENTRY, holder):
+        holder = self._clients.holders[peer]
+        if not self._log.has_room(len(message.body or b"") + ENTRY, holder):
             return Answer(ResponseCode.SYSTEM_BUSY, remark="the memory for messages is full")
         most = MOST_RETRIES if header.max_reconsume_times is None else header.max_reconsume_times
         dead = message.reconsume_times >= most or header.delay_level < 0
         topic = f"{DLQ_PREFIX}{header.group}" if dead else retry_topic(header.group)
-        if self.topic(topic, 1, holder) is None:
+        if self._log.topic(topic, 1, holder) is None:
             return Answer(ResponseCode.SYSTEM_BUSY, remark="too many topics")
-        self._consumes(header.group, message.topic)
+        self._groups.consumes(header.group, message.topic)
         properties = dict(message.properties or {})
         properties.setdefault("RETRY_TOPIC", message.topic)
         properties.setdefault("ORIGIN_MESSAGE_ID", message.offset_msg_id)
@@ -193,8 +207,8 @@ class Sending(Transactions):
             "reconsume_times": message.reconsume_times + 1,
         }
         if dead:
-            self._store(again, holder)
+            self._log.store(again, holder)
         else:
             level = header.delay_level or FIRST_RETRY_LEVEL + message.reconsume_times
-            self._store_later(DELAYS[min(level, len(DELAYS)) - 1] * self.options.delay, again, holder)
+            self._log.store_later(DELAYS[min(level, len(DELAYS)) - 1] * self.options.delay, again, holder)
         return Answer()

@@ -92,35 +92,19 @@ def proxy(rabbitmq: node.Broker, request: pytest.FixtureRequest) -> Iterator[rec
     proxy.keep("rabbitmq-amqp10" if request.module.__name__.endswith("amqp10") else "rabbitmq-amqp091")
 
 
-#: Tests that start brokers and Spark. One worker runs them, one after another: they wait more than they work, so the others have
-#: the processors meanwhile.
-OUTSIDE = ("tests/live/", "tests/spark/", "tests/project/test_readme.py")
-#: Tests that measure memory or watch the collector: early, so that their worker has done little else before.
-MEASURING = (
-    "tests/core/test_leaks",
-    "tests/core/test_objects.py",
-    "tests/core/test_arrow.py",
-    "tests/capture/test_memory.py",
-)
-
-
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """With several workers: first what takes longest and what measures. The order of the rest is that of files."""
     if int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")) > 1:
-        items.sort(key=lambda item: not item.nodeid.startswith(OUTSIDE) and 1 + (not item.nodeid.startswith(MEASURING)))
+        from lib.scopes import place_of
+
+        items.sort(key=lambda item: place_of(item.nodeid))
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Whole files go to a worker; those that start other programs all go to one."""
-    from xdist.scheduler import LoadScopeScheduling
+    from lib.scopes import Scopes
 
-    class ByFile(LoadScopeScheduling):
-        def _split_scope(self, nodeid: str) -> str:
-            return "outside" if nodeid.startswith(OUTSIDE) else nodeid.partition("::")[0]
-
-    config.option.loadscopereorder = False  # the order is that of pytest_collection_modifyitems
-    return ByFile(config, log)
+    return Scopes(config, log)
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)

@@ -83,6 +83,13 @@ def rabbitmq(tmp_path_factory: pytest.TempPathFactory) -> Iterator[node.Broker]:
         broker.stop()
 
 
+@pytest.fixture(scope="session")
+def rabbitmq4() -> Iterator[node.Broker]:
+    """A node of RabbitMQ 4, which test_recovery.py troubles in the end. Skips where there is none."""
+    with node.rabbitmq4() as broker:
+        yield broker
+
+
 @pytest.fixture
 def proxy(rabbitmq: node.Broker, request: pytest.FixtureRequest) -> Iterator[recording.Proxy]:
     """Before that RabbitMQ, keeping what is said."""

@@ -25,7 +25,8 @@ WAITING = {
     "RocketMQ": ("tests/live/test_rocketmq.py",),
     "suites": ("tests/live/test_client_suites.py",),
     "RabbitMQ 4": (
-        "tests/live/test_rabbitmq4.py", "tests/live/test_recovery.py::test_rabbitmq_4[",
+        "tests/live/test_rabbitmq4.py", "tests/live/test_broker_crossing.py::test_rabbitmq_4_agrees",
+        "tests/live/test_recovery.py::test_rabbitmq_4[",
         "tests/live/test_recovery.py::test_a_bad_link_ends_a_session_of_rabbitmq_4",
     ),
     "troubled Artemis": ("tests/live/test_recovery.py::test_artemis[",),

@@ -23,6 +23,12 @@ TESTS = [
 ]
 
 
+def asking_for(fixture: str) -> set[str]:
+    """Names of tests that ask for it."""
+    asked = re.compile(rf"^(?:async )?def (test_\w+)\((?:[^)]*\W)?{fixture}\W", re.M)
+    return {f"{file}::{name}[0]" for file, text in FILES.items() for name in asked.findall(text)}
+
+
 def files_with(fixture: str) -> set[str]:
     """Files whose tests or fixtures ask for it, and do not have one of their own by this name."""
     asked = re.compile(rf'^(?:async )?def \w+\((?:[^)]*\W)?{fixture}\W[^)]*\)|getfixturevalue\("{fixture}"\)', re.M)
@@ -36,6 +42,7 @@ def test_one_broker_and_one_session_of_spark() -> None:
     assert {scope_of(f"{file}::test") for file in with_rabbitmq} == {"RabbitMQ"}
     assert with_rabbitmq == set(WAITING["RabbitMQ"])
     assert files_with("spark") == set(WAITING["Spark"])
+    assert {scope_of(test) for test in asking_for("rabbitmq4")} == {"RabbitMQ 4"}
 
 
 def test_there_is_what_the_tables_name() -> None:

@@ -1,4 +1,4 @@
-"""One Spark session and one RabbitMQ for the whole run; a clean memory store for each test; what runs beside what."""
+"""One session of Spark, one RabbitMQ and one RabbitMQ 4 for the whole run; a clean memory store for each test."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def proxy(rabbitmq: node.Broker, request: pytest.FixtureRequest) -> Iterator[rec
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """With several workers: first what takes longest and what measures. The order of the rest is that of files."""
+    """With several workers: in the order of lib/scopes.py. The order of the rest is that of files."""
     if int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")) > 1:
         from lib.scopes import place_of
 

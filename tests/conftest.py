@@ -99,6 +99,16 @@ def proxy(rabbitmq: node.Broker, request: pytest.FixtureRequest) -> Iterator[rec
     proxy.keep("rabbitmq-amqp10" if request.module.__name__.endswith("amqp10") else "rabbitmq-amqp091")
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """Collecting makes hundreds of thousands of objects that stay: it is no time to look for garbage among them."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """With several workers: in the order of lib/scopes.py. The order of the rest is that of files."""
     if int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")) > 1:

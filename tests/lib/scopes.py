@@ -36,9 +36,11 @@ WAITING = {
     "Spark": tuple(
         f"tests/spark/test_{name}.py" for name in ("convert", "needs", "parquet", "plan", "shuffle", "source", "stream")
     ),
+    "clusters of Spark": ("tests/spark/",),
+    "README": ("tests/project/test_readme.py",),
 }  # fmt: skip
 #: The others, each file of them a scope.
-FILES = ("tests/live/", "tests/spark/", "tests/project/test_readme.py")
+LIVE = "tests/live/"
 #: Tests that compute for long in programs of their own, such as compilers: first, so that nothing waits for them at the end.
 #: (test_pages.py comes later: mypy has in its cache by then what the linters beside the tests have read.)
 BUILDS = tuple(f"tests/project/test_{name}.py" for name in ("adding_a_protocol", "stubs", "benches"))
@@ -59,7 +61,7 @@ def scope_of(nodeid: str) -> str:
 
 
 def kind_of(nodeid: str) -> str:
-    if scope_of(nodeid) in WAITING or nodeid.startswith(FILES):
+    if scope_of(nodeid) in WAITING or nodeid.startswith(LIVE):
         return "waiting"
     if nodeid.startswith(BUILDS):
         return "builds"

@@ -6,7 +6,7 @@ import asyncio
 import gc
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from importlib import import_module
 from typing import Any
 
@@ -100,8 +100,8 @@ def proxy(rabbitmq: node.Broker, request: pytest.FixtureRequest) -> Iterator[rec
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_collection() -> Iterator[None]:
-    """Collecting makes hundreds of thousands of objects that stay: it is no time to look for garbage among them."""
+def pytest_collection() -> Generator[None, object, object]:
+    """What collecting makes stays: there is no garbage to look for among hundreds of thousands of objects."""
     gc.disable()
     try:
         return (yield)

@@ -44,7 +44,7 @@ LIVE = "tests/live/"
 #: Tests that compute for long in programs of their own, such as compilers: first, so that nothing waits for them at the end.
 #: (test_pages.py comes later: mypy has in its cache by then what the linters beside the tests have read.)
 BUILDS = tuple(f"tests/project/test_{name}.py" for name in ("adding_a_protocol", "stubs", "benches"))
-#: Tests that measure memory or watch the collector: before the rest, so that their worker has done little else.
+#: Tests that measure memory or watch the collector: early, so that their worker has done little else before.
 MEASURING = (
     "tests/core/test_leaks",
     "tests/core/test_objects.py",
@@ -76,7 +76,7 @@ def place_of(nodeid: str) -> tuple[int, int]:
 
 
 class Scopes(LoadScopeScheduling):
-    """Some workers begin with the scopes that wait, the others with those that compute: so the processors always have work."""
+    """Some workers begin with the scopes that wait, the others with those that compute, so that all processors have work."""
 
     def __init__(self, config: Any, log: Any = None) -> None:
         config.option.loadscopereorder = False  # the order is that of the items

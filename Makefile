@@ -18,8 +18,9 @@ SOURCES := $(shell find src spark/pyspark_wirefmt -name '*.py' -o -name '*.py[ix
 # the installed wheel is what runs and what is tested, never the checkout
 unexport PYTHONPATH
 export PIP_NO_INPUT := 1
-# pytest's workers: one more than processors, for there is always one that waits for a broker
-export PYTEST_XDIST_AUTO_NUM_WORKERS := $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 1)))
+# pytest's workers: one more than processors, for some wait; of all tests two more, which begin with those that wait for brokers
+PROCESSORS := $(shell getconf _NPROCESSORS_ONLN)
+export PYTEST_XDIST_AUTO_NUM_WORKERS := $(shell echo $$(($(PROCESSORS) + 1)))
 # packages are downloaded while the wheel is built; a make that this one calls shares its jobs
 ifeq ($(MAKELEVEL),0)
 MAKEFLAGS += --jobs=2
@@ -39,8 +40,10 @@ help:  ## this list
 run: $(DONE)/run  ## decode samples/ with Spark on this machine, to Parquet in out/
 	@$(BIN)/python -m pyspark_wirefmt samples/ --out out/messages --overwrite
 
-test: $(DONE)/test  ## linters, then all tests against the installed wheel, whatever the linters said
-	@linters=0; ( $(LINT) ) || linters=1; $(BIN)/python -m pytest -q -n auto; exit $$linters
+test: $(DONE)/test  ## all tests against the installed wheel; linters beside them, whose words come last
+	@( $(LINT) ) >$(VENV)/lint.log 2>&1 & linters=$$!; tests=0; \
+	$(BIN)/python -m pytest -q -n $$(($(PROCESSORS) + 2)) || tests=$$?; \
+	wait $$linters || linters=failed; cat $(VENV)/lint.log; test $$tests = 0 || exit $$tests; test $$linters != failed
 
 uvloop: $(DONE)/test  ## tests of clients, servers and brokers once more, on uvloop (simulations have a loop of their own)
 	@WIREFMT_LOOP=uvloop $(BIN)/python -m pytest -q -n auto \

@@ -1,4 +1,4 @@
-"""One Spark session and one RabbitMQ for the whole run; a clean memory store for each test; what runs beside what."""
+"""One session of Spark, one RabbitMQ and one RabbitMQ 4 for the whole run; a clean memory store for each test."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 import gc
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from importlib import import_module
 from typing import Any
 
@@ -83,6 +83,13 @@ def rabbitmq(tmp_path_factory: pytest.TempPathFactory) -> Iterator[node.Broker]:
         broker.stop()
 
 
+@pytest.fixture(scope="session")
+def rabbitmq4() -> Iterator[node.Broker]:
+    """A node of RabbitMQ 4, which test_recovery.py troubles in the end. Skips where there is none."""
+    with node.rabbitmq4() as broker:
+        yield broker
+
+
 @pytest.fixture
 def proxy(rabbitmq: node.Broker, request: pytest.FixtureRequest) -> Iterator[recording.Proxy]:
     """Before that RabbitMQ, keeping what is said."""
@@ -92,35 +99,29 @@ def proxy(rabbitmq: node.Broker, request: pytest.FixtureRequest) -> Iterator[rec
     proxy.keep("rabbitmq-amqp10" if request.module.__name__.endswith("amqp10") else "rabbitmq-amqp091")
 
 
-#: Tests that start brokers and Spark. One worker runs them, one after another: they wait more than they work, so the others have
-#: the processors meanwhile.
-OUTSIDE = ("tests/live/", "tests/spark/", "tests/project/test_readme.py")
-#: Tests that measure memory or watch the collector: early, so that their worker has done little else before.
-MEASURING = (
-    "tests/core/test_leaks",
-    "tests/core/test_objects.py",
-    "tests/core/test_arrow.py",
-    "tests/capture/test_memory.py",
-)
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """What collecting makes stays: there is no garbage to look for among hundreds of thousands of objects."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """With several workers: first what takes longest and what measures. The order of the rest is that of files."""
+    """With several workers: in the order of lib/scopes.py. The order of the rest is that of files."""
     if int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")) > 1:
-        items.sort(key=lambda item: not item.nodeid.startswith(OUTSIDE) and 1 + (not item.nodeid.startswith(MEASURING)))
+        from lib.scopes import place_of
+
+        items.sort(key=lambda item: place_of(item.nodeid))
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Whole files go to a worker; those that start other programs all go to one."""
-    from xdist.scheduler import LoadScopeScheduling
+    from lib.scopes import Scopes
 
-    class ByFile(LoadScopeScheduling):
-        def _split_scope(self, nodeid: str) -> str:
-            return "outside" if nodeid.startswith(OUTSIDE) else nodeid.partition("::")[0]
-
-    config.option.loadscopereorder = False  # the order is that of pytest_collection_modifyitems
-    return ByFile(config, log)
+    return Scopes(config, log)
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)

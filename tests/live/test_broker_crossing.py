@@ -19,7 +19,8 @@ import pytest
 
 from lib.crossing import BODY, CASES, NOT_SET, NOW, UNREPORTED, Case, Refused, Untried
 from lib.loopback import HOST, PATIENCE
-from lib.rabbitmq import PASSWORD, USER, rabbitmq4
+from lib.rabbitmq import PASSWORD, USER
+from lib.rabbitmq import Broker as Node
 from lib.skips import imported
 from wirefmt import broker, convert
 from wirefmt.broker.limits import Limits
@@ -460,12 +461,11 @@ def test_a_message_comes_to_all_protocols_at_once(source: str) -> None:
         assert bodies == {"amqp091": BODY, "amqp10": ("data", BODY), "mqtt5": BODY}
 
 
-def test_rabbitmq_4_agrees() -> None:
+def test_rabbitmq_4_agrees(rabbitmq4: Node) -> None:
     """RabbitMQ 4 confirms the expected values. It is older than the dialect; the cases list the differences."""
-    with rabbitmq4() as node:
-        place = Place(node.port, node.port, node.mqtt_port)
-        for source, target in DIRECTIONS:
-            assert crossed(place, source, target, "4.0") == {}, (source, target)
+    place = Place(rabbitmq4.port, rabbitmq4.port, rabbitmq4.mqtt_port)
+    for source, target in DIRECTIONS:
+        assert crossed(place, source, target, "4.0") == {}, (source, target)
 
 
 @pytest.mark.parametrize("dialect", ["documented", "rabbitmq-4.3"])

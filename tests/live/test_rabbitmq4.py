@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 import pytest
@@ -11,7 +11,7 @@ import pytest
 from lib import amqp10_live
 from lib.amqp10_live import message
 from lib.loopback import HOST, run
-from lib.rabbitmq import PASSWORD, USER, Broker, rabbitmq4
+from lib.rabbitmq import PASSWORD, USER, Broker
 from wirefmt import amqp091, amqp10
 from wirefmt.connection.recovery import NotRestored
 from wirefmt.connection.sasl import Anonymous
@@ -20,17 +20,11 @@ from wirefmt.errors import ConnectionLost, Refused
 pytestmark = pytest.mark.live
 
 
-@pytest.fixture(scope="module")
-def broker() -> Iterator[Broker]:
-    with rabbitmq4() as node:
-        yield node
-
-
-def with_queue(broker: Broker, test: Callable[[Any], Coroutine[Any, Any, None]]) -> None:
+def with_queue(rabbitmq4: Broker, test: Callable[[Any], Coroutine[Any, Any, None]]) -> None:
     """Run it with a client, and the queue "q"."""
 
     async def whole() -> None:
-        url = f"amqp://{USER}:{PASSWORD}@{HOST}:{broker.port}"
+        url = f"amqp://{USER}:{PASSWORD}@{HOST}:{rabbitmq4.port}"
         async with amqp091.connect(f"{url}/") as other:
             channel = await other.channel()
             await channel.declare_queue("q", durable=True)
@@ -48,23 +42,23 @@ def with_queue(broker: Broker, test: Callable[[Any], Coroutine[Any, Any, None]])
         amqp10_live.a_message_in_parts,
     ],
 )  # fmt: skip
-def test_what_any_broker_does(broker: Broker, does: Any) -> None:
-    with_queue(broker, lambda ours: does(ours, "/queues/q"))
+def test_what_any_broker_does(rabbitmq4: Broker, does: Any) -> None:
+    with_queue(rabbitmq4, lambda ours: does(ours, "/queues/q"))
 
 
-def test_a_wrong_password_and_no_sasl(broker: Broker) -> None:
+def test_a_wrong_password_and_no_sasl(rabbitmq4: Broker) -> None:
     async def test() -> None:
         with pytest.raises(Refused) as refused:
-            await amqp10.connect(f"amqp://{USER}:wrong@{HOST}:{broker.port}").open()
+            await amqp10.connect(f"amqp://{USER}:wrong@{HOST}:{rabbitmq4.port}").open()
         assert refused.value.code == 1
         for sasl in (Anonymous(), ()):  # it offers no ANONYMOUS, and demands the SASL layer
             with pytest.raises((ConnectionLost, Refused)):
-                await amqp10.connect(f"amqp://{HOST}:{broker.port}", sasl=sasl).open()
+                await amqp10.connect(f"amqp://{HOST}:{rabbitmq4.port}", sasl=sasl).open()
 
     run(test())
 
 
-def test_what_has_no_queue_is_released(broker: Broker) -> None:
+def test_what_has_no_queue_is_released(rabbitmq4: Broker) -> None:
     async def test(ours: Any) -> None:
         sender = await ours.sender("/exchanges/amq.direct/nowhere")
         with pytest.raises(Refused) as refused:
@@ -76,10 +70,10 @@ def test_what_has_no_queue_is_released(broker: Broker) -> None:
             == amqp10.Accepted()
         )
 
-    with_queue(broker, test)
+    with_queue(rabbitmq4, test)
 
 
-def test_a_queue_has_no_filters_though_its_answer_says_so(broker: Broker) -> None:
+def test_a_queue_has_no_filters_though_its_answer_says_so(rabbitmq4: Broker) -> None:
     """4.0 repeats in its answer what was asked, so nobody can see that it is ignored."""
 
     async def test(ours: Any) -> None:
@@ -96,10 +90,10 @@ def test_a_queue_has_no_filters_though_its_answer_says_so(broker: Broker) -> Non
             assert not rest._inbox
             await rest.close()
 
-    with_queue(broker, test)
+    with_queue(rabbitmq4, test)
 
 
-def test_an_address_without_a_queue(broker: Broker) -> None:
+def test_an_address_without_a_queue(rabbitmq4: Broker) -> None:
     """4.0 ends the session, with all its links. Later versions refuse the link."""
 
     async def test(ours: Any) -> None:
@@ -122,10 +116,10 @@ def test_an_address_without_a_queue(broker: Broker) -> None:
                 receiver.accept(delivery)
         assert ours.connections == 1
 
-    with_queue(broker, test)
+    with_queue(rabbitmq4, test)
 
 
-def test_many_senders_of_one_session(broker: Broker) -> None:
+def test_many_senders_of_one_session(rabbitmq4: Broker) -> None:
     """Its window is 400, its credit 170."""
 
     async def test(ours: Any) -> None:
@@ -136,12 +130,12 @@ def test_many_senders_of_one_session(broker: Broker) -> None:
         receivers = await asyncio.gather(*(ours.receiver("/queues/q", credit=1) for _ in range(300)))  # 255 a session
         assert len({receiver.link.session for receiver in receivers}) == 2
 
-    with_queue(broker, test)
+    with_queue(rabbitmq4, test)
 
 
-def test_a_queue_that_is_gone_when_the_client_comes_back(broker: Broker) -> None:
+def test_a_queue_that_is_gone_when_the_client_comes_back(rabbitmq4: Broker) -> None:
     async def test() -> None:
-        url = f"amqp://{USER}:{PASSWORD}@{HOST}:{broker.port}"
+        url = f"amqp://{USER}:{PASSWORD}@{HOST}:{rabbitmq4.port}"
         told: list[Any] = []
         backoff = amqp10.Backoff(first=0.1, most=0.5)
         async with (
@@ -171,7 +165,7 @@ def test_a_queue_that_is_gone_when_the_client_comes_back(broker: Broker) -> None
     run(test())
 
 
-def test_requests_need_dynamic_nodes(broker: Broker) -> None:
+def test_requests_need_dynamic_nodes(rabbitmq4: Broker) -> None:
     """RabbitMQ has them since 4.2."""
 
     async def test(ours: Any) -> None:
@@ -194,4 +188,4 @@ def test_requests_need_dynamic_nodes(broker: Broker) -> None:
             responder.cancel()
             await asyncio.gather(responder, return_exceptions=True)
 
-    with_queue(broker, test)
+    with_queue(rabbitmq4, test)

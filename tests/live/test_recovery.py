@@ -25,7 +25,7 @@ from lib.forwarder import Forwarder
 from lib.java import BRIEF, class_path
 from lib.loopback import HOST, run, until
 from lib.ports import free_port
-from lib.rabbitmq import PASSWORD, USER, rabbitmq4
+from lib.rabbitmq import PASSWORD, USER
 from lib.rabbitmq import SERVER as RABBITMQ
 from lib.rabbitmq import Broker as RabbitMQ
 from lib.under_load import AGAIN, TASKS, Amqp091, Amqp10, Load, Mqtt, Nsq
@@ -60,12 +60,6 @@ def rabbit(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RabbitMQ]:
         yield node
     finally:
         node.stop()
-
-
-@pytest.fixture(scope="module")
-def rabbit4() -> Iterator[RabbitMQ]:
-    with rabbitmq4() as node:
-        yield node
 
 
 def stops_and_starts(node: RabbitMQ) -> None:
@@ -153,17 +147,17 @@ def test_rabbitmq(trouble: str, protocols: tuple[str, ...], rabbit: RabbitMQ, tm
 
 
 @pytest.mark.parametrize(("trouble", "protocols"), [case for case in TOGETHER if case[0] != "stop_app"])
-def test_rabbitmq_4(trouble: str, protocols: tuple[str, ...], rabbit4: RabbitMQ, tmp_path: Path) -> None:
+def test_rabbitmq_4(trouble: str, protocols: tuple[str, ...], rabbitmq4: RabbitMQ, tmp_path: Path) -> None:
     url = f"{USER}:{PASSWORD}@{HOST}"
     made = LOADS | {
         "amqp10": lambda folder, node: Amqp10(folder, f"amqp://{url}:{node.port}", "/queues/load10", idle_timeout=2.0),
         "mqtt": lambda folder, node: Mqtt(folder, f"mqtt://{url}:{node.mqtt_port}", qos=1, version=5),
     }
-    loads = [made[protocol](tmp_path, rabbit4) for protocol in protocols]
+    loads = [made[protocol](tmp_path, rabbitmq4) for protocol in protocols]
 
     async def main() -> None:
-        await prepared(rabbit4, "load10")
-        await run_together(loads, lambda: TROUBLES[trouble](rabbit4), rabbit4)
+        await prepared(rabbitmq4, "load10")
+        await run_together(loads, lambda: TROUBLES[trouble](rabbitmq4), rabbitmq4)
 
     run(main(), patience=240.0)
     for load in loads:
@@ -171,10 +165,10 @@ def test_rabbitmq_4(trouble: str, protocols: tuple[str, ...], rabbit4: RabbitMQ,
         load.check()
 
 
-def test_a_bad_link_ends_a_session_of_rabbitmq_4(rabbit4: RabbitMQ, tmp_path: Path) -> None:
+def test_a_bad_link_ends_a_session_of_rabbitmq_4(rabbitmq4: RabbitMQ, tmp_path: Path) -> None:
     """The links beside it go on; the call is refused; there is one connection. What was sent in the session that ended, and has
     no outcome, is sent again in the next one."""
-    url = f"amqp://{USER}:{PASSWORD}@{HOST}:{rabbit4.port}"
+    url = f"amqp://{USER}:{PASSWORD}@{HOST}:{rabbitmq4.port}"
     load = Amqp10(tmp_path, url, "/queues/load10")
 
     async def bad() -> None:
@@ -187,7 +181,7 @@ def test_a_bad_link_ends_a_session_of_rabbitmq_4(rabbit4: RabbitMQ, tmp_path: Pa
             await asyncio.sleep(0.2)
 
     async def main() -> None:
-        await prepared(rabbit4, "load10")
+        await prepared(rabbitmq4, "load10")
         await load.run(bad)
 
     run(main(), patience=240.0)

@@ -129,11 +129,6 @@ def levels(topic: str) -> int:
     return topic.count("/") + 1
 
 
-def cost(message: Message) -> int:
-    """What one more place in a queue costs."""
-    return QUEUED_BYTES + (0 if message.holders else message.size)
-
-
 def retained_size(message: Message) -> int:
     """Bytes that count for a retained message."""
     return message.size + levels(message.topic) * LEVEL_BYTES

@@ -45,7 +45,7 @@ class Broker(Relaying, Pulling, Popping, Names):
         topics: name -> queues.
         offsets: (group, topic, queue id) -> what the group has consumed.
         consumers, producers: group -> client id -> member.
-        stored_bytes: bytes of all messages that are stored, delayed or undecided.
+        shares: its bytes are those of all messages that are stored, delayed or undecided.
         dropped: messages that were dropped because their queue was full.
     """
 

@@ -144,7 +144,6 @@ class Core:
         self.topics: dict[str, list[Queue]] = {}
         self.shares = Shares(self.options.client_share, self.options.user_share)
         self._holders: dict[Peer, Holder] = {}  # of clients that have sent a request
-        self.stored_bytes = 0
         self.dropped = 0
         self._position = 0
         self._places: dict[int, tuple[str, int, int]] = {}  # physical offset -> topic, queue id, offset
@@ -238,13 +237,7 @@ class Core:
 
     def _has_room(self, size: int, holder: Holder) -> bool:
         """May so many bytes more be stored?"""
-        limit = self.options.stored_bytes
-        return self.stored_bytes + size <= limit and not self.shares.lacks_bytes(holder, limit, size)
-
-    def _count(self, size: int, holder: Holder) -> None:
-        """So many bytes more, or less, are stored."""
-        self.stored_bytes += size
-        holder.hold(size)
+        return self.shares.fits(holder, self.options.memory, size)
 
     def _queue_of(self, header: Any) -> Queue:
         """The queue that a header names. Raises ValueError for an unknown one."""
@@ -277,10 +270,10 @@ class Core:
         self._places[self._position] = (topic, queue_id, end)
         queue.put(Stored(frame, self._position, message.store_timestamp / 1000, holder))
         self._position += len(frame)
-        self._count(len(frame) + ENTRY, holder)
+        self.shares.keep(holder, len(frame) + ENTRY)
         if len(queue) > self.options.queue_messages:
             oldest = queue.drop()
-            self._count(-len(oldest.frame) - ENTRY, oldest.holder)
+            self.shares.keep(oldest.holder, -len(oldest.frame) - ENTRY)
             self._places.pop(oldest.physical, None)
             self.dropped += 1
         if topic in self._waiting:
@@ -290,10 +283,10 @@ class Core:
     def _store_later(self, seconds: float, fields: dict[str, Any], holder: Holder = UNOWNED) -> None:
         """Store a message after a time. It counts as stored meanwhile."""
         size = len(MessageExt(**fields).encode()) + ENTRY
-        self._count(size, holder)
+        self.shares.keep(holder, size)
 
         def store() -> None:
-            self._count(-size, holder)
+            self.shares.keep(holder, -size)
             self._store(fields, holder)
 
         self._later(seconds, store)

@@ -47,7 +47,7 @@ class Transactions(Groups):
         size = len(placed.encode())
         self._position += size
         half = self._halves[placed.physical_offset] = Half(placed, size + ENTRY, holder)
-        self._count(half.size, holder)
+        self.shares.keep(holder, half.size)
         half.timer = self._later(self.options.check_after, self._check, placed.physical_offset)
         return placed
 
@@ -68,7 +68,7 @@ class Transactions(Groups):
     def _finish(self, physical: int, half: Half, *, commit: bool) -> None:
         del self._halves[physical]
         self._stop(half.timer)
-        self._count(-half.size, half.holder)
+        self.shares.keep(half.holder, -half.size)
         if commit:
             flags = half.message.sys_flag & ~SYS_FLAG_TRANSACTION | COMMIT
             self._store({**fields_of(half.message), "sys_flag": flags}, half.holder)

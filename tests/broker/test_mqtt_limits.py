@@ -118,6 +118,23 @@ def test_messages_that_wait_for_many_clients_count_once(overflow: Any) -> None:
     tried(steps, options=BrokerOptions(memory=1_000_000, client_share=1, overflow=overflow))
 
 
+def test_a_client_whose_queue_fills_its_share_connects_again() -> None:
+    """It asks for no more than it has."""
+
+    async def steps(place: Place) -> None:
+        client = await place.connect(version=4, clean_start=False)
+        await client.subscribe("t", qos=1)
+        client.close()
+        await until(lambda: not place.broker._clients.by_peer)
+        for _ in range(300):
+            place.broker.publish(Message("t", b"x", 1))
+        assert place.broker.subscribers["c"].holder.bytes > 20_000
+        client = await place.connect(version=4, clean_start=False)
+        assert (await client.want(mqtt.Publish)).topic_name == "t"
+
+    tried(steps, options=BrokerOptions(memory=1_000_000, client_share=0.02))
+
+
 def test_expired_messages_make_room() -> None:
     """In a full queue, and among the retained ones; those that have not expired stay [MQTT-3.3.2-5]."""
 

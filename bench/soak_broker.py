@@ -45,9 +45,9 @@ def limited() -> broker.Options:
         history=KEPT,
         limits=Limits(queue_messages=KEPT, queue_bytes=BYTES, overflow="drop_oldest"),
         mqtt=mqtt_broker.BrokerOptions(queue_messages=100, session_expiry=5),
-        nsq=nsq_broker.BrokerOptions(messages=KEPT, body_bytes=BYTES),
-        rocketmq=rocketmq_broker.BrokerOptions(queue_messages=KEPT, stored_bytes=BYTES),
-        phpmq=phpmq_broker.BrokerOptions(messages=KEPT, content_bytes=BYTES),
+        nsq=nsq_broker.BrokerOptions(messages=KEPT, memory=BYTES),
+        rocketmq=rocketmq_broker.BrokerOptions(queue_messages=KEPT, memory=BYTES),
+        phpmq=phpmq_broker.BrokerOptions(messages=KEPT, memory=BYTES),
     )
 
 

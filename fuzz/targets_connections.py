@@ -181,7 +181,7 @@ async def rocketmq_clients(data: bytes) -> None:
         topics=4,
         groups=3,
         queue_messages=3,
-        stored_bytes=20_000,
+        memory=20_000,
         waiting=2,
         delay=0.0,
         check_after=0.0,
@@ -224,7 +224,7 @@ async def rocketmq_clients(data: bytes) -> None:
     assert all(len(queue.messages) <= 3 for queues in broker.topics.values() for queue in queues)
     held = [len(m.frame) for queues in broker.topics.values() for q in queues for m in q.messages]
     held += [len(half.message.encode()) for half in broker._halves.values()]
-    assert broker.stored_bytes == sum(held) + len(held) * ENTRY
+    assert broker.shares.bytes == sum(held) + len(held) * ENTRY
     broker.close()
     assert not faults, faults
 

@@ -459,7 +459,7 @@ def test_a_message_before_confirm_select_has_no_confirm() -> None:
     [
         (Limits(queue_messages=2), [b"", b"", b""]),
         (Limits(queue_bytes=10_000), [bytes(5000), bytes(6000)]),
-        (Limits(bytes=10_000, client_share=1, user_share=1), [bytes(5000), bytes(6000)]),
+        (Limits(memory=10_000, client_share=1, user_share=1), [bytes(5000), bytes(6000)]),
     ],
 )
 def test_messages_of_a_transaction_have_a_limit(limits: Limits, bodies: list[bytes]) -> None:
@@ -476,12 +476,12 @@ def test_messages_of_a_transaction_have_a_limit(limits: Limits, bodies: list[byt
                 writer.write(by_hand("q", octets))
             writer.write(amqp091.BasicQos(channel=1).encode())  # the broker has handled everything before it
             await answers(reader, amqp091.BasicQosOk)
-            assert router.bytes >= sum(map(len, bodies[:-1]))
+            assert router.shares.bytes >= sum(map(len, bodies[:-1]))
             writer.write(by_hand("q", bodies[-1]))
             (close,) = await answers(reader, amqp091.ChannelClose)
             assert close.reply_code == 406
             assert (close.class_id, close.method_id) == (60, 40)
-            assert (router.bytes, queue.count) == (0, 0)
+            assert (router.shares.bytes, queue.count) == (0, 0)
             again = amqp091.ChannelCloseOk(channel=1).encode() + amqp091.ChannelOpen(channel=1).encode()
             commit = (
                 amqp091.TxSelect(channel=1).encode() + by_hand("q", bodies[0]) + amqp091.TxCommit(channel=1).encode()
@@ -489,12 +489,12 @@ def test_messages_of_a_transaction_have_a_limit(limits: Limits, bodies: list[byt
             writer.write(again + commit)
             await answers(reader, amqp091.TxCommitOk)
             assert queue.count == 1
-            in_queue = router.bytes
+            in_queue = router.shares.bytes
             writer.write(by_hand("q", b"x") + amqp091.BasicQos(channel=1).encode())
             await answers(reader, amqp091.BasicQosOk)
-            assert router.bytes > in_queue
+            assert router.shares.bytes > in_queue
             writer.close()  # the transaction ends with its connection
-            await until(lambda: router.bytes == in_queue)
+            await until(lambda: router.shares.bytes == in_queue)
         broker.close()
 
     run(test())
@@ -568,7 +568,7 @@ def test_a_message_that_is_refused_among_others(wrong: dict[str, Any]) -> None:
     [
         Limits(queue_messages=3),
         Limits(queue_bytes=1000),
-        Limits(bytes=1000 + 3 * ENTRY + ENVELOPE, client_share=1, user_share=1),
+        Limits(memory=1000 + 3 * ENTRY + ENVELOPE, client_share=1, user_share=1),
     ],
 )
 def test_messages_of_one_read_for_which_there_is_no_room(limits: Limits) -> None:

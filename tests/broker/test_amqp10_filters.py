@@ -218,7 +218,7 @@ def test_a_link_that_ends_while_it_looks() -> None:
             assert not queue._looking
             assert queue.count == 3000
             broker.router.delete_queue(queue)
-            assert broker.router.bytes == 0
+            assert broker.router.shares.bytes == 0
 
     run(test())
 

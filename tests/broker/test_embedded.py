@@ -654,7 +654,7 @@ def test_nothing_is_left_of_clients_that_are_gone() -> None:
                 assert not b.phpmq._by_peer
                 assert not b.rocketmq._waits.waiting
                 assert not any(group for group in b.rocketmq.producers.values())
-                assert b.router.bytes == 0
+                assert b.router.shares.bytes == 0
             assert len(cut) == 3
 
     run(test())

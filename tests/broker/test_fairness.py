@@ -232,7 +232,7 @@ def test_members_of_rocketmq_groups_are_bounded_and_told_once() -> None:
 
 def test_queues_of_phpmq_are_bounded_and_removed_when_nobody_uses_them() -> None:
     async def test() -> None:
-        broker = broker_phpmq.Broker(broker_phpmq.BrokerOptions(queues=3, content_bytes=10_000, client_share=1))
+        broker = broker_phpmq.Broker(broker_phpmq.BrokerOptions(queues=3, memory=10_000, client_share=1))
         async with await phpmq.serve(broker, HOST, 0) as server:
             url = f"phpmq://{HOST}:{server.port}"
             async with phpmq.connect(url) as client:
@@ -259,7 +259,7 @@ def test_queues_of_phpmq_are_bounded_and_removed_when_nobody_uses_them() -> None
                         await other.get()
             await until(lambda: not broker.queues)
             assert broker.counts["refused"] == 2
-            assert broker._bytes == broker._messages == 0
+            assert broker.shares.bytes == broker.shares.messages == 0
 
     run(test())
 
@@ -454,7 +454,7 @@ def test_a_server_that_closes_does_not_work_off_what_waits() -> None:
 
 
 def test_an_entry_of_a_queue_counts_among_the_bytes_of_all() -> None:
-    router = routing.Router(routing.Limits(bytes=20_000))
+    router = routing.Router(routing.Limits(memory=20_000))
     queues = [router.make_queue(f"q{number}") for number in range(30)]
     for queue in queues:
         router.bind(router.exchanges["amq.fanout"], (queue, "", b""), {})
@@ -468,11 +468,11 @@ def test_an_entry_of_a_queue_counts_among_the_bytes_of_all() -> None:
         router.put(destinations, published)
         published = Published(envelope, b"")
     assert accepted == 1
-    assert router.bytes == 30 * (routing.ENTRY + published_first.cost)
-    assert router.bytes <= 20_000
+    assert router.shares.bytes == 30 * (routing.ENTRY + published_first.cost)
+    assert router.shares.bytes <= 20_000
     for queue in queues:
         queue.purge()
-    assert router.bytes == 0
+    assert router.shares.bytes == 0
 
 
 # ---- what a message may cost
@@ -559,20 +559,20 @@ def test_dead_letters_that_wait_count_and_come_in_order() -> None:
         properties = amqp091.BasicProperties()
         envelope = Envelope(properties.encode(), "", "source", None, 0, properties, "documented")
         router.put([source], *(Published(envelope, b"%d" % number) for number in range(2000)))
-        held = router.bytes
+        held = router.shares.bytes
         for _ in range(2000):
             router.dead_letter(source, source._pop(), "rejected")
         assert 0 < dead.count < 2000
-        assert router.bytes >= held
+        assert router.shares.bytes >= held
         await until(lambda: dead.count == 2000)
         assert [item.body for item in dead.messages] == [b"%d" % number for number in range(2000)]
         dead.purge()
-        assert router.bytes == 0
+        assert router.shares.bytes == 0
         router.put([source], *(Published(envelope, b"x") for number in range(2000)))
         for _ in range(2000):
             router.dead_letter(source, source._pop(), "rejected")
         router.close()
-        assert router.bytes == 0
+        assert router.shares.bytes == 0
 
     run(test())
 

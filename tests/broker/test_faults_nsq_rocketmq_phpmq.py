@@ -136,7 +136,7 @@ def test_finished_messages_reach_the_broker(delay: float | None) -> None:
                     for _ in range(20):
                         (await anext(messages)).finish()
                     await until(lambda: b.nsq.counts["finished"] == 20)
-            assert b.nsq.messages == b.nsq.bytes == 0
+            assert b.nsq.shares.messages == b.nsq.shares.bytes == 0
             assert b.counts["nsq"] == 20
 
     run(test())

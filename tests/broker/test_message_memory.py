@@ -33,13 +33,13 @@ def envelope() -> Envelope:
 def amqp091_in_a_run() -> Made:
     router, shared = Router(), envelope()
     queue = router.make_queue("q")
-    return lambda n: router.put([queue], Published(shared, b"%d" % n)), lambda: router.bytes
+    return lambda n: router.put([queue], Published(shared, b"%d" % n)), lambda: router.shares.bytes
 
 
 def amqp091_alone() -> Made:
     router = Router()
     queue = router.make_queue("q")
-    return lambda n: router.put([queue], Published(envelope(), b"%d" % n)), lambda: router.bytes
+    return lambda n: router.put([queue], Published(envelope(), b"%d" % n)), lambda: router.shares.bytes
 
 
 def amqp091_transaction() -> Made:
@@ -55,7 +55,7 @@ def amqp091_transaction() -> Made:
         published = Published(envelope(), b"%d" % n)
         transaction.add((event.detach(), published), published.cost)
 
-    return add, lambda: router.bytes
+    return add, lambda: router.shares.bytes
 
 
 def amqp10_message() -> Made:
@@ -66,7 +66,7 @@ def amqp10_message() -> Made:
         payload = amqp10.Message(body=b"%d" % n).encode()
         router.put([queue], Published.of(Container(payload, source="amqp10", exchange="", routing_key="q")))
 
-    return put, lambda: router.bytes
+    return put, lambda: router.shares.bytes
 
 
 def mqtt() -> Made:
@@ -77,12 +77,12 @@ def mqtt() -> Made:
         message = mqtt_broker.Message("t", b"%d" % n, 1, holder=away.holder)
         broker._outgoing.deliver(away, mqtt_broker.Queued(message, 1, False, ()))
 
-    return put, lambda: broker.kept
+    return put, lambda: broker.shares.bytes
 
 
 def nsq() -> Made:
     broker = nsq_broker.Broker()
-    return lambda n: broker.publish("t", b"%d" % n), lambda: broker.bytes
+    return lambda n: broker.publish("t", b"%d" % n), lambda: broker.shares.bytes
 
 
 def rocketmq() -> Made:
@@ -92,12 +92,12 @@ def rocketmq() -> Made:
         "topic": "T", "queue_id": 0, "born_timestamp": 1, "born_host": ("127.0.0.1", 1), "reconsume_times": 0,
         "properties": "", "flag": 0, "sys_flag": 0,
     }  # fmt: skip
-    return lambda n: broker._store({**fields, "body": b"%d" % n}), lambda: broker.stored_bytes
+    return lambda n: broker._store({**fields, "body": b"%d" % n}), lambda: broker.shares.bytes
 
 
 def phpmq() -> Made:
     broker = phpmq_broker.Broker()
-    return lambda n: broker.publish("q", b"%d" % n), lambda: broker._bytes
+    return lambda n: broker.publish("q", b"%d" % n), lambda: broker.shares.bytes
 
 
 KINDS = (

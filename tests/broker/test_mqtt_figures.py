@@ -59,7 +59,7 @@ def test_they_are_published_while_somebody_subscribes() -> None:
         }
         assert (sizes["publish/bytes/received"], sizes["publish/bytes/sent"]) == (5, 10)
         assert sizes["bytes/received"] > 50 and sizes["bytes/sent"] > 50
-        assert sizes["store/messages/bytes"] == place.broker.kept
+        assert sizes["store/messages/bytes"] == place.broker.shares.bytes
         client.send(mqtt.Disconnect())
         later: dict[str, bytes] = {}
         while later.get("clients/connected") != b"1" or "bytes/sent" not in later:  # those that have changed

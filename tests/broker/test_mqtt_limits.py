@@ -66,23 +66,23 @@ def test_sessions_and_subscriptions_count() -> None:
         before = 0
         for number in range(10):
             await place.connect(f"{number}")
-            assert place.broker.kept > before
-            before = place.broker.kept
+            assert place.broker.shares.bytes > before
+            before = place.broker.shares.bytes
         client = place.clients[0]
         codes: list[int] = []
         while 0x97 not in codes:
             codes += await client.subscribe(f"{len(codes)}/" + "x" * 10_000)
         assert len(codes) < 20
-        assert place.broker.kept <= 200_000
+        assert place.broker.shares.bytes <= 200_000
         assert await client.subscribe("0/" + "x" * 10_000) == (2,)  # the same again costs nothing
         unsubscribe = [f"{number}/" + "x" * 10_000 for number in range(len(codes))]
         client.send(mqtt.Unsubscribe(packet_identifier=1, topic_filters=unsubscribe))
         await client.want(mqtt.Unsuback)
-        assert place.broker.kept == before
+        assert place.broker.shares.bytes == before
         for each in place.clients:
             each.close()
         await until(lambda: not place.broker.subscribers)
-        assert place.broker.kept == 0
+        assert place.broker.shares.bytes == 0
 
     tried(steps, options=BrokerOptions(memory=200_000))
 
@@ -96,11 +96,11 @@ def test_messages_that_wait_for_many_clients_count_once(overflow: Any) -> None:
             client.close()
         await until(lambda: not place.broker._clients.by_peer)
         sender = await place.connect("sender")
-        empty = place.broker.kept
+        empty = place.broker.shares.bytes
         assert await publish(sender, "t", bytes(100_000)) == 0
-        assert 100_000 < place.broker.kept - empty < 110_000
+        assert 100_000 < place.broker.shares.bytes - empty < 110_000
         codes = [await publish(sender, "t", bytes(100_000)) for _ in range(20)]
-        assert place.broker.kept <= 1_000_000
+        assert place.broker.shares.bytes <= 1_000_000
         if overflow == "refuse":
             assert codes[-1] == 0x97
         else:
@@ -113,9 +113,26 @@ def test_messages_that_wait_for_many_clients_count_once(overflow: Any) -> None:
             await client.want(mqtt.Publish)
             client.send(b"\xe0\0")
         await until(lambda: len(place.broker.subscribers) == 1)
-        assert 0 < place.broker.kept < 4000  # the sender
+        assert 0 < place.broker.shares.bytes < 4000  # the sender
 
     tried(steps, options=BrokerOptions(memory=1_000_000, client_share=1, overflow=overflow))
+
+
+def test_a_client_whose_queue_fills_its_share_connects_again() -> None:
+    """It asks for no more than it has."""
+
+    async def steps(place: Place) -> None:
+        client = await place.connect(version=4, clean_start=False)
+        await client.subscribe("t", qos=1)
+        client.close()
+        await until(lambda: not place.broker._clients.by_peer)
+        for _ in range(300):
+            place.broker.publish(Message("t", b"x", 1))
+        assert place.broker.subscribers["c"].holder.bytes > 20_000
+        client = await place.connect(version=4, clean_start=False)
+        assert (await client.want(mqtt.Publish)).topic_name == "t"
+
+    tried(steps, options=BrokerOptions(memory=1_000_000, client_share=0.02))
 
 
 def test_expired_messages_make_room() -> None:

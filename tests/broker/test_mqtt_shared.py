@@ -83,7 +83,7 @@ def test_unacknowledged_messages_of_a_dead_member_go_to_another(end: str) -> Non
         assert not place.broker.subscribers["second"].unacknowledged
         second.close()
         await until(lambda: "second" not in place.broker.subscribers)
-        assert place.broker._memory.stored == 0
+        assert place.broker.shares.messages == 0
 
     tried(steps)
 
@@ -157,7 +157,7 @@ def test_without_another_member_they_are_gone() -> None:
         await received(first, 1)
         first.close()
         await until(lambda: not place.broker.subscribers)
-        assert place.broker.kept == place.broker._memory.stored == 0
+        assert place.broker.shares.bytes == place.broker.shares.messages == 0
 
     tried(steps, options=BrokerOptions())
 

@@ -114,14 +114,14 @@ def test_messages_that_look_for_room_at_the_same_time_keep_to_the_limits(limit: 
         publishers = [await place.connect(f"p{number}") for number in range(3)]
         memory, options = place.broker._memory, place.broker.options
         if limit == "memory":
-            object.__setattr__(options, "memory", memory.kept + 6000)
+            object.__setattr__(options, "memory", memory.bytes + 6000)
         walks = [
             await begun(place, one, f"t/{number}", b"x" * 4000, retain=limit == "retained")
             for number, one in enumerate(publishers)
         ]
         while walks:
             walks = [steps for steps in walks if next(steps, None) is not None]
-            assert memory.kept <= options.memory
+            assert memory.bytes <= options.memory
         codes = sorted([(await one.want(mqtt.Puback)).reason_code for one in publishers])
         assert [len(place.broker.subscribers[name].queue) for name in ("a", "b", "c")] == [1, 1, 1]
         if limit == "retained":

@@ -363,10 +363,10 @@ def test_expired_messages_are_not_delivered_from_the_middle() -> None:
 
 def test_views_count_as_memory() -> None:
     async def test() -> None:
-        router = Router(Limits(bytes=100_000))
+        router = Router(Limits(memory=100_000))
         queue = router.make_queue("q")
         takers = []
-        while router.bytes + VIEW <= 100_000:
+        while router.shares.bytes + VIEW <= 100_000:
             takers.append(Taker(lambda body: False))
             queue.check(takers[-1], takers[-1].view)
             queue.insert(takers[-1], takers[-1].view)
@@ -376,7 +376,7 @@ def test_views_count_as_memory() -> None:
         for taker in takers[:10]:
             queue.leave(taker)
         router.delete_queue(queue)
-        assert router.bytes == 0
+        assert router.shares.bytes == 0
         router.close()
 
     run(test())

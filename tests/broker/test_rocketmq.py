@@ -87,7 +87,7 @@ def test_invisible_messages_are_bounded() -> None:
 def test_delayed_messages_count() -> None:
     async def test() -> None:
         async with (
-            served(stored_bytes=2000, client_share=1, delay=1000.0) as (broker, _, address),
+            served(memory=2000, client_share=1, delay=1000.0) as (broker, _, address),
             rocketmq.connect(address) as client,
         ):
             producer = client.producer("P")
@@ -98,7 +98,7 @@ def test_delayed_messages_count() -> None:
         async with served(delay=0.001) as (broker, _, address), rocketmq.connect(address) as client:
             await client.producer("P").send(TOPIC, bytes(1000), delay_level=1)
             await until(lambda: any(queue.messages for queue in broker.topics[TOPIC]))
-            assert 1000 < broker.stored_bytes < 2000
+            assert 1000 < broker.shares.bytes < 2000
 
     run(test())
 

@@ -129,7 +129,7 @@ def test_both_amqps_share_a_queue_and_its_rules() -> None:
 
 def test_limits_of_all_queues_together() -> None:
     async def test() -> None:
-        limits = Limits(bytes=4500, client_share=1)
+        limits = Limits(memory=4500, client_share=1)
         async with (
             broker(limits=limits) as (b, channel),
             amqp10.connect(b.url("amqp10")) as new,
@@ -149,10 +149,10 @@ def test_limits_of_all_queues_together() -> None:
             assert refused.value.code == 0x97
             await channel.purge_queue("one")
             await meter.publish("a/b", bytes(1000), qos=1)
-            assert b.router.bytes > 2000
+            assert b.router.shares.bytes > 2000
             await channel.delete_queue("one")
             await channel.delete_queue("two")
-            assert b.router.bytes == 0
+            assert b.router.shares.bytes == 0
 
     run(test())
 
@@ -658,7 +658,7 @@ def test_a_consumer_that_leaves_while_it_takes(way: str, auto_delete: bool) -> N
     queue, dead = offer(way, consumer, [b"1", b"last", b"3", b"4"], auto_delete=auto_delete)
     assert (consumer.bodies, dead, queue.gone) == ([b"1", b"last"], [], auto_delete)
     assert [item.body for item in queue.messages] == ([] if auto_delete else [b"3", b"4"])
-    assert queue.router.bytes == sum(item.published.cost + ENTRY for item in queue.messages)
+    assert queue.router.shares.bytes == sum(item.published.cost + ENTRY for item in queue.messages)
 
 
 def test_a_message_that_a_consumer_cannot_have_costs_no_turn() -> None:
@@ -741,12 +741,12 @@ async def _queues_that_dead_letter_to_each_other() -> None:
         router.bind(all_, (queue, "", b""), {})
     publish(router, "q0")
     await buried(router)
-    assert router.bytes == 0
+    assert router.shares.bytes == 0
     assert 0 < sum(queue.dropped for queue in router.queues.values()) < 100_000
 
 
 def test_dead_letters_keep_to_the_limit_of_all_queues() -> None:
-    router = Router(Limits(bytes=10_000 + 5 * (ENTRY + CONTAINER)))
+    router = Router(Limits(memory=10_000 + 5 * (ENTRY + CONTAINER)))
     router.exchanges["all"] = all_ = Exchange("all", "fanout")
     source = router.make_queue("source", {"x-dead-letter-exchange": "all"})
     for n in range(10):
@@ -754,7 +754,7 @@ def test_dead_letters_keep_to_the_limit_of_all_queues() -> None:
     made = publication("source", body=bytes(1998))  # 2,000 with its properties
     router.put([source], made)
     router.dead_letter(source, source._waiting.take(), "rejected")
-    assert router.bytes == 10_000 + 5 * (ENTRY + CONTAINER)
+    assert router.shares.bytes == 10_000 + 5 * (ENTRY + CONTAINER)
     assert sum(len(queue.messages) for queue in router.queues.values()) == 4  # and the one that was taken out by hand
     assert sum(queue.dropped for queue in router.queues.values()) == 6
 

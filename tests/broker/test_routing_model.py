@@ -229,7 +229,9 @@ class Run:
             assert queue.dropped == model.queues[name].dropped, name
             for item, copy in zip(sorted(queue.messages), model.queues[name].waiting, strict=True):
                 assert [(d.queue, d.reason) for d in item.published.container.annotations.deaths] == copy.deaths
-        assert router.bytes == sum(item.published.cost + ENTRY for q in router.queues.values() for item in q.messages)
+        assert router.shares.bytes == sum(
+            item.published.cost + ENTRY for q in router.queues.values() for item in q.messages
+        )
 
 
 @given(runs())

@@ -466,7 +466,7 @@ def test_a_client_without_room_does_not_keep_its_group_waiting() -> None:
 
 def test_dead_letters_of_pops_need_room() -> None:
     async def test() -> None:
-        options = rocketmq_broker.BrokerOptions(stored_bytes=8000, popped=MOST)
+        options = rocketmq_broker.BrokerOptions(memory=8000, popped=MOST)
         async with Broker(ports={"rocketmq": 0}, rocketmq=options, grace=0.0) as broker, AsyncExitStack() as stack:
             of = broker.rocketmq
             (sender, _), (client, _) = [await asking(stack, broker, None) for _ in range(2)]
@@ -478,14 +478,14 @@ def test_dead_letters_of_pops_need_room() -> None:
                 of._popping._bury(f"g{n}", "all", of._popping._unhide(key).taken)
             assert [name for name in of.topics if name.startswith("%DLQ%")] == ["%DLQ%g0"]
             assert of.dropped == 3
-            assert of.stored_bytes < 8000
+            assert of.shares.bytes < 8000
 
     run(test())
 
 
 def test_bytes_are_of_the_client_that_has_published_them() -> None:
     async def test() -> None:
-        limits = Limits(bytes=40_000, queue_bytes=40_000)
+        limits = Limits(memory=40_000, queue_bytes=40_000)
         async with Broker(ports={"amqp": 0}, limits=limits, grace=0.0) as broker, AsyncExitStack() as stack:
             broker.router.make_queue("q")
             one, two = [await stack.enter_async_context(amqp091.connect(broker.url("amqp"))) for _ in range(2)]
@@ -500,7 +500,7 @@ def test_bytes_are_of_the_client_that_has_published_them() -> None:
             assert got == 6  # of 10,000 bytes, with what a message costs besides its own
             assert await fill(other) == got
             broker.router.queues["q"].purge()
-            assert broker.router.bytes == 0
+            assert broker.router.shares.bytes == 0
             assert await fill(channel) == got
 
     run(test())
@@ -530,3 +530,29 @@ def test_what_is_nobodys_has_no_share() -> None:
     assert shares.left(shares.holder("bob"), "queues", 8) == 2
     assert shares.left(shares.holder(None), "queues", 2) == 1  # at least one
     assert Shares(1, 1).left(ann, "queues", 8) == 8  # what is left to the limit
+
+
+def test_what_is_kept_is_counted() -> None:
+    """As far as a broker, a user and a client have: all of it is in one place."""
+    shares = Shares(0.25, 0.5)
+    ann, other = shares.holder("ann"), shares.holder("ann")
+    shares.keep(ann, 20, 2)
+    shares.keep(other, 20)
+    shares.keep(UNOWNED, 40, 1)
+    assert (shares.bytes, shares.messages) == (80, 3)
+    assert (ann.bytes, ann.messages, ann.user and ann.user.bytes) == (20, 2, 40)
+    assert shares.fits(ann, 100, 5)
+    assert not shares.fits(ann, 100, 6)  # a client's share
+    assert shares.fits(shares.holder("ann"), 100, 10)
+    assert not shares.fits(shares.holder("ann"), 100, 11)  # a user's
+    assert shares.fits(UNOWNED, 100, 20)
+    assert not shares.fits(UNOWNED, 100, 21)  # all
+    assert shares.fits_messages(other, 8, 2)
+    assert not shares.fits_messages(other, 8, 3)
+    assert not shares.fits_messages(ann, 8, 1)
+    assert not shares.fits_messages(UNOWNED, 3, 1)
+    shares.keep(ann, 20)
+    assert not shares.fits(ann, 100, 1)
+    assert shares.fits(ann, 100, 0)  # it wants no more
+    assert shares.fits(ann, 100, -1)
+    assert not shares.fits(ann, 99, 0)

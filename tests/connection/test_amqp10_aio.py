@@ -245,7 +245,7 @@ def test_a_source_says_whether_its_messages_are_consumed(requested: str | None, 
     [
         (Limits(queue_messages=2), [0, 0, 0]),
         (Limits(queue_bytes=10_000), [5000, 6000]),
-        (Limits(bytes=10_000, client_share=1), [5000, 6000]),
+        (Limits(memory=10_000, client_share=1), [5000, 6000]),
     ],
 )
 def test_messages_of_a_transaction_have_a_limit(limits: Limits, sizes: list[int]) -> None:
@@ -261,15 +261,15 @@ def test_messages_of_a_transaction_have_a_limit(limits: Limits, sizes: list[int]
                     async with client.transaction() as transaction:
                         for size in sizes[:-1]:
                             await sender.send(message("x" * size), transaction=transaction)
-                        assert router.bytes > sum(sizes[:-1])
+                        assert router.shares.bytes > sum(sizes[:-1])
                         with pytest.raises(Refused, match="amqp:resource-limit-exceeded"):
                             await sender.send(message("x" * sizes[-1]), transaction=transaction)
                         if not commits:
                             raise ValueError("no")
                 except ValueError:
-                    assert router.bytes == 0
+                    assert router.shares.bytes == 0
             assert queue.count == len(sizes) - 1
-            assert router.bytes == sum(item.published.cost + ENTRY for item in queue.messages)
+            assert router.shares.bytes == sum(item.published.cost + ENTRY for item in queue.messages)
             async with client.transaction() as transaction:
                 with pytest.raises(Refused, match="amqp:resource-limit-exceeded"):  # the queue is full as well
                     await sender.send(message("x" * sizes[-1]), transaction=transaction)
@@ -292,7 +292,7 @@ def test_settled_messages_of_a_transaction_that_is_too_large_do_not_commit() -> 
 
             with pytest.raises(Refused, match="amqp:transaction:rollback"):
                 await whole(client, send)
-            assert (queue.count, router.bytes) == (0, 0)
+            assert (queue.count, router.shares.bytes) == (0, 0)
 
     run(test())
 
@@ -341,7 +341,7 @@ def test_deliveries_that_a_transaction_retires_have_a_limit() -> None:
             with pytest.raises(Refused, match="amqp:transaction:rollback"):
                 await whole(client, accept)
             assert [text_of(item) for item in queue.messages] == ["0", "1", "2", "3"]
-            assert router.bytes == sum(item.published.cost + ENTRY for item in queue.messages)
+            assert router.shares.bytes == sum(item.published.cost + ENTRY for item in queue.messages)
 
     run(test())
 
@@ -357,9 +357,9 @@ def test_a_coordinator_that_goes_takes_its_transactions_along() -> None:
             declared = await controller.send(amqp10.Message(body=amqp10.AmqpValue(amqp10.Declare())), settled=False)
             state = amqp10.TransactionalState(txn_id=declared.txn_id)
             await sender.send(message("1"), state=state)
-            assert router.bytes
+            assert router.shares.bytes
             await controller.close()
-            await until(lambda: not router.bytes)
+            await until(lambda: not router.shares.bytes)
             with pytest.raises(Refused, match="amqp:transaction:unknown-id"):
                 await sender.send(message("2"), state=state)
 

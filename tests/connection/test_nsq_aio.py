@@ -56,7 +56,7 @@ def test_what_is_published_is_consumed(
                         break
             assert seen == [b"%d" % n for n in range(100)] + [b"a", b"b", large, b"later"]
             await until(lambda: broker.counts["finished"] == 104)
-            assert broker.messages == broker.bytes == 0
+            assert broker.shares.messages == broker.shares.bytes == 0
         broker.close()
 
     run(main())
@@ -445,9 +445,9 @@ def test_ephemeral_channels_end_with_their_last_client() -> None:
             async with client.consume("t#ephemeral", "c#ephemeral", max_in_flight=1) as messages:
                 await client.publish_many("t#ephemeral", [b"1", b"2", b"3"])
                 await messages.get()
-                assert broker.messages == 3
+                assert broker.shares.messages == 3
             await until(lambda: not broker.topics)
-            assert broker.messages == broker.bytes == 0
+            assert broker.shares.messages == broker.shares.bytes == 0
         broker.close()
 
     run(main())

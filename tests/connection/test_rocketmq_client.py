@@ -595,7 +595,7 @@ def test_a_broker_is_bounded() -> None:
     async def main() -> None:
         limits = {
             "topics": 2,
-            "stored_bytes": 8000,
+            "memory": 8000,
             "client_share": 1.0,
             "user_share": 1.0,
             "message_bytes": 4000,

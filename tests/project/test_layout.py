@@ -367,7 +367,7 @@ BROKER: dict[str, set[str]] = {
     "amqp10": AMQP | {"selectors", "waiting"},
     "mqtt": {"limits", "messages", "permissions", "requests", "routing", "shares", "topics"},
     "nsq": {"permissions", "requests", "shares"},
-    "phpmq": {"shares"},
+    "phpmq": {"history", "shares"},
     "rocketmq": {"permissions", "requests", "shares"},
     "faults": {"embedded", "limits", "listeners", "messages", "views"} | NAMED,  # embedded as a type only
     "embedded": {

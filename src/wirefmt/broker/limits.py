@@ -13,7 +13,7 @@ from wirefmt.broker.shares import UNOWNED, Holder
 if TYPE_CHECKING:
     from wirefmt.broker.routing import Router
 
-#: Bytes that an entry of a queue costs besides its message, and one of a transaction. They count in `Router.bytes`.
+#: Bytes that an entry of a queue costs besides its message, and one of a transaction. They count in `Router.shares`.
 ENTRY: Final = 300
 TRANSACTED: Final = 700
 
@@ -29,9 +29,9 @@ class Limits:
             exceeds it is refused. A message that goes through several exchanges or has several keys may cost twice that.
         queue_messages, queue_bytes: messages, and bytes of them, that wait in one queue, or in one open transaction, where a
             message counts as often as there are queues that it goes to.
-        bytes: of all queues and open transactions together, with what the objects of messages and their entries cost. A message
-            that exceeds it is refused.
-        client_share, user_share: the part of `exchanges`, `queues`, `bindings`, `steps` and `bytes` that one client, and one
+        memory: bytes of all queues and open transactions together, with what the objects of messages and their entries cost. A
+            message that exceeds it is refused.
+        client_share, user_share: the part of `exchanges`, `queues`, `bindings`, `steps` and `memory` that one client, and one
             user, may have (`wirefmt.broker.shares`). Bytes are those of the messages that it has published.
         overflow: what happens to a message for a queue that is full: "refuse": it is refused, as far as the protocol can say so.
             "drop_oldest": the oldest message of the queue is dropped, or dead-lettered. A queue's x-overflow comes first.
@@ -44,7 +44,7 @@ class Limits:
     steps: int = 1_000_000
     queue_messages: int = 100_000
     queue_bytes: int = 1 << 28
-    bytes: int = 1 << 30
+    memory: int = 1 << 30
     client_share: float = 0.25
     user_share: float = 0.5
     overflow: Literal["refuse", "drop_oldest"] = "refuse"
@@ -87,8 +87,7 @@ class Transaction:
             len(self.messages) >= limits.queue_messages
             or (self._copies and self._copies + copies > limits.queue_messages)
             or self.bytes + size > limits.queue_bytes
-            or router.bytes + size > limits.bytes
-            or router.shares.lacks_bytes(self.holder, limits.bytes, size)
+            or not router.shares.fits(self.holder, limits.memory, size)
         ):
             raise Refusal(ReplyCode.PRECONDITION_FAILED, "the messages of the transaction are too many or too large")
         self.messages.append((message, size))
@@ -97,8 +96,7 @@ class Transaction:
 
     def _count(self, size: int) -> None:
         self.bytes += size
-        self.router.bytes += size
-        self.holder.hold(size)
+        self.router.shares.keep(self.holder, size)
 
     def end(self) -> list[Any]:
         """Roll back, or commit all of it at once: the messages, which count no more. The next transaction begins."""

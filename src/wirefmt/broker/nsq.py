@@ -45,7 +45,7 @@ class BrokerOptions:
 
     Attributes:
         messages: messages kept, in all channels together.
-        body_bytes: bytes of their bodies, with ENTRY bytes for each message in each channel.
+        memory: bytes of their bodies, with ENTRY bytes for each message in each channel.
         topics: topics and channels that there may be.
         client_share, user_share: the part of each of these that one client, and one user, may have (`wirefmt.broker.shares`): of
             what it has published, and of topics and channels that it has made.
@@ -55,7 +55,7 @@ class BrokerOptions:
     """
 
     messages: int = 1_000_000
-    body_bytes: int = 1 << 30
+    memory: int = 1 << 30
     topics: int = 10_000
     client_share: float = 0.25
     user_share: float = 0.5
@@ -253,15 +253,12 @@ class Broker:
 
     Attributes:
         topics: by name.
-        messages: messages kept, in all channels together.
         counts: what has been finished, requeued, timed out and refused.
     """
 
     def __init__(self, options: BrokerOptions | None = None) -> None:
         self.options = options or BrokerOptions()
         self.topics: dict[str, Topic] = {}
-        self.messages = 0
-        self.bytes = 0
         self.counts = {"finished": 0, "requeued": 0, "timed out": 0, "refused": 0}
         self._next = 0
         self.shares = Shares(self.options.client_share, self.options.user_share)
@@ -308,7 +305,7 @@ class Broker:
             for channel in topic.channels.values():
                 channel.close()
         self.topics.clear()
-        self.messages = self.bytes = self._made = 0
+        self.shares.bytes = self.shares.messages = self._made = 0
         self.counts = dict.fromkeys(self.counts, 0)
 
     # ---- events of the clients
@@ -503,18 +500,10 @@ class Broker:
             return False
         copies = max(len(topic.channels), 1) if topic is not None else 1
         count, size = copies * count, copies * (size + count * ENTRY)
-        return (
-            self.messages + count <= options.messages
-            and self.bytes + size <= options.body_bytes
-            and not shares.lacks_messages(holder, options.messages, count)
-            and not shares.lacks_bytes(holder, options.body_bytes, size)
-        )
+        return shares.fits_messages(holder, options.messages, count) and shares.fits(holder, options.memory, size)
 
     def _count(self, holder: Holder, messages: int, size: int) -> None:
-        size += messages * ENTRY
-        self.messages += messages
-        self.bytes += size
-        holder.hold(size, messages)
+        self.shares.keep(holder, size + messages * ENTRY, messages)
 
     def unsettled(self) -> list[tuple[Channel, Message]]:
         """What clients have and have not finished."""

@@ -6,13 +6,14 @@ It is bounded: the protocol has no word for a refusal, so a client that publishe
 from __future__ import annotations
 
 import heapq
-from collections import OrderedDict, deque
+from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random, SystemRandom
 from typing import Any, ClassVar, Final
 
 from wirefmt import phpmq
+from wirefmt.broker.history import History
 from wirefmt.broker.shares import UNOWNED, Holder, Shares
 from wirefmt.connection.contract import Acknowledged, Disconnected, WindowOpened
 from wirefmt.errors import LocalProtocolError
@@ -33,7 +34,7 @@ class BrokerOptions:
 
     Attributes:
         messages: messages kept, in all queues together.
-        content_bytes: bytes of their contents and of the names of queues, with ENTRY bytes for each of them. Dead letters have
+        memory: bytes of their contents and of the names of queues, with ENTRY bytes for each of them. Dead letters have
             the same limits of their own: the oldest are dropped.
         queues: how many there may be. A queue without messages and clients is removed.
         client_share: the part of each of these that one client may have (`wirefmt.broker.shares`): of what it has published, and
@@ -41,7 +42,7 @@ class BrokerOptions:
     """
 
     messages: int = 1_000_000
-    content_bytes: int = 1 << 30
+    memory: int = 1 << 30
     queues: int = 10_000
     client_share: float = 0.25
 
@@ -141,13 +142,10 @@ class Broker:
     def __init__(self, options: BrokerOptions | None = None, random: Random | None = None) -> None:
         self.options = options or BrokerOptions()
         self.queues: dict[str, Queue] = {}
-        self.dead: deque[tuple[str, Message]] = deque()
-        self._dead_bytes = 0
+        self.dead: History[tuple[str, Message]] = History(self.options.messages, self.options.memory)
         self.counts = {"acknowledged": 0, "given back": 0, "refused": 0}
         self._random = random or SystemRandom()
         self._order = 0
-        self._messages = 0
-        self._bytes = 0
         self._by_peer: dict[Peer, Queue] = {}
         self.shares = Shares(self.options.client_share, 1.0)
         self._holders: dict[Peer, Holder] = {}
@@ -158,13 +156,8 @@ class Broker:
         if queue is None:
             queue = self.queues[name] = Queue(name, holder)
             holder.count("queues")
-            self._count(holder, len(name) + ENTRY, 0)
+            self.shares.keep(holder, len(name) + ENTRY)
         return queue
-
-    def _count(self, holder: Holder, size: int, messages: int) -> None:
-        self._bytes += size
-        self._messages += messages
-        holder.hold(size, messages)
 
     def _holder(self, peer: Peer) -> Holder:
         holder = self._holders.get(peer)
@@ -179,19 +172,14 @@ class Broker:
             if len(self.queues) >= options.queues or shares.lacks(holder, "queues", options.queues):
                 return False
             size += len(name) + ENTRY
-        return (
-            self._messages + messages <= options.messages
-            and self._bytes + size <= options.content_bytes
-            and not (messages and shares.lacks_messages(holder, options.messages, messages))
-            and not shares.lacks_bytes(holder, options.content_bytes, size)
-        )
+        return shares.fits_messages(holder, options.messages, messages) and shares.fits(holder, options.memory, size)
 
     def _tidy(self, queue: Queue) -> None:
         """Remove a queue that nobody uses."""
         if not queue.messages and not queue.clients and self.queues.get(queue.name) is queue:
             del self.queues[queue.name]
             queue.holder.count("queues", -1)
-            self._count(queue.holder, -len(queue.name) - ENTRY, 0)
+            self.shares.keep(queue.holder, -len(queue.name) - ENTRY)
 
     def publish(self, name: str, content: bytes, ttl: int = 0, holder: Holder = UNOWNED) -> None:
         """Put a message into a queue. `holder`: who publishes it."""
@@ -200,7 +188,7 @@ class Broker:
         queue = self.queue(name, holder)
         queue.messages[message.message_id] = message
         queue.put(message)
-        self._count(holder, len(content) + ENTRY, 1)
+        self.shares.keep(holder, len(content) + ENTRY, 1)
         queue.pump()
 
     def close(self) -> None:
@@ -208,7 +196,7 @@ class Broker:
         self.queues.clear()
         self.dead.clear()
         self.counts = dict.fromkeys(self.counts, 0)
-        self._messages = self._bytes = self._dead_bytes = 0
+        self.shares.bytes = self.shares.messages = 0
 
     # ---- events of the clients
 
@@ -274,14 +262,10 @@ class Broker:
             queue.pump()
             return
         queue.remove(message)
-        self._count(message.holder, -len(message.content) - ENTRY, -1)
+        self.shares.keep(message.holder, -len(message.content) - ENTRY, -1)
         self._tidy(queue)
         if isinstance(answer, phpmq.DeadLetter):
-            self.dead.append((name, message))
-            self._dead_bytes += len(name) + len(message.content) + ENTRY
-            while len(self.dead) > self.options.messages or self._dead_bytes > self.options.content_bytes:
-                before, oldest = self.dead.popleft()
-                self._dead_bytes -= len(before) + len(oldest.content) + ENTRY
+            self.dead.add((name, message), len(name) + len(message.content) + ENTRY)
         else:
             self.counts["acknowledged"] += 1
 

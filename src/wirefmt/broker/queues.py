@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from wirefmt.amqp091.codes import ReplyCode
-from wirefmt.broker.limits import Refusal, check_equal
+from wirefmt.broker.limits import ENTRY, Refusal, check_equal
 from wirefmt.broker.messages import Item, Published
 from wirefmt.broker.shares import UNOWNED, Holder
 from wirefmt.broker.waiting import Entry, View, Waiting
@@ -128,6 +128,7 @@ class Queue:
         self.owner = owner
         self.arguments = dict(arguments or {})
         self._waiting = Waiting()
+        self._keep = router.shares.keep
         self.bytes = self.body_bytes = 0
         self.consumers: dict[Consumer, None] = {}
         self._views: dict[Consumer, View] = {}  # of consumers that do not just take the next message
@@ -202,11 +203,11 @@ class Queue:
 
     def full_for(self, *messages: Published) -> bool:
         """Would the queue have to drop messages to take these?"""
-        return (
-            self._waiting.count + len(messages) > self.most
-            or self.bytes + sum([published.size for published in messages]) > self.router.limits.queue_bytes
-            or self.body_bytes + sum([published.body_size for published in messages]) > self.most_bytes
-        )
+        size = body_size = 0
+        for published in messages:
+            size += published.size
+            body_size += published.body_size
+        return self._exceeds(len(messages), size, body_size)
 
     @property
     def count(self) -> int:
@@ -218,12 +219,12 @@ class Queue:
         """What waits, in the order in which it will be delivered."""
         return list(self._waiting)
 
-    @property
-    def _exceeds(self) -> bool:
+    def _exceeds(self, messages: int = 0, size: int = 0, body_size: int = 0) -> bool:
+        """Is the queue above its limits, or would it be with so much more?"""
         return (
-            self._waiting.count > self.most
-            or self.bytes > self.router.limits.queue_bytes
-            or self.body_bytes > self.most_bytes
+            self._waiting.count + messages > self.most
+            or self.bytes + size > self.router.limits.queue_bytes
+            or self.body_bytes + body_size > self.most_bytes
         )
 
     def used(self) -> None:
@@ -257,7 +258,7 @@ class Queue:
             expires = self.router.now() + ttl / 1000
             for item in items:
                 item.expires = expires
-        while self._waiting.count and self._exceeds:
+        while self._waiting.count and self._exceeds():
             self.router.dead_letter(self, self._pop(), "maxlen")
         self._watch()
 
@@ -276,7 +277,7 @@ class Queue:
             returned.append(item)
         if self._views:
             self._show(returned, returned=True)
-        while not self.rejects and self._waiting.count and self._exceeds:
+        while not self.rejects and self._waiting.count and self._exceeds():
             self.router.dead_letter(self, self._pop(), "maxlen")
         self.pump()
         self._watch()
@@ -488,14 +489,14 @@ class Queue:
         self.consumers[consumer] = None
         if view is not None:
             self._views[consumer] = view
-            self.router.bytes += view.size
+            self.router.shares.keep(UNOWNED, view.size)
         if self._unused is not None:
             self.used()
         self.wake(consumer)
 
     def check(self, consumer: Consumer, view: View | None = None) -> None:
         """Raises Refusal if the consumer must not be inserted."""
-        if view is not None and self.router.bytes + view.size > self.router.limits.bytes:
+        if view is not None and not self.router.shares.fits(UNOWNED, self.router.limits.memory, view.size):
             raise Refusal(ReplyCode.PRECONDITION_FAILED, "no room for another filter")
         first = next(iter(self.consumers), None)  # an exclusive one is alone
         if first is not None and (first.exclusive or consumer.exclusive):
@@ -509,7 +510,7 @@ class Queue:
             del self.consumers[consumer]
             view = self._views.pop(consumer, None)
             if view is not None:
-                self.router.bytes -= view.size
+                self.router.shares.keep(UNOWNED, -view.size)
             self._rest(consumer)
             browsed = view is not None and not view.takes
             if self.auto_delete and not self.consumers and not self.gone and not browsed:
@@ -521,7 +522,7 @@ class Queue:
         published = item.published
         self.body_bytes += published.body_size
         self.bytes += published.size
-        self.router.count(published)
+        self._keep(published.envelope.holder, published.cost + ENTRY)
 
     def _pop(self) -> Item:
         item = self._waiting.take()
@@ -532,7 +533,7 @@ class Queue:
         published = item.published
         self.body_bytes -= published.body_size
         self.bytes -= published.size
-        self.router.discount(published)
+        self._keep(published.envelope.holder, -published.cost - ENTRY)
 
     def _watch(self) -> None:
         """Come back when the first message is over."""
@@ -555,7 +556,7 @@ class Queue:
     def end(self) -> None:
         self.gone = True
         self.purge()
-        self.router.bytes -= sum(view.size for view in self._views.values())
+        self.router.shares.keep(UNOWNED, -sum(view.size for view in self._views.values()))
         self._views.clear()
         self._able.clear()
         self._looking.clear()

@@ -123,7 +123,7 @@ class Router:
     Attributes:
         exchanges, queues: by name.
         replies: what gets messages of the default exchange besides queues, by routing key: consumers of direct replies.
-        bytes: of all messages in queues and in open transactions, with ENTRY for each.
+        shares: its bytes are those of all messages in queues and in open transactions, with ENTRY for each.
         work: what routing and dead-lettering have cost so far: copies of messages, and what has been looked at for them. Hosts
             tell their drivers (`Driver.spend`).
         unroutable: messages that no queue was bound for.
@@ -137,7 +137,6 @@ class Router:
         self.exchanges = {exchange: Exchange(exchange, kind, durable=True) for exchange, kind in PREDECLARED.items()}
         self.queues: dict[str, Queue] = {}
         self.shares = Shares(self.limits.client_share, self.limits.user_share)
-        self.bytes = 0
         self.unroutable = 0
         self.unrouted: History[Published] = History()
         self.unconvertible = 0
@@ -146,7 +145,7 @@ class Router:
         self._bound: dict[Any, dict[tuple[Exchange, Binding], tuple[Holder, int]]] = {}
         self._bindings = 0
         self._owned: dict[object, dict[Queue, None]] = {}  # exclusive queues by their owners
-        self._dead: deque[tuple[Queue, Item, str, bool]] = deque()  # to be buried; they count in `bytes`
+        self._dead: deque[tuple[Queue, Item, str, bool]] = deque()  # to be buried; they count
         self._burying = False
         self._letters = LETTERS  # left until the loop goes on
         self._resting: asyncio.Handle | None = None  # burials go on then
@@ -157,20 +156,11 @@ class Router:
 
     def count(self, published: Published) -> None:
         """A message waits somewhere."""
-        size = published.cost + ENTRY
-        self.bytes += size
-        holder = published.envelope.holder
-        holder.bytes += size
-        if (user := holder.user) is not None:
-            user.bytes += size
+        self.shares.keep(published.envelope.holder, published.cost + ENTRY)
 
     def discount(self, published: Published) -> None:
-        size = published.cost + ENTRY
-        self.bytes -= size
-        holder = published.envelope.holder
-        holder.bytes -= size
-        if (user := holder.user) is not None:
-            user.bytes -= size
+        """It does so no more."""
+        self.shares.keep(published.envelope.holder, -published.cost - ENTRY)
 
     def now(self) -> float:
         return asyncio.get_running_loop().time()
@@ -340,11 +330,10 @@ class Router:
 
     def _exceeds(self, destinations: list[Any], *messages: Published) -> bool:
         """Are the bytes of all queues too many?"""
-        more = sum([published.cost + ENTRY for published in messages]) * len(destinations)
-        limit = self.limits.bytes
-        return self.bytes + more > limit or bool(
-            more and self.shares.lacks_bytes(messages[0].envelope.holder, limit, more)
-        )
+        more = 0
+        for published in messages:
+            more += (published.cost + ENTRY) * len(destinations)
+        return not self.shares.fits(messages[0].envelope.holder, self.limits.memory, more)
 
     def refuses(self, destinations: list[Any], published: Published) -> bool:
         """Take those out of the destinations that refuse the message: queues that are full and do not drop older messages, or

@@ -1,4 +1,4 @@
-"""Shares: how much of what a broker keeps one client, and one user, may have.
+"""What a broker keeps, and how much of it one client, and one user, may have: their shares.
 
 The limits of a broker are of all its clients together. Nobody has more than a share of each, so nobody shuts out all others. All
 protocols count in the same way: what a client has made or published is its own, as long as it is there.
@@ -27,15 +27,6 @@ class Holder:
         self.counts: dict[str, int] = {}
         self.user = user
 
-    def hold(self, size: int, messages: int = 0) -> None:
-        """It has so many bytes and messages more, or less."""
-        self.bytes += size
-        self.messages += messages
-        user = self.user
-        if user is not None:
-            user.bytes += size
-            user.messages += messages
-
     def count(self, kind: str, more: int = 1) -> None:
         """It has more, or less, of something."""
         has = self.counts[kind] = self.counts.get(kind, 0) + more
@@ -50,7 +41,10 @@ UNOWNED: Final = Holder()
 
 
 class Shares:
-    """The shares of a broker.
+    """What a broker keeps, and the shares of its clients and users in it.
+
+    Attributes:
+        bytes, messages: of all that it keeps.
 
     Args:
         client, user: the part of each limit that one client, and one user, may have; 1: all of it. Of what is counted it is at
@@ -64,6 +58,7 @@ class Shares:
             raise ValueError(f"shares are above 0 and at most 1, not {client} and {user}")
         self.client = client
         self.user = user
+        self.bytes = self.messages = 0
         self._users: WeakValueDictionary[str, Holder] = WeakValueDictionary()
 
     def holder(self, user: str | None) -> Holder:
@@ -74,6 +69,31 @@ class Shares:
         if mine is None:
             mine = self._users[user] = Holder()
         return Holder(mine)
+
+    def keep(self, holder: Holder, size: int, messages: int = 0) -> None:
+        """The broker keeps so many bytes and messages more, or less, which are somebody's."""
+        user = holder.user
+        self.bytes += size
+        holder.bytes += size
+        if user is not None:
+            user.bytes += size
+        if messages:
+            self.messages += messages
+            holder.messages += messages
+            if user is not None:
+                user.messages += messages
+
+    def fits(self, holder: Holder, limit: int, size: int) -> bool:
+        """May the broker keep so many bytes more, or less, which are somebody's? `limit`: of all that it keeps."""
+        return self.bytes + size <= limit and (size <= 0 or not self.lacks_bytes(holder, limit, size))
+
+    def fits_messages(self, holder: Holder, limit: int, messages: int) -> bool:
+        """The same for messages."""
+        user = holder.user
+        has = user.messages if user is not None else 0
+        return self.messages + messages <= limit and (
+            messages <= 0 or not self._lacking(holder, holder.messages + messages, has + messages, limit, 1)
+        )
 
     def lacks(self, holder: Holder, kind: str, limit: int, more: int = 1) -> str | None:
         """Who has no room for more of something: "client" or "user"; None: both have."""
@@ -96,11 +116,6 @@ class Shares:
         """The same for bytes."""
         user = holder.user
         return self._lacking(holder, holder.bytes + more, user.bytes + more if user is not None else 0, limit, 0)
-
-    def lacks_messages(self, holder: Holder, limit: int, more: int) -> str | None:
-        """The same for messages."""
-        user = holder.user
-        return self._lacking(holder, holder.messages + more, user.messages + more if user is not None else 0, limit, 1)
 
     def _lacking(self, holder: Holder, client: int, user: int, limit: int, least: int) -> str | None:
         """Would a client, or its user, have more than its share? A share that is all of a limit is left to the limit."""

@@ -41,9 +41,8 @@ OF_THE_BROKER: Final = frozenset(("automatic", "journaled"))
 #: Types of the settings that are in no table.
 PLAIN: Final = (str, int, float, float | None, Collection[str], bool | Collection[str])
 
-#: Settings of the table `limits` that are not members of limits.Limits, and the name of its `bytes`, of all queues together.
+#: Settings of the table `limits` that are not members of limits.Limits.
 IN_LIMITS: Final = ("clients", "messages", "bytes")
-ALL_BYTES: Final = "all_bytes"
 
 #: The options of each protocol that --messages and --bytes set.
 MOST_MESSAGES: Final = {
@@ -51,8 +50,7 @@ MOST_MESSAGES: Final = {
     "phpmq": "messages",
 }  # fmt: skip
 MOST_BYTES: Final = {
-    "limits": "queue_bytes", "mqtt": "queue_bytes", "nsq": "body_bytes", "rocketmq": "stored_bytes",
-    "phpmq": "content_bytes",
+    "limits": "queue_bytes", "mqtt": "queue_bytes", "nsq": "memory", "rocketmq": "memory", "phpmq": "memory",
 }  # fmt: skip
 
 
@@ -256,8 +254,6 @@ def _options(settings: Mapping[str, Any]) -> Options:
     clients, *most = (limits.pop(name, None) for name in IN_LIMITS)
     if clients is not None:
         options = merged(options, {"connections": clients}, "limits")
-    if ALL_BYTES in limits:
-        limits["bytes"] = limits.pop(ALL_BYTES)
     changes: dict[str, Any] = {}
     for section in ("limits", *NAMES):
         given = limits if section == "limits" else dict(settings.get(section, {}))
@@ -266,7 +262,7 @@ def _options(settings: Mapping[str, Any]) -> Options:
                 given.setdefault(table[section], value)
         have = getattr(options, section)
         if section == "limits":
-            known = [*IN_LIMITS, ALL_BYTES, *names_of(have)]
+            known = [*IN_LIMITS, *names_of(have)]
             for key in given:
                 if key not in known:
                     raise ValueError(f"unknown option {key!r} in limits; {suggest(key, known)}")
@@ -343,12 +339,7 @@ def _all_settings() -> str:
     plain = {name: getattr(options, name) for name, hint in names_of(options).items() if hint in PLAIN}
     lines = [f"{name} = {as_toml(value)}" for name, value in plain.items()]
     for section in ("limits", *NAMES):
-        table = list(written(getattr(options, section), section, SEPARATE))
-        if section == "limits":
-            table = [
-                line.replace("bytes =", f"{ALL_BYTES} =", 1) if line.startswith("bytes =") else line for line in table
-            ]
-        lines += ["", *table]
+        lines += ["", *written(getattr(options, section), section, SEPARATE)]
     for name, have in _connection_options().items():
         lines += ["", *written(have, f"connection.{name}", OF_THE_BROKER)]
     return "\n".join(lines)

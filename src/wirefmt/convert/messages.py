@@ -79,12 +79,6 @@ def wire_of(message: object, protocol: str | None = None) -> Wire:
 def _publish_of_5(packet: mqtt.Publish) -> mqtt.Publish:
     if packet.version == 5:
         return packet
-    return mqtt.Publish(
-        topic_name=packet.topic_name,
-        payload=packet.payload,
-        qos=packet.qos,
-        retain=packet.retain,
-        dup=packet.dup,
-        packet_identifier=packet.packet_identifier,
-        version=5,
-    )
+    from ..mqtt.session import changed  # a part of the connections, which most conversions do not load
+
+    return changed(packet, version=5)

@@ -27,7 +27,7 @@ from wirefmt.mqtt.events import ConnectionOptions, Dropped, Negotiated, Pairs, R
 from wirefmt.mqtt.inbox import Arrival, Inbox, Messages
 from wirefmt.mqtt.journal import Journal
 from wirefmt.mqtt.restoring import Restoration, Subscribed, shown
-from wirefmt.mqtt.session import Delivery, Session
+from wirefmt.mqtt.session import Delivery, Session, changed
 from wirefmt.mqtt.spec import FAILURE
 
 if TYPE_CHECKING:
@@ -705,8 +705,10 @@ class Client(connecting.Client[Link]):
             if isinstance(handle, Delivery):
                 harmless = handle.qos == 1 or not handle.transmitted
                 message = handle.message if entry is None and harmless else None
-                if harmless and (entry is not None or message is not None):
-                    again.append(entry or Entry(_fresh(message, self._version), None))
+                if entry is None and message is not None:
+                    entry = Entry(changed(message, packet_identifier=1, version=self._version), None)
+                if harmless and entry is not None:
+                    again.append(entry)
                     continue
             elif entry is not None:
                 again.append(entry)
@@ -874,20 +876,6 @@ class Client(connecting.Client[Link]):
         for reply in self._replies.values():
             connecting.fail(reply, reason)
         self._inbox.finish()
-
-
-def _fresh(message: mqtt.Publish | None, version: int) -> mqtt.Publish:
-    """A message of a session that is lost, to be published as a new one."""
-    assert message is not None
-    return mqtt.Publish(
-        topic_name=message.topic_name,
-        payload=message.payload,
-        qos=message.qos,
-        retain=message.retain,
-        packet_identifier=1,
-        properties=message.properties if version == 5 else (),
-        version=version,
-    )
 
 
 connect = connecting.verb(Client, 'mqtt.connect("mqtts://broker:8883", client_identifier="meter-7")')

@@ -11,7 +11,7 @@ from wirefmt.errors import EncodeError, LocalProtocolError, RemoteProtocolError
 from wirefmt.mqtt.codes import ReasonCode
 from wirefmt.mqtt.endpoint import Endpoint, wrong_kind
 from wirefmt.mqtt.events import ConnectionOptions, Event, Pairs, Released, find, without
-from wirefmt.mqtt.session import Held
+from wirefmt.mqtt.session import Held, changed
 from wirefmt.mqtt.spec import FAILURE
 
 
@@ -170,16 +170,7 @@ class Receiving(Endpoint[EventT]):
         else:
             raise RemoteProtocolError(f"Topic Alias {alias} has no topic (3.3.2.3.4)", reply=ReasonCode.PROTOCOL_ERROR)
         try:
-            return mqtt.Publish(
-                topic_name=topic,
-                payload=message.payload,
-                qos=message.qos,
-                retain=message.retain,
-                dup=message.dup,
-                packet_identifier=message.packet_identifier,
-                properties=without(properties, "topic_alias"),
-                version=5,
-            )
+            return changed(message, without(properties, "topic_alias"), topic_name=topic)
         except EncodeError as error:  # a violation that is tolerated, but that cannot be written
             raise RemoteProtocolError(str(error), reply=ReasonCode.MALFORMED_PACKET) from error
 

@@ -15,7 +15,7 @@ from wirefmt.mqtt.aliases import OutgoingAliases
 from wirefmt.mqtt.codes import ReasonCode
 from wirefmt.mqtt.endpoint import Endpoint, wrong_kind
 from wirefmt.mqtt.events import ConnectionOptions, Dropped, Event, Negotiated, Pairs, Request, find, without
-from wirefmt.mqtt.session import Delivery, split_packet
+from wirefmt.mqtt.session import Delivery, changed, split_packet
 from wirefmt.mqtt.spec import FAILURE
 
 if TYPE_CHECKING:
@@ -133,12 +133,14 @@ class Sending(Endpoint[EventT]):
                         f"Topic Alias {number} has no topic (3.3.2.3.4)", reply=ReasonCode.PROTOCOL_ERROR
                     )
                 topic = known
-            kept = _renamed(message, topic, without(properties, "topic_alias")).encode()
+            kept = changed(message, without(properties, "topic_alias"), topic_name=topic).encode()
             return kept, packet, (topic, number)
         alias = aliases.choose(topic) if len(topic) > 2 else None
         if alias is None:
             return packet, packet, None
-        wire = _renamed(message, "" if alias.known else topic, (*properties, ("topic_alias", alias.number))).encode()
+        wire = changed(
+            message, (*properties, ("topic_alias", alias.number)), topic_name="" if alias.known else topic
+        ).encode()
         assert self.negotiated is not None
         if len(wire) > self.negotiated.maximum_packet_size:
             return packet, packet, None
@@ -247,31 +249,7 @@ class Sending(Endpoint[EventT]):
         if delivery.version != self.version:
             old = delivery.message
             assert old is not None
-            head, tail = split_packet(
-                mqtt.Publish(
-                    topic_name=old.topic_name,
-                    payload=old.payload,
-                    qos=old.qos,
-                    retain=old.retain,
-                    packet_identifier=old.packet_identifier,
-                    properties=old.properties if self.version == 5 else (),
-                    version=self.version or 5,
-                ).encode(),
-                delivery.packet_identifier,
-            )
+            head, tail = split_packet(changed(old, version=self.version).encode(), delivery.packet_identifier)
         if delivery.transmitted:
             head = bytes((head[0] | 0x08,)) + head[1:]
         return head, tail
-
-
-def _renamed(message: mqtt.Publish, topic: str, properties: Pairs) -> mqtt.Publish:
-    """The PUBLISH with another topic and other properties."""
-    return mqtt.Publish(
-        topic_name=topic,
-        payload=message.payload,
-        qos=message.qos,
-        retain=message.retain,
-        packet_identifier=message.packet_identifier,
-        properties=properties,
-        version=message.version,
-    )

@@ -11,7 +11,7 @@ from wirefmt.connection.contract import Change, records_of
 from wirefmt.errors import DecodeError, EncodeError, LocalProtocolError, Malformed
 from wirefmt.mqtt._codec import Delivery, SessionFlows, split_packet
 
-__all__ = ["NEVER", "Delivery", "Held", "Session", "split_packet"]
+__all__ = ["NEVER", "Delivery", "Held", "Session", "changed", "split_packet"]
 
 #: Session Expiry Interval of a session that never expires (3.1.2.11.2).
 NEVER = 0xFFFF_FFFF
@@ -45,6 +45,31 @@ class Held(NamedTuple):
         if not isinstance(message, mqtt.Publish):
             raise _bad(f"a {type(message).__name__} in place of a PUBLISH")
         return message
+
+
+def changed(
+    message: mqtt.Publish,
+    properties: Iterable[tuple[str, Any]] | None = None,
+    *,
+    topic_name: str | None = None,
+    packet_identifier: int | None = None,
+    version: int | None = None,
+) -> mqtt.Publish:
+    """The PUBLISH with other fields, and without properties before 5.0. Raises EncodeError if only LAX accepts it."""
+    if version is None:
+        version = message.version
+    if properties is None:
+        properties = message.properties if version == 5 else ()
+    return mqtt.Publish(
+        topic_name=message.topic_name if topic_name is None else topic_name,
+        payload=message.payload,
+        qos=message.qos,
+        retain=message.retain,
+        dup=message.dup,
+        packet_identifier=message.packet_identifier if packet_identifier is None else packet_identifier,
+        properties=properties,
+        version=version,
+    )
 
 
 class Session(SessionFlows):
@@ -152,15 +177,7 @@ class Session(SessionFlows):
         message = delivery.message
         if message is None or delivery.version != 5:
             return delivery
-        packet = mqtt.Publish(
-            topic_name=message.topic_name,
-            payload=message.payload,
-            qos=message.qos,
-            retain=message.retain,
-            packet_identifier=message.packet_identifier,
-            properties=properties,
-            version=5,
-        ).encode()
+        packet = changed(message, properties).encode()
         identifier = delivery.packet_identifier
         amended = Delivery(delivery.number, identifier, 5, *split_packet(packet, identifier))
         amended.transmitted = delivery.transmitted

@@ -37,7 +37,7 @@ class Broker:
         observe: called with each message that is accepted from MQTT, before it is delivered; None: no observer.
         counts: messages "dropped" from full queues, "expired", "too_large" for a client, "unconvertible" from or to AMQP;
             clients "slow" and disconnected.
-        kept: bytes that count for `BrokerOptions.memory`. `shares`: of the clients in it.
+        shares: its bytes count for `BrokerOptions.memory`, and its messages are those that something keeps.
 
     Args:
         options: policies and limits.
@@ -117,12 +117,8 @@ class Broker:
         return self._retained.tree
 
     @property
-    def kept(self) -> int:
-        return self._memory.kept
-
-    @property
     def shares(self) -> Shares:
-        return self._memory.shares
+        return self._memory
 
     @property
     def observe(self) -> Callable[[Message], object] | None:
@@ -198,9 +194,9 @@ class Broker:
             "clients/connected": connected,
             "clients/disconnected": total - connected,
             "clients/maximum": self._clients.most,
-            "messages/stored": self._memory.stored,
-            "store/messages/count": self._memory.stored,
-            "store/messages/bytes": self._memory.kept,
+            "messages/stored": self._memory.messages,
+            "store/messages/count": self._memory.messages,
+            "store/messages/bytes": self._memory.bytes,
             "retained messages/count": len(self._retained.order),
             "subscriptions/count": sum(len(each.subscriptions) for each in self._clients.subscribers.values()) - shared,
             "shared_subscriptions/count": shared,

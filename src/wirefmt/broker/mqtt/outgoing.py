@@ -9,7 +9,7 @@ from typing import Final
 from wirefmt import mqtt
 from wirefmt.broker.mqtt.memory import Memory
 from wirefmt.broker.mqtt.options import BrokerOptions
-from wirefmt.broker.mqtt.values import EXPIRY, QUEUED_BYTES, Message, Queued, Subscriber, cost, left_of
+from wirefmt.broker.mqtt.values import EXPIRY, Queued, Subscriber, left_of
 from wirefmt.errors import LocalProtocolError
 from wirefmt.mqtt.codes import ReasonCode
 from wirefmt.mqtt.events import Pairs
@@ -40,11 +40,11 @@ class Outgoing:
         peer, options = subscriber.peer, self.options
         if peer is None and not queued.qos:
             return  # QoS 0 is not kept for a client that is away
-        if self.full(subscriber, queued.message):
+        if self._memory.full_for(subscriber, queued.message):
             self._expire(subscriber)
-        if self.full(subscriber, queued.message):
+        if self._memory.full_for(subscriber, queued.message):
             if options.overflow == "drop_oldest":
-                while subscriber.queue and self.full(subscriber, queued.message):
+                while subscriber.queue and self._memory.full_for(subscriber, queued.message):
                     self._memory.dequeue(subscriber)
                     self.counts["dropped"] += 1
             elif not (options.overflow == "refuse" and queued.qos and taken):
@@ -54,29 +54,19 @@ class Outgoing:
                     if peer.connection.state is not mqtt.State.CLOSED:
                         peer.close(ReasonCode.QUOTA_EXCEEDED)
                 return
-        if not self._memory.has_room(cost(queued.message), queued.message.holder):
+        if not self._memory.may_wait(queued.message):
             self.counts["dropped"] += 1
             return
         self._memory.enqueue(subscriber, queued)
-
-    def full(self, subscriber: Subscriber, message: Message, copies: int = 1) -> bool:
-        """Would the client's queue have to drop messages to take these copies?"""
-        return (
-            len(subscriber.queue) + copies > self.options.queue_messages
-            or subscriber.queued_bytes + copies * (message.size + QUEUED_BYTES) > self.options.queue_bytes
-        )
 
     def _expire(self, subscriber: Subscriber) -> None:
         """Drop the messages that have expired while they waited, if there are any [MQTT-3.3.2-5]."""
         now = asyncio.get_running_loop().time()
         if subscriber.expires > now:
             return
-        waiting = [self._memory.dequeue(subscriber) for _ in range(len(subscriber.queue))]
-        for queued in waiting:
-            if queued.message.expires is not None and queued.message.expires <= now:
-                self.counts["expired"] += 1
-            else:
-                self._memory.enqueue(subscriber, queued)
+        self.counts["expired"] += self._memory.sift(
+            subscriber, lambda message: message.expires is None or message.expires > now
+        )
 
     def send(self, subscriber: Subscriber, queued: Queued) -> bool:
         """False: it cannot be sent now."""

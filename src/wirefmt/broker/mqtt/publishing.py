@@ -16,7 +16,7 @@ from wirefmt.broker.mqtt.outgoing import COPY, Outgoing
 from wirefmt.broker.mqtt.retained import Retained
 from wirefmt.broker.mqtt.rights import Rights
 from wirefmt.broker.mqtt.subscriptions import Subscriptions, Target
-from wirefmt.broker.mqtt.values import EXPIRY, Clients, Message, Queued, Rank, Subscriber, Subscription, cost
+from wirefmt.broker.mqtt.values import EXPIRY, Clients, Message, Queued, Rank, Subscriber, Subscription
 from wirefmt.broker.mqtt.walks import Walks
 from wirefmt.broker.routing import Router
 from wirefmt.broker.shares import UNOWNED, Holder
@@ -241,10 +241,10 @@ class Publishing:
                 if not isinstance(found, Sharing) and found.asked.qos:
                     subscriber = found.subscriber
                     copies[subscriber] += self.options.overlap == "each" or subscriber not in copies
-                    if self._outgoing.full(subscriber, message, copies[subscriber]):
+                    if self._memory.full_for(subscriber, message, copies[subscriber]):
                         return ReasonCode.QUOTA_EXCEEDED
             yield TOGETHER
-        room = not copies or self._memory.has_room(cost(message), message.holder)
+        room = not copies or self._memory.may_wait(message)
         # others may have been retained between the steps
         return _SUCCESS if room and not self._is_not_retained(message) else ReasonCode.QUOTA_EXCEEDED
 

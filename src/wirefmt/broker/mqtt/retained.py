@@ -85,12 +85,12 @@ class Retained:
         return (
             self.bytes + more <= self.options.retained_bytes
             and (old is not None or len(self.order) < self.options.retained_messages)
-            and self._memory.kept + more <= self.options.memory
+            and self._memory.bytes + more <= self.options.memory
         )
 
     def _lacks(self, message: Message, size: int) -> bool:
         """Has the publisher its share of retained messages?"""
-        options, shares, holder = self.options, self._memory.shares, message.holder
+        options, shares, holder = self.options, self._memory, message.holder
         old = self.tree.get(message.topic)
         if old is not None and old.holder is holder:
             size -= retained_size(old)
@@ -103,7 +103,7 @@ class Retained:
 
     def _count(self, message: Message, size: int, sign: int) -> None:
         self.bytes += size
-        self._memory.keep(size - sign * message.size, message.holder)
+        self._memory.keep(message.holder, size - sign * message.size)
         message.holder.count("retained_messages", sign)
         message.holder.count("retained_bytes", size)
 

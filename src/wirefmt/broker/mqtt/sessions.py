@@ -118,12 +118,10 @@ class Sessions:
         if known is not None:
             holder = known.holder
         else:
-            holder = self._memory.shares.holder(
-                (connect.user_name or "") if self.options.authenticate is not None else None
-            )
-            if not code and self._memory.shares.lacks(holder, "sessions", self.options.sessions):
+            holder = self._memory.holder((connect.user_name or "") if self.options.authenticate is not None else None)
+            if not code and self._memory.lacks(holder, "sessions", self.options.sessions):
                 code = ReasonCode.QUOTA_EXCEEDED
-        if not code and not self._memory.has_room(size - (known.size if known is not None else 0), holder):
+        if not code and not self._memory.has_room(holder, size - (known.size if known is not None else 0)):
             code = ReasonCode.QUOTA_EXCEEDED
         if (
             not code
@@ -244,10 +242,7 @@ class Sessions:
             elif subscription.shared is not None:
                 self._subscriptions.rejoin(subscription)
         if self.options.permissions is not None:
-            waiting = [self._memory.dequeue(subscriber) for _ in range(len(subscriber.queue))]
-            for queued in waiting:
-                if self._rights.gets(subscriber.user, queued.message.topic):
-                    self._memory.enqueue(subscriber, queued)
+            self._memory.sift(subscriber, lambda message: self._rights.gets(subscriber.user, message.topic))
 
     def disconnected(self, peer: Peer, event: Disconnected) -> None:
         """A connection is over."""

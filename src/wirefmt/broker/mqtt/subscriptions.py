@@ -89,7 +89,7 @@ class Subscriptions:
             subscription.shared = shared
             if before is None and (
                 len(subscriber.subscriptions) >= self.options.subscriptions
-                or not self._memory.has_room(subscription.size, subscriber.holder)
+                or not self._memory.has_room(subscriber.holder, subscription.size)
             ):
                 codes.append(ReasonCode.QUOTA_EXCEEDED)
                 continue
@@ -97,7 +97,7 @@ class Subscriptions:
             if before is not None:
                 walk = before.walk
                 self.remove(before)
-            self._memory.keep(subscription.size, subscriber.holder)
+            self._memory.keep(subscriber.holder, subscription.size)
             subscriber.subscriptions[topic_filter] = subscription
             if topics.startswith(FIGURES):
                 self._figures.watch()
@@ -135,7 +135,7 @@ class Subscriptions:
 
     def remove(self, subscription: Subscription) -> None:
         """It has ended. What has its filter is the caller's."""
-        self._memory.keep(-subscription.size, subscription.subscriber.holder)
+        self._memory.keep(subscription.subscriber.holder, -subscription.size)
         topics = subscription.shared[1] if subscription.shared else subscription.asked.topic_filter
         if topics.startswith(FIGURES):
             self._figures.unwatch()

@@ -13,7 +13,7 @@ from wirefmt.broker.shares import UNOWNED, Holder
 from wirefmt.broker.topics import Sharing, Walk
 from wirefmt.mqtt.events import Pairs, find, without
 from wirefmt.mqtt.server import Peer
-from wirefmt.mqtt.session import Delivery, Session
+from wirefmt.mqtt.session import Delivery, Session, changed
 
 #: Bytes that an entry costs besides its strings: a session, a subscription, a message and its place in a queue, a level of a
 #: retained topic, a property.
@@ -101,15 +101,7 @@ class Message:
         packet = self.packet
         if find(packet.properties, EXPIRY) == left:
             return packet
-        return mqtt.Publish(
-            topic_name=self.topic,
-            payload=packet.payload,
-            qos=self.qos,
-            retain=self.retain,
-            packet_identifier=packet.packet_identifier,
-            properties=self.properties if left is None else (*self.properties, (EXPIRY, left)),
-            version=5,
-        )
+        return changed(packet, self.properties if left is None else (*self.properties, (EXPIRY, left)))
 
 
 def left_of(expires: float, now: float) -> int:
@@ -135,11 +127,6 @@ def will_size(will: mqtt.Will) -> int:
 
 def levels(topic: str) -> int:
     return topic.count("/") + 1
-
-
-def cost(message: Message) -> int:
-    """What one more place in a queue costs."""
-    return QUEUED_BYTES + (0 if message.holders else message.size)
 
 
 def retained_size(message: Message) -> int:

@@ -73,7 +73,7 @@ class Walks:
                 early.add(subscriber)
         for subscriber in early:
             if topic not in subscriber.early:
-                self._memory.keep(QUEUED_BYTES, subscriber.holder)
+                self._memory.keep(subscriber.holder, QUEUED_BYTES)
             subscriber.early[topic] = self._retained.tree.number
 
     def _walk(self, subscriber: Subscriber) -> None:
@@ -125,7 +125,7 @@ class Walks:
         return Queued(message, qos, True, identifiers)  # [MQTT-3.3.1-8]
 
     def _forget(self, subscriber: Subscriber) -> None:
-        self._memory.keep(-len(subscriber.early) * QUEUED_BYTES, subscriber.holder)
+        self._memory.keep(subscriber.holder, -len(subscriber.early) * QUEUED_BYTES)
         subscriber.early.clear()
 
     def end(self, subscription: Subscription) -> None:

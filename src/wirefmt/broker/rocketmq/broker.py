@@ -20,6 +20,7 @@ from wirefmt.broker.rocketmq.relaying import Relaying
 from wirefmt.broker.rocketmq.sending import Sending
 from wirefmt.broker.rocketmq.transactions import Transactions
 from wirefmt.broker.rocketmq.waits import Waits
+from wirefmt.broker.shares import Shares
 from wirefmt.connection.contract import Acknowledged, Disconnected
 from wirefmt.rocketmq import RemotingCommand
 from wirefmt.rocketmq.codes import RequestCode, ResponseCode
@@ -38,7 +39,7 @@ class Broker:
         topics: name -> queues.
         offsets: (group, topic, queue id) -> what the group has consumed.
         consumers, producers: group -> client id -> member.
-        stored_bytes: bytes of all messages that are stored, delayed or undecided.
+        shares: its bytes are those of all messages that are stored, delayed or undecided.
         dropped: messages that were dropped because their queue was full.
     """
 
@@ -128,8 +129,8 @@ class Broker:
         return self._groups.producers
 
     @property
-    def stored_bytes(self) -> int:
-        return self._log.stored_bytes
+    def shares(self) -> Shares:
+        return self._log.shares
 
     @property
     def dropped(self) -> int:

@@ -103,7 +103,7 @@ class Log:
 
     Attributes:
         topics: name -> queues.
-        stored_bytes: bytes of all messages that are stored, delayed or undecided.
+        shares: its bytes are those of all messages that are stored, delayed or undecided.
         dropped: messages that were dropped because their queue was full.
         position: the physical offset of the next message.
         places: physical offset -> topic, queue id, offset.
@@ -113,10 +113,9 @@ class Log:
         self.options = options
         self.address = address
         self._timers = timers
-        self._clients = clients
         self._waits = waits
         self.topics: dict[str, list[Queue]] = {}
-        self.stored_bytes = 0
+        self.shares = clients.shares
         self.dropped = 0
         self.position = 0
         self.places: dict[int, tuple[str, int, int]] = {}
@@ -136,20 +135,14 @@ class Log:
     def topic(self, name: str, queues: int | None = None, holder: Holder = UNOWNED) -> list[Queue] | None:
         """The queues of a topic, which is made at first use; None: there are too many topics, or its client has its share."""
         found, most = self.topics.get(name), self.options.topics
-        if found is None and len(self.topics) < most and not self._clients.shares.lacks(holder, "topics", most):
+        if found is None and len(self.topics) < most and not self.shares.lacks(holder, "topics", most):
             found = self.topics[name] = [Queue() for _ in range(queues or self.options.queues)]
             holder.count("topics")
         return found
 
     def has_room(self, size: int, holder: Holder) -> bool:
         """May so many bytes more be stored?"""
-        limit = self.options.stored_bytes
-        return self.stored_bytes + size <= limit and not self._clients.shares.lacks_bytes(holder, limit, size)
-
-    def count(self, size: int, holder: Holder) -> None:
-        """So many bytes more, or less, are stored."""
-        self.stored_bytes += size
-        holder.hold(size)
+        return self.shares.fits(holder, self.options.memory, size)
 
     def queue_of(self, header: Any) -> Queue:
         """The queue that a header names. Raises ValueError for an unknown one."""
@@ -182,10 +175,10 @@ class Log:
         self.places[self.position] = (topic, queue_id, end)
         queue.put(Stored(frame, self.position, message.store_timestamp / 1000, holder))
         self.position += len(frame)
-        self.count(len(frame) + ENTRY, holder)
+        self.shares.keep(holder, len(frame) + ENTRY)
         if len(queue) > self.options.queue_messages:
             oldest = queue.drop()
-            self.count(-len(oldest.frame) - ENTRY, oldest.holder)
+            self.shares.keep(oldest.holder, -len(oldest.frame) - ENTRY)
             self.places.pop(oldest.physical, None)
             self.dropped += 1
         if topic in self._waits.waiting:
@@ -195,10 +188,10 @@ class Log:
     def store_later(self, seconds: float, fields: dict[str, Any], holder: Holder = UNOWNED) -> None:
         """Store a message after a time. It counts as stored meanwhile."""
         size = len(MessageExt(**fields).encode()) + ENTRY
-        self.count(size, holder)
+        self.shares.keep(holder, size)
 
         def store() -> None:
-            self.count(-size, holder)
+            self.shares.keep(holder, -size)
             self.store(fields, holder)
 
         self._timers.later(seconds, store)

@@ -30,13 +30,13 @@ class BrokerOptions:
         members: of one group, and client ids of one connection. Every client is a member of CLIENT_INNER_PRODUCER, which is
             not limited by itself.
         queue_messages: of one queue; above it the oldest is dropped.
-        stored_bytes: of all messages, with log.ENTRY bytes for each; above it a message is refused with SYSTEM_BUSY.
+        memory: bytes of all messages, with log.ENTRY bytes for each; above it a message is refused with SYSTEM_BUSY.
         message_bytes: of one body; above it a message is refused with MESSAGE_ILLEGAL.
         popped: messages that may be invisible at a time; above it a pop gets none. Apart from them as many may wait to be
             delivered again; above it the account or client that has popped most of them loses its first one, which becomes a dead
             letter.
         waiting: pulls and pops that may wait for messages; above it they are answered at once.
-        client_share, user_share: the part of `topics`, `groups` (and of what comes with them), `members`, `stored_bytes`,
+        client_share, user_share: the part of `topics`, `groups` (and of what comes with them), `members`, `memory`,
             `popped` and `waiting` that one client, and one account, may have (`wirefmt.broker.shares`). Stored messages are
             their sender's, a group is its first member's, an offset and a place of pops his who came first.
         delay: a factor of the delays of DELAYS. Tests make it small.
@@ -54,7 +54,7 @@ class BrokerOptions:
     groups: int = 1000
     members: int = 1000
     queue_messages: int = 100_000
-    stored_bytes: int = 1 << 28
+    memory: int = 1 << 28
     message_bytes: int = 1 << 22
     popped: int = 100_000
     waiting: int = 10_000

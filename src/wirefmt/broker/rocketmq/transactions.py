@@ -56,7 +56,7 @@ class Transactions:
         size = len(placed.encode())
         self._log.position += size
         half = self.halves[placed.physical_offset] = Half(placed, size + ENTRY, holder)
-        self._log.count(half.size, holder)
+        self._log.shares.keep(holder, half.size)
         half.timer = self._timers.later(self.options.check_after, self._check, placed.physical_offset)
         return placed
 
@@ -77,7 +77,7 @@ class Transactions:
     def _finish(self, physical: int, half: Half, *, commit: bool) -> None:
         del self.halves[physical]
         self._timers.stop(half.timer)
-        self._log.count(-half.size, half.holder)
+        self._log.shares.keep(half.holder, -half.size)
         if commit:
             flags = half.message.sys_flag & ~SYS_FLAG_TRANSACTION | COMMIT
             self._log.store({**fields_of(half.message), "sys_flag": flags}, half.holder)

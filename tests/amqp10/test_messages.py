@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lib.kinds import checked
 from wirefmt import amqp10
 from wirefmt.amqp10 import spec
 from wirefmt.errors import DecodeError, EncodeError, LimitExceeded, Malformed, Truncated, Unsupported
@@ -302,7 +303,7 @@ def test_secrets_are_not_shown() -> None:
 
 def test_detach_lets_the_block_go() -> None:
     block = OBJECTS[7].encode() * 3
-    frame = amqp10.Decoder().feed(block)[1]
+    frame = checked(amqp10.Decoder().feed(block)[1], amqp10.Transfer)
     assert frame.detach() == frame
     assert frame.detach().message.detach() == MESSAGE
 

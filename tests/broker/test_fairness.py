@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from lib.kinds import checked
 from lib.loopback import HOST, run, until
 from lib.rocketmq_served import served
 from wirefmt import amqp091, amqp10, nsq, phpmq, rocketmq
@@ -248,10 +249,10 @@ def test_queues_of_phpmq_are_bounded_and_removed_when_nobody_uses_them() -> None
                         await other.get()
                 assert set(broker.queues) == {"q9", "a", "b"}
                 await client.consume("a", 1)
-                message = await client.get()
+                message = checked(await client.get(), phpmq.MessageServerToClient)
                 client.acknowledge(message)
                 await client.consume("b", 1)
-                client.acknowledge(await client.get())
+                client.acknowledge(checked(await client.get(), phpmq.MessageServerToClient))
                 await until(lambda: list(broker.queues) == ["b"])
                 async with phpmq.connect(url) as other:
                     await other.consume("n" * 20_000, 1)  # names count

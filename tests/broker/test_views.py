@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from lib.kinds import checked
 from lib.loopback import HOST, run, until
 from wirefmt import amqp091, amqp10, broker, mqtt, nsq, phpmq, rocketmq
 from wirefmt.broker import NotSeen
@@ -116,7 +117,7 @@ def test_what_clients_have_and_have_not_settled() -> None:
                     await php.consume("q", 1)
                     message = await anext(messages)
                     taken = await anext(more)
-                    given = await php.get()
+                    given = checked(await php.get(), phpmq.MessageServerToClient)
                     assert [m.body for m in b.unacked("q")] == [b"1"]
                     assert [m.body for m in b.unacked("q/c", "nsq")] == [b"1"]
                     assert [m.body for m in b.unacked("q", "phpmq")] == [b"1"]

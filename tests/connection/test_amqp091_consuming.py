@@ -6,9 +6,10 @@ import pytest
 
 from lib.amqp091_channel import client_channel, consuming, deliver, frames, names, server_channel, transactional
 from lib.amqp091_driven import Pair, method, octets, server_in
+from lib.kinds import exactly, only
 from wirefmt import amqp091
 from wirefmt.amqp091.states import State
-from wirefmt.connection import Acknowledged
+from wirefmt.connection import Acknowledged, Disconnected
 from wirefmt.errors import LocalProtocolError, RemoteProtocolError
 
 OPTIONS = amqp091.ConnectionOptions
@@ -92,7 +93,7 @@ def test_acks_of_one_turn_become_one() -> None:
         ours.ack(deliveries[k].method.delivery_tag)
     said = pair.client.data_to_send()
     assert [(frame.delivery_tag, frame.multiple) for frame in frames(said)] == [(3, True), (5, False)]
-    first, second = pair.server.receive(said, 0.0)
+    first, second = exactly(pair.server.receive(said, 0.0), amqp091.Settled, amqp091.Settled)
     assert first.deliveries == handles[:3]
     assert [delivery.context for delivery in second.deliveries] == [4]
     ours.ack(0, multiple=True)
@@ -159,7 +160,7 @@ def test_deliveries_without_acknowledgement_take_numbers() -> None:
     assert delivery.method.delivery_tag == 1
     with pytest.raises(LocalProtocolError):
         ours.ack(1)
-    (closed,) = pair.server.receive(octets("basic.ack", delivery_tag=1, multiple=False), 0.0)
+    closed = only(pair.server.receive(octets("basic.ack", delivery_tag=1, multiple=False), 0.0), amqp091.ChannelClosed)
     assert closed.code == 406
 
 
@@ -271,7 +272,7 @@ def test_a_consumer_tag_used_twice() -> None:
     server, _channel = server_channel()
     (first,) = server.receive(octets("basic.consume"), 0.0)
     server.reply(first)
-    (gone,) = server.receive(octets("basic.consume"), 0.0)
+    gone = only(server.receive(octets("basic.consume"), 0.0), Disconnected)
     assert gone.code == 530
 
 
@@ -338,7 +339,11 @@ def test_rollback_undoes_acknowledgements() -> None:
     _, (rollback,) = pair.run()
     assert isinstance(rollback, amqp091.TxRollback)
     assert theirs.unacknowledged == 3
-    (settled, _) = pair.server.receive(octets("basic.ack", delivery_tag=0) + octets("tx.commit"), 0.0)
+    (settled, _) = exactly(
+        pair.server.receive(octets("basic.ack", delivery_tag=0) + octets("tx.commit"), 0.0),
+        amqp091.Settled,
+        amqp091.TxCommit,
+    )
     assert [delivery.tag for delivery in settled.deliveries] == [1, 2, 3]
 
 

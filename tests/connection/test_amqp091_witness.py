@@ -10,6 +10,7 @@ import pytest
 
 from lib.captures import name_of, octets_of, recorded, unpacked_octets
 from lib.conversations import CLIENT, SERVER, segments
+from lib.kinds import checked
 from lib.paths import DATA
 from wirefmt import amqp091
 from wirefmt.amqp091.states import State
@@ -146,10 +147,13 @@ class Pair:
                 )
                 assert delivery is None or delivery.tag == method.delivery_tag
             case amqp091.BasicMessage():
-                event = next(
-                    e
-                    for e in self.pending
-                    if isinstance(e, amqp091.BasicMessage) and e.body_bytes() == message.body_bytes()
+                event = checked(
+                    next(
+                        e
+                        for e in self.pending
+                        if isinstance(e, amqp091.BasicMessage) and e.body_bytes() == message.body_bytes()
+                    ),
+                    amqp091.BasicMessage,
                 )
                 server.return_message(event, message.method.reply_code)
             case amqp091.BasicGetEmpty():

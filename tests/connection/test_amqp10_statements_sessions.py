@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lib.amqp10_pair import ERROR, HEADER, PLENTY, SASL_HEADER, Pair, frames, kinds, message, of
+from lib.kinds import only
 from wirefmt import amqp10
 from wirefmt.amqp10 import (
     ClientConnection,
@@ -65,7 +66,7 @@ def test_2_4_4_what_follows_a_refused_open_is_dropped() -> None:
     server = ServerConnection(0.0, "s", mechanisms=(), options=PLENTY)
     begin = amqp10.Begin(next_outgoing_id=0, incoming_window=1, outgoing_window=1)
     (asked,) = server.receive(HEADER + amqp10.Open(container_id="c").encode() + begin.encode(), 0.0)
-    (gone,) = server.refuse(asked, amqp10.Error(condition="amqp:connection:redirect"))
+    gone = only(server.refuse(asked, amqp10.Error(condition="amqp:connection:redirect")), Disconnected)
     assert gone.code == "amqp:connection:redirect"
     assert [type(frame).__name__ for frame in frames(server.data_to_send())] == ["ProtocolHeader", "Open", "Close"]
     assert server.should_close
@@ -93,8 +94,8 @@ def test_2_4_3_closes_that_cross_need_no_third() -> None:
     pair.client.close()
     pair.server.close()
     up, down = pair.client.data_to_send(), pair.server.data_to_send()
-    (ours,) = pair.client.receive(down, 0.0)
-    (theirs,) = pair.server.receive(up, 0.0)
+    ours = only(pair.client.receive(down, 0.0), Disconnected)
+    theirs = only(pair.server.receive(up, 0.0), Disconnected)
     assert ours.by == theirs.by == "local"
     assert pair.client.data_to_send() == pair.server.data_to_send() == b""
 
@@ -134,7 +135,7 @@ def test_2_4_5_idle_timeout_both_ways() -> None:
             pair.client.receive(data, when)
     assert sent > 5.0
     assert pair.client.handle_timeout(sent + 9.9) == []
-    (gone,) = pair.client.handle_timeout(sent + 10.0)
+    gone = only(pair.client.handle_timeout(sent + 10.0), Disconnected)
     assert gone.code == "amqp:resource-limit-exceeded"
     assert isinstance(frames(pair.client.data_to_send())[-1], amqp10.Close)
 
@@ -145,7 +146,7 @@ def test_2_4_5_idle_timeout_both_ways() -> None:
 )
 def test_2_7_1_opens_that_cannot_be_kept_to(fields: dict[str, int], condition: str) -> None:
     server = ServerConnection(0.0, "s", mechanisms=(), options=PLENTY)
-    (gone,) = server.receive(HEADER + amqp10.Open(container_id="c", **fields).encode(), 0.0)
+    gone = only(server.receive(HEADER + amqp10.Open(container_id="c", **fields).encode(), 0.0), Disconnected)
     assert gone.code == condition
     assert [type(frame).__name__ for frame in frames(server.data_to_send())] == ["ProtocolHeader", "Open", "Close"]
 
@@ -160,13 +161,13 @@ def test_2_7_1_frames_keep_to_the_peers_limit() -> None:
     assert len(parts) == 11
     assert all(len(part.encode()) <= 512 for part in parts)
     assert [bool(part.more) for part in parts] == [True] * 10 + [False]
-    (delivery,) = pair.server.receive(data, 0.0)
+    delivery = only(pair.server.receive(data, 0.0), Incoming)
     assert delivery.message == message(bytes(5000))
 
 
 def test_2_7_1_a_frame_that_is_too_large() -> None:
     pair = Pair(server=ConnectionOptions(frame_size=600, idle_timeout=None))
-    (gone,) = pair.server.receive((601).to_bytes(4) + b"\x02\x00\x00\x00", 0.0)
+    gone = only(pair.server.receive((601).to_bytes(4) + b"\x02\x00\x00\x00", 0.0), Disconnected)
     assert gone.code == "amqp:connection:framing-error"
     (close,) = frames(pair.server.data_to_send())
     assert close.error.condition == "amqp:connection:framing-error"
@@ -189,12 +190,12 @@ def test_2_4_1_timers_end_what_does_not_begin_or_end() -> None:
     server = ServerConnection(0.0, options=ConnectionOptions(open_timeout=3.0))
     server.handle_timeout(0.0)
     assert server.next_timeout() == 3.0
-    (gone,) = server.handle_timeout(3.0)
+    gone = only(server.handle_timeout(3.0), Disconnected)
     assert gone.by == "local"
     pair = Pair()
     pair.client.close()
     pair.client.handle_timeout(0.0)
-    (gone,) = pair.client.handle_timeout(5.0)
+    gone = only(pair.client.handle_timeout(5.0), Disconnected)
     assert "close" in gone.reason
 
 

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lib.kinds import checked
 from lib.paths import DATA, ROOT
 from wirefmt import amqp10, capture, convert, mqtt
 from wirefmt.convert import table
@@ -178,7 +179,7 @@ def test_the_topic_is_the_routing_key():
         ("/topic/x.y", "x/y"),
     ):
         converted = convert_one(made_row("amqp10", "1.0", body, destination=address), "mqtt5")
-        assert mqtt.decode(converted["raw"], version=5).topic_name == topic
+        assert checked(mqtt.decode(converted["raw"], version=5), mqtt.Publish).topic_name == topic
     wild = made_row("amqp10", "1.0", body, destination="/exchanges/amq.topic/a.%2A")
     assert convert_one(wild, "mqtt5")["rule"] == "mqtt5:topic"
     assert b"a/+" in convert_one(wild, "mqtt5", dialect="rabbitmq-4.3")["raw"]

@@ -19,6 +19,7 @@ import pytest
 import lib.heap
 from lib.columns import Case, opening
 from lib.examples import REFUSED, examples
+from lib.kinds import checked
 from lib.packets import ethernet, fragments4
 from lib.packets import tcp as tcp_segment
 from lib.protocols import PORTS
@@ -626,10 +627,10 @@ def test_what_is_shared_between_messages_is_held_once() -> None:
         mqtt.Publish(topic_name="a" * 50, payload=b"", version=4),
     ):
         octets = message.encode()
-        topic = mqtt.decode(octets, version=message.version).topic_name
+        topic = checked(mqtt.decode(octets, version=message.version), mqtt.Publish).topic_name
         before = sys.getrefcount(topic)
         for _ in range(100):
-            mqtt.decode(octets, version=message.version).topic_name  # noqa: B018
+            checked(mqtt.decode(octets, version=message.version), mqtt.Publish).topic_name  # noqa: B018
         assert sys.getrefcount(topic) == before
 
 
@@ -638,10 +639,10 @@ def test_what_comes_once_is_not_held() -> None:
 
     for i in range(20):
         octets = mqtt.Publish(topic_name=f"once/{i}").encode()
-        once = mqtt.decode(octets, version=5).topic_name
+        once = checked(mqtt.decode(octets, version=5), mqtt.Publish).topic_name
         alone = f"{once}!"
         assert sys.getrefcount(once) == sys.getrefcount(alone)
-        twice = mqtt.decode(octets, version=5).topic_name
+        twice = checked(mqtt.decode(octets, version=5), mqtt.Publish).topic_name
         if not hasattr(sys, "_is_gil_enabled") or sys._is_gil_enabled():
             assert sys.getrefcount(twice) == sys.getrefcount(alone) + 1
 
@@ -655,7 +656,10 @@ def test_what_streams_repeat_is_one_object(size: int) -> None:
     word = f"w{size}".ljust(size, "x")[:size]
     symbol = amqp10.Symbol(word)
     for octets, read in (
-        (mqtt.Publish(topic_name=word, payload=b"").encode(), lambda o: mqtt.decode(o, version=5).topic_name),
+        (
+            mqtt.Publish(topic_name=word, payload=b"").encode(),
+            lambda o: checked(mqtt.decode(o, version=5), mqtt.Publish).topic_name,
+        ),
         (amqp091.BasicPublish(channel=1, exchange=word[:200]).encode(), lambda o: amqp091.decode(o).exchange),
         (amqp10.encode_value(symbol), lambda o: amqp10.decode_value(o + b"")),
         (amqp10.encode_value([symbol]), lambda o: amqp10.decode_value(o)[0]),

@@ -16,6 +16,7 @@ import numpy
 import pytest
 
 from lib.groups import each_vector
+from lib.kinds import checked, exactly
 from lib.mqtt_vectors import Vector, load
 from lib.paths import ROOT
 from wirefmt import NEED_DATA, Limits, mqtt
@@ -152,7 +153,7 @@ def test_init_does_not_change_a_packet() -> None:
 
 
 def test_the_payload_is_a_view_that_outlives_the_packet() -> None:
-    packet = mqtt.decode(PUBLISH, version=5)
+    packet = checked(mqtt.decode(PUBLISH, version=5), mqtt.Publish)
     view = packet.payload
     assert view.readonly
     assert bytes(packet) == packet.payload_bytes() == b"21"
@@ -177,7 +178,7 @@ def test_detach_owns_its_octets_only() -> None:
 
 def test_equal_topics_of_a_stream_are_one_object() -> None:
     """From the second time on: what comes once is not kept."""
-    first, second, third = mqtt.Decoder(version=5).feed(PUBLISH * 3)
+    first, second, third = exactly(mqtt.Decoder(version=5).feed(PUBLISH * 3), mqtt.Publish, mqtt.Publish, mqtt.Publish)
     assert first.topic_name == second.topic_name
     assert second.topic_name is third.topic_name
     assert first.properties == second.properties
@@ -210,7 +211,7 @@ def test_fields_that_a_version_lacks_are_none_or_empty() -> None:
 def test_31_announces_strings_that_do_not_come() -> None:
     """3.1, section 3.1: Remaining Length has precedence over the flags."""
     octets = bytes.fromhex("100f00064d514973647003c2003c000163")
-    packet = mqtt.decode(octets, version=3)
+    packet = checked(mqtt.decode(octets, version=3), mqtt.Connect)
     assert (packet.user_name, packet.password, packet.connect_flags) == (None, None, 0xC2)
     assert mqtt.Connect(client_identifier="c", keep_alive=60, connect_flags=0xC2, version=3).encode() == octets
     assert eval(repr(packet), {"mqtt": mqtt}) == packet
@@ -392,7 +393,7 @@ def test_errors_say_what_and_where(
 def test_lax_notes_what_it_lets_pass() -> None:
     # DUP with QoS 0, a wildcard in the Topic Name, Receive Maximum in a PUBLISH, and its value 0
     octets = bytes.fromhex("380a0003612f230321000070")
-    packet = mqtt.decode(octets, version=5, strictness=LAX)
+    packet = checked(mqtt.decode(octets, version=5, strictness=LAX), mqtt.Publish)
     assert (packet.dup, packet.topic_name, packet.properties) == (True, "a/#", (("receive_maximum", 0),))
     assert [(n.check, n.path, n.offset, n.spec) for n in packet.notes] == [
         ("PUBLISH_DUP", "dup", 0, "MQTT-3.3.1-2"),
@@ -529,7 +530,7 @@ def test_any_buffer(tmp_path: Path) -> None:
 
 def test_mutable_octets_are_copied() -> None:
     octets = bytearray(PUBLISH)
-    packet = mqtt.decode(octets, version=5)
+    packet = checked(mqtt.decode(octets, version=5), mqtt.Publish)
     octets[:] = bytes(len(octets))
     octets.extend(b"more")
     assert packet.encode() == PUBLISH
@@ -589,7 +590,7 @@ def test_a_reserved_connect_flag_is_no_password(version: int) -> None:
     octets[9] |= 1
     with pytest.raises(DecodeError):
         mqtt.decode(bytes(octets), version=version)
-    found = mqtt.decode(bytes(octets), version=version, strictness="lax")
+    found = checked(mqtt.decode(bytes(octets), version=version, strictness="lax"), mqtt.Connect)
     assert (found.client_identifier, found.password, found.user_name) == ("c", None, None)
     assert [note.check for note in found.notes] == ["CONNECT_FLAG_RESERVED"]
 

@@ -13,6 +13,7 @@ from typing import get_args
 import pytest
 
 import wirefmt
+from lib.kinds import only
 from wirefmt import amqp091, amqp10, mqtt, nsq, phpmq, rocketmq
 from wirefmt.broker import Broker
 from wirefmt.errors import EncodeError, LocalProtocolError, Unsupported
@@ -91,7 +92,7 @@ def test_what_to_do_is_in_the_error():
     with pytest.raises(LocalProtocolError, match="when CONNECT and CONNACK have been exchanged"):
         mqtt.ClientConnection(0.0).publish("a", b"")
     server = mqtt.ServerConnection(0.0)
-    (event,) = server.receive(mqtt.Connect(client_identifier="", version=5).encode(), 0.0)
+    event = only(server.receive(mqtt.Connect(client_identifier="", version=5).encode(), 0.0), mqtt.Connect)
     with pytest.raises(LocalProtocolError, match=r"properties=\[\('assigned_client_identifier', \.\.\.\)\]"):
         server.accept(event)
 

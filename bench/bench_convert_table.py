@@ -67,7 +67,7 @@ def pamqp_headers(count: int) -> int:
 
 def read(path: Path, to: str | None, **options: object) -> int:
     rows = 0
-    with capture.read(path, **options) as reader:  # type: ignore[arg-type]
+    with capture.read(path, **options) as reader:
         for batch in reader:
             rows += (pa.record_batch(batch) if to is None else convert_table(pa.record_batch(batch), to=to)).num_rows  # type: ignore[arg-type]
     return rows

@@ -113,7 +113,7 @@ def mqtt_properties() -> None:
 
     def fields(octets: bytes) -> tuple[Any, ...]:
         p = mqtt.decode(octets, version=5)
-        return (p.topic_name, p.qos, p.packet_identifier, sorted(p.properties), p.payload_bytes())  # type: ignore[union-attr]
+        return (p.topic_name, p.qos, p.packet_identifier, sorted(p.properties), p.payload_bytes())
 
     encoders = {"wirefmt": ours, "mqtt5 (Rust)": rust}
     made = octets_of(encoders, TOPICS)

@@ -190,8 +190,8 @@ def gmqtts(loop: asyncio.AbstractEventLoop) -> Callable[[], object]:
 
 def mqttprotos() -> Callable[[], object]:
     """MQTT 5.0, the one version it has: publish, and feed_bytes of all PUBACKs."""
-    from mqttproto import QoS  # type: ignore[import-not-found]
-    from mqttproto.client_state_machine import MQTTClientStateMachine  # type: ignore[import-not-found]
+    from mqttproto import QoS
+    from mqttproto.client_state_machine import MQTTClientStateMachine
 
     client = MQTTClientStateMachine("c")
     client.connect()

@@ -70,7 +70,7 @@ def machine_ansq() -> Any:
 
     connection = NSQConnection()
     connection._status = ConnectionStatus.CONNECTED
-    connection._reader, connection._writer = object(), Written()  # type: ignore[assignment]
+    connection._reader, connection._writer = object(), Written()
     return connection
 
 

@@ -20,9 +20,13 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from statistics import median
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from ratios import RESULTS, versions
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 TOPIC = b"sensors/plant-7/line-0000/temperature"
 PAYLOAD = 128
@@ -157,10 +161,10 @@ def main() -> None:
                 spark.range(0, cores, 1, cores).mapInArrow(lambda batches: batches, "id bigint").collect()
                 starts.append((cpu_seconds() - cpu, time.perf_counter() - wall))
 
-                def decode(spark=spark) -> int:
+                def decode(spark: SparkSession = spark) -> int:
                     return sum(m.rows for m in decode_to_parquet(spark, paths, out, mode="overwrite"))
 
-                def written(frame) -> int:
+                def written(frame: Any) -> int:
                     frame.write.mode("overwrite").parquet(out)
                     return sum(parquet_rows(file) for file in Path(out).glob("*.parquet"))
 

@@ -197,7 +197,7 @@ class Lines(Json):
         lines = other.split(b"\n") if isinstance(other, bytes) else []
         return len(lines) == len(self.value) and all(Json(v) == line for v, line in zip(self.value, lines, strict=True))
 
-    __hash__ = None  # type: ignore[assignment]
+    __hash__ = None
 
 
 TRANSFER_COLUMNS = ("handle", "delivery_id", "delivery_tag", "message_format", "settled")

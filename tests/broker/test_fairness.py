@@ -498,7 +498,7 @@ def test_a_headers_exchange_looks_at_no_more_than_the_message_has() -> None:
     class Name(str):
         def __eq__(self, other: object) -> bool:
             counted.append(str(self))
-            return str.__eq__(self, other)  # type: ignore[arg-type]
+            return str.__eq__(self, other)
 
         __hash__ = str.__hash__
 

@@ -13,6 +13,7 @@ import subprocess
 import sys
 import termios
 import time
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -59,7 +60,7 @@ class Live:
 
 
 @pytest.mark.parametrize("fmt", ["table", "jsonl", "csv"])
-def test_rows_of_a_pipe_come_with_their_packets(fmt):
+def test_rows_of_a_pipe_come_with_their_packets(fmt: str) -> None:
     tcp = Tcp()
     live = Live("decode", "-", "--format", fmt, "--columns", "kind,destination")
     live.write(pcap([*tcp.open(), *tcp.send(0, connect())]))
@@ -74,7 +75,7 @@ def test_rows_of_a_pipe_come_with_their_packets(fmt):
     assert err.count(b"\n") == 1
 
 
-def test_the_limit_stops_a_pipe_that_stays_open():
+def test_the_limit_stops_a_pipe_that_stays_open() -> None:
     live = Live("decode", "-", "--format", "jsonl", "-n", 5)
     live.write(V5.read_bytes())
     code, out, err = live.end()
@@ -82,7 +83,7 @@ def test_the_limit_stops_a_pipe_that_stays_open():
 
 
 @pytest.mark.parametrize("name", ["m.jsonl", "m.csv", "m.arrow", "m.parquet", "m.jsonl.gz"])
-def test_ctrl_c_leaves_a_valid_file_of_what_there_is(name, tmp_path):
+def test_ctrl_c_leaves_a_valid_file_of_what_there_is(name: str, tmp_path: Path) -> None:
     out = tmp_path / name
     live = Live("decode", "-", "-o", out)
     # half a packet record, as where a pipe is interrupted
@@ -105,7 +106,7 @@ def test_ctrl_c_leaves_a_valid_file_of_what_there_is(name, tmp_path):
     assert rows <= COUNTS[V5.name]
 
 
-def test_ctrl_c_ends_a_summary_with_what_was_counted():
+def test_ctrl_c_ends_a_summary_with_what_was_counted() -> None:
     tcp = Tcp()
     out = b""
     for wait in (0.2, 1, 5, 20):  # before it has begun to count, there is nothing to tell
@@ -120,7 +121,7 @@ def test_ctrl_c_ends_a_summary_with_what_was_counted():
     assert json.loads(out)["messages"] == 1
 
 
-def test_a_second_ctrl_c_breaks_off(tmp_path):
+def test_a_second_ctrl_c_breaks_off(tmp_path: Path) -> None:
     """The exit code is the same whenever they come; what is there and what is said belong together."""
     os.mkfifo(tmp_path / "endless")  # opening waits for a writer
     for wait in (
@@ -154,7 +155,7 @@ def test_a_second_ctrl_c_breaks_off(tmp_path):
     raise AssertionError("no second one has met a command that waits")
 
 
-def test_sigterm_leaves_no_file(tmp_path):
+def test_sigterm_leaves_no_file(tmp_path: Path) -> None:
     live = Live("decode", "-", "-o", tmp_path / "m.jsonl")
     live.write(V5.read_bytes())
     wait_for(lambda: list(tmp_path.iterdir()))

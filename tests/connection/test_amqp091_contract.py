@@ -82,4 +82,4 @@ def test_large_bodies_are_not_joined() -> None:
 @pytest.mark.parametrize("values", [{"channel_max": 70000}, {"frame_max": 100}, {"undecided": 0}, {"first_frame": 10}])
 def test_options_are_checked(values: dict[str, int]) -> None:
     with pytest.raises(ValueError, match=next(iter(values))):
-        OPTIONS(**values)  # type: ignore[arg-type]
+        OPTIONS(**values)

@@ -748,7 +748,7 @@ def test_the_messages_of_an_earlier_process_go_first(confirms: bool, tmp_path: P
             b.broker.each = lambda peer, event: peer.abort() if isinstance(event, amqp091.BasicMessage) else None
             calls = [channel.publish(b"%d" % k, routing_key="q") for k in range(5)]
             await asyncio.gather(*calls, return_exceptions=True)
-        broker, arrived = Moody(), []  # type: ignore[var-annotated]
+        broker, arrived = Moody(), []
         broker.each = lambda peer, event: (
             arrived.append(event.body_bytes()) if isinstance(event, amqp091.BasicMessage) else None
         )

@@ -833,7 +833,7 @@ def test_a_client_keeps_to_maximum_qos_and_retain_available() -> None:
     assert client.publish("a", qos=1)
     for fields, code in (({"qos": 2}, 0x9B), ({"retain": True}, 0x9A)):
         with pytest.raises(LocalProtocolError) as refused:
-            client.publish("a", **fields)  # type: ignore[arg-type]
+            client.publish("a", **fields)
         assert refused.value.reply == code
     for packet, code in ((publish(1, 2), 0x9B), (publish(retain=True), 0x9A)):
         pair = Pair(connack=[("maximum_qos", 1), ("retain_available", 0)])

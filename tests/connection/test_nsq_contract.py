@@ -94,9 +94,9 @@ def test_upgrades_are_switched_at_the_right_byte(tls: bool, compression: str, st
 
     def turn() -> None:
         for sender, receiver in ((client, server), (server, client)):
-            data = sender.data_to_send()  # type: ignore[attr-defined]
+            data = sender.data_to_send()
             for at in range(0, len(data), step):
-                for event in receiver.receive(data[at : at + step], 0.0):  # type: ignore[attr-defined]
+                for event in receiver.receive(data[at : at + step], 0.0):
                     seen.append(event)
                     if isinstance(event, nsq.Identify):
                         server.accept(event)
@@ -373,7 +373,7 @@ def test_ready_is_a_window() -> None:
     assert server.send_quota == 2
     for answer in (client.finish, client.requeue, client.touch):
         with pytest.raises(LocalProtocolError, match="does not wait"):
-            answer(one)  # type: ignore[operator]
+            answer(one)
     client.ready(0)
     flow(client, server)
     with pytest.raises(LocalProtocolError, match="no room"):

@@ -222,7 +222,7 @@ def test_limits() -> None:
         ClientConnection(0.0).consume("q", -1)
     for wrong in ({"frame_size": 1}, {"in_flight": 0}, {"profile": "late"}):
         with pytest.raises(ValueError, match=next(iter(wrong))):
-            ConnectionOptions(**wrong)  # type: ignore[arg-type]
+            ConnectionOptions(**wrong)
 
 
 @pytest.mark.parametrize("profile", PROFILES)

@@ -21,7 +21,7 @@ class ReadableClient(rocketmq.ClientConnection):
         """None is plain: each goes to `_handle`."""
         return at
 
-    def request(  # type: ignore[override]
+    def request(
         self,
         code: int,
         header: Any = None,
@@ -34,7 +34,7 @@ class ReadableClient(rocketmq.ClientConnection):
     ) -> Any:
         return self._request(code, header, body, ext_fields, oneway, timeout, now)
 
-    def respond(  # type: ignore[override]
+    def respond(
         self,
         event: Any,
         code: int = 0,

@@ -265,4 +265,4 @@ def test_options_are_checked() -> None:
     for wrong in ({"pending": 0}, {"undecided": 0}, {"remembered": -1}, {"frame_size": 1 << 31}, {"tls": "yes"},
                   {"serialize_type": "XML"}, {"timeout": 0}, {"idle_timeout": 0}):  # fmt: skip
         with pytest.raises(ValueError, match=next(iter(wrong))):
-            ConnectionOptions(**wrong)  # type: ignore[arg-type]
+            ConnectionOptions(**wrong)

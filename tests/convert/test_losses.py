@@ -196,9 +196,9 @@ def test_a_dot_in_a_response_topic_is_not_lossless(topic: str, lossless: bool) -
     """a.b would come back as a/b."""
     given = mqtt.Publish(topic_name="t", version=5, properties=[("response_topic", topic)])
     for to in ("amqp10", "amqp091"):
-        got = convert(given, to=to)  # type: ignore[arg-type]
+        got = convert(given, to=to)
         assert any(loss.what != "moved" for loss in got.losses) != lossless
-        unchanged = convert(given, to=to, topics="unchanged")  # type: ignore[arg-type]
+        unchanged = convert(given, to=to, topics="unchanged")
         assert all(loss.what == "moved" for loss in unchanged.losses)
 
 

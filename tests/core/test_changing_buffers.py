@@ -262,4 +262,4 @@ def test_frames_are_measured_in_a_copy() -> None:
     ):
         for buffer in (octets, bytearray(octets), np.frombuffer(octets, np.uint8)):
             assert not copied(call, buffer)
-            assert call(buffer) == call(octets[:20])  # type: ignore[operator]
+            assert call(buffer) == call(octets[:20])

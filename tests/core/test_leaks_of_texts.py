@@ -565,7 +565,7 @@ def large_conversions(n: int) -> None:
                             to=to,
                             dialect=dialect,
                             routing_key="k" * 200,
-                            explain=explain,  # type: ignore[arg-type]
+                            explain=explain,
                         )
                     except WireError:
                         continue

@@ -339,7 +339,7 @@ def test_an_index_that_threads_share_loses_nothing() -> None:
                 if not index.discard(filter, me):
                     wrong.append(i)
 
-    in_threads(*(lambda me=me: work(me) for me in range(4)))  # type: ignore[misc]
+    in_threads(*(lambda me=me: work(me) for me in range(4)))
     assert not wrong
     assert len(index) == 0
     assert not index.match("a/1")

@@ -10,6 +10,7 @@ import copy
 import json
 import pickle
 import sys
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -407,7 +408,7 @@ def test_losses_show_no_secret(to: Any, dialect: Any) -> None:
 
 
 @pytest.fixture
-def wirefmt(capfdbinary):
+def wirefmt(capfdbinary: pytest.CaptureFixture[bytes]) -> Any:
     """Runs a command here: (exit code, stdout, stderr)."""
     pytest.importorskip("rich_click", reason="needs rich-click (pip install 'wirefmt[cli]')")
     from wirefmt.cli.app import run
@@ -425,7 +426,9 @@ def wirefmt(capfdbinary):
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 @pytest.mark.parametrize("form", ["table", "jsonl", "csv"])
-def test_the_command_line_shows_no_secret(wirefmt, tmp_path: Path, protocol: str, form: str) -> None:
+def test_the_command_line_shows_no_secret(
+    wirefmt: Callable[..., Any], tmp_path: Path, protocol: str, form: str
+) -> None:
     path = tmp_path / "c.pcap"
     path.write_bytes(planted(protocol))
     every = ",".join(column.name for column in tables.COLUMNS)
@@ -442,7 +445,7 @@ def test_the_command_line_shows_no_secret(wirefmt, tmp_path: Path, protocol: str
 
 
 @pytest.mark.parametrize("form", ["text", "jsonl", "hex"])
-def test_convert_shows_no_secret_beside_the_message(wirefmt, form: str) -> None:
+def test_convert_shows_no_secret_beside_the_message(wirefmt: Callable[..., Any], form: str) -> None:
     packet = convertible()[0].encode().hex()
     arguments = ("convert", "--from", "mqtt5", "--to", "amqp091", "--explain", "--format", form)
     code, out, err = wirefmt(*arguments, packet)

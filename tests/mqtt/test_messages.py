@@ -147,7 +147,7 @@ def test_init_does_not_change_a_packet() -> None:
             call()
     subscription = mqtt.Subscription("a")
     with pytest.raises(TypeError):
-        subscription.__init__("b")  # type: ignore[misc]
+        subscription.__init__("b")
     with pytest.raises(TypeError):
         mqtt.Packet()
 
@@ -158,7 +158,7 @@ def test_the_payload_is_a_view_that_outlives_the_packet() -> None:
     assert view.readonly
     assert bytes(packet) == packet.payload_bytes() == b"21"
     with pytest.raises(TypeError):
-        view[0] = 0  # type: ignore[index]
+        view[0] = 0
     del packet
     assert bytes(view) == b"21"
     assert hash(view) == hash(b"21")

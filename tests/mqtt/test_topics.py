@@ -369,7 +369,7 @@ def test_index_with_the_deepest_topics() -> None:
 def test_index_values() -> None:
     index = mqtt.TopicIndex[object](version=5)
     with pytest.raises(TypeError):
-        index.add("a", [])  # type: ignore[arg-type]
+        index.add("a", [])
     assert len(index) == 0
     value = object()
     assert index.add("a", value)

@@ -128,7 +128,7 @@ def cpu_seconds(root: int | None = None) -> float:
     return total
 
 
-def measure(run: Callable[[], int]) -> tuple[float, float, int]:
+def measure(run: Callable[..., int]) -> tuple[float, float, int]:
     """CPU seconds, wall seconds, rows."""
     cpu, wall = cpu_seconds(), time.perf_counter()
     rows = run()

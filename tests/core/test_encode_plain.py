@@ -45,7 +45,7 @@ def derived(value: Any) -> Any:
     return value
 
 
-def outcome(make: Callable[[], Any]) -> tuple[Any, ...]:
+def outcome(make: Callable[..., Any]) -> tuple[Any, ...]:
     """What came of it: octets, or the error."""
     try:
         return ("octets", make().encode())

@@ -670,7 +670,7 @@ def test_what_streams_repeat_is_one_object(size: int) -> None:
         assert (one is other) == (size <= 50), (type(one), size)
 
 
-def public_calls() -> Iterator[tuple[str, Callable[[Any], Any]]]:
+def public_calls() -> Iterator[tuple[str, Callable[..., Any]]]:
     """Whatever takes octets: of every protocol, and of captures."""
     for protocol, (module, _, options) in PROTOCOLS.items():
         yield f"{protocol}.decode", lambda b, m=module, o=options: m.decode(b, **o)

@@ -51,7 +51,7 @@ def host(connection: Any, random_: random.Random, waiting: list[Any], handles: l
         if handle is not None:
             handles.append(handle)
 
-    calls = [
+    calls: list[Callable[[], Any]] = [
         lambda: connection.respond(event, code, body=body),
         lambda: connection.respond(event, code, body=body),
         lambda: connection.refuse(event),

@@ -14,7 +14,7 @@ OPENING = (b"  V2SUB t c\nRDY 1\n", nsq.Response(b"OK").encode(), ["MAGIC", "SUB
 USES = (lambda thing: nsq.Identify({"x": thing}),)
 
 
-def samples() -> Iterator[Callable[[], Any]]:
+def samples() -> Iterator[Callable[..., Any]]:
     for row in nsq_vectors.load()[:300]:
         for side in ("client", "server"):
             yield lambda row=row, side=side: nsq.decode(bytes.fromhex(row["hex"]), side=side, strictness="lax")

@@ -23,7 +23,7 @@ USES = (
 )
 
 
-def samples() -> Iterator[Callable[[], Any]]:
+def samples() -> Iterator[Callable[..., Any]]:
     for v in rocketmq_vectors.load()[:200]:
         yield lambda v=v: rocketmq.decode(v.octets)
         yield lambda v=v: rocketmq.decode_messages(v.octets)[0]

@@ -3,7 +3,7 @@
 import sys
 from collections.abc import ItemsView, Iterable, Iterator, KeysView, Mapping, ValuesView
 from datetime import datetime
-from typing import Any, Final, Generic, Literal, Self, TypeAlias, TypeVar, final
+from typing import Any, Final, Generic, Literal, Self, SupportsIndex, TypeAlias, TypeVar, final
 
 from typing_extensions import Buffer, disjoint_base
 
@@ -66,7 +66,7 @@ class FieldArray:
     def encode(self) -> bytes: ...
     @property
     def items(self) -> tuple[tuple[_FieldType, Any], ...]: ...
-    def __getitem__(self, index: int, /) -> Any: ...
+    def __getitem__(self, index: SupportsIndex | slice, /) -> Any: ...
     def __contains__(self, value: object, /) -> bool: ...
     def __len__(self) -> int: ...
     def __iter__(self) -> Iterator[Any]: ...
@@ -395,8 +395,8 @@ class ClientChannelFlows(ChannelFlows):
     def _leaving(self) -> dict[str, Consumer]: ...
     def publish(
         self,
-        exchange: str = "",
-        routing_key: str = "",
+        exchange: str | bytes = "",
+        routing_key: str | bytes = "",
         body: Buffer = b"",
         properties: BasicProperties | None = None,
         *,
@@ -424,8 +424,8 @@ class ServerChannelFlows(ChannelFlows):
     def deliver(
         self,
         consumer_tag: str,
-        exchange: str,
-        routing_key: str,
+        exchange: str | bytes,
+        routing_key: str | bytes,
         body: Buffer = b"",
         properties: BasicProperties | None = None,
         *,
@@ -435,8 +435,8 @@ class ServerChannelFlows(ChannelFlows):
     def deliver_all(
         self,
         consumer_tag: str,
-        exchange: str,
-        routing_key: str,
+        exchange: str | bytes,
+        routing_key: str | bytes,
         bodies: list[Any],
         properties: list[BasicProperties | None],
         *,

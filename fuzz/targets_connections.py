@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from lib import rocketmq_driven
+from lib.kinds import checked
 from lib.mqtt_driven import OPTIONS, compare_cuts, compare_paths, connection, drive
 from lib.rocketmq_vectors import load
 from wirefmt import mqtt, rocketmq
@@ -134,15 +135,15 @@ async def clients(data: bytes) -> None:
         if websocket and random_.random() < 0.95:
             piece = mask.send(piece)
         driver = drivers[random_.random() < 0.2]
-        if not driver.transport.over:
+        if not checked(driver.transport, Transport).over:
             driver.get_buffer(-1)[: len(piece)] = piece
             driver.buffer_updated(len(piece))
         if random_.random() < 0.5:
             await asyncio.sleep(0)
     for driver in drivers:
-        if not driver.transport.over:
+        if not checked(driver.transport, Transport).over:
             driver.eof_received()
-            driver.transport.close()
+            checked(driver.transport, Transport).close()
     for _ in range(4):
         await asyncio.sleep(0)
     assert not server.drivers, "a driver is left"
@@ -206,15 +207,15 @@ async def rocketmq_clients(data: bytes) -> None:
         size = random_.choice((1, 10, 100, len(rest)))
         piece, rest = rest[:size], rest[size:]
         driver = drivers[random_.random() < 0.2]
-        if not driver.transport.over:
+        if not checked(driver.transport, Transport).over:
             driver.get_buffer(-1)[: len(piece)] = piece
             driver.buffer_updated(len(piece))
         if random_.random() < 0.5:
             await asyncio.sleep(0)
     for driver in drivers:
-        if not driver.transport.over:
+        if not checked(driver.transport, Transport).over:
             driver.eof_received()
-            driver.transport.close()
+            checked(driver.transport, Transport).close()
     for _ in range(4):
         await asyncio.sleep(0)
     assert not server.drivers, "a driver is left"

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 
 from lib.amqp091_channel import client_channel, consuming, deliver, frames, names, server_channel, transactional
@@ -38,6 +41,7 @@ def test_deliveries_together() -> None:
     got, _ = pair.run()
     assert [message.body_bytes() for message in got] == bodies[3:]
     assert not any(message.method.redelivered for message in got)
+    wrong: dict[str, Any]
     for wrong in ({"contexts": [1]}, {"properties": []}, {"bodies": ["text"]}):
         with pytest.raises(LocalProtocolError):
             theirs.deliver_all("c", "e", "q", **{"bodies": [b""] * 2, "properties": [None] * 2, **wrong})
@@ -137,7 +141,11 @@ def test_no_delivery_is_acknowledged_twice() -> None:
 
 def test_one_ack_for_many_does_not_include_what_is_given_back() -> None:
     """Of deliveries 1 to 5, 1 and 3 are acknowledged, then 2 is requeued, then 5 and all up to 4 are acknowledged."""
-    for give_back in (lambda channel: channel.nack(2), lambda channel: channel.reject(2)):
+    ways: list[Callable[[amqp091.ClientChannel], object]] = [
+        lambda channel: channel.nack(2),
+        lambda channel: channel.reject(2),
+    ]
+    for give_back in ways:
         pair, ours, theirs = consuming()
         for _ in range(5):
             theirs.deliver("c", "", "q", b"")

@@ -87,7 +87,8 @@ def test_an_answer_to_get_goes_on_with_what_waits() -> None:
         assert server.wants_read is False
         _, events = channel.get_ok(get, "", "q", b"m")
         assert len(events) == left
-        get = events[0] if events else None
+        if events:
+            get = only(events, amqp091.BasicGet)
     assert server.wants_read
     assert names(server.data_to_send()).count("basic.get-ok") == 3
 
@@ -237,7 +238,7 @@ def test_a_value_that_cannot_be_written(value: Any) -> None:
 @pytest.mark.parametrize("what", ["body", "header", "frame", "method"])
 def test_the_end_names_the_content_that_cannot_be_read(what: str) -> None:
     sent = deliver(1)
-    table = {"body": {}, "header": {str(k): k for k in range(40)}, "frame": {"a": LONG}, "method": {}}[what]
+    table: Any = {"body": {}, "header": {str(k): k for k in range(40)}, "frame": {"a": LONG}, "method": {}}[what]
     delivery = amqp091.BasicDeliver(channel=1, consumer_tag="d", delivery_tag=2, exchange="", routing_key="q")
     if what == "method":
         bad = delivery.encode() + amqp091.ChannelFlow(channel=1, active=True).encode()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -149,11 +150,12 @@ def cost(count: int, role: bool, before: range = range(0), **fields: object) -> 
 def test_a_disposition_that_settles_nothing_costs_nothing(role: bool) -> None:
     """2.7.6: one small frame can name any range of deliveries."""
     few, many = 20, 900
-    for fields in (
+    ranges: tuple[dict[str, Any], ...] = (
         {"first": 0, "last": 2**31 - 1},  # of those that are there, without a state
         {"first": 5000, "last": 2**31, "settled": True},  # after all of them
         {"first": 2**31 + 5000, "last": 2**32 - 1, "settled": True},  # before all of them
-    ):
+    )
+    for fields in ranges:
         assert cost(many, role, **fields) < 2 * cost(few, role, **fields), fields
     between = [
         cost(count, role, range(5, count - 5), first=5, last=count - 6, settled=True) for count in (few, many)

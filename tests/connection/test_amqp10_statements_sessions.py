@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from lib.amqp10_pair import ERROR, HEADER, PLENTY, SASL_HEADER, Pair, frames, kinds, message, of
@@ -122,7 +124,7 @@ def test_2_4_5_idle_timeout_both_ways() -> None:
     pair.server.handle_timeout(0.0)
     when = pair.server.next_timeout()
     assert when is not None
-    sent = 0
+    sent = 0.0
     for _ in range(20):
         when = pair.server.next_timeout()
         assert when is not None
@@ -144,7 +146,7 @@ def test_2_4_5_idle_timeout_both_ways() -> None:
     ("fields", "condition"),
     [({"max_frame_size": 511}, "amqp:invalid-field"), ({"idle_time_out": 50}, "amqp:not-allowed")],
 )
-def test_2_7_1_opens_that_cannot_be_kept_to(fields: dict[str, int], condition: str) -> None:
+def test_2_7_1_opens_that_cannot_be_kept_to(fields: dict[str, Any], condition: str) -> None:
     server = ServerConnection(0.0, "s", mechanisms=(), options=PLENTY)
     gone = only(server.receive(HEADER + amqp10.Open(container_id="c", **fields).encode(), 0.0), Disconnected)
     assert gone.code == condition
@@ -208,8 +210,8 @@ def test_2_5_1_channels_of_both_sides() -> None:
         ours, theirs = pair.session()
         assert (ours.channel, ours.remote_channel, theirs.channel) == (number, number, number)
     pair.client.sessions[1].end()
-    ours, theirs = pair.carry()
-    assert (ours[0].by, theirs[0].by) == ("local", "peer")
+    told, told_peer = pair.carry()
+    assert (told[0].by, told_peer[0].by) == ("local", "peer")
     assert sorted(pair.client.sessions) == sorted(pair.server.sessions) == [0, 2]
     assert pair.client.begin().channel == 1  # the lowest free one
 
@@ -255,7 +257,7 @@ def test_2_5_4_an_error_ends_the_session_alone() -> None:
     assert theirs.state is SessionState.DISCARDING
     (event,), _ = pair.carry()
     assert event.error.condition == "amqp:session:window-violation"
-    assert theirs.state is SessionState.UNMAPPED
+    assert theirs.state is SessionState.UNMAPPED  # type: ignore[comparison-overlap]
     assert pair.client.sessions == {1: other}
 
 

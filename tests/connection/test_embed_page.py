@@ -126,7 +126,8 @@ def test_the_host_in_each_version(version: int) -> None:
                 messages = one.messages()
                 got = [(m.topic_name, m.payload_bytes(), m.qos) for m in [await anext(messages), await anext(messages)]]
                 assert got == [("north/1", b"once", 0), ("north/will", b"gone", 0)]
-                with pytest.raises(Refused if version == 5 else ConnectionLost) as lost:
+                expected: Any = Refused if version == 5 else ConnectionLost
+                with pytest.raises(expected) as lost:
                     await last.publish("north/1", b"", qos=1)
                 if version == 5:
                     assert lost.value.code == 0x8E
@@ -159,10 +160,8 @@ def test_the_host_does_not_offer_what_it_does_not_do() -> None:
                 async with some_more:
                     await some_more.publish("north/1", b"another's", qos=1, properties=[("content_type", "text/plain")])
                 message = await anext(some.messages())
-                assert (message.payload_bytes(), message.properties) == (
-                    b"another's",
-                    (("content_type", "text/plain"),),
-                )
+                assert message.payload_bytes() == b"another's"
+                assert message.properties == (("content_type", "text/plain"),)
             for will, code in ((mqtt.Will("south/1", b""), 0x87), (mqtt.Will("north/1", b"", retain=True), 0x9A)):
                 with pytest.raises(Refused) as refused:
                     await client(server, will=will).open()

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from lib.driven import check_idle
-from lib.kinds import exactly, only
+from lib.kinds import checked, exactly, only
 from wirefmt import mqtt
-from wirefmt.connection import Disconnected
+from wirefmt.connection import Acknowledged, Disconnected
 from wirefmt.errors import LocalProtocolError, RemoteProtocolError
 from wirefmt.mqtt.states import State
 
@@ -123,16 +123,16 @@ def test_limits_are_given_by_options_only() -> None:
 
 def test_answers_take_their_own_event_only() -> None:
     connection = server()
-    (event,) = connection.receive(publish(), 0.0)
+    event = only(connection.receive(publish(), 0.0), mqtt.Publish)
     same = mqtt.decode(publish(), version=5)
     assert same == event
     for call in (
-        lambda: connection.acknowledge(same),  # type: ignore[arg-type]
+        lambda: connection.acknowledge(same),
         lambda: connection.acknowledge(mqtt.Pingreq()),  # type: ignore[arg-type]
-        lambda: connection.grant(event),
-        lambda: connection.accept(event),
-        lambda: connection.refuse(event, 0x87),
-        lambda: connection.continue_authentication(event),
+        lambda: connection.grant(event),  # type: ignore[arg-type]
+        lambda: connection.accept(event),  # type: ignore[arg-type]
+        lambda: connection.refuse(event, 0x87),  # type: ignore[arg-type]
+        lambda: connection.continue_authentication(event),  # type: ignore[arg-type]
         lambda: connection.acknowledge(event, 0x99 + 1),
     ):
         with pytest.raises(LocalProtocolError):
@@ -169,9 +169,9 @@ def test_a_request_identifier_is_in_use_until_it_is_answered() -> None:
 def test_undecided_requests_stop_reading_in_5_0_too() -> None:
     connection = server(mqtt.ConnectionOptions(undecided=1))
     requests = [mqtt.Unsubscribe(packet_identifier=n, topic_filters=["a"]).encode() for n in (1, 2)]
-    one = only(connection.receive(b"".join(requests), 0.0), mqtt.Subscribe)
+    one = only(connection.receive(b"".join(requests), 0.0), mqtt.Unsubscribe)
     assert not connection.wants_read
-    two = only(connection.grant(one), mqtt.Subscribe)
+    two = only(connection.grant(one), mqtt.Unsubscribe)
     assert two.packet_identifier == 2
     connection.grant(two)
     assert connection.wants_read
@@ -198,11 +198,11 @@ def test_a_client_that_does_not_read_waits_for_no_pingresp() -> None:
     assert set(connection.data_to_send()) == {0xC0, 0x00}  # but it goes on sending
     connection.resume(now)
     events: list[Any] = []
+    end = 0.0
     while not events:
-        when = connection.next_timeout()
-        assert when is not None
-        events = connection.handle_timeout(when)
-    assert when >= now + 10
+        end = checked(connection.next_timeout(), float)
+        events = connection.handle_timeout(end)
+    assert end >= now + 10
 
 
 def test_a_client_that_waits_too_long_for_auth_says_what_a_client_may_say() -> None:
@@ -228,10 +228,10 @@ def test_control_characters_are_a_choice() -> None:
     for options, accepted in ((None, True), (mqtt.ConnectionOptions(control_characters=False), False)):
         for connection in (client(options=options), server(options)):
             packet = mqtt.Publish(topic_name="a\x01b").encode()
-            event = only(connection.receive(packet, 0.0), Disconnected)
+            (event,) = connection.receive(packet, 0.0)
             assert isinstance(event, mqtt.Publish) is accepted
             if not accepted:
-                assert event.code == 0x81
+                assert checked(event, Disconnected).code == 0x81
 
 
 def test_tolerated_faults_are_named() -> None:
@@ -240,7 +240,7 @@ def test_tolerated_faults_are_named() -> None:
     assert last.error is not None
     tolerant = client(options=mqtt.ConnectionOptions(tolerate=frozenset({"UNSUBACK UNSUBACK_EMPTY"})))
     request = tolerant.unsubscribe(["a"])
-    (event,) = tolerant.receive(packet, 0.0)
+    event = only(tolerant.receive(packet, 0.0), Acknowledged)
     assert event.handle is request
     last = only(tolerant.receive(bytes.fromhex("c100"), 0.0), Disconnected)  # any other fault is one
     assert last.code == 0x81

@@ -173,7 +173,8 @@ def test_what_a_connection_counts() -> None:
     server = connected(5)
     before = server.bytes_in, server.packets_in, server.sent_bytes, server.packets_out
     assert before[1] == before[3] == 1
-    one, two, *_ = server.receive(publish(5, 1, 1) + publish(5, 2, 2) + publish(5, 1, 1)[:5], 0.0)
+    read = publish(5, 1, 1) + publish(5, 2, 2) + publish(5, 1, 1)[:5]
+    one, two = exactly(server.receive(read, 0.0), mqtt.Publish, mqtt.Publish)
     server.receive(publish(5, 1, 3)[5:] + b"\xc0\0", 0.0)
     server.acknowledge(one)
     server.acknowledge(two)

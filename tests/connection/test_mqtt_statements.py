@@ -132,7 +132,7 @@ def publish(
 def gone(events: list[Any]) -> Disconnected:
     """The last event, which is a Disconnected; no other is."""
     assert [type(event) is Disconnected for event in events] == [False] * (len(events) - 1) + [True]
-    return events[-1]  # type: ignore[no-any-return]
+    return events[-1]
 
 
 # ---- packet identifiers (2.2.1)
@@ -201,7 +201,7 @@ def test_answers_follow_the_qos_and_repeat_the_identifier(version: int) -> None:
     assert handle is not None
     assert pair.client.receive(bytes.fromhex("5002 0001"), 0.0) == []
     assert pair.client.data_to_send() == bytes.fromhex("6202 0001")
-    (done,) = pair.client.receive(bytes.fromhex("7002 0001"), 0.0)
+    done = only(pair.client.receive(bytes.fromhex("7002 0001"), 0.0), Acknowledged)
     assert done.handle is handle
 
 
@@ -378,7 +378,7 @@ def test_session_present_0_drops_own_state() -> None:
     client = ClientConnection(0.0, session)
     client.send(mqtt.Connect(client_identifier="c", clean_start=False))
     client.data_to_send()
-    (event,) = client.receive(mqtt.Connack().encode(), 0.0)
+    event = only(client.receive(mqtt.Connack().encode(), 0.0), Connected)
     assert event.lost == (handle,)
     assert (session.outgoing, session.incoming) == ({}, {})
     assert client.data_to_send() == b""
@@ -436,7 +436,7 @@ def test_what_was_pipelined_behind_connect_is_read_after_accept() -> None:
     assert (server.undecided, server.wants_read) == (1, False)
     assert server.receive(publish(payload=b"2") + mqtt.Disconnect().encode(), 0.0) == []
     assert server.receive_eof(0.0) == []
-    first, one, two, last = exactly(server.accept(event), mqtt.Publish, mqtt.Publish, Disconnected)
+    first, one, two, last = exactly(server.accept(event), Connected, mqtt.Publish, mqtt.Publish, Disconnected)
     assert isinstance(first, Connected)
     assert [bytes(one.payload), bytes(two.payload)] == [b"1", b"2"]
     assert (last.by, last.code) == ("peer", 0)
@@ -523,9 +523,9 @@ def test_a_silent_client_sends_pingreq_in_time() -> None:
 def test_a_client_that_gets_no_answer_to_pingreq_gives_up() -> None:
     client = connected_client(5, keep_alive=10)
     events: list[Any] = []
+    when = 0.0
     while not events:
-        when = client.next_timeout()
-        assert when is not None
+        when = checked(client.next_timeout(), float)
         events = client.handle_timeout(when)
     assert gone(events).by == "local"
     assert 10 < when <= 20
@@ -600,11 +600,11 @@ def test_a_stored_message_too_large_for_the_new_connection_is_dropped_and_told()
         if dropped_by == "server":
             other = Session("c", established=True)
             pair = Pair(clean=False, connect=keep, client_session=other, server_session=session, client_options=limit)
-            events = pair.accepted
+            events: list[Any] = list(pair.accepted)
         else:
             other = Session("c", established=True)
             pair = Pair(clean=False, connect=keep, client_session=session, server_session=other, server_options=limit)
-            events = pair.connected
+            events = list(pair.connected)
         (told,) = [event for event in events if isinstance(event, Dropped)]
         assert told.handle is large
         assert list(session.outgoing.values()) == [small]
@@ -1207,7 +1207,7 @@ def test_the_send_quota_is_the_peers_receive_maximum_and_delays_publish_only() -
         assert isinstance(opened, WindowOpened)
         assert (acknowledged.handle, opened.available) == (handles[0], 1)
         there.receive(here.data_to_send(), 0.0)  # PUBREL
-        (last,) = here.receive(there.data_to_send(), 0.0)
+        last = only(here.receive(there.data_to_send(), 0.0), Acknowledged)
         assert last.handle is handles[1]
         assert here.send_quota == 2  # it opens once
 
@@ -1235,10 +1235,10 @@ def test_a_resumed_session_keeps_to_a_smaller_receive_maximum() -> None:
         pair.client.publish("new", qos=1)
     first = wire(pair.client)
     assert [(type(p), p.packet_identifier) for p in first] == [(mqtt.Publish, 1), (mqtt.Publish, 2)]
-    (done,) = pair.client.receive(bytes.fromhex("4002 0001"), 0.0)
+    done = only(pair.client.receive(bytes.fromhex("4002 0001"), 0.0), Acknowledged)
     assert done.handle is handles[0]
     assert [(type(p), p.packet_identifier) for p in wire(pair.client)] == [(mqtt.Publish, 3), (mqtt.Pubrel, 4)]
-    done, opened = pair.client.receive(bytes.fromhex("4002 0002"), 0.0)
+    done, opened = exactly(pair.client.receive(bytes.fromhex("4002 0002"), 0.0), Acknowledged, WindowOpened)
     assert opened == WindowOpened(1)
     pair.client.publish("new", qos=1)
 
@@ -1329,13 +1329,14 @@ def test_a_packet_above_our_maximum_is_refused_once_its_length_is_known() -> Non
 @all_versions
 def test_wills_are_published_unless_a_normal_disconnect_has_removed_them(version: int) -> None:
     will = mqtt.Will("w", b"gone")
-    for end, published in (
+    ends: tuple[tuple[Callable[[Pair], list[Any]], bool], ...] = (
         (lambda p: p.server.receive(bytes.fromhex("e000"), 0.0), False),
         (lambda p: p.server.receive(bytes.fromhex("e00104") if version == 5 else b"\x00", 0.0), True),
         (lambda p: p.server.receive_eof(0.0), True),
         (lambda p: p.server.receive(bytes.fromhex("0000"), 0.0), True),
         (lambda p: p.server.close(), True),
-    ):
+    )
+    for end, published in ends:
         assert gone(end(Pair(version, will=will))).will == (will if published else None)
     server, event = server_with(mqtt.Connect(client_identifier="c", will=will, version=version))
     assert gone(server.refuse(event, 0x87 if version == 5 else 5)).will is None
@@ -1367,24 +1368,25 @@ def test_an_exchange_before_connack() -> None:
     server.continue_authentication(event, b"2")
     question = only(client.receive(server.data_to_send(), 0.0), mqtt.Auth)
     assert (question.reason_code, dict(question.properties)) == (0x18, dict([METHOD, ("authentication_data", b"2")]))
-    for call in (
+    calls: list[Callable[[], object]] = [
         lambda: client.publish("a"),
         lambda: client.send(mqtt.Pingreq()),
         lambda: client.subscribe([mqtt.Subscription("a")]),
-    ):
+    ]
+    for call in calls:
         with pytest.raises(LocalProtocolError):
             call()
     assert client.undecided == 1
     client.continue_authentication(question, b"3")
     with pytest.raises(LocalProtocolError):
         client.continue_authentication(question, b"3")
-    answer = only(server.receive(client.data_to_send(), 0.0), mqtt.Connect)
+    answer = only(server.receive(client.data_to_send(), 0.0), mqtt.Auth)
     assert dict(answer.properties)["authentication_data"] == b"3"
     with pytest.raises(LocalProtocolError):
         server.accept(event)  # the CONNECT has been answered; the AUTH waits
     server.accept(answer, authentication_data=b"4")
-    (connected,) = client.receive(server.data_to_send(), 0.0)
-    assert connected.message.properties == (METHOD, ("authentication_data", b"4"))
+    connected = only(client.receive(server.data_to_send(), 0.0), Connected)
+    assert checked(connected.message, mqtt.Connack).properties == (METHOD, ("authentication_data", b"4"))
 
 
 @statement("5 4.12.0-1", "5 4.12.0-4", "5 4.12.1-2")
@@ -1395,13 +1397,13 @@ def test_authentication_may_be_refused_at_any_point() -> None:
     assert server.data_to_send() == bytes.fromhex("2003 008c00")
     server, event = server_with(connect)
     server.continue_authentication(event)
-    answer = only(server.receive(auth(0x18), 0.0), mqtt.Connect)
+    answer = only(server.receive(auth(0x18), 0.0), mqtt.Auth)
     server.data_to_send()
     gone(server.refuse(answer, 0x87))
     assert server.data_to_send() == bytes.fromhex("2003 008700")
     server, event = server_with(connect)
     server.accept(event)
-    again = only(server.receive(auth(0x19), 0.0), mqtt.Connect)
+    again = only(server.receive(auth(0x19), 0.0), mqtt.Auth)
     server.data_to_send()
     gone(server.refuse(again, 0x87))
     assert server.data_to_send() == bytes.fromhex("e00187")

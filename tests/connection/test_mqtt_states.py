@@ -252,4 +252,4 @@ def test_answers_send_what_send_does_not() -> None:
 def test_options_are_checked() -> None:
     for wrong in ({"receive_maximum": 0}, {"topic_alias_maximum": 65536}, {"packet_size": 1}, {"undecided": 0}):
         with pytest.raises(ValueError, match=next(iter(wrong))):
-            ConnectionOptions(**wrong)
+            ConnectionOptions(**wrong)  # type: ignore[arg-type]

@@ -34,7 +34,7 @@ def driven(stream: bytes, pieces: int) -> list[str]:
     """The names of a server's events for a stream in pieces, each answered before the next piece."""
     connection = nsq.ServerConnection(0.0)
     waiting: deque[Any] = deque()
-    names = []
+    names: list[Any] = []
     for at in range(0, len(stream), pieces):
         if connection.should_close or (names and names[-1] == "Disconnected"):
             break

@@ -96,7 +96,9 @@ def server_in(state: State) -> ServerConnection:
     if state is State.SECURING:
         assert server.accept(checked(events[0], nsq.Identify))[-1] == StartTls()
     elif state not in (State.IDLE, State.INIT, State.IDENTIFYING, State.AUTHENTICATING):
-        server.accept(checked(events[0], nsq.Identify))
+        waiting = events[0]
+        assert isinstance(waiting, nsq.Identify | nsq.Auth)
+        server.accept(waiting)
         sub = only(server.receive(frame("SUB"), 0.0), nsq.Sub)
         if state is not State.SUBSCRIBING:
             server.accept(sub)

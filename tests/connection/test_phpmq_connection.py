@@ -107,7 +107,7 @@ def pair(profile: Profile = "early", count: int = 2) -> tuple[ClientConnection, 
     options = ConnectionOptions(profile=profile)
     client, server = ClientConnection(0.0, options), ServerConnection(0.0, options)
     client.consume("q", count)
-    request, opened = exactly(server.receive(client.data_to_send(), 0.0), phpmq.ConsumeRequest)
+    request, opened = exactly(server.receive(client.data_to_send(), 0.0), phpmq.ConsumeRequest, WindowOpened)
     assert (request.queue_name, request.message_count, opened) == ("q", count, WindowOpened(count))
     return client, server
 
@@ -162,7 +162,9 @@ def test_messages_go_back_with_a_new_request_and_with_the_end() -> None:
     client.consume("other", 1)
     with pytest.raises(LocalProtocolError):
         client.acknowledge(message)
-    returned, request, _ = exactly(server.receive(client.data_to_send(), 0.0), phpmq.Returned, phpmq.ConsumeRequest)
+    returned, request, _ = exactly(
+        server.receive(client.data_to_send(), 0.0), phpmq.Returned, phpmq.ConsumeRequest, WindowOpened
+    )
     assert returned == phpmq.Returned((first,))
     assert request.queue_name == "other"
     second = server.deliver("other", b"2", "2")

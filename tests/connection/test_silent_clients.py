@@ -71,7 +71,7 @@ def test_a_silent_phpmq_client_is_dropped_if_asked_for() -> None:
 
 @pytest.mark.parametrize("module", [phpmq, rocketmq])
 def test_the_first_message_ends_the_wait_for_it(module: Any) -> None:
-    first = {
+    first: Any = {
         phpmq: phpmq.MessageClientToServer(queue_name="q", content=b"x"),
         rocketmq: rocketmq.RemotingCommand(code=105, opaque=1),
     }[module]

@@ -49,8 +49,9 @@ def classes() -> list[type]:
         and not c.__module__.startswith(IMPORTED) and not c.__module__.endswith(".spec")
     }  # fmt: skip
     new = set(found)
+    subclasses: Callable[[type], list[type]] = type.__subclasses__
     while new:
-        new = {s for c in new for s in type.__subclasses__(c)} - found
+        new = {below for c in new for below in subclasses(c)} - found
         found |= new
     return sorted(found, key=lambda c: (c.__module__, c.__qualname__))
 

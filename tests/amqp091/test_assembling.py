@@ -139,6 +139,6 @@ def test_many_channels() -> None:
     found = assembler.feed(b"".join(bodies))
     assert [m.channel for m in found] == list(channels)
     assert {m.body_bytes() for m in all_of(found, amqp091.BasicMessage)} == {b"xx"}
-    assert {m.body_sizes for m in found} == {(1, 1)}
+    assert {m.body_sizes for m in all_of(found, amqp091.BasicMessage)} == {(1, 1)}
     assert assembler.pending == 0
     assembler.close()

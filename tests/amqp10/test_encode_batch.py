@@ -168,7 +168,8 @@ def test_another_message_format(payload: bytes, transfers: int) -> None:
     assert again(octets, decode("strict"), encode("strict")) == octets
     delivery = only(amqp10.Assembler().feed(octets), amqp10.Delivery)
     assert bytes(delivery.payload) == payload
-    for found in (delivery, *([delivery.transfer] if transfers == 1 else [])):
+    carriers: list[Any] = [delivery, *([delivery.transfer] if transfers == 1 else [])]
+    for found in carriers:
         with pytest.raises(Unsupported, match=r"transfer.message_format: not 0.*\[3.2.16\]"):
             _ = found.message
 

@@ -42,7 +42,7 @@ def test_they_are_those_of_a_dict(entries: dict[str, Any]) -> None:
         items = of.items()
         assert isinstance(items, ItemsView)
         assert list(items) == list(expected) == list(of.items()) == list(of.pairs)
-        assert list(reversed(items)) == list(reversed(expected))
+        assert list(reversed(items)) == list(reversed(expected))  # type: ignore[call-overload]
         assert all(pair in items for pair in expected) and ("no such name", 1) not in items
         assert items == expected and expected == items and items == of.items()
         assert not items != expected  # noqa: SIM202

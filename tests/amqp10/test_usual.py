@@ -48,8 +48,14 @@ MESSAGES: dict[str, amqp10.Message] = {
 
 
 def transfer(message: amqp10.Message | bytes, **fields: Any) -> bytes:
-    fields = {"handle": 0, "delivery_id": 3, "delivery_tag": b"\0\xff", "message_format": 0, "settled": True} | fields
-    return amqp10.Transfer(payload=message, **fields).encode()
+    given: dict[str, Any] = {
+        "handle": 0,
+        "delivery_id": 3,
+        "delivery_tag": b"\0\xff",
+        "message_format": 0,
+        "settled": True,
+    } | fields
+    return amqp10.Transfer(payload=message, **given).encode()
 
 
 @cache

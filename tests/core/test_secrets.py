@@ -44,7 +44,7 @@ user_properties = part("mqtt", "examples").user_properties
 
 
 def decoded(protocol: str, octets: bytes, side: int) -> Any:
-    options = {"mqtt": {"version": 5}, "nsq": {"side": "server" if side else "client"}}.get(protocol, {})
+    options: Any = {"mqtt": {"version": 5}, "nsq": {"side": "server" if side else "client"}}.get(protocol, {})
     return MODULES[protocol].decode(octets, **options)
 
 
@@ -157,7 +157,7 @@ def test_hidden_values_are_written_as_what_they_are() -> None:
         members={"password": 5, "token": 1.5, "x": {"secret": "b", "tokens": [1, 2.5, "s", None, True]}}
     )
     assert "5" not in repr(identify)
-    assert nsq.Identify(members=identify.members).encode() == identify.encode()
+    assert nsq.Identify(members=identify.members or ()).encode() == identify.encode()
     command = rocketmq.RemotingCommand(
         code=105, opaque=1, ext_fields={"SecretKey": "k\u00e9", "Signature": "s", "a": "b"}
     )
@@ -312,10 +312,10 @@ def test_no_column_of_a_capture_shows_a_secret(protocol: str) -> None:
     shown = {name for row in exposed for name, value in row.items() if shows(str(value))}
     assert protocol in shown
     # whatever is selected, it is what it is among all columns
-    for column in tables.COLUMNS:
-        alone = rows(planted(protocol), raw=True, detail=True, columns=[column.name])
+    for each in tables.COLUMNS:
+        alone = rows(planted(protocol), raw=True, detail=True, columns=[each.name])
         assert not shows(str(alone))
-        assert alone == [{column.name: row[column.name]} for row in hidden]
+        assert alone == [{each.name: row[each.name]} for row in hidden]
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)

@@ -18,7 +18,7 @@ from wirefmt import mqtt
 from wirefmt.errors import DecodeError, EncodeError, Unsupported
 from wirefmt.framing import NEED_DATA
 
-V3 = {"version": 3}
+V3: dict[str, Any] = {"version": 3}
 
 
 def connect(
@@ -375,11 +375,11 @@ UNUSED = {
 def test_3_unused_bits_of_the_fixed_header_are_not_looked_at(name: str) -> None:
     """The bits that the tables of chapter 3 print as X."""
     octets = SMALLEST[name]
-    plain = mqtt.decode(octets, **V3)
+    plain: Any = mqtt.decode(octets, **V3)
     for first in UNUSED[name]:
-        message = mqtt.decode(bytes([first]) + octets[1:], **V3)
+        message: Any = mqtt.decode(bytes([first]) + octets[1:], **V3)
         assert type(message) is type(plain)
-        for field in type(plain).__match_args__:
+        for field in plain.__match_args__:
             if field != "flags":
                 assert getattr(message, field) == getattr(plain, field), field
 

@@ -24,7 +24,11 @@ def samples() -> Iterator[Callable[..., Any]]:
 
 
 def plants() -> list[tuple[int, Any]]:
-    members = {"client_id": "c", "feature_negotiation": True, "auth": nested("password") | {"inner": {"token": 70417}}}
+    members: dict[str, Any] = {
+        "client_id": "c",
+        "feature_negotiation": True,
+        "auth": nested("password") | {"inner": {"token": 70417}},
+    }
     members["auth"]["inner"]["password"] = MARKER
     members["secret"] = [MARKER, {"a": MARKER}]
     plain = {"max_rdy_count": 2500, "tls_v1": False, "deflate": False, "snappy": False}

@@ -105,7 +105,7 @@ def test_magic_and_identify() -> None:
     made = again(octets, decode("strict"), encode("strict"))
     assert made is not None
     back = checked(nsq.decode(made[4:-4]), nsq.Identify)
-    assert dict(back.members) == dict(identify.members)
+    assert dict(back.members or ()) == dict(identify.members or ())
 
 
 def columns(**given: Any) -> Any:

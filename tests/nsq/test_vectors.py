@@ -42,7 +42,7 @@ STATE = (
 LIES = {"nsq-live-mpub-size-lie-small": "E_BAD_BODY"}
 
 
-def check(message: Any, octets: bytes, side: str, **options: Any) -> None:
+def check(message: Any, octets: bytes, side: Any, **options: Any) -> None:
     """The octets mean this message, however they come."""
     assert nsq.decode(octets, side=side, **options) == message
     assert nsq.decode(octets, **options) == message
@@ -131,7 +131,7 @@ def bodies(octets: bytes) -> Iterator[bytes]:
 @pytest.mark.parametrize("row", FRAMES, ids=ids(FRAMES))
 def test_frames(row: dict[str, Any]) -> None:
     octets, decoded = bytes.fromhex(row["hex"]), row["decoded"]
-    frame = checked(nsq.decode(octets, side="server"), nsq.Frame)
+    frame: Any = nsq.decode(octets, side="server")
     assert frame.frame_type == decoded["frame_type"]
     if decoded["frame_type"] == 2:
         fields = frame_of(decoded)
@@ -195,7 +195,7 @@ def test_names(row: dict[str, Any]) -> None:
         if valid:
             sub = checked(nsq.decode(octets), nsq.Sub)
             assert name.decode() in (sub.topic, sub.channel)
-            assert nsq.Sub(topic=sub.topic, channel=sub.channel).encode() == octets
+            assert nsq.Sub(topic=str(sub.topic), channel=str(sub.channel)).encode() == octets
         elif b"\n" not in name and b" " not in name:
             with pytest.raises(Malformed) as caught:
                 nsq.decode(octets)
@@ -235,7 +235,7 @@ def test_what_nsqd_refuses_is_refused_with_its_code(row: dict[str, Any]) -> None
     for pieces in ([octets], steps, [octets[i : i + 1] for i in range(len(octets))]):
         decoder = nsq.Decoder(side="client", magic=True, server=server_of(row))
         found: list[Any] = []
-        refused = None
+        refused: DecodeError | None = None
         try:
             for piece in pieces:
                 found += decoder.feed(piece)
@@ -256,7 +256,7 @@ def test_what_nsqd_refuses_is_refused_with_its_code(row: dict[str, Any]) -> None
 @pytest.mark.parametrize("row", TRANSCRIPTS, ids=ids(TRANSCRIPTS))
 def test_what_nsqd_answered_is_read(row: dict[str, Any]) -> None:
     octets = b"".join(bytes.fromhex(step["reply_hex"]) for step in row["steps"])
-    frames = nsq.Decoder(side="server").feed(octets)
+    frames: list[Any] = nsq.Decoder(side="server").feed(octets)
     wanted = row["decoded"]["reply_frames"]
     assert b"".join(frame.encode() for frame in frames) + bytes.fromhex(row["decoded"]["reply_rest_hex"]) == octets
     assert len(frames) == len(wanted) or "heartbeat" in row["id"] or not row["steps"]  # beats come between the steps
@@ -284,9 +284,9 @@ def test_sessions(row: dict[str, Any]) -> None:
     )
     assert isinstance(magic, nsq.Magic)
     if "identify" in row["decoded"]:
-        assert dict(identify.members) == row["decoded"]["identify"]
+        assert dict(identify.members or ()) == row["decoded"]["identify"]
         # go-nsq writes a sorted map, as we do with what is sorted
-        assert nsq.Identify(sorted(identify.members)).encode() == identify.encode()
+        assert nsq.Identify(sorted(identify.members or ())).encode() == identify.encode()
     (reply,) = row["decoded"]["identify_reply"]
     reply_octets = bytes.fromhex(row["server_hex"] if "server_hex" in row else row["steps"][0]["reply_hex"])
     decoder = nsq.Decoder(side="server")

@@ -96,7 +96,7 @@ def v5() -> pa.Table:
         return pa.table(reader)
 
 
-def json_lines(octets: bytes) -> list[dict[str, object]]:
+def json_lines(octets: bytes) -> list[dict[str, Any]]:
     return [json.loads(line) for line in octets.decode().splitlines()]
 
 
@@ -163,7 +163,7 @@ def test_json_lines_say_the_same_as_the_table(wirefmt: Callable[..., Any], v5: A
             )
 
 
-def _octets(value: object) -> bytes | None:
+def _octets(value: Any) -> bytes | None:
     if value is None:
         return None
     return base64.b64decode(value["base64"]) if isinstance(value, dict) else value.encode()
@@ -566,7 +566,7 @@ def test_fields_as_columns(wirefmt: Callable[..., Any], v5: Any) -> None:
 
 def test_filters_of_fields_headers_and_octets(wirefmt: Callable[..., Any], v5: Any) -> None:
     rows = v5.to_pylist()
-    for text, python in (
+    cases: tuple[tuple[str, Callable[[dict[str, Any]], object]], ...] = (
         ("mqtt.retain", lambda r: r["mqtt"]["retain"]),
         ("mqtt.dup == True", lambda r: r["mqtt"]["dup"]),
         ("mqtt.keep_alive > 0", lambda r: (r["mqtt"]["keep_alive"] or 0) > 0),
@@ -576,7 +576,8 @@ def test_filters_of_fields_headers_and_octets(wirefmt: Callable[..., Any], v5: A
         ("headers['k'] == 'v'", lambda r: dict(reversed(r["headers"] or [])).get("k") == "v"),
         ("kind.matches('^PUB(ACK|REC)$')", lambda r: r["kind"] in ("PUBACK", "PUBREC")),
         ("error.contains('x')", lambda r: "x" in (r["error"] or "")),
-    ):
+    )
+    for text, python in cases:
         got = v5.filter(Filter(text).compile(v5.schema)).num_rows
         assert got == sum(bool(python(row)) for row in rows), text
 
@@ -799,6 +800,8 @@ def test_a_closed_pipe_is_silent(fmt: str, tmp_path: Path) -> None:
     command = subprocess.Popen(
         [*COMMAND, "decode", str(tmp_path), "--format", fmt], stdout=subprocess.PIPE, stderr=subprocess.PIPE
     )
+    assert command.stdout is not None
+    assert command.stderr is not None
     command.stdout.read(10)
     command.stdout.close()
     assert command.stderr.read() == b""
@@ -894,8 +897,13 @@ def test_options_of_captures_reach_the_reader(
     arguments: Any, given: Any, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """Options that are not given have the defaults of `capture.Options`."""
-    seen = []
-    monkeypatch.setattr(capture, "read", lambda source, **options: seen.append(options) or read(source, **options))
+    seen: list[Any] = []
+
+    def reading(source: Any, **options: Any) -> Any:
+        seen.append(options)
+        return read(source, **options)
+
+    monkeypatch.setattr(capture, "read", reading)
     assert run(["decode", *arguments, str(V5), "-n", "0", "--format", "jsonl"]) == 0
     (options,) = seen
     assert capture.Options(**options) == capture.Options(**given)
@@ -1120,16 +1128,17 @@ def test_identifiers_of_vlans_in_every_format(wirefmt: Callable[..., Any], tmp_p
         {"kind": "CONNECT"},
         {"kind": "CONNACK", "vlan": [7, 4094]},
     ]
-    read = csv.DictReader(io.StringIO(wirefmt(*call, "--format", "csv")[1].decode()))
-    assert [row["vlan"] for row in read] == ["", "[7,4094]"]
+    table = csv.DictReader(io.StringIO(wirefmt(*call, "--format", "csv")[1].decode()))
+    assert [row["vlan"] for row in table] == ["", "[7,4094]"]
     shown = wirefmt(*call, "--format", "table")[1].decode().splitlines()
     assert ["CONNACK", "[7,4094]"] in [line.split() for line in shown]
-    for suffix, read in (
+    readers: tuple[tuple[str, Callable[[Path], Any]], ...] = (
         ("parquet", pa.parquet.read_table),
         ("arrow", lambda path: pa.ipc.open_file(path).read_all()),
-    ):
+    )
+    for suffix, read_back in readers:
         wirefmt(*call, "-o", tmp_path / f"x.{suffix}")
-        assert read(tmp_path / f"x.{suffix}").column("vlan").to_pylist() == [None, [7, 4094]]
+        assert read_back(tmp_path / f"x.{suffix}").column("vlan").to_pylist() == [None, [7, 4094]]
     for options in ((), ("--vlan",), ("--filter", "7 in vlan")):
         rows = json_lines(wirefmt("decode", tmp_path / "x.pcap", "--format", "jsonl", *options)[1])
         assert [row.get("vlan") for row in rows][-1] == ([7, 4094] if options else None)

@@ -6,6 +6,7 @@ import contextlib
 import csv
 import fcntl
 import gzip
+import io
 import json
 import os
 import signal
@@ -22,6 +23,7 @@ import pyarrow.parquet
 import pytest
 from cli.test_decode import COMMAND, COUNTS, V5, json_lines
 
+from lib.kinds import checked
 from lib.loopback import wait_for
 from lib.wire import Tcp, connect, pcap, publish
 
@@ -39,23 +41,26 @@ class Live:
             stderr=subprocess.PIPE,
             **options,
         )
+        self.stdin = checked(self.command.stdin, io.BufferedIOBase)
+        self.stdout = checked(self.command.stdout, io.BufferedIOBase)
+        self.stderr = checked(self.command.stderr, io.BufferedIOBase)
 
     def write(self, octets: bytes) -> None:
-        self.command.stdin.write(octets)
-        self.command.stdin.flush()
+        self.stdin.write(octets)
+        self.stdin.flush()
 
     def unread(self) -> int:
         """Octets of the pipe that the command has not read yet."""
-        return int.from_bytes(fcntl.ioctl(self.command.stdin.fileno(), termios.FIONREAD, bytes(4)), sys.byteorder)
+        return int.from_bytes(fcntl.ioctl(self.stdin.fileno(), termios.FIONREAD, bytes(4)), sys.byteorder)
 
     def end(self, number: int | None = None) -> tuple[int, bytes, bytes]:
         """Exit code, standard output and error; the pipe is still open when the command ends."""
         if number is not None:
             self.command.send_signal(number)
-        out, err = self.command.stdout.read(), self.command.stderr.read()
+        out, err = self.stdout.read(), self.stderr.read()
         code = self.command.wait(60)
         with contextlib.suppress(BrokenPipeError):
-            self.command.stdin.close()
+            self.stdin.close()
         return code, out, err
 
 
@@ -66,10 +71,10 @@ def test_rows_of_a_pipe_come_with_their_packets(fmt: str) -> None:
     live.write(pcap([*tcp.open(), *tcp.send(0, connect())]))
     shown = b""
     while b"CONNECT" not in shown:
-        shown += live.command.stdout.readline()
+        shown += live.stdout.readline()
     for k in range(3):
         live.write(pcap(tcp.send(0, publish(f"t/{k}", b"")))[24:])
-        assert f"t/{k}".encode() in live.command.stdout.readline()
+        assert f"t/{k}".encode() in live.stdout.readline()
     code, out, err = live.end(signal.SIGINT)
     assert (code, out) == (130, b"")
     assert err.count(b"\n") == 1
@@ -140,6 +145,7 @@ def test_a_second_ctrl_c_breaks_off(tmp_path: Path) -> None:
         time.sleep(0.5)
         command.send_signal(signal.SIGINT)
         assert command.wait(60) == 130
+        assert command.stderr is not None
         told = command.stderr.read()
         assert b"Traceback" not in told
         names = sorted(p.name for p in tmp_path.iterdir())

@@ -379,7 +379,7 @@ def test_a_column_tells_the_same() -> None:
     for dialect in ("rabbitmq-3.13", "documented"):
         rows = convert_table(batch, to="amqp091", dialect=dialect).column("converted").to_pylist()
         for (protocol, _, data), row in zip(messages, rows, strict=True):
-            source = "mqtt5" if protocol == "mqtt" else protocol
+            source: Any = "mqtt5" if protocol == "mqtt" else protocol
             if dialect == "documented" and b"\xff" in data:
                 assert row["error"]
                 continue

@@ -6,6 +6,7 @@ messages one by one.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
 from typing import Any
 
@@ -17,7 +18,8 @@ from hypothesis import strategies as st
 from lib.kinds import checked
 from lib.paths import DATA, ROOT
 from wirefmt import amqp10, capture, convert, mqtt
-from wirefmt.convert import table
+from wirefmt.convert import _engine, table
+from wirefmt.convert.dialects import compiled
 from wirefmt.convert.messages import wire_of
 from wirefmt.errors import ConversionError
 from wirefmt.spec.columns import CONVERTED_FIELDS
@@ -244,6 +246,7 @@ def test_wrong_usage() -> None:
     batch = rows(AMQP091)
     with pytest.raises(ValueError, match=r"missing: raw"):
         convert.convert_table(batch.drop_columns(["raw"]), to="amqp10")
+    wrong: Any
     for wrong in ({"to": "amqp1"}, {"to": "amqp10", "dialect": "x"}, {"to": "amqp10", "topics": "x"}):
         with pytest.raises(ValueError, match="is not one of"):
             convert.convert_table(batch, **wrong)
@@ -251,7 +254,7 @@ def test_wrong_usage() -> None:
 
 @given(st.data())
 @settings(max_examples=300, deadline=None)
-def test_whatever_octets_are_converted_or_say_why(data: bytes) -> None:
+def test_whatever_octets_are_converted_or_say_why(data: st.DataObject) -> None:
     """Messages of the captures with octets changed, cut and added, as any protocol."""
     rows_ = []
     for _ in range(data.draw(st.integers(1, 4))):
@@ -273,7 +276,7 @@ def test_whatever_octets_are_converted_or_say_why(data: bytes) -> None:
 
 
 VERSIONS = [("mqtt", "5.0"), ("mqtt", "3.1.1"), ("amqp091", "0.9.1"), ("amqp10", "1.0")]
-DECODE = {
+DECODE: dict[str, Callable[[bytes], object]] = {
     "mqtt5": lambda octets: mqtt.decode(octets, version=5),
     "amqp10": lambda octets: amqp10.decode_message(octets),
     "amqp091": lambda octets: convert.Wire.from_frames(octets).message(),
@@ -287,9 +290,9 @@ def seeds() -> list[bytes]:
 
 
 def test_columns_that_lie_are_refused() -> None:
-    rules = table.compiled("documented")
-    good = [b"\2", np.array([0, 3], np.int32), b"abc", np.array([0, 0], np.int32), b""]
-    convert_rows = table._engine.convert_rows
+    rules = compiled("documented")
+    good: list[Any] = [b"\2", np.array([0, 3], np.int32), b"abc", np.array([0, 0], np.int32), b""]
+    convert_rows = _engine.convert_rows
     assert convert_rows(rules, 0, *good).num_rows == 1
     for at, value in ((1, [0, 4]), (1, [-1, 3]), (1, [3, 0]), (1, [0]), (3, [0, 1]), (3, [0, 0, 0])):
         wrong = list(good)
@@ -314,7 +317,7 @@ def made_row(protocol: str | None, version: str | None, octets: bytes | None, **
     return {"protocol": protocol, "version": version, "raw": octets, **others}
 
 
-def convert_one(row: dict[str, Any], to: str, **options: Any) -> Any:
+def convert_one(row: dict[str, Any], to: Any, **options: Any) -> Any:
     return (
         convert.convert_table(pa.RecordBatch.from_pylist([row], schema=SCHEMA), to=to, **options)
         .column("converted")[0]

@@ -104,13 +104,13 @@ def run_server(words: list[str], folder: Path) -> None:
 
 
 @pytest.mark.parametrize("script", sorted(EXAMPLES.glob("*.py")), ids=lambda p: p.name)
-def test_examples_run(script: str) -> None:
+def test_examples_run(script: Path) -> None:
     needs(script.read_text())
     assert run_python([str(script)]).strip()
 
 
 @pytest.mark.parametrize("notebook", sorted(EXAMPLES.glob("*.ipynb")), ids=lambda p: p.name)
-def test_notebooks_run(notebook: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_notebooks_run(notebook: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The code cells one after another, without Jupyter."""
     cells = [cell for cell in json.loads(notebook.read_text())["cells"] if cell["cell_type"] == "code"]
     text = "\n\n".join("".join(cell["source"]) for cell in cells)

@@ -55,15 +55,15 @@ def test_connect_says_what_it_takes_and_returns(name: str) -> None:
 @pytest.mark.parametrize(
     ("make", "says"),
     [
-        (lambda: mqtt.Publish(topic="a"), "mqtt.Publish() got an unexpected keyword argument 'topic'; did you mean topic_name?"),
-        (lambda: mqtt.Will(topik="a"), "mqtt.Will() got an unexpected keyword argument 'topik'; did you mean topic?"),
-        (lambda: amqp091.QueueDeclare(queue="q"), "amqp091.QueueDeclare() needs keyword-only argument channel"),
-        (lambda: amqp091.BasicProperties(content_typ="x"), "amqp091.BasicProperties() got an unexpected keyword argument"),
-        (lambda: amqp10.Message(bod=b""), "did you mean body?"),
-        (lambda: rocketmq.RemotingCommand(cod=1), "rocketmq.RemotingCommand() got an unexpected"),
-        (lambda: nsq.Publish(topik="t", body=b""), "nsq.Publish() got an unexpected"),
-        (lambda: phpmq.ConsumeRequest(queue="q"), "did you mean queue_name?"),
-        (lambda: mqtt.Publish.__new__(mqtt.Publish, topic="a"), "did you mean topic_name?"),
+        (lambda: mqtt.Publish(topic="a"), "mqtt.Publish() got an unexpected keyword argument 'topic'; did you mean topic_name?"),  # type: ignore[call-arg]
+        (lambda: mqtt.Will(topik="a"), "mqtt.Will() got an unexpected keyword argument 'topik'; did you mean topic?"),  # type: ignore[call-arg]
+        (lambda: amqp091.QueueDeclare(queue="q"), "amqp091.QueueDeclare() needs keyword-only argument channel"),  # type: ignore[call-arg]
+        (lambda: amqp091.BasicProperties(content_typ="x"), "amqp091.BasicProperties() got an unexpected keyword argument"),  # type: ignore[call-arg]
+        (lambda: amqp10.Message(bod=b""), "did you mean body?"),  # type: ignore[call-arg]
+        (lambda: rocketmq.RemotingCommand(cod=1), "rocketmq.RemotingCommand() got an unexpected"),  # type: ignore[call-arg]
+        (lambda: nsq.Publish(topik="t", body=b""), "nsq.Publish() got an unexpected"),  # type: ignore[call-arg]
+        (lambda: phpmq.ConsumeRequest(queue="q"), "did you mean queue_name?"),  # type: ignore[call-arg]
+        (lambda: mqtt.Publish.__new__(mqtt.Publish, topic="a"), "did you mean topic_name?"),  # type: ignore[call-arg]
     ],
 )  # fmt: skip
 def test_a_wrong_argument_names_the_class_and_what_was_meant(make: Any, says: str) -> None:
@@ -75,9 +75,9 @@ def test_a_wrong_argument_names_the_class_and_what_was_meant(make: Any, says: st
 def test_properties_as_a_dict() -> None:
     given = {"content_type": "x"}
     for make in (
-        lambda: mqtt.Publish(topic_name="a", version=5, properties=given),
-        lambda: mqtt.Connect(client_identifier="c", version=5, properties=given),
-        lambda: mqtt.Will(topic="a", payload=b"", properties=given),
+        lambda: mqtt.Publish(topic_name="a", version=5, properties=given),  # type: ignore[arg-type]
+        lambda: mqtt.Connect(client_identifier="c", version=5, properties=given),  # type: ignore[arg-type]
+        lambda: mqtt.Will(topic="a", payload=b"", properties=given),  # type: ignore[arg-type]
     ):
         with pytest.raises(
             TypeError, match=r"properties are pairs .*properties=\[\('content_type', \.\.\.\)\], not a dict"
@@ -120,9 +120,9 @@ def test_errors_of_header_tables_name_the_key(headers: Any, says: str) -> None:
 
 def test_errors_of_rocketmq_fields_name_the_field() -> None:
     with pytest.raises(TypeError, match=r"ext_fields\['k'\]: names and values must be str, not int"):
-        rocketmq.RemotingCommand(code=1, ext_fields={"a": "b", "k": 1})
+        rocketmq.RemotingCommand(code=1, ext_fields={"a": "b", "k": 1})  # type: ignore[dict-item]
     with pytest.raises(TypeError, match=r"properties\['k'\]: names and values must be str, not int"):
-        rocketmq.encode_properties({"a": "b", "k": 1})
+        rocketmq.encode_properties({"a": "b", "k": 1})  # type: ignore[dict-item]
 
 
 @pytest.mark.parametrize("made", [amqp091.Timestamp(2**63), amqp10.Timestamp(2**62), amqp10.Timestamp(-(2**62))])
@@ -135,9 +135,9 @@ def test_a_protocol_that_the_broker_does_not_have() -> None:
     broker = Broker()
     for look in (broker.queue, broker.unacked):
         with pytest.raises(ValueError, match="'kafka' has no queues here; there are 'amqp', 'nsq', 'phpmq'"):
-            look("q", "kafka")
+            look("q", "kafka")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="'kafka' has no topics here; there are 'mqtt', 'rocketmq'"):
-        broker.topic("q", "kafka")
+        broker.topic("q", "kafka")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("name", CLIENTS)
@@ -146,7 +146,7 @@ def test_serve_says_what_it_takes(name: str) -> None:
     parameters = inspect.signature(serve).parameters
     assert {"path", "ssl", "backlog", "most", "tap", "proxy_protocol"} <= set(parameters)
     assert not any(p.kind is p.VAR_KEYWORD for p in parameters.values())
-    told = re.findall(r"^    (\w[\w, ]*): ", inspect.getdoc(serve), re.M)
+    told = re.findall(r"^    (\w[\w, ]*): ", inspect.getdoc(serve) or "", re.M)
     assert sorted(", ".join(told).split(", ")) == sorted(parameters)
     with pytest.raises(TypeError, match="unexpected keyword argument 'mosst'"):
         asyncio.run(serve(print, port=None, mosst=1))

@@ -147,7 +147,7 @@ def test_octets_are_there_or_it_is_an_error(spark: SparkSession, table: Any, tmp
 
 
 def test_options(spark: SparkSession) -> None:
-    how = {"mqtt_exchange": "mine", "topics": "unchanged", "percent_encoding": False}
+    how: dict[str, Any] = {"mqtt_exchange": "mine", "topics": "unchanged", "percent_encoding": False}
     found = rows(convert_messages(load(spark), "amqp10", **how).toArrow())
     assert found == one_process("amqp10", **how) != one_process("amqp10")
 
@@ -168,6 +168,7 @@ def test_wrong_usage(spark: SparkSession) -> None:
         convert_messages(frame.drop("raw"), "amqp10")
     with pytest.raises(ValueError, match="already"):
         convert_messages(convert_messages(frame, "amqp10"), "amqp10")
+    wrong: Any
     for wrong in ({"to": "amqp1"}, {"to": "amqp10", "dialect": "x"}, {"to": "amqp10", "topics": "x"}):
         with pytest.raises(ValueError, match="is not one of"):
             convert_messages(frame, **wrong)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,6 +13,7 @@ pytest.importorskip("pyspark", reason="needs pyspark (pip install 'wirefmt[spark
 from pyspark.sql import SparkSession
 
 import pyspark_wirefmt
+import wirefmt
 from lib.captures import live
 from pyspark_wirefmt import needs, packets, shipping, work
 from pyspark_wirefmt.options import Options
@@ -43,17 +45,17 @@ def test_zstd_is_missed_before_the_job_starts(tmp_path: Path, monkeypatch: pytes
     assert packets.pieces(found, Options())
 
 
-def probed(**changes: object) -> str:
+def probed(**changes: Any) -> str:
     import pyarrow as pa
 
-    how = {"wanted": shipping.wirefmt.__version__, "packages": {}, "source": None} | changes
+    how: dict[str, Any] = {"wanted": wirefmt.__version__, "packages": {}, "source": None} | changes
     (batch,) = shipping._probe(**how)(iter([pa.record_batch({"id": [0]})]))
     return str(batch.column("fault")[0].as_py())
 
 
 def test_what_a_probe_finds(tmp_path: Path) -> None:
     assert probed() == ""
-    assert probed(wanted="0.0") == shipping.wirefmt.__version__
+    assert probed(wanted="0.0") == wirefmt.__version__
     lacks = probed(packages={"cramjam": ("no_such_module", "no_such.module"), "here": ("json",)})
     assert lacks == "without cramjam, which the driver has"
     assert "if you register the source), which does not exist" in probed(source=str(tmp_path / "python"))
@@ -72,9 +74,10 @@ class Connect:
 
 
 def test_ship_says_what_to_do_on_spark_connect() -> None:
-    assert shipping.classic(Connect()) is None
+    session: Any = Connect()
+    assert shipping.classic(session) is None
     with pytest.raises(RuntimeError, match="install the wheel where the server and its executors run"):
-        pyspark_wirefmt.ship(Connect())
+        pyspark_wirefmt.ship(session)
 
 
 @pytest.mark.spark
@@ -82,7 +85,7 @@ def test_a_job_does_not_start_where_a_package_is_missing(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(shipping, "_checked", set())
-    monkeypatch.setitem(shipping.PACKAGES, "nowhere", ("no_such_module",))
+    monkeypatch.setitem(needs.PACKAGES, "nowhere", ("no_such_module",))
     monkeypatch.setattr(shipping, "present", lambda: ("nowhere",))
     with pytest.raises(RuntimeError, match="without nowhere, which the driver has"):
         pyspark_wirefmt.decode_to_parquet(spark, live(CAPTURE), tmp_path / "out")

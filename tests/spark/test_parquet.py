@@ -18,6 +18,7 @@ from lib.captures import live
 from lib.spark_captures import DEFAULT, one_process, rows
 from pyspark_wirefmt import decode_to_parquet, message_schema, parquet, plan
 from pyspark_wirefmt.options import Options
+from wirefmt.capture.files import expand
 
 pytestmark = pytest.mark.spark
 
@@ -82,7 +83,7 @@ def test_nothing_to_write(spark: SparkSession, tmp_path: Path) -> None:
 def test_attempts_of_one_task_leave_one_file(tmp_path: Path) -> None:
     """A retry after a lost answer, or a speculative twin: both write, one file stays."""
     options = Options()
-    (task,) = plan.tasks(parquet.files.expand([str(live(CAPTURE))]), options)
+    (task,) = plan.tasks(expand([str(live(CAPTURE))]), options)
     folder = parquet._Folder(str(tmp_path))
     folder.prepare("error", "job")
     columns = message_schema().names
@@ -97,7 +98,7 @@ def test_attempts_of_one_task_leave_one_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize("moved", [0, 1, 2])
 def test_a_job_whose_driver_died_leaves_no_rows(tmp_path: Path, moved: Any) -> None:
     """It dies while tasks write, or while the driver moves the files; append removes what it has left, and nothing else."""
-    tasks = plan.tasks(parquet.files.expand([str(live(CAPTURE))]), Options(partitions=2))
+    tasks = plan.tasks(expand([str(live(CAPTURE))]), Options(partitions=2))
     folder = parquet._Folder(str(tmp_path))
 
     def job(name: str, mode: str) -> list[dict[str, object]]:
@@ -128,7 +129,7 @@ def test_a_job_whose_driver_died_leaves_no_rows(tmp_path: Path, moved: Any) -> N
 
 
 def test_a_job_that_died_after_its_manifest_is_finished(tmp_path: Path) -> None:
-    (task,) = plan.tasks(parquet.files.expand([str(live(CAPTURE))]), Options())
+    (task,) = plan.tasks(expand([str(live(CAPTURE))]), Options())
     folder = parquet._Folder(str(tmp_path))
     folder.prepare("error", "first")
     folder.finish("first", [], [parquet._write_task(task, 0, Options(), ["kind"], str(tmp_path), "first", "snappy")])
@@ -157,7 +158,7 @@ def test_a_failed_job_leaves_nothing(spark: SparkSession, tmp_path: Path) -> Non
 def test_through_fsspec(tmp_path: Path) -> None:
     """A store that pyarrow does not know itself."""
     fsspec = pytest.importorskip("fsspec", reason="needs fsspec (pip install fsspec)")
-    (task,) = plan.tasks(parquet.files.expand([str(live(CAPTURE))]), Options())
+    (task,) = plan.tasks(expand([str(live(CAPTURE))]), Options())
     folder = parquet._Folder("memory://out")
     folder.prepare("error", "job")
     row = parquet._write_task(task, 0, Options(), ["kind"], "memory://out", "job", "zstd")

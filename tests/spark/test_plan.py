@@ -10,7 +10,6 @@ import pytest
 
 pytest.importorskip("pyspark", reason="needs pyspark (pip install 'wirefmt[spark]')")
 
-from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
 from lib.captures import live
@@ -54,7 +53,7 @@ def test_spark_sees_the_cores_arrow_schema() -> None:
          "struct<a:tinyint,b:array<struct<c:string>>,d:map<string,string>>"),
     ],
 )  # fmt: skip
-def test_types(text: str, spark: SparkSession) -> None:
+def test_types(text: str, spark: str) -> None:
     assert schema.spark_type(text).simpleString() == spark
 
 
@@ -172,7 +171,13 @@ def test_options_of_captures_are_handed_on() -> None:
     chosen = Options.parse(
         {"payload_max": "1k", "flows": "across-files", "detail": "true", "columns": "kind", "filter": text}
     )
-    given = {"payload_max": 1024, "flows": "across-files", "detail": True, "columns": ["ts"], "filter": text}
+    given: dict[str, Any] = {
+        "payload_max": 1024,
+        "flows": "across-files",
+        "detail": True,
+        "columns": ["ts"],
+        "filter": text,
+    }
     assert chosen.reading(["ts"]) == capture.Options(**given, raw=False)
     assert chosen.reading(["ts"], slice=(1, 2)) == capture.Options(**given, raw=False, slice=(1, 2))
     with pytest.raises(ValueError, match="no option 'slice'"):
@@ -335,10 +340,10 @@ def test_a_capture_that_grows_ends_where_it_was_planned(tmp_path: Path, how: Any
         flows="across-files" if how == "follow" else "in-file",
     )  # fmt: skip
     found = files.expand([str(path)])
-    made = packets.tasks(found, options) if table == "packets" else plan.tasks(found, options)
+    made: Any = packets.tasks(found, options) if table == "packets" else plan.tasks(found, options)
     if how == "follow":
         made = plan.following([], found, options)
-    grown = []
+    grown: list[Any] = []
     for n, task in enumerate(made):
         path.write_bytes(header + b"".join(every[: 130 + 30 * n]))
         if how == "counted":
@@ -346,7 +351,7 @@ def test_a_capture_that_grows_ends_where_it_was_planned(tmp_path: Path, how: Any
         elif how == "ranges":
             grown += [row for batch in packets.scan(task, options, columns) for row in batch.column(0).to_pylist()]
         else:
-            decode = plan.follow if how == "follow" else plan.decode
+            decode: Any = plan.follow if how == "follow" else plan.decode
             grown += [row for batch in decode(task, options, columns) for row in rows([batch])]
     if how == "counted":
         assert sum(grown) == 100

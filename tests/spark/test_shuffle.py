@@ -85,7 +85,7 @@ def test_partitions_bound_the_tasks_of_captures_that_are_not_shuffled(spark: Spa
 
 def test_projection_and_options(spark: SparkSession) -> None:
     capture = live(PLAIN)
-    chosen = {"columns": ["qos", "payload", "frame_no"], "payload_max": 5}
+    chosen: dict[str, Any] = {"columns": ["qos", "payload", "frame_no"], "payload_max": 5}
     frame = pyspark_wirefmt.read(spark, str(capture), split_size=9000, **chosen)
     assert frame.columns == chosen["columns"]
     assert rows(frame.toArrow()) == one_process(capture, **chosen)
@@ -143,6 +143,7 @@ def test_arrow_batches_of_several_captures(tmp_path: Path, flows: Any, size: int
 def test_small_arrow_batches_in_a_job(spark: SparkSession, size: int) -> None:
     capture = SAMPLES / PLAIN
     before = spark.conf.get(MAX_RECORDS)
+    assert before is not None
     spark.conf.set(MAX_RECORDS, size)
     try:
         frame = pyspark_wirefmt.read(spark, str(capture), split_size=30_000, partitions=2)

@@ -164,7 +164,7 @@ def test_missing_capture_says_so(spark: SparkSession, folder: Path) -> None:
 
 def test_sql(spark: SparkSession, folder: Path, truth: list[str]) -> None:
     spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW captured USING wirefmt OPTIONS (path '{folder}', payload 'false')")
-    total, without = spark.sql("SELECT count(*), count_if(payload IS NULL) FROM captured").first()
+    total, without = spark.sql("SELECT count(*), count_if(payload IS NULL) FROM captured").collect()[0]
     assert total == without == len(truth)
     kinds = {r.kind: r.n for r in spark.sql("SELECT kind, count(*) n FROM captured GROUP BY kind").collect()}
     counted: dict[str, int] = {}

@@ -52,7 +52,7 @@ def run(spark: SparkSession, folder: Path, tmp_path: Path, **options: str) -> No
         query.stop()
 
 
-def offsets(tmp_path: Path) -> list[dict[str, object]]:
+def offsets(tmp_path: Path) -> list[dict[str, Any]]:
     found = sorted(
         (p for p in (tmp_path / "checkpoint" / "offsets").iterdir() if p.name.isdigit()), key=lambda p: int(p.name)
     )
@@ -127,7 +127,7 @@ def test_connections_go_on_from_file_to_file(
     assert rows(written, ("capture", "frame_no")) == one_process(live(CAPTURE), ("capture", "frame_no"))
 
 
-def stream_of(folder: Path, **options: object) -> Any:
+def stream_of(folder: Path, **options: Any) -> Any:
     from pyspark_wirefmt.options import Options
     from pyspark_wirefmt.stream import CaptureStream
     from pyspark_wirefmt.work import Reading

@@ -10,6 +10,8 @@ are compared with the Assembler's messages.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy
 from ratios import compare, versions
 
@@ -45,7 +47,7 @@ def stream() -> bytes:
 
 def check(data: bytes) -> None:
     batch = amqp091.decode_batch(data)
-    messages = amqp091.Assembler().feed(data)
+    messages: list[Any] = amqp091.Assembler().feed(data)
     assert batch.num_rows == len(messages) == COUNT
     assert batch.rest == 0
     assert batch["sequence"].tolist() == [m.method.delivery_tag for m in messages]

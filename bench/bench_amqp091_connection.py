@@ -86,6 +86,7 @@ def ours_open() -> tuple[amqp091.ClientConnection, amqp091.ClientChannel]:
 
 
 def ours_deliver() -> int:
+    message: Any
     client, channel = ours_open()
     channel.consume("q", "c")
     client.receive(CHANNEL_OPEN_OK + CONSUME_OK, 0.0)
@@ -101,6 +102,7 @@ def ours_deliver() -> int:
 
 
 def ours_publish() -> int:
+    event: Any
     client, channel = ours_open()
     channel.confirm_select()
     client.receive(CHANNEL_OPEN_OK + SELECT_OK, 0.0)

@@ -73,7 +73,8 @@ def fields(m: Any, p: Any, payload: Any) -> tuple[Any, ...]:
 
 
 def check(data: bytes) -> None:
-    ours = [fields(m.method, m.properties, m.body_bytes()) for m in amqp091.Assembler().feed(data)]
+    messages: list[Any] = amqp091.Assembler().feed(data)
+    ours = [fields(m.method, m.properties, m.body_bytes()) for m in messages]
     theirs = []
     at = 0
     while at < len(data):
@@ -93,6 +94,7 @@ def check(data: bytes) -> None:
 
 
 def ours(reads: list[bytes]) -> None:
+    message: Any
     assembler = amqp091.Assembler()
     for read in reads:
         for message in assembler.feed(read):
@@ -107,6 +109,7 @@ def ours(reads: list[bytes]) -> None:
 
 def ours_frames(reads: list[bytes]) -> None:
     """The frames themselves, distinguished by their class."""
+    frame: Any
     decoder = amqp091.Decoder()
     for read in reads:
         for frame in decoder.feed(read):

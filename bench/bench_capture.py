@@ -22,6 +22,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import dpkt
 import inputs
@@ -36,7 +37,7 @@ MESSAGES = 200_000
 FIELDS = ("frame.time_epoch", "ip.src", "ip.dst", "mqtt.msgtype", "mqtt.topic", "mqtt.msgid", "mqtt.qos", "mqtt.msg")
 
 
-def ours(path: Path, **options: object) -> int:
+def ours(path: Path, **options: Any) -> int:
     with capture.read(path, **options) as reader:
         return sum(batch.num_rows for batch in reader)
 
@@ -49,7 +50,8 @@ def tshark(path: Path) -> None:
 
 
 def rust_codec(data: bytes) -> tuple[list[object], int]:
-    out, at, view = [], 0, memoryview(data)
+    out: list[object] = []
+    at, view = 0, memoryview(data)
     while at < len(data):
         try:
             message, used = mqtt5.read(view[at:])
@@ -64,7 +66,8 @@ def rust_codec(data: bytes) -> tuple[list[object], int]:
 
 
 def python_codec(data: bytes) -> tuple[list[object], int]:
-    out, at, view = [], 0, memoryview(data)
+    out: list[object] = []
+    at, view = 0, memoryview(data)
     while found := zmqtt_codec.decode(view[at:], version="5.0"):
         message, used = found
         at += used
@@ -229,7 +232,7 @@ def main() -> None:
                 units=size,
                 unit="byte",
             )
-            peers = {
+            peers: dict[str, Callable[..., object]] = {
                 "wirefmt, all columns": lambda p=tenth: ours(p),
                 "dpkt and mqtt5 (Rust)": lambda p=tenth: with_dpkt(p, rust_codec),
                 "dpkt and zmqtt": lambda p=tenth: with_dpkt(p, python_codec),

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import inputs
 import pyarrow as pa
@@ -18,7 +19,7 @@ from pamqp import commands, frame, header
 from ratios import compare, versions
 
 from wirefmt import capture
-from wirefmt.convert import Wire, convert, convert_table
+from wirefmt.convert import Protocol, Wire, convert, convert_table
 from wirefmt.errors import ConversionError
 
 ROWS = 16384
@@ -53,8 +54,8 @@ def convertible(source: str, target: str) -> list[Wire]:
     return (good * (ROWS // len(good) + 1))[:ROWS]
 
 
-def one_by_one(wires: list[Wire], target: str) -> int:
-    return sum(len(convert(wire, to=target, routing_key="q").octets) for wire in wires)  # type: ignore[arg-type]
+def one_by_one(wires: list[Wire], target: Protocol) -> int:
+    return sum(len(convert(wire, to=target, routing_key="q").octets) for wire in wires)
 
 
 def pamqp_headers(count: int) -> int:
@@ -65,11 +66,11 @@ def pamqp_headers(count: int) -> int:
     return sum(frame.unmarshal(octets)[0] for _ in range(count))
 
 
-def read(path: Path, to: str | None, **options: object) -> int:
+def read(path: Path, to: Protocol | None, **options: Any) -> int:
     rows = 0
-    with capture.read(path, **options) as reader:  # type: ignore[arg-type]
+    with capture.read(path, **options) as reader:
         for batch in reader:
-            rows += (pa.record_batch(batch) if to is None else convert_table(pa.record_batch(batch), to=to)).num_rows  # type: ignore[arg-type]
+            rows += (pa.record_batch(batch) if to is None else convert_table(pa.record_batch(batch), to=to)).num_rows
     return rows
 
 

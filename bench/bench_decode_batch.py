@@ -9,6 +9,8 @@ into memory that was written before. Before timing, the columns are compared wit
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy
 from ratios import compare, versions
 
@@ -34,7 +36,7 @@ def stream(qos: int, properties: tuple[tuple[str, object], ...]) -> bytes:
 
 def check(data: bytes) -> None:
     batch = mqtt.decode_batch(data, version=5)
-    objects = mqtt.Decoder(version=5).feed(data)
+    objects: list[Any] = mqtt.Decoder(version=5).feed(data)
     assert batch.num_rows == len(objects) == COUNT
     assert batch.rest == 0
     assert batch["destination"].tolist() == [p.topic_name for p in objects]

@@ -50,7 +50,7 @@ def octets_of(encoders: dict[str, Encoder], values: list[Any], same: tuple[str, 
 def race(title: str, encoders: dict[str, Encoder], values: list[Any]) -> None:
     compare(
         f"{title}, encoded from Python",
-        {name: lambda e=encode: deque(e(values), maxlen=0) for name, encode in encoders.items()},  # type: ignore[misc]
+        {name: lambda e=encode: deque(e(values), maxlen=0) for name, encode in encoders.items()},
         units=COUNT,
         rounds=9,
         clock=time.process_time,
@@ -74,7 +74,7 @@ def mqtt_plain() -> None:
         for topic, i in values:
             yield mqtt5.PublishPacket(topic, PAYLOAD, qos=once, packet_id=i).write()
 
-    encoders = {"wirefmt": ours, "mqtt5 (Rust)": rust}
+    encoders: dict[str, Encoder] = {"wirefmt": ours, "mqtt5 (Rust)": rust}
     made = octets_of(encoders, TOPICS, ("mqtt5 (Rust)",))
     assert len(made["wirefmt"][0]) == 256
     race("MQTT 5 PUBLISH of 256 octets", encoders, TOPICS)
@@ -112,10 +112,10 @@ def mqtt_properties() -> None:
             ).write()
 
     def fields(octets: bytes) -> tuple[Any, ...]:
-        p = mqtt.decode(octets, version=5)
-        return (p.topic_name, p.qos, p.packet_identifier, sorted(p.properties), p.payload_bytes())  # type: ignore[union-attr]
+        p: Any = mqtt.decode(octets, version=5)
+        return (p.topic_name, p.qos, p.packet_identifier, sorted(p.properties), p.payload_bytes())
 
-    encoders = {"wirefmt": ours, "mqtt5 (Rust)": rust}
+    encoders: dict[str, Encoder] = {"wirefmt": ours, "mqtt5 (Rust)": rust}
     made = octets_of(encoders, TOPICS)
     assert list(map(fields, made["mqtt5 (Rust)"])) == list(map(fields, made["wirefmt"]))
     race("MQTT 5 PUBLISH with 5 properties", encoders, TOPICS)
@@ -181,11 +181,12 @@ def publish_091() -> None:
             )
 
     def fields(octets: bytes) -> tuple[Any, ...]:
+        m: Any
         (m,) = amqp091.Assembler().feed(octets)
         values = [getattr(m.properties, name) for name in m.properties.__match_args__]
         return m.method, [dict(v) if isinstance(v, amqp091.FieldTable) else v for v in values], m.body_bytes()
 
-    encoders = {"wirefmt": ours, "pika": with_pika, "pamqp": with_pamqp}
+    encoders: dict[str, Encoder] = {"wirefmt": ours, "pika": with_pika, "pamqp": with_pamqp}
     made = octets_of(encoders, CONTENTS)
     for name in ("pika", "pamqp"):
         assert list(map(fields, made[name])) == list(map(fields, made["wirefmt"]))
@@ -269,7 +270,11 @@ def transfer_10() -> None:
             bytes(m.payload or b""),
         )
 
-    encoders = {"wirefmt": ours, "wirefmt, message alone": ours_message, "proton, message alone": with_proton}
+    encoders: dict[str, Encoder] = {
+        "wirefmt": ours,
+        "wirefmt, message alone": ours_message,
+        "proton, message alone": with_proton,
+    }
     made = octets_of(encoders, MESSAGES)
     assert list(map(fields, made["proton, message alone"])) == list(map(fields, made["wirefmt, message alone"]))
     for whole, part in zip(made["wirefmt"], made["wirefmt, message alone"], strict=True):
@@ -342,7 +347,7 @@ def rocketmq_commands() -> None:
             )  # fmt: skip
 
     for name, form in (("JSON", "JSON"), ("binary", "ROCKETMQ")):
-        encoders = {"wirefmt": ours(form), "wirefmt, fields as a mapping": ours_mapping(form)}
+        encoders: dict[str, Encoder] = {"wirefmt": ours(form), "wirefmt, fields as a mapping": ours_mapping(form)}
         made = octets_of(encoders, COMMANDS)
         for one, other in zip(*made.values(), strict=True):
             assert rocketmq.decode(one) == rocketmq.decode(other)
@@ -367,7 +372,7 @@ def nsq_pub() -> None:
         for name in values:
             yield nsq_protocol.pub(name, CONTENT)
 
-    encoders = {"wirefmt": ours, "pynsq": pynsq}
+    encoders: dict[str, Encoder] = {"wirefmt": ours, "pynsq": pynsq}
     octets_of(encoders, NAMES, ("pynsq",))
     race("NSQ PUB of 200 octets", encoders, NAMES)
 
@@ -382,7 +387,7 @@ def phpmq_message() -> None:
             text = name.encode()
             yield b"H0100103P01%029d%bP02%029d%bP05%029d0" % (len(text), text, len(CONTENT), CONTENT, 1)
 
-    encoders = {"wirefmt": ours, "bytes formatted by hand": by_hand}
+    encoders: dict[str, Encoder] = {"wirefmt": ours, "bytes formatted by hand": by_hand}
     octets_of(encoders, NAMES, ("bytes formatted by hand",))
     race("PHPMQ message of 200 octets", encoders, NAMES)
 

@@ -47,6 +47,7 @@ def feed(version: int, data: bytes) -> Callable[[], object]:
 def server(version: int, options: mqtt.ConnectionOptions | None = None) -> mqtt.ServerConnection:
     connection = mqtt.ServerConnection(0.0, options)
     (connect,) = connection.receive(mqtt.Connect(client_identifier="c", version=version).encode(), 0.0)
+    assert isinstance(connect, mqtt.Connect)
     connection.accept(connect)
     connection.data_to_send()
     return connection
@@ -66,7 +67,7 @@ def acknowledges(version: int, data: bytes) -> Callable[[], object]:
     connection = server(version)
 
     def run() -> None:
-        acknowledge = connection.acknowledge
+        acknowledge: Callable[..., object] = connection.acknowledge
         for message in connection.receive(data, 0.0):
             acknowledge(message)
         assert len(connection.data_to_send()) == 4 * COUNT
@@ -178,7 +179,7 @@ def gmqtts(loop: asyncio.AbstractEventLoop) -> Callable[[], object]:
     def run() -> None:
         stored: list[int] = []
         keep = client._persistent_storage.push_message
-        client._persistent_storage.push_message = lambda mid, package: (stored.append(mid), keep(mid, package))
+        client._persistent_storage.push_message = lambda mid, package: (stored.append(mid), keep(mid, package))  # type: ignore[func-returns-value]
         for _ in range(COUNT):
             client.publish(TOPIC, PAYLOAD, qos=1)
         client._persistent_storage.push_message = keep
@@ -190,8 +191,8 @@ def gmqtts(loop: asyncio.AbstractEventLoop) -> Callable[[], object]:
 
 def mqttprotos() -> Callable[[], object]:
     """MQTT 5.0, the one version it has: publish, and feed_bytes of all PUBACKs."""
-    from mqttproto import QoS  # type: ignore[import-not-found]
-    from mqttproto.client_state_machine import MQTTClientStateMachine  # type: ignore[import-not-found]
+    from mqttproto import QoS
+    from mqttproto.client_state_machine import MQTTClientStateMachine
 
     client = MQTTClientStateMachine("c")
     client.connect()
@@ -232,9 +233,14 @@ def main() -> None:
             units=COUNT,
             clock=clock,
         )
-    contestants = {"wirefmt, 3.1.1": ours(4), "wirefmt, 5.0": ours(5), "paho-mqtt": pahos()}
+    contestants: dict[str, Callable[[], object]] = {
+        "wirefmt, 3.1.1": ours(4),
+        "wirefmt, 5.0": ours(5),
+        "paho-mqtt": pahos(),
+    }
     loop = asyncio.new_event_loop()
-    for name, make in (("gmqtt", lambda: gmqtts(loop)), ("mqttproto", mqttprotos)):
+    peers: dict[str, Callable[[], Callable[[], object]]] = {"gmqtt": lambda: gmqtts(loop), "mqttproto": mqttprotos}
+    for name, make in peers.items():
         try:
             contestants[name] = make()
         except ImportError:

@@ -88,11 +88,11 @@ class Load:
             ready = self.selector.select(60)
             assert ready, f"{missing} subscribers wait"
             for key, _ in ready:
-                subscriber = key.fileobj
-                assert isinstance(subscriber, socket.socket)
-                self.received[subscriber] += len(subscriber.recv(1 << 16))
-                assert self.received[subscriber] <= wanted
-                missing -= self.received[subscriber] == wanted
+                ready_one = key.fileobj
+                assert isinstance(ready_one, socket.socket)
+                self.received[ready_one] += len(ready_one.recv(1 << 16))
+                assert self.received[ready_one] <= wanted
+                missing -= self.received[ready_one] == wanted
 
     def measure(self, messages: int, size: int) -> float:
         """CPU seconds of the broker for each message delivered."""

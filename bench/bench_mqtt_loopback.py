@@ -59,7 +59,8 @@ class Pair:
         self.qos = qos
         self.count = count
         self.share = PAIRS if fan_out else 1  # copies that each subscriber gets for one message of each publisher
-        self.sent = self.received = self.acknowledged = 0
+        self.sent = self.received = 0
+        self.acknowledged: float = 0
         self.left = b""
         self.publisher, self.subscriber = (connect_mqtt(port, f"{kind}{number}") for kind in "ps")
         subscribe = mqtt.Subscribe(

@@ -9,6 +9,8 @@ our decoder without reading a field.
 
 from __future__ import annotations
 
+from typing import Any
+
 import mqtt5
 from paho.mqtt import _packet
 from paho.mqtt.enums import MQTTProtocolVersion
@@ -41,6 +43,7 @@ def stream(properties: tuple[tuple[str, object], ...]) -> bytes:
 
 
 def ours(data: bytes) -> None:
+    p: Any
     for p in mqtt.Decoder(version=5).feed(data):
         p.topic_name, p.payload, p.qos, p.dup, p.retain, p.packet_identifier  # noqa: B018
         for _name, _value in p.properties:
@@ -48,6 +51,7 @@ def ours(data: bytes) -> None:
 
 
 def ours_bytes(data: bytes) -> None:
+    p: Any
     for p in mqtt.Decoder(version=5).feed(data):
         p.topic_name, p.payload_bytes(), p.qos, p.dup, p.retain, p.packet_identifier
         for _name, _value in p.properties:

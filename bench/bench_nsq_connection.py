@@ -70,7 +70,7 @@ def machine_ansq() -> Any:
 
     connection = NSQConnection()
     connection._status = ConnectionStatus.CONNECTED
-    connection._reader, connection._writer = object(), Written()  # type: ignore[assignment]
+    connection._reader, connection._writer = object(), Written()
     return connection
 
 
@@ -304,6 +304,8 @@ async def publish_ansq(port: int, count: int, together: int = 1) -> float:
 class Bare(asyncio.Protocol):
     """Sends what an MPUB has and waits for the answer: what asyncio itself takes."""
 
+    answered: asyncio.Future[None]
+
     def data_received(self, data: bytes) -> None:
         if not self.answered.done():
             self.answered.set_result(None)
@@ -425,7 +427,7 @@ def show(title: str, figures: dict[str, float]) -> None:
 
 
 def best(run: Any, *arguments: Any, rounds: int = 3) -> float:
-    return min(run(*arguments) for _ in range(rounds))
+    return min(float(run(*arguments)) for _ in range(rounds))
 
 
 def main() -> None:

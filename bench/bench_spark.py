@@ -20,9 +20,13 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from statistics import median
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from ratios import RESULTS, versions
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 TOPIC = b"sensors/plant-7/line-0000/temperature"
 PAYLOAD = 128
@@ -53,18 +57,18 @@ def generate(path: Path, mib: int, seed: int = 1) -> int:
             n = min(count - at, FLOWS << 10)
             rows = np.zeros(n, record)
             number = np.arange(at, at + n)
-            flow = number % FLOWS
+            flows = number % FLOWS
             rows["s"], rows["us"] = 1_700_000_000 + number // 100_000, number % 100_000 * 10
             rows["cap"] = rows["orig"] = record.itemsize - 16
             head = np.frombuffer(_frame(0, 0, b""), "u1")
             rows["eth"], rows["ip0"], rows["ip1"], rows["tcp"] = head[:14], head[14:16], head[18:26], head[46:54]
             rows["len"] = 40 + size
-            rows["src"], rows["dst"], rows["sport"], rows["dport"] = 0x0A000001, 0x0A000002, 20_000 + flow, 1883
+            rows["src"], rows["dst"], rows["sport"], rows["dport"] = 0x0A000001, 0x0A000002, 20_000 + flows, 1883
             rows["seq"] = 1 + len(connect) + number // FLOWS * size
             rows["body"], rows["topic"] = np.frombuffer(body, "u1"), np.frombuffer(TOPIC, "u1")
             digits = TOPIC.index(b"0000")
             for place in range(4):
-                rows["topic"][:, digits + place] = 48 + flow // 10 ** (3 - place) % 10
+                rows["topic"][:, digits + place] = 48 + flows // 10 ** (3 - place) % 10
             rows["payload"] = random.integers(97, 123, (n, PAYLOAD), "u1")
             out.write(rows.tobytes())
             at += n
@@ -124,7 +128,7 @@ def cpu_seconds(root: int | None = None) -> float:
     return total
 
 
-def measure(run: Callable[[], int]) -> tuple[float, float, int]:
+def measure(run: Callable[..., int]) -> tuple[float, float, int]:
     """CPU seconds, wall seconds, rows."""
     cpu, wall = cpu_seconds(), time.perf_counter()
     rows = run()
@@ -157,10 +161,10 @@ def main() -> None:
                 spark.range(0, cores, 1, cores).mapInArrow(lambda batches: batches, "id bigint").collect()
                 starts.append((cpu_seconds() - cpu, time.perf_counter() - wall))
 
-                def decode(spark=spark) -> int:
+                def decode(spark: SparkSession = spark) -> int:
                     return sum(m.rows for m in decode_to_parquet(spark, paths, out, mode="overwrite"))
 
-                def written(frame) -> int:
+                def written(frame: Any) -> int:
                     frame.write.mode("overwrite").parquet(out)
                     return sum(parquet_rows(file) for file in Path(out).glob("*.parquet"))
 

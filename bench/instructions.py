@@ -64,7 +64,7 @@ def cases() -> dict[str, Callable[[], object]]:
                 pass
 
     return {
-        "mqtt_decode": lambda: [p.topic_name for p in mqtt.Decoder(version=5).feed(mqtt_bytes)],  # type: ignore[union-attr]
+        "mqtt_decode": lambda: [p.topic_name for p in mqtt.Decoder(version=5).feed(mqtt_bytes)],  # type: ignore[attr-defined]
         "mqtt_construct": lambda: [publish(i) for i in range(MESSAGES)],
         "mqtt_decode_batch": lambda: mqtt.decode_batch(mqtt_bytes, version=5),
         "mqtt_encode_batch": lambda: mqtt.encode_batch(batch, version=5),

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import platform
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from statistics import median
@@ -28,7 +28,7 @@ def versions(*packages: str) -> dict[str, str]:
 
 def compare(
     title: str,
-    contestants: dict[str, Callable[[], object]],
+    contestants: Mapping[str, Callable[..., object]],
     *,
     units: int = 1,
     unit: str = "message",

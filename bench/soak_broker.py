@@ -225,16 +225,17 @@ async def soak(seconds: float, connections: int, seed: int) -> int:
     process = await asyncio.create_subprocess_exec(
         sys.executable, __file__, "--broker", stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE
     )
-    assert process.stdin is not None
-    assert process.stdout is not None
+    asking, answers = process.stdin, process.stdout
+    assert asking is not None
+    assert answers is not None
 
     async def look() -> dict[str, Any]:
-        process.stdin.write(b"\n")
-        found: dict[str, Any] = json.loads(await process.stdout.readline())
+        asking.write(b"\n")
+        found: dict[str, Any] = json.loads(await answers.readline())
         return found
 
     try:
-        clients = Clients(json.loads(await process.stdout.readline()), seed)
+        clients = Clients(json.loads(await answers.readline()), seed)
         before = await look()
         loop = asyncio.get_running_loop()
         loop.set_exception_handler(lambda loop, context: clients.ended.update([f"reported: {context['message']}"]))
@@ -255,7 +256,7 @@ async def soak(seconds: float, connections: int, seed: int) -> int:
             await asyncio.sleep(0.1)
             after = await look()
     finally:
-        process.stdin.close()
+        asking.close()
         await process.wait()
     quarters = [
         statistics.median([figures["rss"] for at, figures in seen if seconds * low <= at <= seconds * high] or [0])

@@ -6,7 +6,7 @@ import gzip
 import random
 import struct
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -211,7 +211,7 @@ LAYERS = (
     lambda f: HEADER + b"\x86\xdd" + ip6(bytes((17, 0, 1, 4, 0, 0, 0, 0)) + udp(4789, b"\x08\0\0\0\0\0\x07\0" + f), 0),
 )
 #: Link layers in place of Ethernet.
-LINKS = (
+LINKS: tuple[tuple[int, Callable[[bytes], bytes]], ...] = (
     (1, lambda f: f),
     (113, lambda f: struct.pack(">HHH8s", 0, 1, 6, bytes(8)) + f[12:]),
     (276, lambda f: f[12:14] + struct.pack(">HIHBB8s", 0, 2, 1, 0, 6, bytes(8)) + f[14:]),

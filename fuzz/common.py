@@ -12,11 +12,12 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(1, str(ROOT / "tests"))
 
-from lib.columns import Case, agree, batch_row_of, captured, row_of, sparse  # noqa: E402
+from lib.columns import Case as Case  # noqa: E402
+from lib.columns import agree, batch_row_of, captured, row_of, sparse  # noqa: E402
 from wirefmt.errors import DecodeError  # noqa: E402
 
 try:
-    import pyarrow
+    import pyarrow as pyarrow
 except ImportError:
     pyarrow = None
 

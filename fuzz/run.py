@@ -348,8 +348,8 @@ def main() -> int:
     options = parser.parse_args()
     names = options.target or list(TARGETS)
     if options.once:
-        good = [all_once(name, TARGETS[name]) for name in names]
-        return 0 if all(good) else 1
+        passed = [all_once(name, TARGETS[name]) for name in names]
+        return 0 if all(passed) else 1
     if options.files:
         for name in names:
             for path in options.files:

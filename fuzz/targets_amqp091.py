@@ -164,7 +164,8 @@ def content(message: Any) -> None:
             continue
         raise AssertionError("not refused")
     try:
-        type(message).__reduce__(message)[0](message.method, message.header, body + b"x", message.body_sizes)
+        restore: Any = message.__reduce__()[0]
+        restore(message.method, message.header, body + b"x", message.body_sizes)
     except ValueError:
         return
     raise AssertionError("a body that is not of its header")

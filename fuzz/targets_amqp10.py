@@ -118,7 +118,7 @@ def walk(value: Any) -> None:
         walk(value.descriptor)
         walk(value.value)
     elif isinstance(value, amqp10.Composite):
-        for name in type(value).__match_args__:
+        for name in type(value).__match_args__:  # type: ignore[attr-defined]
             walk(getattr(value, name))
         walk(value.value)
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator
+from typing import Any
 
 from lib.amqp10_driven import connection, drive
 from wirefmt import amqp10
@@ -23,7 +24,7 @@ def either(role: str) -> Callable[[bytes], None]:
 
 def seeds() -> Iterator[bytes]:
     """A session, links in both directions, credit, transfers whole and in parts, dispositions, and the ends of all."""
-    window = {"next_incoming_id": 0, "incoming_window": 9, "next_outgoing_id": 0, "outgoing_window": 9}
+    window: dict[str, Any] = {"next_incoming_id": 0, "incoming_window": 9, "next_outgoing_id": 0, "outgoing_window": 9}
     frames = [
         amqp10.Begin(next_outgoing_id=0, incoming_window=9, outgoing_window=9),
         amqp10.Attach(name="1", handle=0, role=True, source=amqp10.Source(address="q"), unsettled={b"t": None}),

@@ -110,7 +110,7 @@ def same_rows(a: Any, b: Any, what: str, but: tuple[str, ...] = ()) -> None:
         same(a.num_rows, b.num_rows, what)
 
 
-LIMITS = (
+LIMITS: tuple[dict[str, int], ...] = (
     {}, {"max_flows": 2}, {"max_buffered": 5000}, {"max_message": 300}, {"max_pending": 1},
     {"max_flows": 1, "max_buffered": 2000}, {"max_message": 64, "max_pending": 2},
 )  # fmt: skip
@@ -252,10 +252,13 @@ def streams(r: random.Random, number: int) -> tuple[str, list[tuple[int, bytes]]
     protocol = ("mqtt", "mqtt", *KINDS)[number % 7]
     if protocol == "mqtt":
         version = 3 + number % 3
-        found = MQTT[version]
-        said = [(0, r.choice([o for _, o in found if o[0] == 0x10] or [connect("c", version)])), (1, connack(version))]
+        packets = MQTT[version]
+        said = [
+            (0, r.choice([o for _, o in packets if o[0] == 0x10] or [connect("c", version)])),
+            (1, connack(version)),
+        ]
         for _ in range(r.randint(1, 6)):
-            side, octets = r.choice(found)
+            side, octets = r.choice(packets)
             if octets[0] != 0x10:
                 said.append((side, octets))
         return protocol, said
@@ -426,7 +429,8 @@ def nsq_session(data: bytes) -> None:
     said = []
     for at in range(4, len(data), step):
         said.append((data[at] >> 6 & 1, data[at : at + step]))
-    identify = b"  V2" + nsq.Identify(client_id="c", feature_negotiation=True, **{mode: True}).encode()
+    features: dict[str, Any] = {mode: True}
+    identify = b"  V2" + nsq.Identify(client_id="c", feature_negotiation=True, **features).encode()
     members = {"max_rdy_count": 2500, "tls_v1": False, "deflate": False, "snappy": False}
     captures = []
     for packed in (True, False):

@@ -123,7 +123,7 @@ def hidden(data: bytes) -> None:
     decode_as = f"tcp.port=={PORTS[protocol]},{protocol}"
     limits = known_limits(data[0] // len(NAMES))
     # what is guessed at without being told, in every second input that has no limits
-    told = {} if not limits and sometimes(data[1:], 2) else {"decode_as": decode_as}
+    told: dict[str, Any] = {} if not limits and sometimes(data[1:], 2) else {"decode_as": decode_as}
     names = [*COLUMN_NAMES, "raw"]
     tables = [
         decoded(octets, len(octets), names=names, expose_credentials=shown, limits=limits, **told)
@@ -131,7 +131,8 @@ def hidden(data: bytes) -> None:
     ]
     same(tables[0] is None, tables[1] is None, "rows")
     if tables[0] is not None:
-        check_hidden(*(t.drop_columns(["ts", "ts_first"]).to_pylist() for t in tables), "capture")
+        shown_rows, hidden_rows = (t.drop_columns(["ts", "ts_first"]).to_pylist() for t in tables)
+        check_hidden(shown_rows, hidden_rows, "capture")
 
 
 # ------------------------------------------------------------------------------------------------ seeds of AMQP 0.9.1

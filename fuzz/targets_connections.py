@@ -12,13 +12,15 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from wirefmt.broker.rocketmq.core import ENTRY
+
 from lib import rocketmq_driven
+from lib.kinds import checked
 from lib.mqtt_driven import OPTIONS, compare_cuts, compare_paths, connection, drive
 from lib.rocketmq_vectors import load
 from wirefmt import mqtt, rocketmq
 from wirefmt.broker import rocketmq as rocketmq_broker
 from wirefmt.broker.mqtt import Broker, BrokerOptions
-from wirefmt.broker.rocketmq.core import ENTRY
 from wirefmt.connection.aio import Server
 from wirefmt.connection.carriers import WebSocket
 
@@ -134,15 +136,15 @@ async def clients(data: bytes) -> None:
         if websocket and random_.random() < 0.95:
             piece = mask.send(piece)
         driver = drivers[random_.random() < 0.2]
-        if not driver.transport.over:
+        if not checked(driver.transport, Transport).over:
             driver.get_buffer(-1)[: len(piece)] = piece
             driver.buffer_updated(len(piece))
         if random_.random() < 0.5:
             await asyncio.sleep(0)
     for driver in drivers:
-        if not driver.transport.over:
+        if not checked(driver.transport, Transport).over:
             driver.eof_received()
-            driver.transport.close()
+            checked(driver.transport, Transport).close()
     for _ in range(4):
         await asyncio.sleep(0)
     assert not server.drivers, "a driver is left"
@@ -206,24 +208,24 @@ async def rocketmq_clients(data: bytes) -> None:
         size = random_.choice((1, 10, 100, len(rest)))
         piece, rest = rest[:size], rest[size:]
         driver = drivers[random_.random() < 0.2]
-        if not driver.transport.over:
+        if not checked(driver.transport, Transport).over:
             driver.get_buffer(-1)[: len(piece)] = piece
             driver.buffer_updated(len(piece))
         if random_.random() < 0.5:
             await asyncio.sleep(0)
     for driver in drivers:
-        if not driver.transport.over:
+        if not checked(driver.transport, Transport).over:
             driver.eof_received()
-            driver.transport.close()
+            checked(driver.transport, Transport).close()
     for _ in range(4):
         await asyncio.sleep(0)
     assert not server.drivers, "a driver is left"
     assert not any(clients for groups in (broker.consumers, broker.producers) for clients in groups.values())
-    assert not broker._waiters, "a pull of nobody waits"
+    assert not broker._waits.waiting, "a pull of nobody waits"
     assert len(broker.topics) <= limits.topics
     assert all(len(queue.messages) <= 3 for queues in broker.topics.values() for queue in queues)
     held = [len(m.frame) for queues in broker.topics.values() for q in queues for m in q.messages]
-    held += [len(half.message.encode()) for half in broker._halves.values()]
+    held += [len(half.message.encode()) for half in broker._transactions.halves.values()]
     assert broker.shares.bytes == sum(held) + len(held) * ENTRY
     broker.close()
     assert not faults, faults

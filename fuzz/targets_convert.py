@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ from wirefmt.convert.dialects import compiled
 from wirefmt.errors import ConversionError, DecodeError, EncodeError
 
 DIALECTS = tuple(convert.DIALECTS)
-READ = {
+READ: dict[str, Callable[[convert.Wire, str], object]] = {
     "amqp10": lambda wire, strictness: amqp10.Message.decode(wire.octets, strictness=strictness),
     "amqp091": lambda wire, strictness: amqp091.BasicProperties.decode(wire.octets),
     "mqtt5": lambda wire, strictness: mqtt.decode(wire.octets, version=5, strictness=strictness),
@@ -223,8 +223,8 @@ def column(data: bytes) -> None:
         kinds.append(KINDS[data[at] % len(KINDS)])
         parts.append(data[at + 3 : at + 3 + size])
         at += 3 + size
-    offsets = np.cumsum([0, *map(len, parts)], dtype=np.int32)
-    keys = np.arange(len(parts) + 1, dtype=np.int32)
+    offsets: Any = np.cumsum([0, *map(len, parts)], dtype=np.int32)
+    keys: Any = np.arange(len(parts) + 1, dtype=np.int32)
     made = convert_rows(
         compiled(dialect), convert.PROTOCOLS.index(to), kinds, offsets, b"".join(parts), keys, b"k" * len(parts)
     )

@@ -26,7 +26,8 @@ PROTOCOLS: tuple[tuple[Any, dict[str, Any], dict[str, Any]], ...] = (
     (phpmq, {}, {}),
 )
 #: A server of NSQ with the largest limits.
-SERVER = nsq.ServerOptions(**{f.name: 2**48 - 1 for f in fields(nsq.ServerOptions) if f.name.startswith("max_")})
+LARGEST: dict[str, Any] = {f.name: 2**48 - 1 for f in fields(nsq.ServerOptions) if f.name.startswith("max_")}
+SERVER = nsq.ServerOptions(**LARGEST)
 NAMES = ("mqtt", "mqtt", "mqtt", "amqp091", "amqp10", "rocketmq", "nsq", "phpmq")
 
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 import copy
 import pickle
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from decimal import Decimal
-from typing import Any
+from typing import Any, TypeVar
 
 from common import rows, same
 
@@ -23,6 +23,8 @@ from wirefmt.errors import DecodeError, WireError
 #: Exceptions that invalid arguments may raise.
 ERRORS = (WireError, TypeError, ValueError, OverflowError, LookupError, AttributeError, BufferError, MemoryError)
 EDGES = (0, 1, 2, 5, 63, 64, 127, 128, 255, 256, 32767, 32768, 65535, 65536, 2**31, 2**32, 2**63, 2**64, 10**30)
+
+T = TypeVar("T")
 
 
 class Source:
@@ -39,7 +41,7 @@ class Source:
     def below(self, n: int) -> int:
         return (self.octet() << 8 | self.octet()) % n if n > 256 else self.octet() % n
 
-    def choice(self, of: Any) -> Any:
+    def choice(self, of: Sequence[T]) -> T:
         return of[self.below(len(of))]
 
     def take(self, n: int) -> bytes:

@@ -60,10 +60,11 @@ def profiles(message: Any) -> None:
             continue
         same((made.kind, made.message_type), (message.kind, message.message_type), "kind")
         same(set(made.packets) - set(message.packets) <= {(TTL, b"0")}, True, "packets")
-    for build in (
+    builds: list[Callable[[], phpmq.Message]] = [
         lambda: phpmq.Message(message_type=message.message_type, packets=message.packets),
         lambda: phpmq.Message(message_type=90 + message.message_type % 900, packets=message.packets),
-    ):
+    ]
+    for build in builds:
         try:
             made = build()
         except EncodeError:

@@ -125,7 +125,7 @@ def twisted(data: bytes) -> None:
         data[1] >> 1 & 3
     ]
     octets = pcap([*opened, *order, *talk.close()] if data[1] & 8 else order)
-    options = {"limits": known_limits(data[1] >> 4)}
+    options: dict[str, Any] = {"limits": known_limits(data[1] >> 4)}
     whole = decoded(octets, max(1, len(octets)), **options)
     same_rows(decoded(octets, 50, **options), whole, "rows for other chunks")
 
@@ -168,7 +168,7 @@ def reassembly(data: bytes) -> None:
             flags = ACK | (FIN if (side, at, octets) == last[side] and data[0] & 16 else 0)
             cut = len(octets) + (lossy and r.randrange(2) * 3)
             trace.segment_in(
-                *ends[:: 1 - 2 * side], flags | 8 * r.randrange(2), seq[side] + 1 + at, seq[1 - side] + 1, octets,
+                ends[side], ends[1 - side], flags | 8 * r.randrange(2), seq[side] + 1 + at, seq[1 - side] + 1, octets,
                 size=cut, ts_ns=frame_no * 10**9 * (data[3] % 4), frame_no=frame_no, capture=frame_no * (data[0] >> 5 & 1),
             )  # fmt: skip
         if data[0] & 64:
@@ -273,7 +273,7 @@ def values(data: bytes) -> None:
     kinds = ("uint", "string", "symbol", "list", "map", "array", "binary", "long", "boolean", "double", "ubyte", "uuid")
     many = [one, one, *([value(s)] if s.octet() & 1 else [])]
     kind = s.choice(kinds)
-    for make, read in (
+    cases: tuple[tuple[Callable[[], Any], Callable[[Any], Any] | None], ...] = (
         (lambda: amqp10.encode_value(one), amqp10.decode_value),
         (lambda: amqp10.encode_value(amqp10.Array(kind, many)), amqp10.decode_value),
         (lambda: amqp10.encode_value(amqp10.List(many)), amqp10.decode_value),
@@ -299,7 +299,8 @@ def values(data: bytes) -> None:
         (lambda: rocketmq.encode_properties({"k": one}).encode(), None),
         (lambda: rocketmq.MessageExt(topic="t", body=one, properties={"k": one}).encode(), rocketmq.decode_messages),
         (lambda: rocketmq.encode_batch_messages([rocketmq.Message(body=one)]), rocketmq.decode_batch_messages),
-    ):
+    )
+    for make, read in cases:
         try:
             octets = make()
         except ERRORS:
@@ -342,7 +343,7 @@ def texts(data: bytes) -> None:
     for decode, encode in TEXTS:
         try:
             found = decode(text)
-            again = None if encode is None else encode(found)
+            again: Any = None if encode is None else encode(found)
         except ERRORS as error:
             repr(error)
             continue
@@ -357,19 +358,19 @@ def texts(data: bytes) -> None:
                 repr(command), repr(command.decode_header(request=10, strictness=strictness))
             except (DecodeError, ValueError) as error:
                 repr(error)
-    method = ("zlib", "lz4", "zstd", "no such")[data[0] >> 1 & 3]
+    method: Any = ("zlib", "lz4", "zstd", "no such")[data[0] >> 1 & 3]
     try:
         packed, flag = rocketmq.compress(data[1:], method=method)
         stored = rocketmq.MessageExt(topic="t", body=packed, sys_flag=flag).encode()
         (message,) = rocketmq.decode_messages(stored)
-        same(bytes(message.body), data[1:], "compressed")
+        same(bytes(message.body or b""), data[1:], "compressed")
     except (ValueError, ImportError):
         pass
     try:
         command = rocketmq.RemotingCommand(code=10, opaque=1, ext_fields={"topic": text, "a": "b"}, body=data[1:])
         token = "token" if data[0] & 8 else None
         signed = rocketmq.sign(command, access_key="key", secret_key=text or "secret", security_token=token)
-        same(rocketmq.signature(signed, text or "secret"), signed.ext_fields["Signature"], "signature")
+        same(rocketmq.signature(signed, text or "secret"), (signed.ext_fields or {})["Signature"], "signature")
         same(rocketmq.decode(signed.encode()), signed, "signed")
         repr(rocketmq.send_v1(rocketmq.send_v2(signed.header))) if signed.header is not None else None
     except ERRORS as error:

@@ -111,7 +111,7 @@ def typed(found: Any) -> None:
             again = rocketmq.decode(made.encode())
             same((again, again.header), (made, made.header), f"written as {form}")
         for name, value in EXTRA.items():
-            same(more.ext_fields[name], value, "a field beside the typed ones")
+            same((more.ext_fields or {})[name], value, "a field beside the typed ones")
 
 
 #: More fields than the initial capacity of a command.

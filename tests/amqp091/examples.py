@@ -24,7 +24,7 @@ USES = (
 )
 
 
-def samples() -> Iterator[Callable[[], Any]]:
+def samples() -> Iterator[Callable[..., Any]]:
     for v in amqp091_vectors.load()[:400]:
         yield lambda v=v: amqp091.decode(v.octets, strictness="lax")
     content = amqp091.BasicMessage(

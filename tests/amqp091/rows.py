@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from lib.column_values import Json, Members, Number, Row, digits, text, wrapped
+from lib.kinds import checked
 from wirefmt import amqp091
 from wirefmt.amqp091 import columns
 
@@ -114,7 +115,7 @@ def row(message: Any, direction: int, *, body_frames: int | None = None) -> Row:
             else:
                 fields[key] = column(key, value)
         if is_milliseconds(message.properties.expiration):
-            row["ttl_ms"] = int(message.properties.expiration)
+            row["ttl_ms"] = int(checked(message.properties.expiration, str))
         if message.properties.headers is not None and name in ("basic.deliver", "basic.get-ok"):
             counts = [(letter, v) for n, letter, v in message.properties.headers.entries if n == "x-delivery-count"]
             if counts and counts[0][0] in "bBsuIilL" and 0 <= counts[0][1] < 2**31 - 1:

@@ -50,7 +50,8 @@ def octets(value: Any) -> Any:
 
 def messages(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Frames folded: each with the last frame's packet, its fields, and its bodies."""
-    found, open_ones = [], {}
+    found: list[dict[str, Any]] = []
+    open_ones: dict[Any, dict[str, Any]] = {}
     for e in lines:
         channel = e["stream"], e["dir"], e.get("channel")
         if e.get("ftype") == 2 and channel in open_ones:
@@ -166,8 +167,8 @@ def check(e: dict[str, Any], r: dict[str, Any]) -> None:
             ours = ours.encode() if isinstance(ours, str) else ours
             assert same(said if said else b"", ours), (name, value, ours)
         elif last == "timestamp":
-            at = datetime.strptime(said[:-14].replace("  ", " "), "%b %d, %Y %H:%M:%S").replace(tzinfo=UTC)
-            assert int(at.timestamp()) == r["amqp091"]["timestamp"]
+            when = datetime.strptime(said[:-14].replace("  ", " "), "%b %d, %Y %H:%M:%S").replace(tzinfo=UTC)
+            assert int(when.timestamp()) == r["amqp091"]["timestamp"]
         elif isinstance(said, dict):  # of a long short string, sometimes with the octet of its length
             assert same(said, ours) or same(said, bytes([len(ours.encode())]) + ours.encode()), (name, value, ours)
         elif isinstance(said, str) and "\ufffd" in said:  # it shows strings as ASCII

@@ -210,7 +210,7 @@ def test_properties_with_py_amqp() -> None:
 
 # ---- types of field values
 
-NUMBERS = {
+NUMBERS: dict[str, list[Any]] = {
     "t": [True, False],
     "b": [-128, -1, 127],
     "B": [0, 255],
@@ -361,7 +361,7 @@ def test_a_whole_delivery_of_each_peer() -> None:
         octets += pika.frame.Body(3, body[at : at + 200]).marshal()
     (message,) = amqp091.Assembler(side="server").feed(octets)
     assert isinstance(message, amqp091.BasicMessage)
-    assert (message.method.delivery_tag, message.properties.headers, message.body_bytes()) == (5, {"k": 1}, body)
+    assert (message.method.delivery_tag, message.properties.headers, message.body_bytes()) == (5, {"k": 1}, body)  # type: ignore[comparison-overlap]
     assert message.body_sizes == (200, 200, 112)
     assert message.encode() == octets
     assert struct.unpack(">Q", octets[octets.index(b"\x02\x00\x03") + 11 :][:8]) == (len(body),)

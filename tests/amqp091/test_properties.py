@@ -6,6 +6,7 @@ from __future__ import annotations
 import copy
 import itertools
 import pickle
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -36,8 +37,9 @@ def test_decode_undoes_encode(frame: amqp091.Frame) -> None:
 @given(a.frames)
 def test_a_frame_is_its_values(frame: amqp091.Frame) -> None:
     """Built again from its own attributes."""
-    fields = {name: getattr(frame, name) for name in type(frame).__match_args__}
-    assert type(frame)(**fields).encode() == frame.encode()
+    kind: Any = type(frame)
+    fields = {name: getattr(frame, name) for name in kind.__match_args__}
+    assert kind(**fields).encode() == frame.encode()
 
 
 @settings(SLOW)
@@ -55,7 +57,7 @@ def test_repr_is_an_expression(message: Any) -> None:
     shown = repr(message)
     if "... " in shown or "b'***'" in shown:
         return  # a long body is cut, secrets are hidden
-    made = eval(shown, {"amqp091": amqp091, "inf": float("inf"), "nan": float("nan"), "Decimal": a.Decimal})
+    made = eval(shown, {"amqp091": amqp091, "inf": float("inf"), "nan": float("nan"), "Decimal": Decimal})
     assert made == message
     assert made.encode()[:1] == message.encode()[:1]
 
@@ -79,7 +81,7 @@ def test_tables(table: amqp091.FieldTable) -> None:
         assert table[name] == table.pairs[names.index(name)][1]
         assert name in table
     if "***" not in repr(table):  # some name is that of a secret
-        made = eval(repr(table), {"amqp091": amqp091, "inf": float("inf"), "Decimal": a.Decimal})
+        made = eval(repr(table), {"amqp091": amqp091, "inf": float("inf"), "Decimal": Decimal})
         assert made == table
 
 
@@ -137,6 +139,7 @@ def test_messages_are_cut_as_frame_max_asks(message: amqp091.BasicMessage, frame
 @settings(SLOW)
 @given(st.binary(max_size=200))
 def test_any_octets(octets: bytes) -> None:
+    options: Any
     for options in ({}, {"strictness": "lax"}):
         for kind in (amqp091.Decoder, amqp091.Assembler):
             decoder = kind(**options)

@@ -26,7 +26,7 @@ USES = (
 )
 
 
-def samples() -> Iterator[Callable[[], Any]]:
+def samples() -> Iterator[Callable[..., Any]]:
     for v in amqp10_vectors.load()[:600]:
         for octets in amqp10_vectors.octets_of(v.value) if hasattr(v, "value") else [v.octets]:
             yield lambda octets=octets: amqp10.decode_value(octets, strictness="lax")

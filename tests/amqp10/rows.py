@@ -6,6 +6,7 @@ import uuid
 from typing import Any
 
 from lib.column_values import Json, Members, Number, Row, digits, text, wrapped
+from lib.kinds import all_of
 from wirefmt import amqp10
 from wirefmt.amqp10 import columns
 
@@ -178,7 +179,7 @@ def message_row(message: amqp10.Message) -> Row:
 
 def body_of(message: amqp10.Message) -> Any:
     if isinstance(message.body[0], amqp10.Data):
-        return b"".join(map(bytes, message.body))
+        return b"".join(bytes(section.payload) for section in all_of(message.body, amqp10.Data))
     if isinstance(message.body[0], amqp10.AmqpValue):
         value = message.body[0].value
         if isinstance(value, bytes) and type(value) is bytes:
@@ -186,7 +187,7 @@ def body_of(message: amqp10.Message) -> Any:
         found = as_text(value)
         return found if isinstance(found, Json) else found.encode()
     if len(message.body) > 1:
-        return Lines([as_json(section.items) for section in message.body])
+        return Lines([as_json(section.items) for section in all_of(message.body, amqp10.AmqpSequence)])
     return Json(as_json(message.body[0].items))
 
 
@@ -197,7 +198,7 @@ class Lines(Json):
         lines = other.split(b"\n") if isinstance(other, bytes) else []
         return len(lines) == len(self.value) and all(Json(v) == line for v, line in zip(self.value, lines, strict=True))
 
-    __hash__ = None  # type: ignore[assignment]
+    __hash__ = None
 
 
 TRANSFER_COLUMNS = ("handle", "delivery_id", "delivery_tag", "message_format", "settled")

@@ -9,6 +9,7 @@ import pytest
 
 from lib.amqp10_vectors import LIMITS, Vector, class_name, load
 from lib.groups import each_vector
+from lib.kinds import all_of
 from wirefmt import amqp10
 from wirefmt.amqp10 import columns as amqp10_columns
 from wirefmt.amqp10 import spec
@@ -104,7 +105,7 @@ def test_messages(vector: Vector) -> None:
     assert row["body_sections"] == len(message.body)
     assert class_name(row["body"]) == type(message.body[0]).__name__
     if isinstance(message.body[0], amqp10.Data):
-        assert row["payload"] == b"".join(map(bytes, message.body))
+        assert row["payload"] == b"".join(bytes(section.payload) for section in all_of(message.body, amqp10.Data))
 
 
 def transfers(payload: bytes, cuts: list[int], **first: Any) -> list[amqp10.Transfer]:
@@ -123,7 +124,7 @@ PAYLOAD = amqp10.Message(application_properties={"a": 1}, body=b"0123456789").en
 def test_interleaved_deliveries() -> None:
     one = transfers(PAYLOAD, [3, 9], channel=1)
     two = transfers(PAYLOAD, [11], channel=2, delivery_id=8)
-    frames = [one[0], two[0], one[1], amqp10.EmptyFrame(), two[1], one[2]]
+    frames: list[Any] = [one[0], two[0], one[1], amqp10.EmptyFrame(), two[1], one[2]]
     found = rows(b"".join(f.encode() for f in frames))
     assert [r["kind"] for r in found] == ["empty", "transfer", "transfer"]
     assert [r["delivery_id"] for r in found] == [None, 8, 7]

@@ -52,7 +52,8 @@ BINARY = {"initResponse", "deliveryTag", "userId"}
 
 def deliveries(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Frames, transfers with `more` joined to the later ones of their link."""
-    found, open_ones = [], {}
+    found: list[dict[str, Any]] = []
+    open_ones: dict[Any, dict[str, Any]] = {}
     for e in lines:
         said = dict(e["fields"])
         handle = said.get("amqp.performative.arguments.handle")

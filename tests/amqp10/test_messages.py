@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lib.kinds import checked
 from wirefmt import amqp10
 from wirefmt.amqp10 import spec
 from wirefmt.errors import DecodeError, EncodeError, LimitExceeded, Malformed, Truncated, Unsupported
@@ -138,7 +139,7 @@ MESSAGE = amqp10.Message(
     body=(amqp10.Data(b"ab"), amqp10.Data(b"cd")),
     footer={"x-f": 1},
 )
-OBJECTS = [
+OBJECTS: list[Any] = [
     amqp10.ProtocolHeader(3),
     amqp10.EmptyFrame(5),
     amqp10.Open(container_id="c", offered_capabilities=["a", "b"], desired_capabilities="d", properties={"p": [1]}),
@@ -199,22 +200,22 @@ def test_matching() -> None:
 @pytest.mark.parametrize(
     ("make", "error"),
     [
-        (lambda: amqp10.Open(), EncodeError),
-        (lambda: amqp10.Open(container_id=5), EncodeError),
+        (lambda: amqp10.Open(), EncodeError),  # type: ignore[call-arg]
+        (lambda: amqp10.Open(container_id=5), EncodeError),  # type: ignore[arg-type]
         (lambda: amqp10.Open(container_id="c", channel_max=65536), EncodeError),
-        (lambda: amqp10.Open(container_id="c", nothing=1), TypeError),
+        (lambda: amqp10.Open(container_id="c", nothing=1), TypeError),  # type: ignore[call-arg]
         (lambda: amqp10.Open(container_id="c", channel=65536), EncodeError),
         (lambda: amqp10.Open(container_id="c", extended_header=b"abc"), EncodeError),
         (lambda: amqp10.Open(container_id="c", offered_capabilities=["\xe9"]), EncodeError),
         (lambda: amqp10.Transfer(handle=0, state=amqp10.Source()), EncodeError),
-        (lambda: amqp10.End(error="x"), EncodeError),
+        (lambda: amqp10.End(error="x"), EncodeError),  # type: ignore[arg-type]
         (lambda: amqp10.Properties(message_id=1.5), EncodeError),
         (lambda: amqp10.Properties(message_id=-1), EncodeError),
-        (lambda: amqp10.Properties(user_id="text"), TypeError),
+        (lambda: amqp10.Properties(user_id="text"), TypeError),  # type: ignore[arg-type]
         (lambda: amqp10.Message(body=()), EncodeError),
         (lambda: amqp10.Message(body=(amqp10.Data(b""), amqp10.AmqpValue(1))), EncodeError),
         (lambda: amqp10.Message(body=(amqp10.AmqpValue(1), amqp10.AmqpValue(1))), EncodeError),
-        (lambda: amqp10.Message(body="text"), TypeError),
+        (lambda: amqp10.Message(body="text"), TypeError),  # type: ignore[arg-type]
         (lambda: amqp10.Message(application_properties={"a": [1]}, body=b""), EncodeError),
         (lambda: amqp10.Message(application_properties={1: 1}, body=b""), EncodeError),
         (lambda: amqp10.UByte(256), EncodeError),
@@ -302,7 +303,7 @@ def test_secrets_are_not_shown() -> None:
 
 def test_detach_lets_the_block_go() -> None:
     block = OBJECTS[7].encode() * 3
-    frame = amqp10.Decoder().feed(block)[1]
+    frame = checked(amqp10.Decoder().feed(block)[1], amqp10.Transfer)
     assert frame.detach() == frame
     assert frame.detach().message.detach() == MESSAGE
 
@@ -466,7 +467,7 @@ def test_notes_are_at_most_so_many(count: int) -> None:
     message = amqp10.decode_message(octets + b"\0\x53\x75\xa0\1x", strictness="lax")
     assert len(message.notes) == min(count, 64)
     assert len({note.offset for note in message.notes}) == len(message.notes)
-    assert len(message.message_annotations) == count
+    assert len(checked(message.message_annotations, amqp10.Map)) == count
 
 
 def section_of(code: int, entries: list[tuple[bytes, bytes]]) -> bytes:
@@ -496,7 +497,7 @@ def test_elements_of_sections_are_limited() -> None:
     """Keys and values of all maps count, those of sections as well."""
     entries = [(b"\xa1\x01" + bytes((97 + i,)), b"\x41") for i in range(8)]
     octets = section_of(0x74, entries) + DATA
-    assert amqp10.decode_message(octets, limits=Limits(elements=16)).payload == b"x"
+    assert amqp10.decode_message(octets, limits=Limits(elements=16)).payload == b"x"  # type: ignore[comparison-overlap]
     with pytest.raises(LimitExceeded):
         amqp10.decode_message(octets, limits=Limits(elements=15))
 

@@ -142,7 +142,7 @@ def test_we_read_what_they_write(pair: tuple[Any, Any]) -> None:
 
 ARRAYS = st.one_of(
     *(
-        st.lists(st.integers(*bounds), min_size=1, max_size=8).map(lambda v, n=name, c=code: (n, v, c))
+        st.lists(st.integers(*bounds), min_size=1, max_size=8).map(lambda v, n=name, c=code: (n, v, c))  # type: ignore[misc]
         for name, bounds, code in (
             ("ubyte", (0, 255), proton.Data.UBYTE),
             ("ushort", (0, 65535), proton.Data.USHORT),

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from lib.batches import talk_both_ways
 from lib.columns import agree, batch_row_of, sparse
+from lib.kinds import checked
 from lib.wire import Tcp, pcap
 from wirefmt import amqp10, capture
 from wirefmt.framing import Limits
@@ -47,8 +48,14 @@ MESSAGES: dict[str, amqp10.Message] = {
 
 
 def transfer(message: amqp10.Message | bytes, **fields: Any) -> bytes:
-    fields = {"handle": 0, "delivery_id": 3, "delivery_tag": b"\0\xff", "message_format": 0, "settled": True} | fields
-    return amqp10.Transfer(payload=message, **fields).encode()
+    given: dict[str, Any] = {
+        "handle": 0,
+        "delivery_id": 3,
+        "delivery_tag": b"\0\xff",
+        "message_format": 0,
+        "settled": True,
+    } | fields
+    return amqp10.Transfer(payload=message, **given).encode()
 
 
 @cache
@@ -217,7 +224,7 @@ def test_deliveries_among_others(frames: list[bytes], columns: list[str] | None)
 
 
 def test_limits() -> None:
-    frames = [f for f in forms() if amqp10.decode(f).more is not True]
+    frames = [f for f in forms() if checked(amqp10.decode(f), amqp10.Transfer).more is not True]
     for size in {len(f) + k for f in frames for k in (-1, 0)}:
         batch_of_both(frames, frame_size=size)
     for elements in range(1, 50):

@@ -343,7 +343,7 @@ def test_every_vector_cut_at_every_length(strictness: str) -> None:
     """Cut octets are read or refused, never anything else; a cut frame waits in a stream."""
     for vector in PUBLIC:
         for n in range(min(len(vector.octets), 300)):
-            options = {"strictness": strictness, "limits": LIMITS}
+            options: dict[str, Any] = {"strictness": strictness, "limits": LIMITS}
             for decode in (amqp10.decode, amqp10.decode_value, amqp10.decode_message):
                 try:
                     value = decode(vector.octets[:n], **options)

@@ -311,7 +311,7 @@ def test_deliveries_of_a_client_that_is_gone_come_again() -> None:
 def test_queues_are_bounded() -> None:
     async def test() -> None:
         for overflow in ("refuse", "drop_oldest"):
-            options = Limits(queue_messages=3, queues=2, client_share=1, user_share=1, overflow=overflow)  # type: ignore[arg-type]
+            options = Limits(queue_messages=3, queues=2, client_share=1, user_share=1, overflow=overflow)
             async with connected(options) as (broker, client, channel):
                 await channel.declare_queue("q")
                 results = await asyncio.gather(

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from lib.kinds import checked
 from lib.loopback import HOST, run, until
 from wirefmt import amqp091, amqp10
 from wirefmt import broker as brokers
@@ -224,7 +225,7 @@ def test_a_request_and_its_replies() -> None:
             await asks.publish(b"ask", routing_key="rpc", properties=asked())
             request = await answers.get("rpc", no_ack=True)
             assert request is not None
-            key = request.properties.reply_to
+            key = checked(request.properties.reply_to, str)
             assert key.startswith(f"{REPLY_TO}.")
             assert len(key) >= len(REPLY_TO) + 33  # 128 bits that nobody can guess
             assert request.properties.correlation_id == "1"
@@ -567,8 +568,9 @@ def test_the_delivery_limit_of_a_quorum_queue(given: dict[str, int], limit: int,
                 assert got is not None
                 assert got.redelivered is (number > 0)
                 if number:
-                    assert got.properties.headers["x-delivery-count"] == number
-                    assert ("a", "s", 7) in got.properties.headers.entries
+                    table = checked(got.properties.headers, amqp091.FieldTable)
+                    assert table["x-delivery-count"] == number
+                    assert ("a", "s", 7) in table.entries
                     assert got.properties.app_id == "a"
                 got.nack(requeue=True)
             assert await channel.get("q") is None
@@ -577,7 +579,7 @@ def test_the_delivery_limit_of_a_quorum_queue(given: dict[str, int], limit: int,
             if dead_letters:
                 got = await channel.get("dead")
                 assert got is not None
-                assert got.properties.headers["x-death"][0]["reason"] == "delivery_limit"
+                assert checked(got.properties.headers, amqp091.FieldTable)["x-death"][0]["reason"] == "delivery_limit"
             else:
                 assert broker.hosts["/"].queues["q"].dropped == 1
 
@@ -600,7 +602,7 @@ def test_queues_without_a_delivery_limit(arguments: dict[str, Any]) -> None:
             got = await channel.get("q")
             assert got is not None
             quorum = "x-queue-type" in arguments
-            assert (got.properties.headers or {}).get("x-delivery-count") == (25 if quorum else None)
+            assert dict(got.properties.headers or {}).get("x-delivery-count") == (25 if quorum else None)
 
     run(test())
 

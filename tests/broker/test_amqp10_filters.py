@@ -14,7 +14,8 @@ from lib.loopback import HOST, run, until
 from wirefmt import amqp091, amqp10
 from wirefmt.broker import Broker as Embedded
 from wirefmt.broker.amqp10 import Broker
-from wirefmt.broker.routing import Limits, Router
+from wirefmt.broker.limits import Limits
+from wirefmt.broker.routing import Router
 from wirefmt.errors import Refused
 
 SELECTOR = amqp10.Symbol("apache.org:selector-filter:string")
@@ -133,7 +134,7 @@ def test_a_browser_changes_nothing(settled: bool) -> None:
         async with served() as (broker, _, client):
             sender = await fill(client, 6)
             queue = broker.router.queues["q"]
-            fields = {"snd_settle_mode": 1} if settled else {}
+            fields: dict[str, Any] = {"snd_settle_mode": 1} if settled else {}
             browser = await client.receiver("q", browse=True, settle="manual", credit=100, **fields)
             deliveries = [await browser.receive() for _ in range(6)]
             assert [body(delivery) for delivery in deliveries] == [b"0", b"1", b"2", b"3", b"4", b"5"]

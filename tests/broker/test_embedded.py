@@ -12,10 +12,12 @@ from typing import Any, ClassVar
 
 import pytest
 
+from lib.kinds import checked
 from lib.loopback import HOST, OPENSSL, certificate, run, until
 from lib.ports import free_port
 from wirefmt import amqp091, amqp10, broker, mqtt, nsq, phpmq, rocketmq
-from wirefmt.broker import Broker, NotSeen, Options
+from wirefmt.amqp091.aio_channel import Link
+from wirefmt.broker import Broker, Message, NotSeen, Options
 from wirefmt.broker import amqp10 as amqp10_broker
 from wirefmt.broker import mqtt as mqtt_broker
 from wirefmt.connection import aio
@@ -118,7 +120,7 @@ def test_all_six_are_served_and_seen() -> None:
                 assert [m.body for m in b.queue("topic", "nsq")] == [b"three"]
             async with rocketmq.connect(b.url("rocketmq")) as client:
                 await client.producer("group").send("Topic", b"four")
-                assert b.topic("Topic", "rocketmq").last.body == b"four"
+                assert checked(b.topic("Topic", "rocketmq").last, Message).body == b"four"
             async with phpmq.connect(b.url("phpmq")) as client:
                 await client.publish("list", b"five")
                 assert (await b.queue("list", "phpmq").wait(1))[0].body == b"five"
@@ -475,7 +477,7 @@ def test_tls_and_websockets(tmp_path: Path) -> None:
                     await until(lambda: not b.clients)
             async with rocketmq.connect(b.url("rocketmq+tls"), ssl=client) as java:
                 await java.producer("group").send("Topic", b"x")
-                assert b.topic("Topic", "rocketmq").last.body == b"x"
+                assert checked(b.topic("Topic", "rocketmq").last, Message).body == b"x"
             _, writer = await asyncio.open_connection(
                 HOST, b.port("phpmq+tls"), ssl=client, server_hostname="localhost"
             )
@@ -563,7 +565,7 @@ def test_a_tap_sees_and_changes_what_passes(tmp_path: Path) -> None:
         async with Broker(ports={"mqtt": 0, "nsq": 0}, tap=nested, tls=server) as b:
             async with mqtt.connect(b.url("mqtt")) as one:
                 await one.publish("t", b"\xfe" * 1_000_000, qos=1)
-                assert b.topic("t").last.body == b"\xfd" * 1_000_000
+                assert checked(b.topic("t").last, Message).body == b"\xfd" * 1_000_000
             secure = nsq.connect(b.url("nsq").replace("nsq:", "nsqs:"), ssl=client)  # TLS in the middle of the stream
             async with secure as two:
                 await two.publish("t", b"\xfe")
@@ -580,13 +582,13 @@ def test_a_client_that_does_not_answer_does_not_hold_the_end_up() -> None:
         b = Broker(ports={"amqp": 0, "mqtt": 0}, grace=0.01)
         await b.start()
         async with amqp091.connect(b.url("amqp")) as client:
-            client._link.driver.pause()  # it does not read the server's close
+            checked(client._link, Link).driver.pause()  # it does not read the server's close
             with socket.create_connection((HOST, b.port("mqtt"))) as silent:
                 silent.sendall(mqtt.Connect(client_identifier="c").encode())
                 await b.clients.wait(2)
                 await b.close()
                 assert not b.servers
-            client._link.driver.resume()
+            checked(client._link, Link).driver.resume()
 
     run(test())
 

@@ -9,14 +9,15 @@ from typing import Any
 
 import pytest
 
+from lib.kinds import checked
 from lib.loopback import HOST, run, until
 from lib.rocketmq_served import served
 from wirefmt import amqp091, amqp10, nsq, phpmq, rocketmq
 from wirefmt.broker import amqp091 as broker_amqp091
 from wirefmt.broker import amqp10 as broker_amqp10
+from wirefmt.broker import limits, routing
 from wirefmt.broker import nsq as broker_nsq
 from wirefmt.broker import phpmq as broker_phpmq
-from wirefmt.broker import routing
 from wirefmt.broker.bindings import headers_match
 from wirefmt.broker.limits import Limits, Refusal
 from wirefmt.broker.messages import Envelope, Published
@@ -168,9 +169,21 @@ def test_a_message_of_rocketmq_wakes_pulls_of_its_queue_and_one_pop_of_a_group(m
     async def test() -> None:
         async with served(queues=2) as (broker, _, address), rocketmq.connect(address) as client:
             broker.topic("T", 2)
-            pull = {"consumer_group": "G", "topic": "T", "max_msg_nums": 1, "commit_offset": 0, "sub_version": 0}
+            pull: dict[str, Any] = {
+                "consumer_group": "G",
+                "topic": "T",
+                "max_msg_nums": 1,
+                "commit_offset": 0,
+                "sub_version": 0,
+            }
             pull |= {"queue_offset": 0, "subscription": "*", "sys_flag": 6, "suspend_timeout_millis": 50_000}
-            pops = {"consumer_group": "P", "topic": "T", "queue_id": -1, "max_msg_nums": 1, "invisible_time": 60_000}
+            pops: dict[str, Any] = {
+                "consumer_group": "P",
+                "topic": "T",
+                "queue_id": -1,
+                "max_msg_nums": 1,
+                "invisible_time": 60_000,
+            }
             pops |= {"poll_time": 50_000, "born_time": 0, "init_mode": 0}
             waiting = [
                 rocketmq.RemotingCommand(
@@ -214,8 +227,14 @@ def test_members_of_rocketmq_groups_are_bounded_and_told_once() -> None:
             member = await commands(address, heartbeat(0), answers=1)
             (driver,) = server.drivers
             asked: list[Any] = []
-            request = driver.host.request
-            driver.host.request = lambda *arguments, **named: (asked.append(arguments), request(*arguments, **named))
+            host: Any = driver.host
+            request = host.request
+
+            def asking(*arguments: Any, **named: Any) -> Any:
+                asked.append(arguments)
+                return request(*arguments, **named)
+
+            host.request = asking
             other = await commands(address, *(heartbeat(number) for number in range(1, 20)), answers=19)
             assert len(broker.consumers["G"]) == 10
             assert 1 <= len(asked) <= 2
@@ -248,10 +267,10 @@ def test_queues_of_phpmq_are_bounded_and_removed_when_nobody_uses_them() -> None
                         await other.get()
                 assert set(broker.queues) == {"q9", "a", "b"}
                 await client.consume("a", 1)
-                message = await client.get()
+                message = checked(await client.get(), phpmq.MessageServerToClient)
                 client.acknowledge(message)
                 await client.consume("b", 1)
-                client.acknowledge(await client.get())
+                client.acknowledge(checked(await client.get(), phpmq.MessageServerToClient))
                 await until(lambda: list(broker.queues) == ["b"])
                 async with phpmq.connect(url) as other:
                     await other.consume("n" * 20_000, 1)  # names count
@@ -275,7 +294,7 @@ def test_a_message_of_phpmq_asks_only_clients_that_may_have_room(monkeypatch: py
             await clients[-1].consume("q", 1)
             await until(lambda: len(broker.queue("q").clients) == 12)
             asked = 0
-            ready = phpmq.server.Peer.ready.fget
+            ready = vars(phpmq.server.Peer)["ready"].fget
 
             def count(peer: Any) -> bool:
                 nonlocal asked
@@ -349,7 +368,7 @@ def test_a_channel_of_nsq_asks_only_clients_that_may_have_room(monkeypatch: pyte
             await until(lambda: "t" in broker.topics and len(broker.topics["t"].channels["c"].clients) == 12)
             await until(lambda: any(peer.connection.send_quota for peer in broker._channels))
             asked = 0
-            ready = nsq.server.Peer.ready.fget
+            ready = vars(nsq.server.Peer)["ready"].fget
 
             def count(peer: Any) -> bool:
                 nonlocal asked
@@ -389,7 +408,8 @@ async def opened_by_hand(port: int) -> tuple[asyncio.StreamReader, asyncio.Strea
         + amqp091.ConnectionOpen(virtual_host="/").encode()
         + amqp091.ChannelOpen(channel=1).encode()
     )
-    decoder, said = amqp091.Assembler(side="server"), []
+    decoder = amqp091.Assembler(side="server")
+    said: list[Any] = []
     while not said or not isinstance(said[-1], amqp091.ChannelOpenOk):
         said += decoder.feed(await reader.read(1 << 16))
     return reader, writer
@@ -410,7 +430,9 @@ def test_what_exceeds_the_work_of_an_iteration_waits_for_its_turn() -> None:
                 router.bind(router.exchanges["amq.fanout"], (queue, "", b""), {})
             reader, writer = await opened_by_hand(server.port)
             flooding = next(
-                driver for driver in server.drivers if driver.host.address == writer.get_extra_info("sockname")
+                driver
+                for driver in server.drivers
+                if checked(driver.host, amqp091.Peer).address == writer.get_extra_info("sockname")
             )
             turn, most, behind = flooding._turn, 0, 0
             channel = await client.channel()
@@ -454,7 +476,7 @@ def test_a_server_that_closes_does_not_work_off_what_waits() -> None:
 
 
 def test_an_entry_of_a_queue_counts_among_the_bytes_of_all() -> None:
-    router = routing.Router(routing.Limits(memory=20_000))
+    router = routing.Router(limits.Limits(memory=20_000))
     queues = [router.make_queue(f"q{number}") for number in range(30)]
     for queue in queues:
         router.bind(router.exchanges["amq.fanout"], (queue, "", b""), {})
@@ -468,7 +490,7 @@ def test_an_entry_of_a_queue_counts_among_the_bytes_of_all() -> None:
         router.put(destinations, published)
         published = Published(envelope, b"")
     assert accepted == 1
-    assert router.shares.bytes == 30 * (routing.ENTRY + published_first.cost)
+    assert router.shares.bytes == 30 * (limits.ENTRY + published_first.cost)
     assert router.shares.bytes <= 20_000
     for queue in queues:
         queue.purge()
@@ -497,11 +519,11 @@ def test_a_headers_exchange_looks_at_no_more_than_the_message_has() -> None:
     class Name(str):
         def __eq__(self, other: object) -> bool:
             counted.append(str(self))
-            return str.__eq__(self, other)  # type: ignore[arg-type]
+            return str.__eq__(self, other)
 
         __hash__ = str.__hash__
 
-    wanted = {Name(f"k{number}"): 1 for number in range(2000)}
+    wanted: dict[str, int] = {Name(f"k{number}"): 1 for number in range(2000)}
     assert not headers_match({"x-match": "any", **wanted}, {"other": 1, "k7": 2})
     assert len(counted) <= 2
 

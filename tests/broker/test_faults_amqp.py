@@ -217,7 +217,7 @@ def test_room_is_there_when_the_last_of_two_faults_ends() -> None:
                 with b.fault("amqp", full="disk"):
                     await until(lambda: first.kept)
                 (driver,) = b.servers["amqp"].drivers
-                connection = driver.connection
+                connection: Any = driver.connection
                 assert connection.blocked
                 assert not b.queue("orders")
             assert not connection.blocked

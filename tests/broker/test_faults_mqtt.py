@@ -10,8 +10,10 @@ from typing import Any
 
 import pytest
 
+from lib.kinds import checked
 from lib.loopback import HOST, PATIENCE, wait_for
 from lib.skips import imported
+from wirefmt.broker import Message
 from wirefmt.broker.thread import Running
 
 
@@ -160,7 +162,7 @@ def test_corrupt(b: Running) -> None:
                 client.client.publish("t", bytes(200_000))
                 seen.append(client.receive())
             assert b.topic("t").last is not None
-            assert b.topic("t").last.body == bytes(200_000)
+            assert checked(b.topic("t").last, Message).body == bytes(200_000)
             assert fault.happened == sum(octet != 0 for octet in seen[-1])
     assert seen[0] == seen[1]
     assert 1 <= sum(octet != 0 for octet in seen[0]) <= 40

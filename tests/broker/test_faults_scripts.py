@@ -63,7 +63,7 @@ def test_a_script(monkeypatch: pytest.MonkeyPatch) -> None:
     async def test() -> None:
         async with Broker(ports={"mqtt": 0}) as b:
             start = b.faults.start
-            monkeypatch.setattr(b.faults, "start", lambda fault: (started.append(fault), start(fault))[1])
+            monkeypatch.setattr(b.faults, "start", lambda fault: (started.append(fault), start(fault))[1])  # type: ignore[func-returns-value]
             port = b.port("mqtt")
             async with mqtt.connect(b.url("mqtt")) as client:
                 await client.publish("t", b"", qos=1)

@@ -247,7 +247,7 @@ async def consumers(b: Broker) -> AsyncIterator[Got]:
 def test_hostile_messages(sender: Callable[[Broker], Awaitable[int]], dialect: str) -> None:
     async def test() -> None:
         ports = {"mqtt": 0, "amqp": 0, "amqp10": 0}
-        options = {
+        options: dict[str, Any] = {
             "limits": Limits(dialect=dialect),
             "mqtt": BrokerOptions(queue_messages=100_000, queue_bytes=1 << 30),
         }

@@ -92,7 +92,7 @@ def rocketmq() -> Made:
         "topic": "T", "queue_id": 0, "born_timestamp": 1, "born_host": ("127.0.0.1", 1), "reconsume_times": 0,
         "properties": "", "flag": 0, "sys_flag": 0,
     }  # fmt: skip
-    return lambda n: broker._store({**fields, "body": b"%d" % n}), lambda: broker.shares.bytes
+    return lambda n: broker._log.store({**fields, "body": b"%d" % n}), lambda: broker.shares.bytes
 
 
 def phpmq() -> Made:

@@ -239,7 +239,8 @@ def test_shared_subscriptions() -> None:
             payloads = sorted(m.payload_bytes() for m in a.received + b.received)
             assert payloads == sorted([b"%d" % n for n in range(10)] * 2)
             assert 3 <= len(a.received) <= 7
-            a.received.clear(), b.received.clear()
+            a.received.clear()
+            b.received.clear()
             await a.unsubscribe("$share/g/s/#")
             await p.publish("s/y", qos=1)
             assert len(await b.got(1)) == 1

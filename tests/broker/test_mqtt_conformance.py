@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from lib.kinds import checked
 from lib.mqtt_raw import EOF, LONG, Place, said, tried
 from wirefmt import mqtt
 from wirefmt.broker.mqtt import BrokerOptions
@@ -281,7 +282,7 @@ def test_topic_aliases_of_the_server() -> None:
         )
         for each in (client, plain):
             await each.subscribe("al/#", qos=1)
-        topics: dict[int, str] = {}
+        topics: dict[Any, str] = {}
         for topic in ("al/1", "al/1", "al/2", "al/1"):
             plain.publish(topic, b"x", 0)
             message = await client.want(mqtt.Publish)
@@ -329,7 +330,7 @@ def test_properties_are_passed_on() -> None:
             assert 90 <= said(got)["message_expiry_interval"] <= 100
             assert said(got)["subscription_identifier"] == 268435455
             if got.qos == 1:
-                client.send(mqtt.Puback(packet_identifier=got.packet_identifier))
+                client.send(mqtt.Puback(packet_identifier=checked(got.packet_identifier, int)))
 
     tried(steps)
 
@@ -419,7 +420,7 @@ def test_overlapping_subscriptions(overlap: Any) -> None:
         await client.subscribe("a/+", qos=0, properties=[("subscription_identifier", 2)])
         await client.subscribe("a/b", qos=2)
         client.publish("a/b", b"", 1)
-        copies = []
+        copies: list[Any] = []
         while sum(isinstance(c, mqtt.Publish) for c in copies) < (1 if overlap == "merged" else 3):
             copies.append(await client.next())
         copies = [c for c in copies if isinstance(c, mqtt.Publish)]
@@ -622,7 +623,8 @@ def test_order_of_messages_and_acknowledgements() -> None:
         count = 50
         for n in range(1, count + 1):
             client.publish("o/x", b"%d" % n, 1 + n % 2, packet_identifier=n)
-        acknowledged, received = [], []
+        acknowledged: list[int] = []
+        received: list[tuple[int, int]] = []
         while len(acknowledged) < count or len(received) < count:
             packet = await client.next()
             if isinstance(packet, mqtt.Puback | mqtt.Pubrec):
@@ -632,7 +634,7 @@ def test_order_of_messages_and_acknowledgements() -> None:
             elif isinstance(packet, mqtt.Publish):
                 received.append((packet.qos, int(packet.payload_bytes())))
                 kind = mqtt.Puback if packet.qos == 1 else mqtt.Pubrec
-                client.send(kind(packet_identifier=packet.packet_identifier))
+                client.send(kind(packet_identifier=checked(packet.packet_identifier, int)))
             elif isinstance(packet, mqtt.Pubrel):
                 client.send(mqtt.Pubcomp(packet_identifier=packet.packet_identifier))
         for qos in (1, 2):

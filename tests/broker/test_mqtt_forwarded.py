@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tracemalloc
+from typing import Any
 
 import pytest
 
@@ -87,7 +88,7 @@ def test_a_message_counts_what_it_costs(size: int, properties: int) -> None:
         mqtt.Publish(topic_name=f"t/{number:06}", payload=bytes(size), properties=pairs).encode()
         for number in range(1000)
     ]
-    events = mqtt.Decoder(version=5).feed(b"".join(packets))
+    events: list[Any] = mqtt.Decoder(version=5).feed(b"".join(packets))
     tracemalloc.start()
     try:
         messages = [Message.of(event, None, "c") for event in events]

@@ -50,7 +50,7 @@ def test_wills_count() -> None:
             client = await place.connect(f"{number}", will=will, properties=properties)
             if number:
                 client.close()
-                await until(lambda n=number: place.broker.subscribers[f"{n}"].peer is None)  # type: ignore[misc]
+                await until(lambda n=number: place.broker.subscribers[f"{n}"].peer is None)
         refused = await place.open()
         refused.send(mqtt.Connect(client_identifier="more", will=will))
         assert (await refused.want(mqtt.Connack)).reason_code == 0x97

@@ -19,7 +19,7 @@ def retain(place: Place, count: int, size: int = 10, qos: int = 0, prefix: str =
 
 async def take(client: Raw, count: int) -> list[mqtt.Publish]:
     """The next messages; those of QoS 1 and 2 are acknowledged."""
-    found = []
+    found: list[mqtt.Publish] = []
     while len(found) < count:
         packet = await client.next()
         if isinstance(packet, mqtt.Pubrel):
@@ -40,9 +40,8 @@ def test_all_come(version: int, qos: int) -> None:
     async def steps(place: Place) -> None:
         count = 3 * STEPS
         retain(place, count, 300, qos)
-        client = await place.connect(
-            version=version, **({"properties": [("receive_maximum", 7)]} if version == 5 else {})
-        )
+        maximum: dict[str, Any] = {"properties": [("receive_maximum", 7)]} if version == 5 else {}
+        client = await place.connect(version=version, **maximum)
         await client.subscribe("r/#", qos=qos)
         got = await take(client, count)
         assert len({message.topic_name for message in got}) == count

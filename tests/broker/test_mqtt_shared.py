@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from lib.kinds import checked
 from lib.loopback import until
 from lib.mqtt_raw import Place, Raw, tried
 from wirefmt import mqtt
@@ -181,7 +182,7 @@ def test_a_member_that_can_take_messages_again_gets_its_part() -> None:
             client = clients[name]
             client.send(b"\xc0\x00")
             while isinstance(packet := await client.next(), mqtt.Publish):
-                client.send(mqtt.Puback(packet_identifier=packet.packet_identifier))
+                client.send(mqtt.Puback(packet_identifier=checked(packet.packet_identifier, int)))
                 got += 1
                 client.send(b"\xc0\x00")
                 await client.want(mqtt.Pingresp)

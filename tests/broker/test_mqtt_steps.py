@@ -110,7 +110,7 @@ def test_messages_that_look_for_room_at_the_same_time_keep_to_the_limits(limit: 
             client = await place.connect(name, properties=[("session_expiry_interval", 100)])
             await client.subscribe("t/#", qos=1)
             client.close()
-            await until(lambda name=name: place.broker.subscribers[name].peer is None)  # type: ignore[misc]
+            await until(lambda name=name: place.broker.subscribers[name].peer is None)
         publishers = [await place.connect(f"p{number}") for number in range(3)]
         memory, options = place.broker._memory, place.broker.options
         if limit == "memory":

@@ -57,7 +57,7 @@ def specified() -> dict[str, tuple[set[Any], set[Any]]]:
     frames = {camel(c.name) for c in amqp10_spec.COMPOSITES if {"frame", "sasl-frame"}.intersection(c.provides)}
     names = {"PUB": "Publish", "MPUB": "MultiPublish", "DPUB": "DeferredPublish", "RDY": "Ready", "FIN": "Finish",
              "REQ": "Requeue", "CLS": "Close"}  # fmt: skip
-    of = {
+    of: dict[str, tuple[set[Any], Any]] = {
         "amqp091": (methods | {"BasicMessage"}, amqp091_requests.REQUESTS),
         "amqp10": (frames | {"Coordinator", "Declare", "Discharge"}, amqp10_requests.REQUESTS),
         "mqtt": ({camel(p.name) for p in mqtt_spec.PACKET_TYPES}, mqtt_requests.REQUESTS),
@@ -420,7 +420,7 @@ def test_mqtt(wanted: str, packet: Any) -> None:
                     return event
             raise EOFError
 
-        login = {"user_name": "ann", "password": USERS["ann"].encode()}
+        login: dict[str, Any] = {"user_name": "ann", "password": USERS["ann"].encode()}
         connect = mqtt.Connect(client_identifier="c", version=5, **login)
         if isinstance(packet, mqtt.Connect):
             connect = mqtt.Connect(client_identifier="c", version=5, will=packet.will, **login)

@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 
 from lib.loopback import run
 from wirefmt import amqp091
+from wirefmt.broker.limits import Limits, Refusal
 from wirefmt.broker.messages import Envelope, Item, Published
-from wirefmt.broker.queues import LOOKS_TOGETHER, Queue, Refusal
-from wirefmt.broker.routing import Limits, Router
+from wirefmt.broker.queues import LOOKS_TOGETHER, Queue
+from wirefmt.broker.routing import Router
 from wirefmt.broker.waiting import AGAIN, PART, VIEW, View, Waiting
 from wirefmt.errors import ConversionError
 
@@ -31,7 +32,7 @@ class Taker:
 
     exclusive = False
 
-    def __init__(self, wants: Callable[[bytes], bool] | None, takes: bool = True, room: int = 1 << 30) -> None:
+    def __init__(self, wants: Callable[..., bool] | None, takes: bool = True, room: int = 1 << 30) -> None:
         self.priority = 0
         self.left = room
         self.got: list[Item] = []
@@ -79,7 +80,8 @@ async def settled(router: Router) -> None:
     )
 )
 def test_waiting_is_a_sorted_list(steps: list[tuple[str, int, int]]) -> None:
-    waiting, model = Waiting(), []
+    waiting = Waiting()
+    model: list[Any] = []
     for step, priority, number in steps * 4:
         entry = (-priority, number, item(b""))
         found = next((one for one in model if one[:2] == entry[:2]), None)

@@ -91,7 +91,7 @@ def test_a_session_is_read_back(tmp_path: Path, kind: str) -> None:
         )
         async with server:
             ports.append(plain if server_tls else server.port)
-            extra = {"ssl": client_tls} if client_tls else {}
+            extra: dict[str, Any] = {"ssl": client_tls} if client_tls else {}
             await converse(f"{kind}://{HOST}:{server.port}", **extra)
             await until(lambda: not server.drivers)
         broker.close()
@@ -192,7 +192,7 @@ def test_nsq_that_goes_over_to_tls(tmp_path: Path) -> None:
 
     async def main() -> None:
         broker = nsq_broker.Broker()
-        options = ConnectionOptions(tls="optional")
+        options = ConnectionOptions(tls="offered")
         async with await nsq.serve(broker, HOST, 0, ssl=server_tls, options=options, tap=recorder.tap(4150)) as server:
             async with nsq.connect(f"nsq://{HOST}:{server.port}", ssl=client_tls) as client:
                 await client.publish("orders", b"one order")

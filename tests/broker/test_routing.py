@@ -391,7 +391,7 @@ def test_messages_that_exceed_what_may_be_queued_for_a_client_wait(protocol: str
                 assert [(await anext(consumer)).body for _ in bodies] == bodies
             else:
                 async with amqp10.connect(b.url("amqp10")) as new:
-                    receiver = await new.receiver("/queues/q", settle="first")
+                    receiver = await new.receiver("/queues/q", settle="manual")
                     assert [bytes((await receiver.receive()).message.payload) for _ in bodies] == bodies
 
     run(test())

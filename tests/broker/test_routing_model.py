@@ -93,8 +93,8 @@ class Ordered(Router):
     def now(self) -> float:
         return self.clock
 
-    def route(self, exchange: Exchange, *messages: Published, besides: Any = None) -> list[Any]:
-        return sorted(super().route(exchange, *messages, besides=besides), key=lambda queue: queue.name)
+    def route(self, exchange: Exchange, *messages: Published, besides: Any = None, quiet: bool = False) -> list[Any]:
+        return sorted(super().route(exchange, *messages, besides=besides, quiet=quiet), key=lambda queue: queue.name)
 
 
 class Run:

@@ -17,7 +17,7 @@ from wirefmt.broker import nsq as nsq_broker
 from wirefmt.broker import phpmq as phpmq_broker
 from wirefmt.broker import rocketmq as rocketmq_broker
 from wirefmt.broker.limits import Limits
-from wirefmt.broker.rocketmq.popping import Taken
+from wirefmt.broker.rocketmq.reviving import Taken
 from wirefmt.broker.shares import UNOWNED, Shares
 from wirefmt.connection.aio.driver import Driver
 from wirefmt.errors import ConnectionLost, Refused

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from lib.kinds import checked
 from lib.loopback import HOST, run, until
 from wirefmt import amqp091, amqp10, broker, mqtt, nsq, phpmq, rocketmq
 from wirefmt.broker import NotSeen
@@ -29,7 +30,7 @@ def test_what_is_published_is_seen_in_each_protocol() -> None:
         async with broker.Broker() as b:
             await declare(b, "q")
             for name in NAMES:
-                await b.publish("q", f"from {name}", name)  # type: ignore[arg-type]
+                await b.publish("q", f"from {name}", name)
             found = await b.published().wait(6)
             assert [(m.protocol, m.name, m.body) for m in found if m.protocol != "amqp10"] == [
                 (name, "q", f"from {name}".encode()) for name in NAMES if name != "amqp10"
@@ -109,14 +110,14 @@ def test_what_clients_have_and_have_not_settled() -> None:
                 phpmq.connect(b.url("phpmq")) as php,
             ):
                 for protocol in ("amqp", "nsq", "phpmq"):
-                    await b.publish("q", b"1", protocol)  # type: ignore[arg-type]
+                    await b.publish("q", b"1", protocol)
                 channel = await old.channel()
                 messages = await channel.consume("q")
                 async with queue.consume("q", "c") as more:
                     await php.consume("q", 1)
                     message = await anext(messages)
                     taken = await anext(more)
-                    given = await php.get()
+                    given = checked(await php.get(), phpmq.MessageServerToClient)
                     assert [m.body for m in b.unacked("q")] == [b"1"]
                     assert [m.body for m in b.unacked("q/c", "nsq")] == [b"1"]
                     assert [m.body for m in b.unacked("q", "phpmq")] == [b"1"]

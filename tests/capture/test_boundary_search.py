@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -101,7 +103,7 @@ def test_messages_of_a_websocket(direction: int) -> None:
     ping = PING if direction == 0 else packet(0xD0)
     mask = b"\x11\x22\x33\x44" if direction == 0 else None
     message = socket_frame(ping * 2, mask=mask)
-    how = {"websocket": True, "direction": direction}
+    how: dict[str, Any] = {"websocket": True, "direction": direction}
     assert found(NOISE + message * 2, **how) == (1, "mqtt")
     assert found(NOISE + message, **how) is None
     assert found(message, **how) == (0, "mqtt")

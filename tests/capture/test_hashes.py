@@ -112,8 +112,10 @@ def test_the_flow_id_is_fixed() -> None:
     tcp = Tcp()
     with capture.read(io.BytesIO(pcap([*tcp.open(), *tcp.send(0, connect())]))) as reader:
         (found,) = [identifier for batch in reader for identifier in batch["flow_id"]]
-    ends = ((n.to_bytes(4, "big").ljust(16, b"\0"), port) for n, port in ((tcp.client, 40000), (tcp.server, 1883)))
-    assert found == avalanche(flow_hash(*ends, 4) ^ avalanche(START * 10**9)) >> 1
+    one, other = (
+        (n.to_bytes(4, "big").ljust(16, b"\0"), port) for n, port in ((tcp.client, 40000), (tcp.server, 1883))
+    )
+    assert found == avalanche(flow_hash(one, other, 4) ^ avalanche(START * 10**9)) >> 1
 
 
 def test_flow_identifiers_and_rows_are_the_same_in_every_process() -> None:

@@ -49,7 +49,7 @@ def pull(count: int, body: bytes, **header: str) -> tuple[bytes, bytes]:
     return asked, answer
 
 
-def identify(**features: bool) -> bytes:
+def identify(**features: Any) -> bytes:
     return b"  V2" + nsq.Identify(client_id=LONG, feature_negotiation=True, **features).encode()
 
 
@@ -181,7 +181,7 @@ def compare(data: bytes, whole: Any, **options: Any) -> int:
 
 @pytest.mark.parametrize("flows", ["in-file", "across-files"])
 @pytest.mark.parametrize("name", PACKETS_OF_MANY_ROWS)
-def test_a_batch_is_bounded_within_one_packet(name: str, flows: str) -> None:
+def test_a_batch_is_bounded_within_one_packet(name: str, flows: Any) -> None:
     """With "across-files" the connection ends in finish()."""
     make, size = PACKETS_OF_MANY_ROWS[name]
     frames, count = make(size)
@@ -526,7 +526,7 @@ def test_gaps_that_end_with_a_packet_are_in_order() -> None:
         del sent[chance.randrange(len(sent))]
         frames += [*sent, tcp.segment(1, connack(), ACK | PSH)]
     data = pcap(frames)
-    limits = {"limits": {"max_flows": 3}}
+    limits: dict[str, Any] = {"limits": {"max_flows": 3}}
     whole = pa.table(capture.read(io.BytesIO(data), batch_rows=1 << 30, **limits)).combine_chunks()
     assert whole.num_rows > 1500
     for batch_rows in (1, 5):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable
 from dataclasses import FrozenInstanceError, fields, replace
 from typing import Any
 
@@ -28,7 +29,11 @@ def test_one_value_or_keywords() -> None:
     assert by_words != pa.table(capture.read(SAMPLE, replace(Options(**given), payload_max=4)))
     with pytest.raises(TypeError, match="not both"):
         capture.read(SAMPLE, Options(), payload=False)  # type: ignore[call-overload]
-    for call in (lambda: capture.read(SAMPLE, colums=["kind"]), lambda: capture.CaptureDecoder(colums=["kind"])):
+    calls: list[Callable[[], object]] = [
+        lambda: capture.read(SAMPLE, colums=["kind"]),  # type: ignore[call-overload]
+        lambda: capture.CaptureDecoder(colums=["kind"]),
+    ]
+    for call in calls:
         with pytest.raises(TypeError, match="colums"):
             call()
     with pytest.raises(FrozenInstanceError):

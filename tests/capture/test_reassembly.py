@@ -48,7 +48,7 @@ def run(packets: list[P], isn: tuple[int, int] = (CLIENT_ISN, SERVER_ISN), **opt
     return trace
 
 
-def squeeze(events: list[tuple[Any, ...]], side: str) -> list[Any]:
+def squeeze(events: list[tuple[Any, ...]], side: object) -> list[Any]:
     """What one side sent: octets joined, ("gap", size, why), ("end", why)."""
     out: list[Any] = []
     for kind, end, *rest in events:
@@ -558,11 +558,12 @@ def test_any_packets_at_all() -> None:
     trace = StreamTrace(max_flows=20, max_buffered=5000, max_out_of_order=1000, idle_seconds=50)
     now = 0
     for number in range(30000):
-        ends = [(chance.randint(1, 3), chance.randint(1, 4)) for _ in "12"]
+        one, other = ((chance.randint(1, 3), chance.randint(1, 4)) for _ in "12")
         now += chance.choice((0, SECOND, -SECOND, 20 * SECOND, 400 * SECOND if chance.random() < 0.01 else 0))
         payload = chance.randbytes(chance.choice((0, 1, 50, 300)))
         trace.segment_in(
-            *ends,
+            one,
+            other,
             chance.choice((0, ACK, ACK, ACK, SYN, SYN | ACK, FIN | ACK, RST, 31)),
             chance.choice((chance.getrandbits(32), chance.randint(0, 900), 2**32 - chance.randint(0, 500))),
             chance.choice((chance.getrandbits(32), chance.randint(0, 900))),

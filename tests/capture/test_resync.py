@@ -100,7 +100,9 @@ def behind_a_hole_of_nsq(*segments: bytes) -> list[tuple[object, ...]]:
     tcp.send(SERVER, ok)
     for octets in segments:
         frames += tcp.send(SERVER, octets)
-    found = [(row["kind"], row["nsq"] and row["nsq"]["response"]) for row in rows(frames + tcp.close())]
+    found: list[tuple[object, ...]] = [
+        (row["kind"], row["nsq"] and row["nsq"]["response"]) for row in rows(frames + tcp.close())
+    ]
     assert found[3:5] == [("response", "OK"), (None, None)]
     return found[5:]
 

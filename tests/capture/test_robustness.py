@@ -97,7 +97,12 @@ def test_packets_are_those_of_tshark(row: Row) -> None:
         if "t" in frame:
             wanted["ts_ns"] = min(int(Decimal(frame["t"]) * 10**9), LAST_NS)
         wanted["tcp"] = innermost_tcp(frame)
-        seen = {"caplen": len(data), "len": original_size, "ts_ns": ts_ns, "tcp": ours(fields) if fields else None}
+        seen: dict[str, Any] = {
+            "caplen": len(data),
+            "len": original_size,
+            "ts_ns": ts_ns,
+            "tcp": ours(fields) if fields else None,
+        }
         if fields and wanted["tcp"] and wanted["tcp"]["size"] == len(fields["payload"]) < fields["size"]:
             # The IP header tells of more octets than the frame had: the writer of the file cut it, and its length
             # (the sequence numbers of deepflowio__xiangdao-retrans follow the IP header). tshark takes that.
@@ -110,7 +115,7 @@ def test_packets_are_those_of_tshark(row: Row) -> None:
     assert not different
 
 
-def scanned(octets: bytes, chunk: int) -> tuple[list[Any], dict[str, int]]:
+def scanned(octets: bytes | bytearray, chunk: int) -> tuple[list[Any], dict[str, int]]:
     scanner = PacketScanner(tunnels=True, columns=["file_index", "frame_no", "flow_hash", "segment"])
     scanner.begin_file("x", 3)
     for at in range(0, len(octets), chunk):

@@ -8,6 +8,7 @@ import random
 import struct
 from bisect import bisect_left
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -34,7 +35,7 @@ def segment(payload: bytes, number: int) -> bytes:
 
 
 def plain(size: int, chance: random.Random, order: str = "<") -> list[bytes]:
-    records = []
+    records: list[bytes] = []
     while size > 0:
         octets = segment(chance.randbytes(chance.choice([0, 20, 200, 1460])), len(records))
         records.append(record(octets, 1_600_000_000 + len(records), order))
@@ -145,7 +146,7 @@ def test_ranges_of_pcapng_know_sections_interfaces_and_frames() -> None:
         assert all(p.exact for p in pieces)
         assert [p.end for p in pieces[:-1]] == [p.begin for p in pieces[1:]]
         assert (pieces[0].begin, pieces[-1].end) == (0, len(octets))
-        seen = []
+        seen: list[Any] = []
         for piece in pieces:
             reader = PcapReader()
             assert reader.feed(piece.prefix) == []

@@ -326,7 +326,7 @@ def test_every_thread_has_a_share_of_connections_that_differ_in_one_number(count
     for varied in ("client_port", "client", "server", "port"):
         packets = []
         for i in range(500):
-            numbers = {"client_port": 20_000, "client": 0x0A000002, "server": 0x0B000001, "port": 1883}
+            numbers: dict[str, Any] = {"client_port": 20_000, "client": 0x0A000002, "server": 0x0B000001, "port": 1883}
             client = Tcp(**numbers | {varied: numbers[varied] + i})
             packets += [*client.open(), client.segment(0, connect(f"client{i}"))]
         shares = Dispatcher(capture.Options(threads=count)).dispatch(pcap(packets))

@@ -11,6 +11,8 @@ import os
 import pty
 import subprocess
 import sys
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -34,7 +36,9 @@ CONTENT = "0200010000000f003c00000000000000000004100001ce" + "030001000000043231
 
 
 @pytest.fixture
-def wirefmt(capfdbinary, monkeypatch, tmp_path_factory):
+def wirefmt(
+    capfdbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
+) -> Any:
     """Runs a command here: (exit code, stdout, stderr)."""
 
     def call(*arguments: object, given: bytes | None = None) -> tuple[int, str, str]:
@@ -59,7 +63,7 @@ def lines(text: str) -> list[Any]:
 # ---- ways in and out
 
 
-def test_hexadecimal_on_the_command_line(wirefmt):
+def test_hexadecimal_on_the_command_line(wirefmt: Callable[..., Any]) -> None:
     assert wirefmt("convert", "--from", "mqtt5", "--to", "amqp10", PUBLISH) == (0, f"{MESSAGE}\n", "")
     assert wirefmt("convert", "--from", "mqtt5", "--to", "amqp091", PUBLISH) == (0, f"{CONTENT}\n", "")
     spaced = "0x" + PUBLISH[:2] + " " + ":".join(PUBLISH[i : i + 2] for i in range(2, len(PUBLISH), 2))
@@ -77,13 +81,13 @@ def test_hexadecimal_on_the_command_line(wirefmt):
     )
 
 
-def test_several_messages_come_out_in_order(wirefmt):
+def test_several_messages_come_out_in_order(wirefmt: Callable[..., Any]) -> None:
     other = PUBLISH[:-2] + "36"
     code, out, _ = wirefmt("convert", "--from", "mqtt5", "--to", "amqp10", PUBLISH, other)
     assert (code, out.split()) == (0, [MESSAGE, MESSAGE[:-2] + "36"])
 
 
-def test_files_and_standard_input(wirefmt, tmp_path):
+def test_files_and_standard_input(wirefmt: Callable[..., Any], tmp_path: Path) -> None:
     octets = tmp_path / "packet.bin"
     octets.write_bytes(bytes.fromhex(PUBLISH))
     text = tmp_path / "packet.hex"
@@ -100,7 +104,7 @@ def test_files_and_standard_input(wirefmt, tmp_path):
             assert told == (0, f"{MESSAGE}\n", "")
 
 
-def test_formats(wirefmt, tmp_path):
+def test_formats(wirefmt: Callable[..., Any], tmp_path: Path) -> None:
     call = ("convert", "--from", "mqtt5", "--to", "amqp10", PUBLISH, "--format")
     assert wirefmt(*call, "base64") == (0, base64.b64encode(bytes.fromhex(MESSAGE)).decode() + "\n", "")
     assert wirefmt(*call, "raw", "-o", tmp_path / "m") == (0, "", "")
@@ -110,7 +114,7 @@ def test_formats(wirefmt, tmp_path):
     assert wirefmt("convert", "--from", "mqtt5", "--to", "amqp091", PUBLISH, "--format", "text")[1].endswith("\n21.5\n")
 
 
-def test_json_lines_go_through_all_protocols(wirefmt):
+def test_json_lines_go_through_all_protocols(wirefmt: Callable[..., Any]) -> None:
     line = json.dumps({"protocol": "mqtt5", "raw": {"hex": PUBLISH}}).encode()
     for to in ("amqp10", "amqp091", "mqtt5"):
         code, out, err = wirefmt(
@@ -121,7 +125,7 @@ def test_json_lines_go_through_all_protocols(wirefmt):
     assert lines(out)[0]["raw"] == {"hex": PUBLISH}
 
 
-def test_json_lines_of_decode(wirefmt):
+def test_json_lines_of_decode(wirefmt: Callable[..., Any]) -> None:
     """What decode writes is what convert reads, whatever the protocol and however its octets stand there."""
     for name in (
         "mosquitto-paho-v5.pcap",
@@ -148,13 +152,13 @@ def octets_of(value: Any) -> bytes:
     return value.encode() if isinstance(value, str) else base64.b64decode(value["base64"])
 
 
-def test_older_packets(wirefmt):
+def test_older_packets(wirefmt: Callable[..., Any]) -> None:
     older = "30090003612f6232312e35"
     assert wirefmt("convert", "--from", "mqtt311", "--to", "amqp10", older) == (0, f"{MESSAGE}\n", "")
     assert wirefmt("convert", "--from", "mqtt31", "--to", "mqtt5", older)[:2] == (0, f"{PUBLISH}\n")
 
 
-def test_frames_around_a_message(wirefmt):
+def test_frames_around_a_message(wirefmt: Callable[..., Any]) -> None:
     # basic.publish on channel 1: ticket 0, exchange amq.topic, routing key a.b, no bits
     publish = "01000100000014003c0028" + "0000" + "09616d712e746f706963" + "03612e62" + "00" + "ce"
     publish = publish.replace("0100010000" + "0014", "0100010000" + f"{len(bytes.fromhex(publish)) - 8:04x}", 1)
@@ -177,7 +181,7 @@ RICH = "33 21 0001 74 0007 15 0101 020000003c 26 0006 782d73697465 0005 6e6f7274
 RICH = f"33{len(bytes.fromhex(RICH)) - 2:02x}" + RICH[5:].replace("0007 15", f"0007 {2 + 5 + 1 + 8 + 7:02x}")
 
 
-def test_losses_are_told(wirefmt):
+def test_losses_are_told(wirefmt: Callable[..., Any]) -> None:
     code, out, err = wirefmt("convert", "--from", "mqtt5", "--to", "amqp10", RICH)
     assert code == 0
     assert err.splitlines() == [
@@ -192,7 +196,7 @@ def test_losses_are_told(wirefmt):
     ]
 
 
-def test_explain_tells_every_value(wirefmt):
+def test_explain_tells_every_value(wirefmt: Callable[..., Any]) -> None:
     code, out, err = wirefmt("convert", "--from", "mqtt5", "--to", "amqp10", RICH, "--explain")
     title, header, *rows = err.splitlines()
     assert (code, len(out.splitlines())) == (0, 1)
@@ -211,7 +215,7 @@ def test_explain_tells_every_value(wirefmt):
     assert len(row["values"]) == 6
 
 
-def test_explain_on_a_terminal_fits(tmp_path):
+def test_explain_on_a_terminal_fits(tmp_path: Path) -> None:
     master, slave = pty.openpty()
     with subprocess.Popen(
         [sys.executable, "-m", "wirefmt.cli", "convert", "--from", "mqtt5", "--to", "amqp10", "--explain", RICH],
@@ -235,7 +239,7 @@ def read_terminal(master: int) -> bytes:
         return b""
 
 
-def test_lossless(wirefmt):
+def test_lossless(wirefmt: Callable[..., Any]) -> None:
     assert wirefmt("convert", "--from", "mqtt5", "--to", "amqp10", "--lossless", PUBLISH)[0] == 0
     code, out, err = wirefmt("convert", "--from", "mqtt5", "--to", "amqp10", "--lossless", RICH)
     assert (code, out) == (1, "")
@@ -243,7 +247,7 @@ def test_lossless(wirefmt):
     assert "without --lossless it is converted" in err
 
 
-def test_dialects_and_options(wirefmt):
+def test_dialects_and_options(wirefmt: Callable[..., Any]) -> None:
     assert list(convert.DIALECTS)[:2] == ["documented", "rabbitmq-4.3"]
     # correlation_id "x" with NUL behind: no shortstr by the document, one by the server
     message = "005373d00000000c00000006404040404040".replace("404040404040", "4040404040a1027800") + "005375a000"
@@ -290,14 +294,14 @@ def test_dialects_and_options(wirefmt):
         (("--to", "amqp10", "--from", "mqtt5", "--format", "raw", PUBLISH, PUBLISH), 2, "one message"),
     ],
 )  # fmt: skip
-def test_errors_say_what_to_do(wirefmt, arguments, code, told):
+def test_errors_say_what_to_do(wirefmt: Callable[..., Any], arguments: Any, code: Any, told: str) -> None:
     found, out, err = wirefmt("convert", *arguments)
     assert (found, out) == (code, "")
     assert told in err
     assert "Traceback" not in err
 
 
-def test_a_refused_message_names_its_rule_and_the_others_go_on(wirefmt):
+def test_a_refused_message_names_its_rule_and_the_others_go_on(wirefmt: Callable[..., Any]) -> None:
     refused = "005370c0020142"  # no body
     code, out, err = wirefmt("convert", "--from", "amqp10", "--to", "amqp091", refused, MESSAGE)
     assert (code, out) == (1, f"{CONTENT}\n")
@@ -320,13 +324,13 @@ def test_a_refused_message_names_its_rule_and_the_others_go_on(wirefmt):
         (b'{"raw": "x"}', "protocol None is not one of"),
     ],
 )
-def test_lines_that_cannot_be_meant(wirefmt, line, told):
+def test_lines_that_cannot_be_meant(wirefmt: Callable[..., Any], line: str, told: str) -> None:
     code, out, err = wirefmt("convert", "--input", "jsonl", "--to", "amqp10", given=line)
     assert (code, out) == (2, "")
     assert told in err
 
 
-def test_a_reader_that_goes_away_is_no_error(tmp_path):
+def test_a_reader_that_goes_away_is_no_error(tmp_path: Path) -> None:
     many = tmp_path / "many.jsonl"
     many.write_text((json.dumps({"protocol": "mqtt5", "raw": {"hex": PUBLISH}}) + "\n") * 20_000)
     command = f"{sys.executable} -m wirefmt.cli convert --input jsonl --to amqp10 {many} | head -n 1"
@@ -338,7 +342,7 @@ def test_a_reader_that_goes_away_is_no_error(tmp_path):
 
 
 @pytest.mark.parametrize("to", convert.PROTOCOLS)
-def test_decode_as(wirefmt, tmp_path, to):
+def test_decode_as(wirefmt: Callable[..., Any], tmp_path: Path, to: Any) -> None:
     import pyarrow as pa
 
     source = SAMPLES / "rabbitmq-pyamqp-amqp091.pcap"
@@ -349,7 +353,7 @@ def test_decode_as(wirefmt, tmp_path, to):
     assert made.equals(expected)
 
 
-def test_decode_as_for_people(wirefmt):
+def test_decode_as_for_people(wirefmt: Callable[..., Any]) -> None:
     code, out, _ = wirefmt("decode", SAMPLES / "rabbitmq-rhea-amqp10.pcap.gz", "--as", "amqp091")
     rows = out.splitlines()
     assert code == 0
@@ -357,7 +361,7 @@ def test_decode_as_for_people(wirefmt):
     assert sum("; not converted: sections are out of order" in row for row in rows) == 3
 
 
-def test_decode_as_with_options(wirefmt):
+def test_decode_as_with_options(wirefmt: Callable[..., Any]) -> None:
     source = SAMPLES / "mosquitto-paho-v5.pcap"
     call = (
         "decode",
@@ -382,7 +386,7 @@ def test_decode_as_with_options(wirefmt):
         assert (code, out, f"{option[0]} is for --as" in err) == (2, "", True)
 
 
-def test_octets_are_a_column(wirefmt):
+def test_octets_are_a_column(wirefmt: Callable[..., Any]) -> None:
     source = SAMPLES / "mosquitto-paho-v5.pcap"
     for arguments in (("--raw",), ("--columns", "kind,raw"), ("--filter", "raw is not None")):
         rows = lines(wirefmt("decode", source, "--format", "jsonl", *arguments)[1])
@@ -390,6 +394,6 @@ def test_octets_are_a_column(wirefmt):
     assert not any("raw" in row for row in lines(wirefmt("decode", source, "--format", "jsonl")[1]))
 
 
-def test_help_has_examples(wirefmt):
+def test_help_has_examples(wirefmt: Callable[..., Any]) -> None:
     code, out, _ = wirefmt("convert", "--help")
     assert (code, PUBLISH in out, "--explain" in out) == (0, True, True)

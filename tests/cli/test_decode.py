@@ -26,6 +26,7 @@ import subprocess
 import sys
 import termios
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import fields
 from datetime import datetime
 from pathlib import Path
@@ -74,7 +75,7 @@ COUNTS = told_by_readme()
 
 
 @pytest.fixture
-def wirefmt(capfdbinary):
+def wirefmt(capfdbinary: pytest.CaptureFixture[bytes]) -> Any:
     """Runs a command here: (exit code, stdout, stderr)."""
 
     def call(*arguments: object) -> tuple[int, bytes, str]:
@@ -95,7 +96,7 @@ def v5() -> pa.Table:
         return pa.table(reader)
 
 
-def json_lines(octets: bytes) -> list[dict[str, object]]:
+def json_lines(octets: bytes) -> list[dict[str, Any]]:
     return [json.loads(line) for line in octets.decode().splitlines()]
 
 
@@ -103,14 +104,16 @@ def json_lines(octets: bytes) -> list[dict[str, object]]:
 
 
 @pytest.mark.parametrize(("name", "count"), COUNTS.items())
-def test_every_sample_has_as_many_messages_as_other_decoders_found(wirefmt, name, count):
+def test_every_sample_has_as_many_messages_as_other_decoders_found(
+    wirefmt: Callable[..., Any], name: str, count: int
+) -> None:
     code, out, err = wirefmt("decode", SAMPLES / name, "--format", "jsonl")
     rows = json_lines(out)
     assert (code, err) == (0, "")
     assert sum("kind" in row for row in rows) == count
 
 
-def test_kinds_are_those_of_tshark(wirefmt):
+def test_kinds_are_those_of_tshark(wirefmt: Callable[..., Any]) -> None:
     kinds = row_of(V5.name)["message_types"]
     _, out, _ = wirefmt("summary", V5, "--json")
     told = json.loads(out)
@@ -118,7 +121,7 @@ def test_kinds_are_those_of_tshark(wirefmt):
     assert told["messages"] == sum(kinds.values())
 
 
-def test_parquet_and_arrow_files_hold_the_readers_table(wirefmt, tmp_path, v5):
+def test_parquet_and_arrow_files_hold_the_readers_table(wirefmt: Callable[..., Any], tmp_path: Path, v5: Any) -> None:
     for name, read in (
         ("m.parquet", pyarrow.parquet.read_table),
         ("m.arrow", lambda p: pyarrow.ipc.open_file(p).read_all()),
@@ -129,17 +132,17 @@ def test_parquet_and_arrow_files_hold_the_readers_table(wirefmt, tmp_path, v5):
     assert sorted(p.name for p in tmp_path.iterdir()) == ["m.arrow", "m.feather", "m.parquet"]  # no .part
 
 
-def test_arrow_on_a_pipe_is_a_stream(wirefmt, v5):
+def test_arrow_on_a_pipe_is_a_stream(wirefmt: Callable[..., Any], v5: Any) -> None:
     _, out, _ = wirefmt("decode", V5, "--format", "arrow")
     assert pa.ipc.open_stream(out).read_all().equals(v5)
 
 
-def test_parquet_on_a_pipe(wirefmt, v5):
+def test_parquet_on_a_pipe(wirefmt: Callable[..., Any], v5: Any) -> None:
     _, out, _ = wirefmt("decode", V5, "--format", "parquet")
     assert pa.parquet.read_table(io.BytesIO(out)).equals(v5)
 
 
-def test_json_lines_say_the_same_as_the_table(wirefmt, v5):
+def test_json_lines_say_the_same_as_the_table(wirefmt: Callable[..., Any], v5: Any) -> None:
     _, out, _ = wirefmt("decode", V5, "--format", "jsonl")
     rows = json_lines(out)
     expected = v5.to_pylist()
@@ -160,13 +163,13 @@ def test_json_lines_say_the_same_as_the_table(wirefmt, v5):
             )
 
 
-def _octets(value: object) -> bytes | None:
+def _octets(value: Any) -> bytes | None:
     if value is None:
         return None
     return base64.b64decode(value["base64"]) if isinstance(value, dict) else value.encode()
 
 
-def test_csv_says_the_same_as_the_table(wirefmt, v5):
+def test_csv_says_the_same_as_the_table(wirefmt: Callable[..., Any], v5: Any) -> None:
     _, out, _ = wirefmt("decode", V5, "--format", "csv")
     rows = list(csv.DictReader(io.StringIO(out.decode(), newline="")))
     assert len(rows) == v5.num_rows
@@ -208,7 +211,7 @@ def every_type() -> pa.RecordBatch:
 
 
 @pytest.mark.parametrize("fmt", FORMATS)
-def test_every_column_is_written_in_every_format(every_type, tmp_path, fmt):
+def test_every_column_is_written_in_every_format(every_type: Any, tmp_path: Path, fmt: str) -> None:
     out = tmp_path / "out"
     with open_writer(str(out), fmt, every_type.schema) as writer:
         writer.write(every_type)
@@ -237,7 +240,7 @@ def read_back(fmt: str, octets: bytes) -> pa.Table:
 
 
 @pytest.mark.parametrize("fmt", ["table", "jsonl", "csv"])
-def test_a_terminal_gets_nothing_that_controls_it(every_type, fmt, monkeypatch):
+def test_a_terminal_gets_nothing_that_controls_it(every_type: Any, fmt: str, monkeypatch: pytest.MonkeyPatch) -> None:
     class Terminal(io.BytesIO):
         buffer = property(lambda self: self)
         isatty = staticmethod(lambda: True)
@@ -255,7 +258,7 @@ def test_a_terminal_gets_nothing_that_controls_it(every_type, fmt, monkeypatch):
         assert [row.get("kind") for row in map(json.loads, text.splitlines())] == every_type["kind"].to_pylist()
 
 
-def test_formulas_in_csv_are_marked_on_request(wirefmt, tmp_path):
+def test_formulas_in_csv_are_marked_on_request(wirefmt: Callable[..., Any], tmp_path: Path) -> None:
     texts = ["=cmd|'/C calc'!A0", "+1+1", "-2+3", "@SUM(1)", "\t=1", "-21.5", "+7", "21.5", "a=b", ""]
     tcp = Tcp()
     packets = [
@@ -275,14 +278,14 @@ def test_formulas_in_csv_are_marked_on_request(wirefmt, tmp_path):
 
 
 @given(st.binary(max_size=40))
-def test_octets_as_text_can_be_read_back(octets):
+def test_octets_as_text_can_be_read_back(octets: bytes) -> None:
     assert _octets(json.loads(json.dumps(octets_for_json(octets)))) == octets
     text = octets_for_csv(octets)
     assert (base64.b64decode(text[7:]) if text.startswith("base64:") else text.encode()) == octets
 
 
 @given(st.text(max_size=40))
-def test_text_that_looks_like_base64_in_csv_is_not_taken_for_it(text):
+def test_text_that_looks_like_base64_in_csv_is_not_taken_for_it(text: str) -> None:
     told = octets_for_csv(("base64:" + text).encode())
     assert base64.b64decode(told[7:]).decode() == "base64:" + text
 
@@ -294,11 +297,11 @@ def test_text_that_looks_like_base64_in_csv_is_not_taken_for_it(text):
         ("a.csv.zst", None, "csv"), ("s3://b/a.arrow", None, "arrow"), ("a.txt", "jsonl", "jsonl"),
     ],
 )  # fmt: skip
-def test_the_suffix_says_the_format(out, asked, expected):
+def test_the_suffix_says_the_format(out: Any, asked: Any, expected: Any) -> None:
     assert format_of(out, asked) == expected
 
 
-def test_compressed_output(wirefmt, tmp_path):
+def test_compressed_output(wirefmt: Callable[..., Any], tmp_path: Path) -> None:
     wirefmt("decode", V5, "-o", tmp_path / "m.jsonl.gz")
     wirefmt("decode", V5, "-o", tmp_path / "m.csv.zst")
     assert len(gzip.decompress((tmp_path / "m.jsonl.gz").read_bytes()).splitlines()) == COUNTS[V5.name]
@@ -306,7 +309,7 @@ def test_compressed_output(wirefmt, tmp_path):
         assert stream.read(5) == b'"ts",'
 
 
-def test_output_to_a_url(wirefmt, v5):
+def test_output_to_a_url(wirefmt: Callable[..., Any], v5: Any) -> None:
     fsspec = pytest.importorskip("fsspec", reason="needs fsspec (pip install fsspec)")
     wirefmt("decode", V5, "-o", "memory://out/m.parquet")
     assert pa.parquet.read_table(fsspec.filesystem("memory").open("/out/m.parquet")).equals(v5)
@@ -315,14 +318,14 @@ def test_output_to_a_url(wirefmt, v5):
 # ---- columns, payloads, limits
 
 
-def test_columns_come_in_the_order_asked_for(wirefmt):
+def test_columns_come_in_the_order_asked_for(wirefmt: Callable[..., Any]) -> None:
     _, out, _ = wirefmt("decode", V5, "--columns", "kind, destination,ts", "--format", "csv", "-n", 3)
     lines = out.decode().splitlines()
     assert lines[0] == '"kind","destination","ts"'
     assert len(lines) == 4
 
 
-def test_a_filter_may_use_a_column_that_is_not_shown(wirefmt):
+def test_a_filter_may_use_a_column_that_is_not_shown(wirefmt: Callable[..., Any]) -> None:
     _, out, _ = wirefmt("decode", V5, "--columns", "destination", "--filter", "kind == 'PUBLISH'", "--format", "jsonl")
     rows = json_lines(out)
     assert len(rows) == 293  # tshark's count of PUBLISH
@@ -330,17 +333,17 @@ def test_a_filter_may_use_a_column_that_is_not_shown(wirefmt):
 
 
 @pytest.mark.parametrize("limit", [0, 1, 7, 10_000])
-def test_limit(wirefmt, limit):
+def test_limit(wirefmt: Callable[..., Any], limit: Any) -> None:
     _, out, _ = wirefmt("decode", V5, "-n", limit, "--format", "jsonl")
     assert len(out.splitlines()) == min(limit, COUNTS[V5.name])
 
 
-def test_the_limit_counts_what_the_filter_keeps(wirefmt):
+def test_the_limit_counts_what_the_filter_keeps(wirefmt: Callable[..., Any]) -> None:
     _, out, _ = wirefmt("decode", V5, "-n", 5, "--filter", "kind == 'PUBACK'", "--format", "jsonl")
     assert [row["kind"] for row in json_lines(out)] == ["PUBACK"] * 5
 
 
-def test_payload_left_out_or_cut(wirefmt, v5):
+def test_payload_left_out_or_cut(wirefmt: Callable[..., Any], v5: Any) -> None:
     _, out, _ = wirefmt("decode", V5, "--no-payload", "--format", "jsonl")
     rows = json_lines(out)
     assert not any("payload" in row for row in rows)
@@ -353,7 +356,7 @@ def test_payload_left_out_or_cut(wirefmt, v5):
         assert row.get("payload_size") == (None if whole is None else len(whole))
 
 
-def test_credentials_are_shown_only_when_asked_for(wirefmt):
+def test_credentials_are_shown_only_when_asked_for(wirefmt: Callable[..., Any]) -> None:
     def passwords(*more: str) -> set[str | None]:
         _, out, _ = wirefmt("decode", SAMPLES, "--filter", "kind == 'CONNECT'", "--format", "jsonl", *more)
         return {json.dumps(row["mqtt"].get("password")) for row in json_lines(out)}
@@ -400,7 +403,7 @@ KEEPS = [
 
 
 @pytest.mark.parametrize("text", KEEPS)
-def test_filters_keep_what_python_would(wirefmt, text, v5):
+def test_filters_keep_what_python_would(wirefmt: Callable[..., Any], text: str, v5: Any) -> None:
     """The oracle is Python's own eval, row by row, over the columns used; a row with a null in one is left out, as
     long as the filter has no `or`, `not` or `is` (those are in the table of nulls below)."""
     keep = Filter(text).compile(v5.schema)
@@ -433,7 +436,7 @@ def test_filters_keep_what_python_would(wirefmt, text, v5):
     assert got == expected
 
 
-def test_a_time_of_day_is_that_of_the_table(v5):
+def test_a_time_of_day_is_that_of_the_table(v5: Any) -> None:
     """The default table prints times without their date."""
     times = [when.time() for when in v5["ts"].to_pylist()]
     middle = sorted(times)[len(times) // 2]
@@ -445,7 +448,7 @@ def test_a_time_of_day_is_that_of_the_table(v5):
         assert v5.filter(Filter(text).compile(v5.schema)).num_rows == sum(kept), text
 
 
-def test_many_comparisons_are_one_filter(v5):
+def test_many_comparisons_are_one_filter(v5: Any) -> None:
     rows = v5.filter(Filter(" or ".join(f"frame_no == {n}" for n in range(1000))).compile(v5.schema))
     assert rows.num_rows == sum(n < 1000 for n in v5["frame_no"].to_pylist())
 
@@ -464,7 +467,9 @@ def test_many_comparisons_are_one_filter(v5):
         ("client_id == 'nobody'", "filter holds\n"),
     ],
 )
-def test_a_filter_that_keeps_nothing_says_which_value_was_meant(wirefmt, text, hint):
+def test_a_filter_that_keeps_nothing_says_which_value_was_meant(
+    wirefmt: Callable[..., Any], text: str, hint: Any
+) -> None:
     if "PUBACK" in text:
         text += " and qos == 7"
     code, out, err = wirefmt("decode", V5, "--filter", text)
@@ -476,7 +481,7 @@ def test_a_filter_that_keeps_nothing_says_which_value_was_meant(wirefmt, text, h
         assert (code, "did you mean" in err) == (0, "did you mean" in hint)
 
 
-def test_filters_find_something_and_leave_something(v5):
+def test_filters_find_something_and_leave_something(v5: Any) -> None:
     kept = {text: v5.filter(Filter(text).compile(v5.schema)).num_rows for text in KEEPS}
     assert sum(0 < n < v5.num_rows for n in kept.values()) > len(KEEPS) * 2 // 3, kept
 
@@ -493,7 +498,7 @@ NULLS = pa.table({"qos": pa.array([0, 1, None], pa.int8()), "kind": ["A", None, 
         ("kind.startswith('A') or qos == 1", [0, 1]), ("not kind.contains('A')", [2]), ("qos == 1000", []),
     ],
 )  # fmt: skip
-def test_null_is_neither_true_nor_false(text, rows):
+def test_null_is_neither_true_nor_false(text: str, rows: Any) -> None:
     keep = Filter(text).compile(NULLS.schema)
     table = NULLS.append_column("row", pa.array(range(3)))
     assert table.filter(keep)["row"].to_pylist() == rows
@@ -519,21 +524,21 @@ def test_null_is_neither_true_nor_false(text, rows):
         ("ip == '10.0.0.1' or qos == 2", lambda r: r["qos"] == 2),
     ],
 )  # fmt: skip
-def test_filters_of_lists_and_of_either_end(text, python, v5):
+def test_filters_of_lists_and_of_either_end(text: str, python: Any, v5: Any) -> None:
     kept = Filter(text)
     assert set(kept.columns) <= set(v5.column_names)
     found = v5.filter(kept.compile(v5.schema)).num_rows
     assert found == sum(bool(python(row)) for row in v5.to_pylist())
 
 
-def test_an_element_of_a_list_is_found_whole():
+def test_an_element_of_a_list_is_found_whole() -> None:
     lists = pa.table({"mqtt": pa.array([{"reason_codes": [1, 12]}, {"reason_codes": []}, {"reason_codes": [2]}],
                                        pa.struct([("reason_codes", pa.list_(pa.int16()))]))})  # fmt: skip
     for value, expected in ((1, 1), (12, 1), (2, 1), (11, 0), (21, 0)):
         assert lists.filter(Filter(f"{value} in mqtt.reason_codes").compile(lists.schema)).num_rows == expected
 
 
-def test_a_filter_of_the_wrong_type_says_so_before_any_output(wirefmt, tmp_path):
+def test_a_filter_of_the_wrong_type_says_so_before_any_output(wirefmt: Callable[..., Any], tmp_path: Path) -> None:
     code, out, err = wirefmt("decode", V5, "--filter", "qos == 'x'", "--format", "csv")
     assert (code, out) == (2, b"")
     assert "int8 cannot be compared with 'x'" in err
@@ -541,7 +546,7 @@ def test_a_filter_of_the_wrong_type_says_so_before_any_output(wirefmt, tmp_path)
     assert (code, list(tmp_path.iterdir())) == (2, [])
 
 
-def test_fields_as_columns(wirefmt, v5):
+def test_fields_as_columns(wirefmt: Callable[..., Any], v5: Any) -> None:
     names = ["kind", "mqtt.flags", "mqtt.topic_filters"]
     _, out, _ = wirefmt("decode", V5, "--columns", ",".join(names), "--format", "arrow")
     table = pa.ipc.open_stream(out).read_all()
@@ -559,9 +564,9 @@ def test_fields_as_columns(wirefmt, v5):
     assert sum("converted.raw" in row for row in json_lines(out)) == 293
 
 
-def test_filters_of_fields_headers_and_octets(wirefmt, v5):
+def test_filters_of_fields_headers_and_octets(wirefmt: Callable[..., Any], v5: Any) -> None:
     rows = v5.to_pylist()
-    for text, python in (
+    cases: tuple[tuple[str, Callable[[dict[str, Any]], object]], ...] = (
         ("mqtt.retain", lambda r: r["mqtt"]["retain"]),
         ("mqtt.dup == True", lambda r: r["mqtt"]["dup"]),
         ("mqtt.keep_alive > 0", lambda r: (r["mqtt"]["keep_alive"] or 0) > 0),
@@ -571,7 +576,8 @@ def test_filters_of_fields_headers_and_octets(wirefmt, v5):
         ("headers['k'] == 'v'", lambda r: dict(reversed(r["headers"] or [])).get("k") == "v"),
         ("kind.matches('^PUB(ACK|REC)$')", lambda r: r["kind"] in ("PUBACK", "PUBREC")),
         ("error.contains('x')", lambda r: "x" in (r["error"] or "")),
-    ):
+    )
+    for text, python in cases:
         got = v5.filter(Filter(text).compile(v5.schema)).num_rows
         assert got == sum(bool(python(row)) for row in rows), text
 
@@ -641,7 +647,7 @@ def test_filters_of_fields_headers_and_octets(wirefmt, v5):
         ("'a' in qos", "only text and payloads can be searched", None),
     ],
 )  # fmt: skip
-def test_a_filter_that_cannot_be_says_where_and_why(text, says, at, v5):
+def test_a_filter_that_cannot_be_says_where_and_why(text: str, says: str, at: Any, v5: Any) -> None:
     with pytest.raises(FilterError) as fault:
         Filter(text).compile(v5.schema)
     assert says in str(fault.value)
@@ -650,14 +656,14 @@ def test_a_filter_that_cannot_be_says_where_and_why(text, says, at, v5):
 
 
 @given(st.text(alphabet="qoskind =<>'()[].,+-*and ornt1\n\\", max_size=60))
-def test_any_text_is_a_filter_or_a_filter_error(v5, text):
+def test_any_text_is_a_filter_or_a_filter_error(v5: Any, text: str) -> None:
     try:
         Filter(text).compile(v5.schema)
     except FilterError as fault:
         assert 0 <= fault.at <= len(text)
 
 
-def test_a_wrong_filter_is_shown_with_a_caret(wirefmt):
+def test_a_wrong_filter_is_shown_with_a_caret(wirefmt: Callable[..., Any]) -> None:
     code, out, err = wirefmt("decode", V5, "--filter", "qso == 1")
     assert (code, out) == (2, b"")
     assert "no column 'qso'; did you mean qos?" in err
@@ -667,7 +673,7 @@ def test_a_wrong_filter_is_shown_with_a_caret(wirefmt):
 # ---- inputs
 
 
-def test_standard_input_gzip_glob_directory_and_url(wirefmt, tmp_path):
+def test_standard_input_gzip_glob_directory_and_url(wirefmt: Callable[..., Any], tmp_path: Path) -> None:
     count = COUNTS[V5.name]
     piped = subprocess.run([*COMMAND, "decode", "-", "--format", "jsonl"], stdin=V5.open("rb"), capture_output=True)
     assert (piped.returncode, len(piped.stdout.splitlines())) == (0, count)
@@ -690,7 +696,7 @@ def test_standard_input_gzip_glob_directory_and_url(wirefmt, tmp_path):
     assert json.loads(out)["messages"] == count
 
 
-def test_protocol_of_a_port(wirefmt):
+def test_protocol_of_a_port(wirefmt: Callable[..., Any]) -> None:
     _, out, _ = wirefmt("summary", V5, "--json")
     assert json.loads(out)["messages"] == COUNTS[V5.name]
     code, _, err = wirefmt("decode", V5, "--decode-as", "tcp.port==x,mqtt")
@@ -704,14 +710,14 @@ def test_protocol_of_a_port(wirefmt):
 # ---- exit codes and errors
 
 
-def test_a_missing_file(wirefmt, tmp_path):
+def test_a_missing_file(wirefmt: Callable[..., Any], tmp_path: Path) -> None:
     code, out, err = wirefmt("decode", tmp_path / "none.pcap")
     assert (code, out) == (1, b"")
     assert "none.pcap" in err
     assert "Traceback" not in err
 
 
-def test_what_is_no_capture(wirefmt, tmp_path):
+def test_what_is_no_capture(wirefmt: Callable[..., Any], tmp_path: Path) -> None:
     (tmp_path / "x.pcap").write_bytes(bz2.compress(b"no capture at all"))
     code, out, err = wirefmt("decode", tmp_path / "x.pcap", "--format", "jsonl")
     assert (code, out) == (1, b"")
@@ -725,7 +731,7 @@ def test_what_is_no_capture(wirefmt, tmp_path):
     assert "1 fault in the capture files" in err
 
 
-def test_a_capture_that_is_cut_gives_what_it_has(wirefmt, tmp_path):
+def test_a_capture_that_is_cut_gives_what_it_has(wirefmt: Callable[..., Any], tmp_path: Path) -> None:
     cut = tmp_path / "cut.pcap"
     cut.write_bytes(V5.read_bytes()[:-11])
     code, out, err = wirefmt("decode", cut, "--format", "jsonl")
@@ -749,14 +755,14 @@ def test_a_capture_that_is_cut_gives_what_it_has(wirefmt, tmp_path):
         (["summary", V5, "--top", "0"], "0"),
     ],
 )
-def test_wrong_usage_is_two(wirefmt, arguments, says):
+def test_wrong_usage_is_two(wirefmt: Callable[..., Any], arguments: Any, says: str) -> None:
     code, out, err = wirefmt(*arguments)
     assert (code, out) == (2, b"")
     assert says in err
     assert "--help" in err
 
 
-def test_output_never_goes_onto_an_input(wirefmt, tmp_path):
+def test_output_never_goes_onto_an_input(wirefmt: Callable[..., Any], tmp_path: Path) -> None:
     mine = tmp_path / "mine.pcap"
     shutil.copy(V5, mine)
     (tmp_path / "link.csv").symlink_to(mine)
@@ -768,7 +774,7 @@ def test_output_never_goes_onto_an_input(wirefmt, tmp_path):
     assert mine.read_bytes() == V5.read_bytes()
 
 
-def test_an_output_that_cannot_be_written(wirefmt, tmp_path):
+def test_an_output_that_cannot_be_written(wirefmt: Callable[..., Any], tmp_path: Path) -> None:
     code, _, err = wirefmt("decode", V5, "-o", tmp_path / "no" / "m.jsonl")
     assert code == 1
     assert "No such file or directory" in err
@@ -780,7 +786,7 @@ def test_an_output_that_cannot_be_written(wirefmt, tmp_path):
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full on this system")
-def test_a_full_disk_is_told_in_one_line():
+def test_a_full_disk_is_told_in_one_line() -> None:
     with open("/dev/full", "wb") as full:
         told = subprocess.run([*COMMAND, "decode", str(V5), "--format", "jsonl"], stdout=full, stderr=subprocess.PIPE)
     assert told.returncode == 1
@@ -788,19 +794,21 @@ def test_a_full_disk_is_told_in_one_line():
 
 
 @pytest.mark.parametrize("fmt", FORMATS)
-def test_a_closed_pipe_is_silent(fmt, tmp_path):
+def test_a_closed_pipe_is_silent(fmt: str, tmp_path: Path) -> None:
     for i in range(20):
         shutil.copy(V5, tmp_path / f"{i}.pcap")
     command = subprocess.Popen(
         [*COMMAND, "decode", str(tmp_path), "--format", fmt], stdout=subprocess.PIPE, stderr=subprocess.PIPE
     )
+    assert command.stdout is not None
+    assert command.stderr is not None
     command.stdout.read(10)
     command.stdout.close()
     assert command.stderr.read() == b""
     assert command.wait(60) == 0
 
 
-def test_a_table_whose_reader_has_gone_is_a_broken_pipe(monkeypatch):
+def test_a_table_whose_reader_has_gone_is_a_broken_pipe(monkeypatch: pytest.MonkeyPatch) -> None:
     """rich would end the command with 1, as in `wirefmt summary x | head -4`."""
 
     class Gone(io.StringIO):
@@ -813,7 +821,9 @@ def test_a_table_whose_reader_has_gone_is_a_broken_pipe(monkeypatch):
 
 
 @pytest.mark.parametrize("fmt", FORMATS)
-def test_a_file_that_is_given_up_leaves_nothing_and_no_traceback(fmt, tmp_path, v5, monkeypatch):
+def test_a_file_that_is_given_up_leaves_nothing_and_no_traceback(
+    fmt: str, tmp_path: Path, v5: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     unraisable: list[Any] = []
     monkeypatch.setattr(sys, "unraisablehook", unraisable.append)
     with contextlib.suppress(SystemExit), open_writer(str(tmp_path / "m"), fmt, v5.schema) as writer:
@@ -825,7 +835,7 @@ def test_a_file_that_is_given_up_leaves_nothing_and_no_traceback(fmt, tmp_path, 
     assert list(tmp_path.iterdir()) == []
 
 
-def test_help_is_quick_and_complete(wirefmt):
+def test_help_is_quick_and_complete(wirefmt: Callable[..., Any]) -> None:
     code, out, _ = wirefmt("decode", "--help")
     text = re.sub(r"[│\s]+", " ", out.decode())
     assert code == 0
@@ -849,7 +859,7 @@ def options_shown(command: str) -> dict[str, Any]:
     return {option.name: option for option in found.params if option.name in {f.name for f in fields(capture.Options)}}
 
 
-def test_every_command_has_the_options_of_captures_as_capture_defines_them():
+def test_every_command_has_the_options_of_captures_as_capture_defines_them() -> None:
     flags = {f.name: f.metadata["flag"] for f in fields(capture.Options) if "flag" in f.metadata}
     # --columns also takes fields of structs, so it is an option of the command
     assert set(options_shown("decode")) == set(flags) | {"columns"}
@@ -860,7 +870,7 @@ def test_every_command_has_the_options_of_captures_as_capture_defines_them():
                 assert (option.opts, option.help) == ([flags[name].name], flags[name].help)
 
 
-def test_every_option_of_decode_is_a_keyword_of_read_or_about_the_output():
+def test_every_option_of_decode_is_a_keyword_of_read_or_about_the_output() -> None:
     reading = set(inspect.signature(capture.read).parameters)
     converting = set(inspect.signature(convert_table).parameters)
     output = {"files", "limit", "out", "fmt", "mark_formulas", "extract"}
@@ -883,16 +893,23 @@ def test_every_option_of_decode_is_a_keyword_of_read_or_about_the_output():
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
-def test_options_of_captures_reach_the_reader(arguments, given, monkeypatch, capfd):
+def test_options_of_captures_reach_the_reader(
+    arguments: Any, given: Any, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
     """Options that are not given have the defaults of `capture.Options`."""
-    seen = []
-    monkeypatch.setattr(capture, "read", lambda source, **options: seen.append(options) or read(source, **options))
+    seen: list[Any] = []
+
+    def reading(source: Any, **options: Any) -> Any:
+        seen.append(options)
+        return read(source, **options)
+
+    monkeypatch.setattr(capture, "read", reading)
     assert run(["decode", *arguments, str(V5), "-n", "0", "--format", "jsonl"]) == 0
     (options,) = seen
     assert capture.Options(**options) == capture.Options(**given)
 
 
-def test_without_the_extra_the_message_names_it():
+def test_without_the_extra_the_message_names_it() -> None:
     for module in ("rich_click", "pyarrow"):
         hide = f"import sys; sys.modules[{module!r}] = None; sys.argv = ['wirefmt', 'decode', {str(V5)!r}];"
         told = subprocess.run(
@@ -941,7 +958,7 @@ def plain(text: str) -> list[str]:
 
 @pytest.mark.parametrize("columns", [60, 80, 100, 200])
 @pytest.mark.parametrize("names", [(), ("--columns", "ts,client_id,direction,kind,destination,qos,payload,error")])
-def test_a_table_fits_the_terminal(columns, names):
+def test_a_table_fits_the_terminal(columns: Any, names: Any) -> None:
     code, shown = terminal("decode", V5, *names, columns=columns)
     lines = plain(shown)
     assert code == 0
@@ -952,7 +969,7 @@ def test_a_table_fits_the_terminal(columns, names):
 
 @pytest.mark.parametrize("columns", [50, 80, 130])
 @pytest.mark.parametrize("names", [(), ("--columns", "ts,src_ip,client_id,kind,destination,payload,error")])
-def test_the_kind_is_never_cut(columns, names, v5):
+def test_the_kind_is_never_cut(columns: Any, names: Any, v5: Any) -> None:
     """`connection.start-ok` and `UNSUBSCRIBE` are whole at any width."""
     for path in (V5, SAMPLES / "rabbitmq-pyamqp-amqp091.pcap"):
         with capture.read(path, columns=("kind",)) as reader:
@@ -962,7 +979,7 @@ def test_the_kind_is_never_cut(columns, names, v5):
         assert told == kinds
 
 
-def test_the_default_table_at_80_columns():
+def test_the_default_table_at_80_columns() -> None:
     """Time of day, the date once, the server once, who, channel, kind, detail: written out by hand from tshark's decode."""
     lines = plain(terminal("decode", SAMPLES / "rabbitmq-pyamqp-amqp091.pcap", "-n", 12, columns=80)[1])
     assert lines[:4] == [
@@ -975,7 +992,7 @@ def test_the_default_table_at_80_columns():
     assert lines[-1] == "02:37:27.209 127.0.0.1:60334  1 -> queue.declare queue=pa.q durable"
 
 
-def test_a_wide_terminal_has_more():
+def test_a_wide_terminal_has_more() -> None:
     """Microseconds, the server of each row, the payload; no channel where there is none."""
     lines = plain(terminal("decode", V5, "--filter", "kind == 'PUBLISH'", "-n", 5, columns=140)[1])
     assert lines[0] == "2026-11-21 UTC"
@@ -986,7 +1003,7 @@ def test_a_wide_terminal_has_more():
     )
 
 
-def test_explaining_texts_are_not_cut():
+def test_explaining_texts_are_not_cut() -> None:
     """A reply text that has no room goes on below; a list of names is cut."""
     lines = plain(
         terminal("decode", SAMPLES / "rabbitmq-pyamqp-amqp091.pcap", "--filter", "kind == 'channel.close'", columns=80)[
@@ -997,7 +1014,7 @@ def test_explaining_texts_are_not_cut():
     assert lines[3] == "    'missing' in vhost '/'\" method=queue.declare"
 
 
-def test_a_column_that_was_left_out_comes_back_with_a_header(tmp_path):
+def test_a_column_that_was_left_out_comes_back_with_a_header(tmp_path: Path) -> None:
     """500 rows settle the columns. What comes after them may need a channel, another server, another day: then the next 500
     rows do."""
     frames = []
@@ -1019,7 +1036,7 @@ def test_a_column_that_was_left_out_comes_back_with_a_header(tmp_path):
     assert not [line for line in lines if cell_len(line) > 80]
 
 
-def test_what_was_wrong_stands_below_its_row_where_there_is_no_room():
+def test_what_was_wrong_stands_below_its_row_where_there_is_no_room() -> None:
     _, shown = terminal("decode", SAMPLES / "mosquitto-paho-v5-snaplen128.pcap", columns=80)
     lines = plain(shown)
     assert not [line for line in lines if cell_len(line) > 80]
@@ -1027,7 +1044,7 @@ def test_what_was_wrong_stands_below_its_row_where_there_is_no_room():
     assert sum(" (gap) " in line or line.endswith(" (gap)") for line in lines) > 10
 
 
-def test_nothing_of_a_capture_steers_the_terminal(tmp_path):
+def test_nothing_of_a_capture_steers_the_terminal(tmp_path: Path) -> None:
     tcp = Tcp()
     bad = "\x1b[2J\u202e\n"
     octets = connect(f"id{bad}") + publish(f"t{bad}", bad.encode())
@@ -1040,14 +1057,14 @@ def test_nothing_of_a_capture_steers_the_terminal(tmp_path):
     assert len(plain(shown)) == 4
 
 
-def test_binary_formats_are_not_for_a_terminal():
+def test_binary_formats_are_not_for_a_terminal() -> None:
     for fmt in ("arrow", "parquet"):
         code, shown = terminal("decode", V5, "--format", fmt)
         assert code == 2
         assert "-o FILE" in shown
 
 
-def test_progress_is_for_a_terminal_only(tmp_path):
+def test_progress_is_for_a_terminal_only(tmp_path: Path) -> None:
     captures, out = tmp_path / "captures", tmp_path / "m.parquet"
     captures.mkdir()
     for i in range(5):
@@ -1063,7 +1080,7 @@ def test_progress_is_for_a_terminal_only(tmp_path):
     assert (told.returncode, told.stdout, told.stderr) == (0, b"", b"")
 
 
-def test_a_table_in_a_pipe_is_whole_and_plain(wirefmt):
+def test_a_table_in_a_pipe_is_whole_and_plain(wirefmt: Callable[..., Any]) -> None:
     code, out, _ = wirefmt("decode", V5, "--columns", "kind,destination,qos")
     lines = out.decode().splitlines()
     assert code == 0
@@ -1072,7 +1089,7 @@ def test_a_table_in_a_pipe_is_whole_and_plain(wirefmt):
     assert Counter(line.split()[0] for line in lines[1:])["PUBLISH"] == 293
 
 
-def test_the_default_table_in_a_pipe_is_whole_and_plain(wirefmt):
+def test_the_default_table_in_a_pipe_is_whole_and_plain(wirefmt: Callable[..., Any]) -> None:
     """One line per message, with the server, whatever the width; errors follow their row."""
     _, out, _ = wirefmt("decode", SAMPLES / "mosquitto-paho-v5-snaplen128.pcap")
     with capture.read(SAMPLES / "mosquitto-paho-v5-snaplen128.pcap", detail=True) as reader:
@@ -1087,7 +1104,7 @@ def test_the_default_table_in_a_pipe_is_whole_and_plain(wirefmt):
         assert f"{row['ts']:%H:%M:%S.%f}" == line.split()[0]
 
 
-def test_detail_in_other_formats(wirefmt):
+def test_detail_in_other_formats(wirefmt: Callable[..., Any]) -> None:
     """It is filled where it is named, or asked for."""
     for options, there in (((), False), (("--detail",), True), (("--columns", "kind,detail"), True),
                            (("--filter", "detail.startswith('version=5.0')"), True)):  # fmt: skip
@@ -1097,7 +1114,7 @@ def test_detail_in_other_formats(wirefmt):
         assert rows[0]["kind"] == "CONNECT"
 
 
-def test_identifiers_of_vlans_in_every_format(wirefmt, tmp_path):
+def test_identifiers_of_vlans_in_every_format(wirefmt: Callable[..., Any], tmp_path: Path) -> None:
     """Lists in columns of lists, JSON where a format has none."""
     client = Tcp()
     frames = [
@@ -1111,36 +1128,37 @@ def test_identifiers_of_vlans_in_every_format(wirefmt, tmp_path):
         {"kind": "CONNECT"},
         {"kind": "CONNACK", "vlan": [7, 4094]},
     ]
-    read = csv.DictReader(io.StringIO(wirefmt(*call, "--format", "csv")[1].decode()))
-    assert [row["vlan"] for row in read] == ["", "[7,4094]"]
+    table = csv.DictReader(io.StringIO(wirefmt(*call, "--format", "csv")[1].decode()))
+    assert [row["vlan"] for row in table] == ["", "[7,4094]"]
     shown = wirefmt(*call, "--format", "table")[1].decode().splitlines()
     assert ["CONNACK", "[7,4094]"] in [line.split() for line in shown]
-    for suffix, read in (
+    readers: tuple[tuple[str, Callable[[Path], Any]], ...] = (
         ("parquet", pa.parquet.read_table),
         ("arrow", lambda path: pa.ipc.open_file(path).read_all()),
-    ):
+    )
+    for suffix, read_back in readers:
         wirefmt(*call, "-o", tmp_path / f"x.{suffix}")
-        assert read(tmp_path / f"x.{suffix}").column("vlan").to_pylist() == [None, [7, 4094]]
+        assert read_back(tmp_path / f"x.{suffix}").column("vlan").to_pylist() == [None, [7, 4094]]
     for options in ((), ("--vlan",), ("--filter", "7 in vlan")):
         rows = json_lines(wirefmt("decode", tmp_path / "x.pcap", "--format", "jsonl", *options)[1])
         assert [row.get("vlan") for row in rows][-1] == ([7, 4094] if options else None)
 
 
-def test_nothing_found_is_said(wirefmt):
+def test_nothing_found_is_said(wirefmt: Callable[..., Any]) -> None:
     code, out, err = wirefmt("decode", V5, "--filter", "kind == 'nothing'")
     assert (code, out) == (0, b"")
     assert "no messages for which the filter holds" in err
 
 
 @given(st.text(max_size=50))
-def test_nothing_from_the_wire_steers_the_terminal(text):
+def test_nothing_from_the_wire_steers_the_terminal(text: str) -> None:
     assert printable(text).isprintable()
     assert cell(text, 20).isprintable()
     assert len(cell(text, 20)) <= 20
 
 
 @given(st.binary(max_size=50))
-def test_octets_in_a_cell(octets):
+def test_octets_in_a_cell(octets: bytes) -> None:
     assert cell(octets, 20).isprintable()
     assert len(cell(octets, 20)) <= 20
 
@@ -1148,7 +1166,7 @@ def test_octets_in_a_cell(octets):
 # ---- summary
 
 
-def test_summary_says_the_same_as_the_table(wirefmt, v5):
+def test_summary_says_the_same_as_the_table(wirefmt: Callable[..., Any], v5: Any) -> None:
     _, out, _ = wirefmt("summary", V5, "--json", "--top", 1000)
     told = json.loads(out)
     rows = v5.to_pylist()
@@ -1163,7 +1181,7 @@ def test_summary_says_the_same_as_the_table(wirefmt, v5):
     assert sum(told["rate"]["messages"]) == len(rows)
 
 
-def test_summary_for_people(wirefmt):
+def test_summary_for_people(wirefmt: Callable[..., Any]) -> None:
     code, out, err = wirefmt("summary", V5)
     text = out.decode()
     assert (code, err) == (0, "")
@@ -1172,7 +1190,7 @@ def test_summary_for_people(wirefmt):
     assert "Top destinations" in text
 
 
-def test_summary_of_all_samples(wirefmt):
+def test_summary_of_all_samples(wirefmt: Callable[..., Any]) -> None:
     _, out, _ = wirefmt("summary", SAMPLES, "--filter", "status == 'ok'", "--json")
     told = json.loads(out)
     assert told["captures"] == len(COUNTS) + 1  # and the one whose packets are cut
@@ -1180,7 +1198,7 @@ def test_summary_of_all_samples(wirefmt):
     assert {row["version"] for row in told["kinds"]} >= {"3.1", "3.1.1", "5.0"}
 
 
-def test_summary_counts_failures(wirefmt, tmp_path):
+def test_summary_counts_failures(wirefmt: Callable[..., Any], tmp_path: Path) -> None:
     """One connection, each message by hand: MQTT 5.0, sections 3.2, 3.4, 3.9, 3.14."""
     tcp = Tcp()
     suback = packet(0x90, b"\0\x07\0\x00\x80\x87\x87")  # granted, Unspecified error, Not authorized twice
@@ -1205,7 +1223,7 @@ def test_summary_counts_failures(wirefmt, tmp_path):
     }
 
 
-def test_summary_names_the_first_failure_of_a_kind(wirefmt, tmp_path):
+def test_summary_names_the_first_failure_of_a_kind(wirefmt: Callable[..., Any], tmp_path: Path) -> None:
     """Of two clients that are refused by the same code, the earlier one, with its queue, time and place."""
     packets: list[bytes] = []
     for port, name, topic in ((40001, "early", "a"), (40002, "late", "b")):
@@ -1249,7 +1267,7 @@ def test_summary_names_the_first_failure_of_a_kind(wirefmt, tmp_path):
         ("rabbitmq-amqp091.pcap.gz", "box", {}),
     ],
 )
-def test_summary_has_queues_and_groups(wirefmt, name, queue, about):
+def test_summary_has_queues_and_groups(wirefmt: Callable[..., Any], name: str, queue: Any, about: Any) -> None:
     _, out, _ = wirefmt("summary", DATA / name, "--json", "--top", 100)
     told = json.loads(out)
     rows = pa.table(read(DATA / name)).to_pylist()
@@ -1263,7 +1281,7 @@ def test_summary_has_queues_and_groups(wirefmt, name, queue, about):
     assert about.items() <= {failure["code"]: failure["about"] for failure in told["failures"]}.items()
 
 
-def test_summary_lists_kinds_by_protocol(wirefmt):
+def test_summary_lists_kinds_by_protocol(wirefmt: Callable[..., Any]) -> None:
     _, out, _ = wirefmt("summary", SAMPLES)
     lines = out.decode().split("Messages")[1].split("\n\n")[0].splitlines()[2:]
     protocols = [line.split()[0] for line in lines]
@@ -1278,7 +1296,9 @@ def test_summary_lists_kinds_by_protocol(wirefmt):
         ("rocketmq/client-5.5.0-json-header.pcap.gz", "rocketmq", "GET_ROUTEINFO_BY_TOPIC", 17, b"No topic route info"),
     ],
 )
-def test_summary_counts_failures_of_real_brokers(wirefmt, name, protocol, kind, code, octets):
+def test_summary_counts_failures_of_real_brokers(
+    wirefmt: Callable[..., Any], name: str, protocol: str, kind: Any, code: Any, octets: bytes
+) -> None:
     """As many as the capture's octets hold the broker's words."""
     _, out, _ = wirefmt("summary", DATA / name, "--json", "--top", 100)
     found = [f for f in json.loads(out)["failures"] if (f["protocol"], f["kind"], f["code"]) == (protocol, kind, code)]
@@ -1286,14 +1306,14 @@ def test_summary_counts_failures_of_real_brokers(wirefmt, name, protocol, kind, 
     assert sum(f["messages"] for f in found) == count > 0
 
 
-def test_summary_counts_captures_without_messages(wirefmt, tmp_path):
+def test_summary_counts_captures_without_messages(wirefmt: Callable[..., Any], tmp_path: Path) -> None:
     shutil.copy(V5, tmp_path)
     (tmp_path / "empty.pcap").write_bytes(V5.read_bytes()[:24])
     _, out, _ = wirefmt("summary", tmp_path, "--json")
     assert json.loads(out)["captures"] == 2
 
 
-def test_a_directory_says_what_it_passes_over(wirefmt, tmp_path):
+def test_a_directory_says_what_it_passes_over(wirefmt: Callable[..., Any], tmp_path: Path) -> None:
     shutil.copy(V5, tmp_path)
     (tmp_path / "notes.txt").touch()
     (tmp_path / "older").mkdir()
@@ -1309,7 +1329,7 @@ def test_a_directory_says_what_it_passes_over(wirefmt, tmp_path):
 
 
 @given(st.lists(st.tuples(st.integers(0, 2**33), st.integers(1, 9)), min_size=1, max_size=30))
-def test_a_histogram_counts_all_whatever_the_order(seconds):
+def test_a_histogram_counts_all_whatever_the_order(seconds: Any) -> None:
     histogram = Histogram()
     for second, count in seconds:
         histogram.add(second, count)
@@ -1321,7 +1341,7 @@ def test_a_histogram_counts_all_whatever_the_order(seconds):
     assert histogram.bins == expected
 
 
-def test_counting_many_destinations_is_bounded_and_keeps_the_frequent_ones():
+def test_counting_many_destinations_is_bounded_and_keeps_the_frequent_ones() -> None:
     tally = Tally()
     for i in range(DISTINCT * 2):
         tally.add((f"rare/{i}",), 1, 10)
@@ -1348,7 +1368,7 @@ def on_a_terminal(width: int, *arguments: object) -> list[str]:
     return out.decode().replace("\r\n", "\n").splitlines()
 
 
-def test_a_long_topic_does_not_hide_what_follows_it(tmp_path):
+def test_a_long_topic_does_not_hide_what_follows_it(tmp_path: Path) -> None:
     topic = "plants/north/hall-7/line-3/machine-12/temperature/sensor-0042"
     tcp = Tcp()
     packets = [*tcp.open(), *tcp.send(0, connect("c", 4)), *tcp.send(0, publish(topic, b"21.5", 4, identifier=77))]
@@ -1361,7 +1381,9 @@ def test_a_long_topic_does_not_hide_what_follows_it(tmp_path):
 
 
 @pytest.mark.parametrize("command", ["", "columns", "convert", "decode", "serve", "summary"])
-def test_help_can_be_pasted_and_names_no_file_that_is_not_installed(command, monkeypatch):
+def test_help_can_be_pasted_and_names_no_file_that_is_not_installed(
+    command: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     said = subprocess.run([*COMMAND, *command.split(), "--help"], capture_output=True, text=True, check=True).stdout
     assert "docs/" not in said
@@ -1373,7 +1395,7 @@ def test_help_can_be_pasted_and_names_no_file_that_is_not_installed(command, mon
     assert all(re.search(r"as in: \S.*\S +│$", line) and line.count('"') % 2 == 0 for line in panels), panels
 
 
-def test_examples_of_help_are_run(wirefmt, tmp_path, monkeypatch):
+def test_examples_of_help_are_run(wirefmt: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each example that reads captures is run, on captures of these names."""
     monkeypatch.setenv("COLUMNS", "100")
     said = {
@@ -1395,7 +1417,7 @@ def test_examples_of_help_are_run(wirefmt, tmp_path, monkeypatch):
     assert ran >= 9
 
 
-def test_columns_are_listed(wirefmt):
+def test_columns_are_listed(wirefmt: Callable[..., Any]) -> None:
     _, out, _ = wirefmt("columns")
     names = [line.split()[0] for line in out.decode().splitlines() if "  " in line]
     assert names[2:] == [*(column.name for column in COLUMNS), "converted"]
@@ -1421,23 +1443,23 @@ def test_columns_are_listed(wirefmt):
         (["columns", "client"], ["client_id"]),
     ],
 )
-def test_completion_knows_columns_protocols_and_kinds(typed, offered):
+def test_completion_knows_columns_protocols_and_kinds(typed: Any, offered: Any) -> None:
     complete = ShellComplete(wirefmt_group, {}, "wirefmt", "_WIREFMT_COMPLETE")
     assert [item.value for item in complete.get_completions(typed[:-1], typed[-1])] == offered
 
 
-def test_completion_of_a_shell():
+def test_completion_of_a_shell() -> None:
     words = {"COMP_WORDS": "wirefmt summary --protocol m", "COMP_CWORD": "3", "_WIREFMT_COMPLETE": "bash_complete"}
     code = "import sys; sys.argv = ['wirefmt']; from wirefmt.cli import main; main()"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=os.environ | words)
     assert done.stdout == "plain,mqtt\n"
 
 
-def test_every_column_can_be_filtered_by():
+def test_every_column_can_be_filtered_by() -> None:
     schema = pa.schema(capture.read(V5).schema)
     for column in COLUMNS:
         Filter(f"{column.name} is not None").compile(schema)
 
 
-def test_samples_are_small():
+def test_samples_are_small() -> None:
     assert sum(p.stat().st_size for p in Path(SAMPLES).iterdir()) < 2_000_000

@@ -6,6 +6,7 @@ import contextlib
 import csv
 import fcntl
 import gzip
+import io
 import json
 import os
 import signal
@@ -13,6 +14,7 @@ import subprocess
 import sys
 import termios
 import time
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -21,6 +23,7 @@ import pyarrow.parquet
 import pytest
 from cli.test_decode import COMMAND, COUNTS, V5, json_lines
 
+from lib.kinds import checked
 from lib.loopback import wait_for
 from lib.wire import Tcp, connect, pcap, publish
 
@@ -38,43 +41,46 @@ class Live:
             stderr=subprocess.PIPE,
             **options,
         )
+        self.stdin = checked(self.command.stdin, io.BufferedIOBase)
+        self.stdout = checked(self.command.stdout, io.BufferedIOBase)
+        self.stderr = checked(self.command.stderr, io.BufferedIOBase)
 
     def write(self, octets: bytes) -> None:
-        self.command.stdin.write(octets)
-        self.command.stdin.flush()
+        self.stdin.write(octets)
+        self.stdin.flush()
 
     def unread(self) -> int:
         """Octets of the pipe that the command has not read yet."""
-        return int.from_bytes(fcntl.ioctl(self.command.stdin.fileno(), termios.FIONREAD, bytes(4)), sys.byteorder)
+        return int.from_bytes(fcntl.ioctl(self.stdin.fileno(), termios.FIONREAD, bytes(4)), sys.byteorder)
 
     def end(self, number: int | None = None) -> tuple[int, bytes, bytes]:
         """Exit code, standard output and error; the pipe is still open when the command ends."""
         if number is not None:
             self.command.send_signal(number)
-        out, err = self.command.stdout.read(), self.command.stderr.read()
+        out, err = self.stdout.read(), self.stderr.read()
         code = self.command.wait(60)
         with contextlib.suppress(BrokenPipeError):
-            self.command.stdin.close()
+            self.stdin.close()
         return code, out, err
 
 
 @pytest.mark.parametrize("fmt", ["table", "jsonl", "csv"])
-def test_rows_of_a_pipe_come_with_their_packets(fmt):
+def test_rows_of_a_pipe_come_with_their_packets(fmt: str) -> None:
     tcp = Tcp()
     live = Live("decode", "-", "--format", fmt, "--columns", "kind,destination")
     live.write(pcap([*tcp.open(), *tcp.send(0, connect())]))
     shown = b""
     while b"CONNECT" not in shown:
-        shown += live.command.stdout.readline()
+        shown += live.stdout.readline()
     for k in range(3):
         live.write(pcap(tcp.send(0, publish(f"t/{k}", b"")))[24:])
-        assert f"t/{k}".encode() in live.command.stdout.readline()
+        assert f"t/{k}".encode() in live.stdout.readline()
     code, out, err = live.end(signal.SIGINT)
     assert (code, out) == (130, b"")
     assert err.count(b"\n") == 1
 
 
-def test_the_limit_stops_a_pipe_that_stays_open():
+def test_the_limit_stops_a_pipe_that_stays_open() -> None:
     live = Live("decode", "-", "--format", "jsonl", "-n", 5)
     live.write(V5.read_bytes())
     code, out, err = live.end()
@@ -82,7 +88,7 @@ def test_the_limit_stops_a_pipe_that_stays_open():
 
 
 @pytest.mark.parametrize("name", ["m.jsonl", "m.csv", "m.arrow", "m.parquet", "m.jsonl.gz"])
-def test_ctrl_c_leaves_a_valid_file_of_what_there_is(name, tmp_path):
+def test_ctrl_c_leaves_a_valid_file_of_what_there_is(name: str, tmp_path: Path) -> None:
     out = tmp_path / name
     live = Live("decode", "-", "-o", out)
     # half a packet record, as where a pipe is interrupted
@@ -105,7 +111,7 @@ def test_ctrl_c_leaves_a_valid_file_of_what_there_is(name, tmp_path):
     assert rows <= COUNTS[V5.name]
 
 
-def test_ctrl_c_ends_a_summary_with_what_was_counted():
+def test_ctrl_c_ends_a_summary_with_what_was_counted() -> None:
     tcp = Tcp()
     out = b""
     for wait in (0.2, 1, 5, 20):  # before it has begun to count, there is nothing to tell
@@ -120,7 +126,7 @@ def test_ctrl_c_ends_a_summary_with_what_was_counted():
     assert json.loads(out)["messages"] == 1
 
 
-def test_a_second_ctrl_c_breaks_off(tmp_path):
+def test_a_second_ctrl_c_breaks_off(tmp_path: Path) -> None:
     """The exit code is the same whenever they come; what is there and what is said belong together."""
     os.mkfifo(tmp_path / "endless")  # opening waits for a writer
     for wait in (
@@ -139,6 +145,7 @@ def test_a_second_ctrl_c_breaks_off(tmp_path):
         time.sleep(0.5)
         command.send_signal(signal.SIGINT)
         assert command.wait(60) == 130
+        assert command.stderr is not None
         told = command.stderr.read()
         assert b"Traceback" not in told
         names = sorted(p.name for p in tmp_path.iterdir())
@@ -154,7 +161,7 @@ def test_a_second_ctrl_c_breaks_off(tmp_path):
     raise AssertionError("no second one has met a command that waits")
 
 
-def test_sigterm_leaves_no_file(tmp_path):
+def test_sigterm_leaves_no_file(tmp_path: Path) -> None:
     live = Live("decode", "-", "-o", tmp_path / "m.jsonl")
     live.write(V5.read_bytes())
     wait_for(lambda: list(tmp_path.iterdir()))

@@ -238,7 +238,7 @@ def test_a_host_that_raises_when_it_may_write_stops_no_other_driver(error: type[
 
     class Raising(Driver):
         def __init__(self, number: int) -> None:
-            super().__init__(mqtt.ServerConnection(0.0), SimpleNamespace(handle=None))  # type: ignore[arg-type]
+            super().__init__(mqtt.ServerConnection(0.0), SimpleNamespace(handle=None))
             self.number = number
 
         def _flush(self) -> None:

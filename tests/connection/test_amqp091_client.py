@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from lib.kinds import checked
 from lib.loopback import HOST, OPENSSL, certificate, run, until
 from wirefmt import amqp091
 from wirefmt.broker.amqp091 import Broker, BrokerOptions
@@ -297,7 +298,7 @@ def test_a_refused_call_closes_its_channel_only() -> None:
     async def test() -> None:
         async with brokered() as (_, _, url), amqp091.connect(url) as client:
             channel, other = await client.channel(), await client.channel()
-            consumer = await channel.consume((await channel.declare_queue("q")).queue)
+            consumer = await channel.consume(str((await channel.declare_queue("q")).queue))
             with pytest.raises(Refused) as refused:
                 await channel.bind_queue("q", "gone")
             assert refused.value.code == 404
@@ -582,7 +583,7 @@ def test_topology_and_consumers_are_restored_and_messages_sent_again_in_order() 
         ):
             channel = await client.channel(prefetch=5)
             await channel.declare_exchange("e", "fanout", auto_delete=False)
-            named = (await channel.declare_queue("", exclusive=True)).queue
+            named = checked((await channel.declare_queue("", exclusive=True)).queue, str)
             await channel.bind_queue(named, "e")
             consumer = await channel.consume(named)
             await channel.publish(b"before", exchange="e")

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 
 from lib.amqp091_channel import client_channel, consuming, deliver, frames, names, server_channel, transactional
 from lib.amqp091_driven import Pair, method, octets, server_in
+from lib.kinds import exactly, only
 from wirefmt import amqp091
 from wirefmt.amqp091.states import State
-from wirefmt.connection import Acknowledged
+from wirefmt.connection import Acknowledged, Disconnected
 from wirefmt.errors import LocalProtocolError, RemoteProtocolError
 
 OPTIONS = amqp091.ConnectionOptions
@@ -37,6 +41,7 @@ def test_deliveries_together() -> None:
     got, _ = pair.run()
     assert [message.body_bytes() for message in got] == bodies[3:]
     assert not any(message.method.redelivered for message in got)
+    wrong: dict[str, Any]
     for wrong in ({"contexts": [1]}, {"properties": []}, {"bodies": ["text"]}):
         with pytest.raises(LocalProtocolError):
             theirs.deliver_all("c", "e", "q", **{"bodies": [b""] * 2, "properties": [None] * 2, **wrong})
@@ -92,7 +97,7 @@ def test_acks_of_one_turn_become_one() -> None:
         ours.ack(deliveries[k].method.delivery_tag)
     said = pair.client.data_to_send()
     assert [(frame.delivery_tag, frame.multiple) for frame in frames(said)] == [(3, True), (5, False)]
-    first, second = pair.server.receive(said, 0.0)
+    first, second = exactly(pair.server.receive(said, 0.0), amqp091.Settled, amqp091.Settled)
     assert first.deliveries == handles[:3]
     assert [delivery.context for delivery in second.deliveries] == [4]
     ours.ack(0, multiple=True)
@@ -136,7 +141,11 @@ def test_no_delivery_is_acknowledged_twice() -> None:
 
 def test_one_ack_for_many_does_not_include_what_is_given_back() -> None:
     """Of deliveries 1 to 5, 1 and 3 are acknowledged, then 2 is requeued, then 5 and all up to 4 are acknowledged."""
-    for give_back in (lambda channel: channel.nack(2), lambda channel: channel.reject(2)):
+    ways: list[Callable[[amqp091.ClientChannel], object]] = [
+        lambda channel: channel.nack(2),
+        lambda channel: channel.reject(2),
+    ]
+    for give_back in ways:
         pair, ours, theirs = consuming()
         for _ in range(5):
             theirs.deliver("c", "", "q", b"")
@@ -159,7 +168,7 @@ def test_deliveries_without_acknowledgement_take_numbers() -> None:
     assert delivery.method.delivery_tag == 1
     with pytest.raises(LocalProtocolError):
         ours.ack(1)
-    (closed,) = pair.server.receive(octets("basic.ack", delivery_tag=1, multiple=False), 0.0)
+    closed = only(pair.server.receive(octets("basic.ack", delivery_tag=1, multiple=False), 0.0), amqp091.ChannelClosed)
     assert closed.code == 406
 
 
@@ -271,7 +280,7 @@ def test_a_consumer_tag_used_twice() -> None:
     server, _channel = server_channel()
     (first,) = server.receive(octets("basic.consume"), 0.0)
     server.reply(first)
-    (gone,) = server.receive(octets("basic.consume"), 0.0)
+    gone = only(server.receive(octets("basic.consume"), 0.0), Disconnected)
     assert gone.code == 530
 
 
@@ -338,7 +347,11 @@ def test_rollback_undoes_acknowledgements() -> None:
     _, (rollback,) = pair.run()
     assert isinstance(rollback, amqp091.TxRollback)
     assert theirs.unacknowledged == 3
-    (settled, _) = pair.server.receive(octets("basic.ack", delivery_tag=0) + octets("tx.commit"), 0.0)
+    (settled, _) = exactly(
+        pair.server.receive(octets("basic.ack", delivery_tag=0) + octets("tx.commit"), 0.0),
+        amqp091.Settled,
+        amqp091.TxCommit,
+    )
     assert [delivery.tag for delivery in settled.deliveries] == [1, 2, 3]
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from lib.amqp091_channel import client_channel, deliver, frames, names, publish, server_channel
 from lib.amqp091_driven import method, octets, server_in
+from lib.kinds import checked, only
 from lib.steps import steps
 from wirefmt import amqp091
 from wirefmt.amqp091.channel import class_of
@@ -36,7 +37,7 @@ def test_publishes_that_wait_for_a_confirm_stop_reading() -> None:
     server.receive(octets("confirm.select"), 0.0)
     events = server.receive(publish() * 5, 0.0)
     assert (len(events), server.wants_read) == (3, False)
-    assert len(server.acknowledge(events[0])) == 1
+    assert len(server.acknowledge(checked(events[0], amqp091.BasicMessage))) == 1
     closed = channel.close(404, "gone")
     assert isinstance(closed[0], amqp091.ChannelClosed)
     assert server.undecided == 0
@@ -81,12 +82,13 @@ def test_many_publishes_without_a_confirm_stop_reading() -> None:
 
 def test_an_answer_to_get_goes_on_with_what_waits() -> None:
     server, channel = server_channel(OPTIONS(undecided=1))
-    (get,) = server.receive(octets("basic.get", queue="q", no_ack=True) * 3, 0.0)
+    get = only(server.receive(octets("basic.get", queue="q", no_ack=True) * 3, 0.0), amqp091.BasicGet)
     for left in (1, 1, 0):
         assert server.wants_read is False
         _, events = channel.get_ok(get, "", "q", b"m")
         assert len(events) == left
-        get = events[0] if events else None
+        if events:
+            get = only(events, amqp091.BasicGet)
     assert server.wants_read
     assert names(server.data_to_send()).count("basic.get-ok") == 3
 
@@ -156,7 +158,7 @@ def test_bytes_that_come_although_we_do_not_read() -> None:
     server, _ = server_channel(OPTIONS(undecided=1, unread_bytes=1000))
     events = server.receive(octets("queue.declare") * 10, 0.0)
     assert len(events) == 1
-    (gone,) = server.receive(octets("queue.declare") * 50, 0.0)
+    gone = only(server.receive(octets("queue.declare") * 50, 0.0), Disconnected)
     assert gone.code == 506
 
 
@@ -170,7 +172,7 @@ def test_bytes_of_unfinished_messages() -> None:
         + amqp091.Body(channel=k, payload=b"x" * 400).encode()
         for k in range(1, 4)
     )
-    (gone,) = server.receive(begun, 0.0)
+    gone = only(server.receive(begun, 0.0), Disconnected)
     assert isinstance(gone.error, DecodeError)
     assert gone.code == 506
 
@@ -220,7 +222,7 @@ def test_secrets_and_properties_that_do_not_fit_into_a_frame() -> None:
 def test_a_response_that_does_not_fit_into_a_frame_ends_the_connection() -> None:
     client = amqp091.ClientConnection(0.0)
     client.open("/", [amqp091.Plain("token", LONG)])
-    (event,) = client.receive(octets("connection.start"), 0.0)
+    event = only(client.receive(octets("connection.start"), 0.0), Disconnected)
     assert (type(event), event.by, event.code) == (Disconnected, "local", None)
     assert "8192" in event.reason
 
@@ -236,7 +238,7 @@ def test_a_value_that_cannot_be_written(value: Any) -> None:
 @pytest.mark.parametrize("what", ["body", "header", "frame", "method"])
 def test_the_end_names_the_content_that_cannot_be_read(what: str) -> None:
     sent = deliver(1)
-    table = {"body": {}, "header": {str(k): k for k in range(40)}, "frame": {"a": LONG}, "method": {}}[what]
+    table: Any = {"body": {}, "header": {str(k): k for k in range(40)}, "frame": {"a": LONG}, "method": {}}[what]
     delivery = amqp091.BasicDeliver(channel=1, consumer_tag="d", delivery_tag=2, exchange="", routing_key="q")
     if what == "method":
         bad = delivery.encode() + amqp091.ChannelFlow(channel=1, active=True).encode()
@@ -261,7 +263,7 @@ def test_the_end_names_the_content_that_cannot_be_read(what: str) -> None:
 def test_a_body_that_is_not_read_at_all() -> None:
     server, _ = server_channel(OPTIONS(body_size=1000))
     announced = amqp091.BasicPublish(channel=1).encode() + amqp091.ContentHeader(channel=1, body_size=1001).encode()
-    (gone,) = server.receive(announced, 0.0)
+    gone = only(server.receive(announced, 0.0), Disconnected)
     assert isinstance(gone.error, DecodeError)
     assert gone.code == 501
 
@@ -319,7 +321,7 @@ def test_consumers_of_a_channel() -> None:
     for tag in ("a", "b"):
         (consume,) = server.receive(octets("basic.consume", consumer_tag=tag), 0.0)
         server.reply(consume)
-    (gone,) = server.receive(octets("basic.consume", consumer_tag="d"), 0.0)
+    gone = only(server.receive(octets("basic.consume", consumer_tag="d"), 0.0), Disconnected)
     assert gone.code == 530
 
 

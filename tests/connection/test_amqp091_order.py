@@ -8,6 +8,7 @@ import pytest
 
 from lib.amqp091_channel import frames, names, publish, server_channel
 from lib.amqp091_driven import octets, proceeded
+from lib.kinds import only
 from wirefmt import amqp091
 from wirefmt.connection import Disconnected
 
@@ -74,7 +75,7 @@ def test_methods_wait_for_the_messages_before_them(
     assert (type(waits), waits.channel) == (amqp091.ChannelWaits, 1)
     assert server.data_to_send() == b""
     if refused:
-        (closed,) = server.refuse(message, 404, "no exchange")
+        closed = only(server.refuse(message, 404, "no exchange"), amqp091.ChannelClosed)
         assert (closed.by, closed.code) == ("local", 404)
         assert server.proceed(waits) == []
         crossed = ["channel.close-ok"] if method == "channel.close" else []
@@ -137,7 +138,7 @@ def test_a_fault_after_a_request_is_answered_after_it() -> None:
     """A soft fault closes the channel, and what follows it is dropped; a hard one closes the connection."""
     server, _ = server_channel()
     (asked,) = server.receive(octets("queue.declare") + octets("basic.ack", delivery_tag=9) + publish(), 0.0)
-    (closed,) = server.reply(asked)
+    closed = only(server.reply(asked), amqp091.ChannelClosed)
     assert (type(closed), closed.code) == (amqp091.ChannelClosed, 406)
     assert names(server.data_to_send()) == ["queue.declare-ok", "channel.close"]
     server, _ = server_channel()
@@ -152,7 +153,7 @@ def test_a_fault_after_a_request_is_answered_after_it() -> None:
 def test_an_answer_to_a_request_of_a_channel_that_the_host_has_closed_is_dropped(request_name: str) -> None:
     server, channel = server_channel()
     (request,) = server.receive(octets(request_name) + publish() + octets("channel.close"), 0.0)
-    (closed,) = channel.close(320, "maintenance")
+    closed = only(channel.close(320, "maintenance"), amqp091.ChannelClosed)
     assert closed.by == "local"
     assert server.undecided == 0
     assert server.reply(request) == []

@@ -6,6 +6,7 @@ import pytest
 
 from lib.amqp091_channel import client_channel, frames, names, publish, server_channel
 from lib.amqp091_driven import Pair, octets, proceeded
+from lib.kinds import checked, only
 from wirefmt import amqp091
 from wirefmt.amqp091.states import State
 from wirefmt.connection import Disconnected, WindowOpened
@@ -31,15 +32,15 @@ def test_confirms_of_one_turn_become_one() -> None:
     messages = server.receive(publish() * 6, 0.0)
     server.data_to_send()
     for k in (1, 0, 2, 4):
-        server.acknowledge(messages[k])
+        server.acknowledge(checked(messages[k], amqp091.BasicMessage))
     said = frames(server.data_to_send())
     assert [(frame.delivery_tag, frame.multiple) for frame in said] == [(3, True), (5, False)]
-    server.reject(messages[3])
-    server.acknowledge(messages[5])
+    server.reject(checked(messages[3], amqp091.BasicMessage))
+    server.acknowledge(checked(messages[5], amqp091.BasicMessage))
     said = frames(server.data_to_send())
     assert [(frame.name, frame.delivery_tag) for frame in said] == [("basic.nack", 4), ("basic.ack", 6)]
     with pytest.raises(LocalProtocolError):
-        server.acknowledge(messages[0])
+        server.acknowledge(checked(messages[0], amqp091.BasicMessage))
 
 
 def test_multiple_confirms_and_unknown_ones() -> None:
@@ -88,7 +89,7 @@ def test_a_publish_that_closes_the_channel_is_never_confirmed() -> None:
     pair.run()
     handles = tuple(ours.publish("gone", "k") for _ in range(3))
     _, events = pair.run()
-    (closed,) = pair.server.refuse(events[0], 404, "no exchange 'gone' in vhost '/'")
+    closed = only(pair.server.refuse(events[0], 404, "no exchange 'gone' in vhost '/'"), amqp091.ChannelClosed)
     assert closed.code == 404
     (told,), _ = pair.run()
     assert told.resumable == handles
@@ -119,7 +120,7 @@ def test_the_same_handle_after_sending_again() -> None:
     pair.run()
     handles = [ours.publish("e", "k", bytes((k,))) for k in range(3)]
     pair.run()
-    (gone,) = pair.client.close(immediate=True)
+    gone = only(pair.client.close(immediate=True), Disconnected)
     assert list(gone.resumable) == handles
     again = Pair(session=amqp091.Session.restore(pair.client.session.snapshot()))
     assert [p.message.body_bytes() for p in again.client.session.outgoing.values()] == [b"\0", b"\1", b"\2"]
@@ -196,7 +197,7 @@ def test_the_window_of_unconfirmed_publishes() -> None:
 def test_codes_of_faults(said: bytes, code: int) -> None:
     """RabbitMQ's codes. Soft errors close the channel, hard errors the connection."""
     server, _channel = server_channel()
-    gone = server.receive(said, 0.0)[-1]
+    gone = checked(server.receive(said, 0.0)[-1], Disconnected)
     assert gone.code == code
     assert isinstance(gone.error, RemoteProtocolError)
     soft = code == 406
@@ -209,7 +210,7 @@ def test_codes_of_faults(said: bytes, code: int) -> None:
 
 def test_a_message_larger_than_allowed_is_406() -> None:
     server, _ = server_channel(OPTIONS(message_size=10))
-    (closed,) = server.receive(publish(b"x" * 11), 0.0)
+    closed = only(server.receive(publish(b"x" * 11), 0.0), amqp091.ChannelClosed)
     assert (closed.code, server.state) == (406, State.OPEN)
 
 

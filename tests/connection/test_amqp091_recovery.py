@@ -11,10 +11,11 @@ from typing import Any
 
 import pytest
 
+from lib.kinds import all_of, checked
 from lib.loopback import HOST, run, until
 from wirefmt import amqp091
 from wirefmt.amqp091.events import ConnectionOptions
-from wirefmt.broker.amqp091 import Broker
+from wirefmt.broker.amqp091 import Broker, Subscriber
 from wirefmt.connection.recovery import ConnectionDown, ConnectionUp, NotRestored
 from wirefmt.errors import ConnectionLost, LocalProtocolError, Refused
 
@@ -101,7 +102,7 @@ class Bench:
         found = self.broker.hosts["/"].queues.get(queue)
         return found is not None and bool(found.consumers)
 
-    def refusals(self, entity: Any = None) -> list[tuple[int, str]]:
+    def refusals(self, entity: Any = None) -> list[tuple[int | str, str]]:
         return [
             (event.error.code, event.action)
             for event in self.told
@@ -189,7 +190,10 @@ def test_a_consumer_that_is_refused_is_tried_again_on_a_channel_of_its_own() -> 
             assert sum(isinstance(e, amqp091.BasicMessage) for e in b.broker.events) == 41
             assert b.broker.count(amqp091.ChannelOpened) > opened
             limits = {
-                queue: [s.view.consumers[s.tag].prefetch for s in b.broker.hosts["/"].queues[queue].consumers]
+                queue: [
+                    s.view.consumers[s.tag].prefetch
+                    for s in all_of(b.broker.hosts["/"].queues[queue].consumers, Subscriber)
+                ]
                 for queue in "rqs"
             }
             assert limits == {"r": [7], "q": [3], "s": [3]}
@@ -555,7 +559,7 @@ def test_closing_is_no_refusal_of_what_is_still_asked_for() -> None:
             await until(lambda: b.broker.count(amqp091.BasicConsume, queue="q") >= 2)
             told = len(b.told)
             for driver in b.server.drivers:
-                driver.transport.pause_reading()
+                checked(driver.transport, asyncio.Transport).pause_reading()
             await b.client.close()
             assert [m async for m in consumer] == []
             assert not [event for event in b.told[told:] if isinstance(event, NotRestored)]
@@ -748,7 +752,7 @@ def test_the_messages_of_an_earlier_process_go_first(confirms: bool, tmp_path: P
             b.broker.each = lambda peer, event: peer.abort() if isinstance(event, amqp091.BasicMessage) else None
             calls = [channel.publish(b"%d" % k, routing_key="q") for k in range(5)]
             await asyncio.gather(*calls, return_exceptions=True)
-        broker, arrived = Moody(), []  # type: ignore[var-annotated]
+        broker, arrived = Moody(), []
         broker.each = lambda peer, event: (
             arrived.append(event.body_bytes()) if isinstance(event, amqp091.BasicMessage) else None
         )

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from lib.kinds import checked
 from lib.loopback import HOST, run, until
 from wirefmt import amqp091
 from wirefmt.broker.amqp091 import Broker
@@ -37,7 +38,7 @@ class Direct:
                 peer.accept(event)
             case amqp091.BasicConsume():
                 assert (event.queue, event.no_ack) == (NAME, True)
-                self.consumers[peer, event.channel] = event.consumer_tag
+                self.consumers[peer, event.channel] = checked(event.consumer_tag, str)
                 peer.reply(event)
             case amqp091.BasicMessage():
                 self.publish(peer, event)

@@ -247,7 +247,7 @@ def test_what_we_send(role: Role, state: State, kind: str) -> None:
 @pytest.mark.parametrize(("role", "state", "kind"), CHANNEL_ROWS)
 def test_what_comes_on_a_channel(role: Role, state: ChannelState, kind: str) -> None:
     connection, channel = channel_in(role, state)
-    handles = {
+    handles: dict[str, Any] = {
         "basic.consume-ok": ("basic.consume", {}),
         "basic.cancel-ok": ("basic.cancel", {}),
         "basic.get-ok": ("basic.get", {}),

@@ -8,6 +8,7 @@ import pytest
 
 from lib.amqp091_channel import names
 from lib.amqp091_driven import Pair, client_in, octets, server_in
+from lib.kinds import only
 from wirefmt import amqp091
 from wirefmt.amqp091.states import State
 from wirefmt.connection import Disconnected
@@ -42,7 +43,7 @@ def test_a_deadline_for_blocked() -> None:
     client.receive(octets("connection.blocked"), 10.0)
     client.handle_timeout(10.0)
     assert client.next_timeout() == 15.0
-    (gone,) = client.handle_timeout(15.0)
+    gone = only(client.handle_timeout(15.0), Disconnected)
     assert gone.by == "local"
 
 
@@ -57,7 +58,7 @@ def test_update_secret() -> None:
     assert answer.handle is call
     pair.client.update_secret(b"token")
     _, (event,) = pair.run()
-    (gone,) = pair.server.refuse(event)
+    gone = only(pair.server.refuse(event), Disconnected)
     assert gone.code == 530
 
 
@@ -125,6 +126,6 @@ def test_silence_does_not_count_while_we_do_not_read() -> None:
 def test_a_deadline_for_the_handshake() -> None:
     server = amqp091.ServerConnection(5.0)
     assert server.next_timeout() == 15.0
-    (gone,) = server.handle_timeout(15.0)
+    gone = only(server.handle_timeout(15.0), Disconnected)
     assert gone.by == "local"
     assert server_in(State.OPEN, OPTIONS(heartbeat=0)).next_timeout() is None

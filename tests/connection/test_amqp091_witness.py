@@ -4,7 +4,7 @@ for which RabbitMQ closed the channel or the connection."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final, Literal
 
 import pytest
 
@@ -16,6 +16,7 @@ from wirefmt.amqp091.states import State
 from wirefmt.connection import Disconnected
 
 OPTIONS = amqp091.ConnectionOptions(channel_max=0, frame_max=0, heartbeat=0)
+SIDES: Final[tuple[Literal["client", "server"], ...]] = ("client", "server")
 
 
 class Pair:
@@ -26,9 +27,7 @@ class Pair:
         self.server = amqp091.ServerConnection(
             0.0, OPTIONS, mechanisms=("PLAIN", "AMQPLAIN", "EXTERNAL", "RABBIT-CR-DEMO")
         )
-        self.assembler = {
-            side: amqp091.Assembler(frame_max=0, side=name) for side, name in enumerate(("client", "server"))
-        }
+        self.assembler = {side: amqp091.Assembler(frame_max=0, side=name) for side, name in enumerate(SIDES)}
         self.pending: list[Any] = []  # events of the server that wait
         self.found: list[int] = []
         self.closed: list[int] = []
@@ -138,20 +137,20 @@ class Pair:
                 )
                 assert delivery is None or delivery.tag == method.delivery_tag
             case amqp091.BasicMessage() if isinstance(message.method, amqp091.BasicGetOk):
-                method = message.method
+                got = message.method
                 assert channel is not None
                 get = self.waiting(amqp091.BasicGet, number)
                 delivery, _ = channel.get_ok(
-                    get, str(method.exchange), str(method.routing_key), message.body, message.properties
+                    get, str(got.exchange), str(got.routing_key), message.body, message.properties
                 )
-                assert delivery is None or delivery.tag == method.delivery_tag
+                assert delivery is None or delivery.tag == got.delivery_tag
             case amqp091.BasicMessage():
-                event = next(
+                returned = next(
                     e
                     for e in self.pending
                     if isinstance(e, amqp091.BasicMessage) and e.body_bytes() == message.body_bytes()
                 )
-                server.return_message(event, message.method.reply_code)
+                server.return_message(returned, message.method.reply_code)
             case amqp091.BasicGetEmpty():
                 server.reply(self.waiting(amqp091.BasicGet, number))
             case amqp091.BasicConsumeOk():

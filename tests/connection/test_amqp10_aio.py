@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from lib.kinds import checked
 from lib.loopback import HOST, OPENSSL, certificate, run, until
 from wirefmt import amqp10
 from wirefmt.amqp10.journal import Journal
@@ -32,7 +33,7 @@ def text(delivery: Any) -> str:
 
 
 def text_of(item: Any) -> str:
-    return bytes(amqp10.decode_message(item.body).payload).decode()
+    return bytes(checked(amqp10.decode_message(item.body).payload, memoryview)).decode()
 
 
 async def whole(client: amqp10.Client, act: Any) -> None:
@@ -173,7 +174,7 @@ def test_large_messages_in_parts() -> None:
                     break
                 found.append(item.payload)
             assert len(found) > 30
-            assert amqp10.decode_message(b"".join(found)).payload == bytes(3_000_000)
+            assert checked(amqp10.decode_message(b"".join(found)).payload, memoryview) == bytes(3_000_000)
             assert isinstance(item, amqp10.Incoming)
             receiver.accept(item)
             await receiver.close()
@@ -410,7 +411,7 @@ class Mute:
                 case amqp10.Attaching():
                     peer.accept(event)
                     if not event.link.sends:
-                        event.link.keep(100)
+                        checked(event.link, amqp10.Receiver).keep(100)
                     peer.update()
                 case amqp10.Incoming():
                     self.got.append(f"{event.link.target.address} {text(event)}")
@@ -468,7 +469,7 @@ def test_what_the_server_does_not_accept_of_a_journal_is_counted_or_stays(tmp_pa
                         peer.accept(event)
                     case amqp10.Attaching() if event.message.target.address in known:
                         peer.accept(event)
-                        event.link.keep(100)
+                        checked(event.link, amqp10.Receiver).keep(100)
                         peer.update()
                     case amqp10.Attaching():
                         peer.refuse(event)
@@ -596,7 +597,7 @@ def test_a_coroutine_as_handler_and_scram() -> None:
                     peer.accept(event)
                 case amqp10.Attaching():
                     peer.accept(event)
-                    event.link.grant(10)
+                    checked(event.link, amqp10.Receiver).grant(10)
                     peer.update()
                 case amqp10.Incoming():
                     seen.append(text(event))

@@ -11,8 +11,10 @@ from uuid import UUID
 
 import pytest
 
+from lib.kinds import checked
 from lib.loopback import HOST, run, until
 from wirefmt import amqp10
+from wirefmt.amqp10.receiving import Receiver
 from wirefmt.amqp10.urls import read_servers, wanted
 from wirefmt.broker.amqp10 import Broker
 from wirefmt.connection.sasl import Anonymous, External, Plain
@@ -60,7 +62,8 @@ async def served(
     identify: Callable[[Any], Any] = by_correlation_id, **options: Any
 ) -> AsyncIterator[tuple[amqp10.Client, Any, list[Any], Broker]]:
     """A client, its server, the requests that a responder has seen, and the broker."""
-    broker, seen = Broker(), []
+    broker = Broker()
+    seen: list[Any] = []
     async with await amqp10.serve(broker, HOST, 0) as server:
         url = f"amqp://{HOST}:{server.port}"
         async with amqp10.connect(url, reconnect=QUICK) as other, amqp10.connect(url, **options) as client:
@@ -98,7 +101,7 @@ def test_what_a_request_has_is_kept() -> None:
                 body=b"x",
             )
             reply = await client.request("/queues/rpc", request)
-            assert (text(reply), reply.properties.correlation_id) == ("X", number)
+            assert (text(reply), checked(reply.properties, amqp10.Properties).correlation_id) == ("X", number)
             assert seen[0].properties.subject == "s"
             assert seen[0].properties.message_id == number
             assert seen[0].application_properties["a"] == 1
@@ -122,7 +125,7 @@ def test_a_reply_that_comes_too_late_is_dropped() -> None:
             assert text(await client.request("/queues/rpc", message("next"))) == "NEXT"
             await asyncio.sleep(0.1)
             replies = client._requests._replies.end
-            assert isinstance(replies, amqp10.client.Receiver)
+            assert isinstance(replies, Receiver)
             assert (list(replies._inbox), replies.waiting) == ([], {})  # type: ignore[attr-defined]
             assert all(not queue.count for queue in broker.router.queues.values())
 
@@ -320,10 +323,10 @@ def test_replies_that_belong_to_no_request() -> None:
                 case amqp10.Attaching() if event.link.sends:
                     source = amqp10.Source(address="replies", dynamic=True)
                     peer.accept(event, source=source, snd_settle_mode=0)
-                    self.replies = event.link
+                    self.replies = checked(event.link, amqp10.Sender)
                 case amqp10.Incoming():
                     peer.accept(event)
-                    identifier = event.message.properties.correlation_id
+                    identifier = checked(event.message.properties, amqp10.Properties).correlation_id
                     for payload in (
                         b"\x00\x53\x75",
                         message("no properties").encode(),

@@ -16,6 +16,7 @@ from typing import Any, Literal
 
 import pytest
 
+from lib.kinds import checked
 from wirefmt import amqp10
 from wirefmt.amqp10 import (
     Aborted,
@@ -108,8 +109,8 @@ class Watched:
         self.window_end = self.next_id  # the id that may not be sent
         self.last_delivery: int | None = None
         self.over: set[str] = set()
-        self.links: dict[int, dict[str, Any]] = {}  # by our handle
-        self.remote: dict[int, tuple[str, bool]] = {}  # their handle -> name, do we send
+        self.links: dict[Any, dict[str, Any]] = {}  # by our handle
+        self.remote: dict[Any, tuple[Any, bool]] = {}  # their handle -> name, do we send
         self.answered: set[int] = set()  # deliveries of theirs that we have settled
         self.settled: set[int] = set()  # deliveries of ours that they have settled
 
@@ -155,7 +156,8 @@ class Watched:
                     assert "we" not in self.links[frame.handle]["over"], "a flow after detach"
                     self.links[frame.handle]["count"] = frame.delivery_count
             case amqp10.Disposition() if frame.role:
-                for number in range(frame.first, (frame.first if frame.last is None else frame.last) + 1):
+                first = checked(frame.first, int)
+                for number in range(first, (first if frame.last is None else frame.last) + 1):
                     if frame.settled:
                         assert number not in self.answered, "settled twice"
                         self.answered.add(number)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from lib.amqp10_pair import ERROR, HEADER, PLENTY, SASL_HEADER, Pair, frames, kinds, message, of
+from lib.kinds import only
 from wirefmt import amqp10
 from wirefmt.amqp10 import (
     ClientConnection,
@@ -65,7 +68,7 @@ def test_2_4_4_what_follows_a_refused_open_is_dropped() -> None:
     server = ServerConnection(0.0, "s", mechanisms=(), options=PLENTY)
     begin = amqp10.Begin(next_outgoing_id=0, incoming_window=1, outgoing_window=1)
     (asked,) = server.receive(HEADER + amqp10.Open(container_id="c").encode() + begin.encode(), 0.0)
-    (gone,) = server.refuse(asked, amqp10.Error(condition="amqp:connection:redirect"))
+    gone = only(server.refuse(asked, amqp10.Error(condition="amqp:connection:redirect")), Disconnected)
     assert gone.code == "amqp:connection:redirect"
     assert [type(frame).__name__ for frame in frames(server.data_to_send())] == ["ProtocolHeader", "Open", "Close"]
     assert server.should_close
@@ -93,8 +96,8 @@ def test_2_4_3_closes_that_cross_need_no_third() -> None:
     pair.client.close()
     pair.server.close()
     up, down = pair.client.data_to_send(), pair.server.data_to_send()
-    (ours,) = pair.client.receive(down, 0.0)
-    (theirs,) = pair.server.receive(up, 0.0)
+    ours = only(pair.client.receive(down, 0.0), Disconnected)
+    theirs = only(pair.server.receive(up, 0.0), Disconnected)
     assert ours.by == theirs.by == "local"
     assert pair.client.data_to_send() == pair.server.data_to_send() == b""
 
@@ -121,7 +124,7 @@ def test_2_4_5_idle_timeout_both_ways() -> None:
     pair.server.handle_timeout(0.0)
     when = pair.server.next_timeout()
     assert when is not None
-    sent = 0
+    sent = 0.0
     for _ in range(20):
         when = pair.server.next_timeout()
         assert when is not None
@@ -134,7 +137,7 @@ def test_2_4_5_idle_timeout_both_ways() -> None:
             pair.client.receive(data, when)
     assert sent > 5.0
     assert pair.client.handle_timeout(sent + 9.9) == []
-    (gone,) = pair.client.handle_timeout(sent + 10.0)
+    gone = only(pair.client.handle_timeout(sent + 10.0), Disconnected)
     assert gone.code == "amqp:resource-limit-exceeded"
     assert isinstance(frames(pair.client.data_to_send())[-1], amqp10.Close)
 
@@ -143,9 +146,9 @@ def test_2_4_5_idle_timeout_both_ways() -> None:
     ("fields", "condition"),
     [({"max_frame_size": 511}, "amqp:invalid-field"), ({"idle_time_out": 50}, "amqp:not-allowed")],
 )
-def test_2_7_1_opens_that_cannot_be_kept_to(fields: dict[str, int], condition: str) -> None:
+def test_2_7_1_opens_that_cannot_be_kept_to(fields: dict[str, Any], condition: str) -> None:
     server = ServerConnection(0.0, "s", mechanisms=(), options=PLENTY)
-    (gone,) = server.receive(HEADER + amqp10.Open(container_id="c", **fields).encode(), 0.0)
+    gone = only(server.receive(HEADER + amqp10.Open(container_id="c", **fields).encode(), 0.0), Disconnected)
     assert gone.code == condition
     assert [type(frame).__name__ for frame in frames(server.data_to_send())] == ["ProtocolHeader", "Open", "Close"]
 
@@ -160,13 +163,13 @@ def test_2_7_1_frames_keep_to_the_peers_limit() -> None:
     assert len(parts) == 11
     assert all(len(part.encode()) <= 512 for part in parts)
     assert [bool(part.more) for part in parts] == [True] * 10 + [False]
-    (delivery,) = pair.server.receive(data, 0.0)
+    delivery = only(pair.server.receive(data, 0.0), Incoming)
     assert delivery.message == message(bytes(5000))
 
 
 def test_2_7_1_a_frame_that_is_too_large() -> None:
     pair = Pair(server=ConnectionOptions(frame_size=600, idle_timeout=None))
-    (gone,) = pair.server.receive((601).to_bytes(4) + b"\x02\x00\x00\x00", 0.0)
+    gone = only(pair.server.receive((601).to_bytes(4) + b"\x02\x00\x00\x00", 0.0), Disconnected)
     assert gone.code == "amqp:connection:framing-error"
     (close,) = frames(pair.server.data_to_send())
     assert close.error.condition == "amqp:connection:framing-error"
@@ -189,12 +192,12 @@ def test_2_4_1_timers_end_what_does_not_begin_or_end() -> None:
     server = ServerConnection(0.0, options=ConnectionOptions(open_timeout=3.0))
     server.handle_timeout(0.0)
     assert server.next_timeout() == 3.0
-    (gone,) = server.handle_timeout(3.0)
+    gone = only(server.handle_timeout(3.0), Disconnected)
     assert gone.by == "local"
     pair = Pair()
     pair.client.close()
     pair.client.handle_timeout(0.0)
-    (gone,) = pair.client.handle_timeout(5.0)
+    gone = only(pair.client.handle_timeout(5.0), Disconnected)
     assert "close" in gone.reason
 
 
@@ -207,8 +210,8 @@ def test_2_5_1_channels_of_both_sides() -> None:
         ours, theirs = pair.session()
         assert (ours.channel, ours.remote_channel, theirs.channel) == (number, number, number)
     pair.client.sessions[1].end()
-    ours, theirs = pair.carry()
-    assert (ours[0].by, theirs[0].by) == ("local", "peer")
+    told, told_peer = pair.carry()
+    assert (told[0].by, told_peer[0].by) == ("local", "peer")
     assert sorted(pair.client.sessions) == sorted(pair.server.sessions) == [0, 2]
     assert pair.client.begin().channel == 1  # the lowest free one
 
@@ -254,7 +257,7 @@ def test_2_5_4_an_error_ends_the_session_alone() -> None:
     assert theirs.state is SessionState.DISCARDING
     (event,), _ = pair.carry()
     assert event.error.condition == "amqp:session:window-violation"
-    assert theirs.state is SessionState.UNMAPPED
+    assert theirs.state is SessionState.UNMAPPED  # type: ignore[comparison-overlap]
     assert pair.client.sessions == {1: other}
 
 

@@ -11,6 +11,7 @@ import pytest
 
 from lib.captures import name_of, octets_of, recorded, unpacked_octets
 from lib.conversations import CLIENT, SERVER, segments
+from lib.kinds import checked
 from lib.paths import DATA
 from wirefmt import amqp10
 from wirefmt.connection import Disconnected
@@ -25,7 +26,9 @@ class Ledger:
 
     def __init__(self) -> None:
         self.said: Counter[Any] = Counter()
-        self.open: dict[tuple[int, int], tuple[int, bytes, list[bytes]]] = {}  # unfinished, by channel and handle
+        self.open: dict[
+            tuple[int, int | None], tuple[int | None, bytes | None, list[bytes]]
+        ] = {}  # unfinished, by channel and handle
 
     def hear(self, frame: Any) -> None:
         channel = frame.channel if not isinstance(frame, amqp10.ProtocolHeader) else 0
@@ -42,8 +45,9 @@ class Ledger:
                     del self.open[key]
                     self.said["transfer", *key, number, tag, b"".join(parts)] += 1
             case amqp10.Disposition():
-                last = frame.first if frame.last is None else frame.last
-                for number in range(frame.first, last + 1):  # rhea says it twice of some deliveries
+                first = checked(frame.first, int)
+                last = first if frame.last is None else frame.last
+                for number in range(first, last + 1):  # rhea says it twice of some deliveries
                     state = type(frame.state).__name__
                     self.said["disposition", channel, bool(frame.role), number, bool(frame.settled), state] = 1
             case amqp10.Detach():
@@ -137,8 +141,9 @@ class Side:
             case amqp10.Transfer():
                 self.do_transfer(frame)
             case amqp10.Disposition() if frame.role:
-                last = frame.first if frame.last is None else frame.last
-                for number in range(frame.first, last + 1):
+                first = checked(frame.first, int)
+                last = first if frame.last is None else frame.last
+                for number in range(first, last + 1):
                     delivery = self.deliveries[frame.channel, number]
                     if not delivery.decided:
                         self.connection.settle(delivery, frame.state, settled=bool(frame.settled))
@@ -265,7 +270,7 @@ class Client(Side):
             case amqp10.SaslInit():
                 name = str(frame.mechanism)
                 if name == "PLAIN":
-                    _, user, password = read_plain(frame.initial_response)
+                    _, user, password = read_plain(checked(frame.initial_response, bytes))
                     self.sasl = [Plain(user, password)]
                 else:
                     self.sasl = [{"ANONYMOUS": Anonymous, "EXTERNAL": External}[name]()]
@@ -279,7 +284,7 @@ class Client(Side):
             self.do_sasl(frame)
         opened = next((frame for frame in frames if isinstance(frame, amqp10.Open)), amqp10.Open(container_id="c"))
         self.connection = amqp10.ClientConnection(
-            0.0, opened.container_id, sasl=self.sasl, options=options_of(frames, opened)
+            0.0, str(opened.container_id), sasl=self.sasl, options=options_of(frames, opened)
         )
         self.connection.open(hostname=opened.hostname)
         self.take()
@@ -295,7 +300,7 @@ class Server(Side):
         names = [str(name) for name in (offered if isinstance(offered, amqp10.Array | tuple | list) else (offered,))]
         opened = next((frame for frame in frames if isinstance(frame, amqp10.Open)), amqp10.Open(container_id="s"))
         self.connection = amqp10.ServerConnection(
-            0.0, opened.container_id, mechanisms=names, without_sasl=True, options=options_of(frames, opened)
+            0.0, str(opened.container_id), mechanisms=names, without_sasl=True, options=options_of(frames, opened)
         )
 
     def do_sasl(self, frame: Any) -> None:

@@ -167,7 +167,7 @@ def test_the_first_address_that_answers(monkeypatch: pytest.MonkeyPatch) -> None
             tried.clear()
             families: list[int] = []
             real = socket.socket
-            monkeypatch.setattr(socket, "socket", lambda *a, **k: families.append(a[0]) or real(*a, **k))
+            monkeypatch.setattr(socket, "socket", lambda *a, **k: (families.append(a[0]), real(*a, **k))[1])  # type: ignore[func-returns-value]
             task = loop.create_task(dial.connected("name.invalid", 1))
             await until(lambda: len(tried) == 3)
             monkeypatch.setattr(socket, "socket", real)
@@ -302,7 +302,7 @@ def test_rocketmq_a_close_that_fails_leaves_nothing() -> None:
             async def leave(**_: Any) -> None:
                 raise LocalProtocolError("no")
 
-            client.leave = leave  # type: ignore[assignment]
+            client.leave = leave  # type: ignore[method-assign]
             with pytest.raises(LocalProtocolError, match="no"):
                 await client.close()
             await until(lambda: not b.clients and asyncio.all_tasks() <= tasks)

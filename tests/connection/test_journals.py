@@ -322,9 +322,9 @@ def test_a_journal_is_opened_by_one_client_at_a_time(
                         async with opened(case, url, same) as (_, other):
                             await other(b"2")
                     assert e.value.pid == os.getpid()
-                other = Store(path, f"{case.owner} too")  # another owner's records
-                await other.restore(list)
-                await other.close()
+                another = Store(path, f"{case.owner} too")  # another owner's records
+                await another.restore(list)
+                await another.close()
                 await publish(b"3")
             async with opened(case, url, path) as (_, publish):
                 await publish(b"4")

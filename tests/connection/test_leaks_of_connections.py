@@ -12,6 +12,7 @@ import pytest
 from lib import amqp10_pair
 from lib.amqp091_driven import Pair
 from lib.heap import heap
+from lib.kinds import only
 from wirefmt import amqp091, mqtt
 from wirefmt.connection.outbox import Outbox
 from wirefmt.mqtt.connection import ServerConnection
@@ -40,7 +41,7 @@ def queued() -> None:
 def arrived(qos: int, answered: int) -> None:
     """Messages whose answers, the last one first, have a code and a property; the connection ends before all have one."""
     server = ServerConnection(0.0)
-    (connect,) = server.receive(mqtt.Connect(client_identifier="c", clean_start=True).encode(), 0.0)
+    connect = only(server.receive(mqtt.Connect(client_identifier="c", clean_start=True).encode(), 0.0), mqtt.Connect)
     server.accept(connect)
     server.data_to_send()
     events: list[Any] = server.receive(b"".join(publish(i, qos) for i in range(1, 41)), 0.0)

@@ -287,7 +287,7 @@ def test_a_cancelled_call_leaves_a_usable_client(stage: str) -> None:
                 case "window":
                     call = client.publish("second", qos=1)
                 case "sent":
-                    call, first = first, asyncio.create_task(asyncio.sleep(0, 0))  # type: ignore[arg-type]
+                    call, first = first, asyncio.create_task(asyncio.sleep(0, 0))
                 case "subscribe":
                     call = client.subscribe("x")
                 case "messages":

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from lib.driven import check_idle
+from lib.kinds import checked, exactly, only
 from wirefmt import mqtt
-from wirefmt.connection import Disconnected
+from wirefmt.connection import Acknowledged, Disconnected
 from wirefmt.errors import LocalProtocolError, RemoteProtocolError
 from wirefmt.mqtt.states import State
 
@@ -17,7 +18,7 @@ CONNECT = mqtt.Connect(client_identifier="c")
 
 def server(options: mqtt.ConnectionOptions | None = None, connect: mqtt.Connect = CONNECT) -> mqtt.ServerConnection:
     connection = mqtt.ServerConnection(0.0, options)
-    (event,) = connection.receive(connect.encode(), 0.0)
+    event = only(connection.receive(connect.encode(), 0.0), mqtt.Connect)
     connection.accept(event)
     connection.data_to_send()
     return connection
@@ -50,7 +51,7 @@ def test_pause_stops_between_two_packets_and_resume_goes_on() -> None:
     assert connection.trailing_data == packets[:3]
     assert connection.receive(packets[3:-1], 2.0) == []
     assert connection.trailing_data == packets[:-1]
-    (one,) = connection.resume(3.0)
+    one = only(connection.resume(3.0), mqtt.Publish)
     assert bytes(one.payload) == b"1"
     assert connection.wants_read
     (two,) = connection.receive(packets[-1:], 4.0)
@@ -62,7 +63,7 @@ def test_the_end_of_the_stream_waits_for_what_was_not_read() -> None:
     connection.pause()
     connection.receive(publish(qos=0) + mqtt.Disconnect().encode(), 0.0)
     assert connection.receive_eof(0.0) == []
-    message, last = connection.resume(0.0)
+    message, last = exactly(connection.resume(0.0), mqtt.Publish, Disconnected)
     assert isinstance(message, mqtt.Publish)
     assert (last.by, last.code) == ("peer", 0)
 
@@ -70,7 +71,7 @@ def test_the_end_of_the_stream_waits_for_what_was_not_read() -> None:
 def test_the_end_of_the_stream_inside_a_packet() -> None:
     connection = server()
     connection.receive(publish()[:-1], 0.0)
-    (last,) = connection.receive_eof(0.0)
+    last = only(connection.receive_eof(0.0), Disconnected)
     assert (last.by, last.error, last.reason) == ("transport", None, "the stream ended inside a packet")
 
 
@@ -114,7 +115,7 @@ def test_limits_are_given_by_options_only() -> None:
         with pytest.raises(LocalProtocolError, match=name):
             mqtt.ClientConnection(0.0).send(mqtt.Connect(client_identifier="c", properties=[(name, 7)]))
         connection = mqtt.ServerConnection(0.0)
-        (event,) = connection.receive(CONNECT.encode(), 0.0)
+        event = only(connection.receive(CONNECT.encode(), 0.0), mqtt.Connect)
         with pytest.raises(LocalProtocolError, match=name):
             connection.accept(event, properties=[(name, 7)])
         connection.accept(event)
@@ -122,16 +123,16 @@ def test_limits_are_given_by_options_only() -> None:
 
 def test_answers_take_their_own_event_only() -> None:
     connection = server()
-    (event,) = connection.receive(publish(), 0.0)
+    event = only(connection.receive(publish(), 0.0), mqtt.Publish)
     same = mqtt.decode(publish(), version=5)
     assert same == event
     for call in (
-        lambda: connection.acknowledge(same),  # type: ignore[arg-type]
+        lambda: connection.acknowledge(same),
         lambda: connection.acknowledge(mqtt.Pingreq()),  # type: ignore[arg-type]
-        lambda: connection.grant(event),
-        lambda: connection.accept(event),
-        lambda: connection.refuse(event, 0x87),
-        lambda: connection.continue_authentication(event),
+        lambda: connection.grant(event),  # type: ignore[arg-type]
+        lambda: connection.accept(event),  # type: ignore[arg-type]
+        lambda: connection.refuse(event, 0x87),  # type: ignore[arg-type]
+        lambda: connection.continue_authentication(event),  # type: ignore[arg-type]
         lambda: connection.acknowledge(event, 0x99 + 1),
     ):
         with pytest.raises(LocalProtocolError):
@@ -155,12 +156,12 @@ def test_a_request_identifier_is_in_use_until_it_is_answered() -> None:
         ).encode()
 
     connection = server()
-    first, last = connection.receive(subscribe(5, False) * 2, 0.0)
+    first, last = exactly(connection.receive(subscribe(5, False) * 2, 0.0), mqtt.Subscribe, Disconnected)
     assert isinstance(first, mqtt.Subscribe)
     assert isinstance(last.error, RemoteProtocolError)
     # 3.1 lets a client send a request again while it waits
     connection = server(connect=mqtt.Connect(client_identifier="c", version=3))
-    (event,) = connection.receive(subscribe(3, False) + subscribe(3, True), 0.0)
+    event = only(connection.receive(subscribe(3, False) + subscribe(3, True), 0.0), mqtt.Subscribe)
     connection.grant(event, [0])
     assert connection.data_to_send() == bytes.fromhex("9003 0001 00")
 
@@ -168,9 +169,9 @@ def test_a_request_identifier_is_in_use_until_it_is_answered() -> None:
 def test_undecided_requests_stop_reading_in_5_0_too() -> None:
     connection = server(mqtt.ConnectionOptions(undecided=1))
     requests = [mqtt.Unsubscribe(packet_identifier=n, topic_filters=["a"]).encode() for n in (1, 2)]
-    (one,) = connection.receive(b"".join(requests), 0.0)
+    one = only(connection.receive(b"".join(requests), 0.0), mqtt.Unsubscribe)
     assert not connection.wants_read
-    (two,) = connection.grant(one)
+    two = only(connection.grant(one), mqtt.Unsubscribe)
     assert two.packet_identifier == 2
     connection.grant(two)
     assert connection.wants_read
@@ -197,11 +198,11 @@ def test_a_client_that_does_not_read_waits_for_no_pingresp() -> None:
     assert set(connection.data_to_send()) == {0xC0, 0x00}  # but it goes on sending
     connection.resume(now)
     events: list[Any] = []
+    end = 0.0
     while not events:
-        when = connection.next_timeout()
-        assert when is not None
-        events = connection.handle_timeout(when)
-    assert when >= now + 10
+        end = checked(connection.next_timeout(), float)
+        events = connection.handle_timeout(end)
+    assert end >= now + 10
 
 
 def test_a_client_that_waits_too_long_for_auth_says_what_a_client_may_say() -> None:
@@ -210,14 +211,14 @@ def test_a_client_that_waits_too_long_for_auth_says_what_a_client_may_say() -> N
     connection.send(mqtt.Auth(reason_code=0x19, properties=method))
     connection.handle_timeout(0.0)
     connection.data_to_send()
-    (last,) = connection.handle_timeout(30.0)
+    last = only(connection.handle_timeout(30.0), Disconnected)
     assert last.code == 0x80
     assert connection.data_to_send() == bytes.fromhex("e00180")
 
 
 def test_unread_bytes_after_the_end_are_trailing_data() -> None:
     connection = mqtt.ServerConnection(0.0)
-    (event,) = connection.receive(CONNECT.encode() + b"more", 0.0)
+    event = only(connection.receive(CONNECT.encode() + b"more", 0.0), mqtt.Connect)
     connection.refuse(event, 0x87)
     assert connection.state is State.CLOSED
     assert connection.trailing_data == b"more"
@@ -230,18 +231,18 @@ def test_control_characters_are_a_choice() -> None:
             (event,) = connection.receive(packet, 0.0)
             assert isinstance(event, mqtt.Publish) is accepted
             if not accepted:
-                assert event.code == 0x81
+                assert checked(event, Disconnected).code == 0x81
 
 
 def test_tolerated_faults_are_named() -> None:
     packet = bytes.fromhex("b003 0001 00")  # UNSUBACK of 5.0 without codes
-    (last,) = client().receive(packet, 0.0)
+    last = only(client().receive(packet, 0.0), Disconnected)
     assert last.error is not None
     tolerant = client(options=mqtt.ConnectionOptions(tolerate=frozenset({"UNSUBACK UNSUBACK_EMPTY"})))
     request = tolerant.unsubscribe(["a"])
-    (event,) = tolerant.receive(packet, 0.0)
+    event = only(tolerant.receive(packet, 0.0), Acknowledged)
     assert event.handle is request
-    (last,) = tolerant.receive(bytes.fromhex("c100"), 0.0)  # any other fault is one
+    last = only(tolerant.receive(bytes.fromhex("c100"), 0.0), Disconnected)  # any other fault is one
     assert last.code == 0x81
     with pytest.raises(ValueError, match="check"):
         mqtt.ConnectionOptions(tolerate=frozenset({"UNSUBACK nothing"}))

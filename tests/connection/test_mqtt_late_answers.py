@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from lib.kinds import all_of, checked, exactly, only
 from wirefmt import mqtt
 from wirefmt.connection.contract import Disconnected
 from wirefmt.errors import LocalProtocolError
@@ -32,7 +33,7 @@ def connected(
     connect = mqtt.Connect(
         client_identifier="c", clean_start=version == 4 and not expiry, properties=properties, version=version
     )
-    (event,) = server.receive(connect.encode(), 0.0)
+    event = only(server.receive(connect.encode(), 0.0), mqtt.Connect)
     server.accept(event, session)
     server.data_to_send()
     return server
@@ -44,8 +45,12 @@ def test_what_came_before_the_end_is_answered(version: int, end: bytes | dict[in
     """PUBACK, PUBREC, SUBACK and PINGRESP leave before the last packet [MQTT-4.3.2-4, MQTT-4.3.3-8, MQTT-3.8.4-1]."""
     server = connected(version)
     data = end if isinstance(end, bytes) else end[version]
-    one, two, asked, over = server.receive(
-        publish(version, 1, 1) + publish(version, 2, 2) + subscribe(version) + b"\xc0\0" + data, 0.0
+    one, two, asked, over = exactly(
+        server.receive(publish(version, 1, 1) + publish(version, 2, 2) + subscribe(version) + b"\xc0\0" + data, 0.0),
+        mqtt.Publish,
+        mqtt.Publish,
+        mqtt.Subscribe,
+        Disconnected,
     )
     assert isinstance(over, Disconnected)
     assert not server.acknowledge(two)
@@ -69,7 +74,7 @@ def test_a_session_remembers_qos_2(version: int, end: bytes | None, taken: bool)
     answered, also after everything has been written."""
     server = connected(version)
     session = server.session
-    message = server.receive(publish(version, 2) + (end or b""), 0.0)[0]
+    message = checked(server.receive(publish(version, 2) + (end or b""), 0.0)[0], mqtt.Publish)
     if end == b"":
         server.receive_eof(0.0)
     elif end is None:
@@ -89,7 +94,7 @@ def test_a_session_remembers_qos_2(version: int, end: bytes | None, taken: bool)
 
 def test_a_refused_message_is_not_remembered() -> None:
     server = connected(5)
-    message, _ = server.receive(publish(5, 2) + DISCONNECT, 0.0)
+    message, _ = exactly(server.receive(publish(5, 2) + DISCONNECT, 0.0), mqtt.Publish, Disconnected)
     server.acknowledge(message, 0x97)
     assert server.data_to_send() == b"\x50\x03\0\7\x97"
     again = connected(5, server.session)
@@ -99,7 +104,7 @@ def test_a_refused_message_is_not_remembered() -> None:
 def test_a_session_that_another_connection_has_is_left_alone() -> None:
     """It has asked for the message again, and has it from there."""
     server = connected(5)
-    message, _ = server.receive(publish(5, 2) + DISCONNECT, 0.0)
+    message, _ = exactly(server.receive(publish(5, 2) + DISCONNECT, 0.0), mqtt.Publish, Disconnected)
     again = connected(5, server.session)
     with pytest.raises(LocalProtocolError, match="over"):
         server.acknowledge(message)
@@ -108,7 +113,7 @@ def test_a_session_that_another_connection_has_is_left_alone() -> None:
 
 def test_a_session_that_has_ended_remembers_nothing() -> None:
     server = connected(5, expiry=0, journaled=True)
-    message, _ = server.receive(publish(5, 2) + DISCONNECT, 0.0)
+    message, _ = exactly(server.receive(publish(5, 2) + DISCONNECT, 0.0), mqtt.Publish, Disconnected)
     server.acknowledge(message)
     assert server.data_to_send() == b"\x50\x02\0\7"
     assert server.session is not None
@@ -131,7 +136,7 @@ def test_it_is_the_same_for_a_client(event: str) -> None:
         return found
 
     first = client()
-    message, over = first.receive(publish(5, 2) + b"\xe0\x01\x8b", 0.0)
+    message, over = exactly(first.receive(publish(5, 2) + b"\xe0\x01\x8b", 0.0), mqtt.Publish, Disconnected)
     assert isinstance(over, Disconnected)
     first.acknowledge(message)
     second = client()
@@ -168,7 +173,8 @@ def test_what_a_connection_counts() -> None:
     server = connected(5)
     before = server.bytes_in, server.packets_in, server.sent_bytes, server.packets_out
     assert before[1] == before[3] == 1
-    one, two, *_ = server.receive(publish(5, 1, 1) + publish(5, 2, 2) + publish(5, 1, 1)[:5], 0.0)
+    read = publish(5, 1, 1) + publish(5, 2, 2) + publish(5, 1, 1)[:5]
+    one, two = exactly(server.receive(read, 0.0), mqtt.Publish, mqtt.Publish)
     server.receive(publish(5, 1, 3)[5:] + b"\xc0\0", 0.0)
     server.acknowledge(one)
     server.acknowledge(two)
@@ -192,7 +198,9 @@ def test_a_bridge_is_known_by_the_highest_bit_of_its_version(name: bytes, versio
     data = b"\x10" + bytes((len(body),)) + body
     server = mqtt.ServerConnection(0.0)
     events = [event for at in range(0, len(data), size) for event in server.receive(data[at : at + size], 0.0)]
-    assert [(type(event), event.version, event.client_identifier) for event in events] == [(mqtt.Connect, version, "b")]
+    assert [(type(event), event.version, event.client_identifier) for event in all_of(events, mqtt.Connect)] == [
+        (mqtt.Connect, version, "b")
+    ]
     assert server.bridge
     assert not connected(4).bridge
 

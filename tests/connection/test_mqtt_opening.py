@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from lib.kinds import checked, only
 from lib.loopback import HOST, run
 from wirefmt import mqtt
 from wirefmt.connection import Connected, Disconnected
@@ -74,7 +75,7 @@ def test_a_refusal_is_read_in_whatever_version_it_is(
 
 @pytest.mark.parametrize(("version", "data"), FAULTS)
 def test_what_is_no_refusal_is_a_fault(version: int, data: str) -> None:
-    (ended,) = opening(version).receive(bytes.fromhex(data), 0.0)
+    ended = only(opening(version).receive(bytes.fromhex(data), 0.0), Disconnected)
     assert (ended.by, ended.message) == ("local", None)
     assert ended.error is not None
 
@@ -83,7 +84,7 @@ def test_another_versions_connack_counts_as_the_first_packet_only() -> None:
     client = opening(5)
     (connected,) = client.receive(mqtt.Connack().encode(), 0.0)
     assert isinstance(connected, Connected)
-    (ended,) = client.receive(bytes.fromhex("20020001"), 0.0)
+    ended = only(client.receive(bytes.fromhex("20020001"), 0.0), Disconnected)
     assert isinstance(ended.error, DecodeError)
     assert client.data_to_send() == bytes.fromhex("e00181")
 
@@ -137,7 +138,12 @@ def test_a_client_without_an_identifier_is_assigned_one() -> None:
     (connected,) = server.accept(event)
     name = connected.negotiated.client_identifier
     assert len(name) == 20 and name.isalnum()  # each server has to take it: [MQTT-3.1.3-5]
-    assert dict(mqtt.decode(server.data_to_send(), version=5).properties)["assigned_client_identifier"] == name
+    assert (
+        dict(checked(mqtt.decode(server.data_to_send(), version=5), mqtt.Connack).properties)[
+            "assigned_client_identifier"
+        ]
+        == name
+    )
     assert server.session.client_identifier == name
 
 
@@ -145,17 +151,19 @@ def test_the_hosts_own_choice_comes_first() -> None:
     server, event = asked()
     server.accept(event, properties=[("assigned_client_identifier", "mine")])
     assert server.session.client_identifier == "mine"
-    connack = mqtt.decode(server.data_to_send(), version=5)
+    connack = checked(mqtt.decode(server.data_to_send(), version=5), mqtt.Connack)
     assert [value for name, value in connack.properties if name == "assigned_client_identifier"] == ["mine"]
 
 
 def test_a_client_with_an_identifier_keeps_it() -> None:
     server = mqtt.ServerConnection(0.0, None, random.Random(1))
-    (event,) = server.receive(mqtt.Connect(client_identifier="own").encode(), 0.0)
+    event = only(server.receive(mqtt.Connect(client_identifier="own").encode(), 0.0), mqtt.Connect)
     server.accept(event)
     assert server.session is not None
     assert server.session.client_identifier == "own"
-    assert "assigned_client_identifier" not in dict(mqtt.decode(server.data_to_send(), version=5).properties)
+    assert "assigned_client_identifier" not in dict(
+        checked(mqtt.decode(server.data_to_send(), version=5), mqtt.Connack).properties
+    )
 
 
 def test_it_is_assigned_at_the_end_of_an_authentication() -> None:
@@ -165,7 +173,9 @@ def test_it_is_assigned_at_the_end_of_an_authentication() -> None:
     server.data_to_send()
     (auth,) = server.receive(answer.encode(), 0.0)
     server.accept(auth)
-    assert dict(mqtt.decode(server.data_to_send(), version=5).properties)["assigned_client_identifier"]
+    assert dict(checked(mqtt.decode(server.data_to_send(), version=5), mqtt.Connack).properties)[
+        "assigned_client_identifier"
+    ]
 
 
 def test_before_5_0_the_server_uses_one_that_the_client_does_not_learn() -> None:
@@ -181,7 +191,7 @@ def test_before_5_0_the_server_uses_one_that_the_client_does_not_learn() -> None
 
 def test_without_randomness_the_host_gives_one() -> None:
     server = mqtt.ServerConnection(0.0)
-    (event,) = server.receive(mqtt.Connect(client_identifier="").encode(), 0.0)
+    event = only(server.receive(mqtt.Connect(client_identifier="").encode(), 0.0), mqtt.Connect)
     with pytest.raises(LocalProtocolError, match=r"3\.2\.2-16"):
         server.accept(event)
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from lib.kinds import only
 from lib.mqtt_driven import OPTIONS, connection, drive
 from wirefmt import mqtt
 from wirefmt.mqtt.states import State
@@ -45,7 +46,7 @@ def test_any_bytes_at_any_moment(role: str, seed: int) -> None:
 )
 def test_a_peer_that_floods_and_does_not_read_is_given_up(version: int, flood: str) -> None:
     server = mqtt.ServerConnection(0.0, OPTIONS)
-    (connect,) = server.receive(mqtt.Connect(client_identifier="c", version=version).encode(), 0.0)
+    connect = only(server.receive(mqtt.Connect(client_identifier="c", version=version).encode(), 0.0), mqtt.Connect)
     server.accept(connect)
     chunk = bytes.fromhex(flood) * 10_000
     for _ in range(100):

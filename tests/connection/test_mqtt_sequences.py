@@ -38,7 +38,9 @@ SAME = {0x81: 0x82, 0x10: 0x00, 0x92: 0x00}
 def normal(data: bytes, version: int, side: Any) -> list[Any]:
     """Packets as they are compared: what the standard leaves open is left out."""
     packets: list[Any] = []
-    for packet in mqtt.Decoder(version=version, side=side, strictness="lax").feed(data):
+    decoder = mqtt.Decoder(version=version, side=side, strictness="lax")
+    packet: Any
+    for packet in decoder.feed(data):
         fields = {name: getattr(packet, name) for name in packet.__match_args__ if name != "form"}
         if version == 5 and "properties" in fields:
             left = {"topic_alias"} | (set() if isinstance(packet, mqtt.Publish) else {"reason_string", "user_property"})
@@ -177,6 +179,7 @@ async def play_against_the_client(case: Any) -> None:
     )
 
     async def program() -> None:
+        act: Any
         async with client:
             if deed == "unsubscribe":
                 act = client.unsubscribe(
@@ -196,7 +199,8 @@ async def play_against_the_client(case: Any) -> None:
                     acting.exception()
 
     running = asyncio.create_task(program())
-    judge = Judge(*await streams, version, "client")
+    reader, writer = await streams
+    judge = Judge(reader, writer, version, "client")
     if case["steps"][0]["do"] != "expect":
         assert type(mqtt.decode((await judge.reader.read(65536)), version=version)) is mqtt.Connect
         await judge.send(mqtt.Connack(version=version).encode())

@@ -16,6 +16,7 @@ from typing import Any, Literal
 
 import pytest
 
+from lib.kinds import checked
 from wirefmt import mqtt
 from wirefmt.connection import Acknowledged, Change, Connected, Disconnected, WindowOpened
 from wirefmt.connection.outstanding import Identifiers
@@ -523,9 +524,9 @@ def held_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     replay = Session.replay.__func__  # type: ignore[attr-defined]
 
     def forgetful(cls: type[Session], changes: Any, **options: Any) -> Session:
-        return replay(cls, [c for c in changes if c.table != "incoming"], **options)  # type: ignore[no-any-return]
+        return replay(cls, [c for c in changes if c.table != "incoming"], **options)
 
-    monkeypatch.setattr(Session, "replay", classmethod(forgetful))
+    monkeypatch.setattr(Session, "replay", classmethod(forgetful))  # type: ignore[arg-type]
 
 
 def no_dup(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -567,7 +568,7 @@ def pubrec_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     def impatient(self: Any, message: mqtt.Publish, events: list[Any]) -> None:
         if message.packet_identifier in self._session.incoming and message.packet_identifier not in self._arrivals:
             self._count(message.packet_identifier)
-            self._put(b"\x50\x02" + message.packet_identifier.to_bytes(2))
+            self._put(b"\x50\x02" + checked(message.packet_identifier, int).to_bytes(2))
         else:
             on_publish(self, message, events)
 

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 import pytest
 
+from lib.kinds import all_of, checked, exactly, only
 from wirefmt import mqtt
 from wirefmt.connection import Acknowledged, Connected, Disconnected, WindowOpened
 from wirefmt.errors import DecodeError, LocalProtocolError, RemoteProtocolError
@@ -79,7 +80,7 @@ class Pair:
             )
         )
         (self.connect,) = self.server.receive(self.client.data_to_send(), 0.0)
-        self.accepted = self.server.accept(self.connect, server_session, connack)
+        self.accepted = self.server.accept(checked(self.connect, mqtt.Connect), server_session, connack)
         self.connack = self.server.data_to_send()
         self.connected = self.client.receive(self.connack, 0.0)
 
@@ -131,7 +132,7 @@ def publish(
 def gone(events: list[Any]) -> Disconnected:
     """The last event, which is a Disconnected; no other is."""
     assert [type(event) is Disconnected for event in events] == [False] * (len(events) - 1) + [True]
-    return events[-1]  # type: ignore[no-any-return]
+    return events[-1]
 
 
 # ---- packet identifiers (2.2.1)
@@ -186,7 +187,7 @@ def test_when_all_identifiers_are_in_use_send_refuses_and_changes_nothing() -> N
 def test_answers_follow_the_qos_and_repeat_the_identifier(version: int) -> None:
     pair = Pair(version)
     pair.server.receive(publish(version=version) + publish(7, 1, version=version), 0.0)
-    (second,) = pair.server.receive(publish(8, 2, version=version), 0.0)
+    second = only(pair.server.receive(publish(8, 2, version=version), 0.0), mqtt.Publish)
     assert pair.server.data_to_send() == b""  # nothing before the host has the messages
     pair.server.acknowledge(pair.server._arrivals[7].message)
     assert pair.server.data_to_send() == bytes.fromhex("4002 0007")
@@ -200,7 +201,7 @@ def test_answers_follow_the_qos_and_repeat_the_identifier(version: int) -> None:
     assert handle is not None
     assert pair.client.receive(bytes.fromhex("5002 0001"), 0.0) == []
     assert pair.client.data_to_send() == bytes.fromhex("6202 0001")
-    (done,) = pair.client.receive(bytes.fromhex("7002 0001"), 0.0)
+    done = only(pair.client.receive(bytes.fromhex("7002 0001"), 0.0), Acknowledged)
     assert done.handle is handle
 
 
@@ -300,13 +301,13 @@ def test_clean_start_throws_the_old_session_away_on_both_sides(version: int) -> 
     client = ClientConnection(0.0, own)
     client.send(mqtt.Connect(client_identifier="c", clean_start=True, version=version))
     client.data_to_send()
-    (event,) = client.receive(mqtt.Connack(version=version).encode(), 0.0)
+    event = only(client.receive(mqtt.Connack(version=version).encode(), 0.0), Connected)
     assert (event.resumed, len(event.lost)) == (False, 1)
     assert client.data_to_send() == b""
     # Clean Start 0 without a stored session begins a new one
     pair = Pair(version, clean=False)
     assert pair.connack[2] == 0
-    assert pair.accepted[0].resumed is False
+    assert checked(pair.accepted[0], Connected).resumed is False
 
 
 @both_versions
@@ -323,7 +324,7 @@ def test_clean_start_0_goes_on_with_the_stored_session(version: int) -> None:
     gone(pair.server.receive_eof(0.0))
     pair = Pair(version, clean=False, connect=keep, client_session=client_session, server_session=server_session)
     assert pair.connack[2] == 1
-    assert pair.connected[0].resumed
+    assert checked(pair.connected[0], Connected).resumed
     assert pair.server.session is server_session
     _, (event,) = pair.pump()
     assert event.packet_identifier == 1
@@ -377,7 +378,7 @@ def test_session_present_0_drops_own_state() -> None:
     client = ClientConnection(0.0, session)
     client.send(mqtt.Connect(client_identifier="c", clean_start=False))
     client.data_to_send()
-    (event,) = client.receive(mqtt.Connack().encode(), 0.0)
+    event = only(client.receive(mqtt.Connack().encode(), 0.0), Connected)
     assert event.lost == (handle,)
     assert (session.outgoing, session.incoming) == ({}, {})
     assert client.data_to_send() == b""
@@ -431,11 +432,11 @@ def test_an_accepted_connect_gets_one_connack_before_anything_else(version: int)
 def test_what_was_pipelined_behind_connect_is_read_after_accept() -> None:
     server = ServerConnection(0.0, PLAIN)
     connect = mqtt.Connect(client_identifier="c").encode()
-    (event,) = server.receive(connect + publish(payload=b"1"), 0.0)
+    event = only(server.receive(connect + publish(payload=b"1"), 0.0), mqtt.Connect)
     assert (server.undecided, server.wants_read) == (1, False)
     assert server.receive(publish(payload=b"2") + mqtt.Disconnect().encode(), 0.0) == []
     assert server.receive_eof(0.0) == []
-    first, one, two, last = server.accept(event)
+    first, one, two, last = exactly(server.accept(event), Connected, mqtt.Publish, mqtt.Publish, Disconnected)
     assert isinstance(first, Connected)
     assert [bytes(one.payload), bytes(two.payload)] == [b"1", b"2"]
     assert (last.by, last.code) == ("peer", 0)
@@ -475,7 +476,7 @@ def test_an_empty_identifier_is_refused_where_the_version_says_so(version: int, 
 
 @statement("4 3.1.3-6")
 def test_3_1_1_with_clean_session_takes_an_empty_identifier() -> None:
-    assert Pair(4, identifier="", clean=True).accepted[0].negotiated.client_identifier == ""
+    assert checked(Pair(4, identifier="", clean=True).accepted[0], Connected).negotiated.client_identifier == ""
 
 
 @both_versions
@@ -492,7 +493,7 @@ def test_a_session_is_taken_over_after_the_old_connection_is_closed(version: int
         server.accept(event, stored)
     gone(old.server.close(0x8E))
     assert old.server.data_to_send() == (bytes.fromhex("e0018e") if version == 5 else b"")
-    assert server.accept(event, stored)[0].resumed
+    assert checked(server.accept(event, stored)[0], Connected).resumed
 
 
 # ---- what CONNECT and CONNACK announce
@@ -522,9 +523,9 @@ def test_a_silent_client_sends_pingreq_in_time() -> None:
 def test_a_client_that_gets_no_answer_to_pingreq_gives_up() -> None:
     client = connected_client(5, keep_alive=10)
     events: list[Any] = []
+    when = 0.0
     while not events:
-        when = client.next_timeout()
-        assert when is not None
+        when = checked(client.next_timeout(), float)
         events = client.handle_timeout(when)
     assert gone(events).by == "local"
     assert 10 < when <= 20
@@ -560,7 +561,7 @@ def test_a_server_closes_after_one_and_a_half_keep_alive(version: int) -> None:
 
 def test_keep_alive_does_not_run_while_the_server_does_not_read() -> None:
     pair = Pair(4, keep_alive=10, server_options=ConnectionOptions(undecided=1))
-    (first,) = pair.server.receive(publish(1, 1, version=4) + publish(2, 1, version=4), 5.0)
+    first = only(pair.server.receive(publish(1, 1, version=4) + publish(2, 1, version=4), 5.0), mqtt.Publish)
     assert not pair.server.wants_read
     assert pair.server.next_timeout() is None
     pair.server.handle_timeout(1000.0)
@@ -599,11 +600,11 @@ def test_a_stored_message_too_large_for_the_new_connection_is_dropped_and_told()
         if dropped_by == "server":
             other = Session("c", established=True)
             pair = Pair(clean=False, connect=keep, client_session=other, server_session=session, client_options=limit)
-            events = pair.accepted
+            events: list[Any] = list(pair.accepted)
         else:
             other = Session("c", established=True)
             pair = Pair(clean=False, connect=keep, client_session=session, server_session=other, server_options=limit)
-            events = pair.connected
+            events = list(pair.connected)
         (told,) = [event for event in events if isinstance(event, Dropped)]
         assert told.handle is large
         assert list(session.outgoing.values()) == [small]
@@ -622,12 +623,22 @@ def test_aliases_stay_within_the_receivers_maximum() -> None:
     for topic in ("topic/a", "topic/b", "topic/a", "topic/c", "topic/b", "topic/a"):
         pair.server.publish(topic)
     data = pair.server.data_to_send()
-    seen = [(p.topic_name, dict(p.properties)["topic_alias"]) for p in mqtt.Decoder(version=5).feed(data)]
+    seen = [
+        (p.topic_name, dict(p.properties)["topic_alias"])
+        for p in all_of(mqtt.Decoder(version=5).feed(data), mqtt.Publish)
+    ]
     # a is used again last, so c takes b's alias, b takes a's, a takes c's
     assert seen == [("topic/a", 1), ("topic/b", 2), ("", 1), ("topic/c", 2), ("topic/b", 1), ("topic/a", 2)]
     events = pair.client.receive(data, 0.0)
-    assert [e.topic_name for e in events] == ["topic/a", "topic/b", "topic/a", "topic/c", "topic/b", "topic/a"]
-    assert all(e.properties == () for e in events)
+    assert [e.topic_name for e in all_of(events, mqtt.Publish)] == [
+        "topic/a",
+        "topic/b",
+        "topic/a",
+        "topic/c",
+        "topic/b",
+        "topic/a",
+    ]
+    assert all(e.properties == () for e in all_of(events, mqtt.Publish))
     with pytest.raises(LocalProtocolError):
         pair.server.publish("topic/a", properties=[("topic_alias", 3)])
 
@@ -638,7 +649,7 @@ def test_a_client_uses_no_aliases_unless_it_is_asked_to() -> None:
     for asked, topics in ((None, 0), (0, 0), (1, 1), (9, 5)):
         options = ConnectionOptions(topic_aliases=asked)
         pair = Pair(client_options=options, server_options=offered)
-        assert "topic_alias_maximum" not in dict(pair.connect.properties)
+        assert "topic_alias_maximum" not in dict(checked(pair.connect, mqtt.Connect).properties)
         for number in range(12):
             pair.client.publish(f"topic/{number % 6}", b"x", qos=number % 3)
         packets = wire(pair.client)
@@ -681,8 +692,14 @@ def test_every_alias_up_to_our_maximum_is_accepted_and_none_above() -> None:
             first = publish(topic_name="x/y", properties=[("topic_alias", alias), ("content_type", "t")])
             again = publish(topic_name="", properties=[("topic_alias", alias)])
             moved = publish(topic_name="z", properties=[("topic_alias", alias)])
-            one, two, three, four = connection.receive(first + again + moved + again, 0.0)
-            assert [e.topic_name for e in (one, two, three, four)] == ["x/y", "x/y", "z", "z"]
+            one, two, three, four = exactly(
+                connection.receive(first + again + moved + again, 0.0),
+                mqtt.Publish,
+                mqtt.Publish,
+                mqtt.Publish,
+                mqtt.Publish,
+            )
+            assert [e.topic_name for e in all_of((one, two, three, four), mqtt.Publish)] == ["x/y", "x/y", "z", "z"]
             assert one.properties == (("content_type", "t"),)
     for packet, code in (
         (publish(properties=[("topic_alias", 4)]), 0x94),
@@ -793,7 +810,7 @@ def test_reasons_are_left_out_of_auth_too(room: int, left: int) -> None:
     limit = ConnectionOptions(packet_size=room)
     server = ServerConnection(0.0, PLAIN)
     connect = [METHOD, ("maximum_packet_size", room)]
-    (event,) = server.receive(mqtt.Connect(client_identifier="c", properties=connect).encode(), 0.0)
+    event = only(server.receive(mqtt.Connect(client_identifier="c", properties=connect).encode(), 0.0), mqtt.Connect)
     server.continue_authentication(event, properties=REASONS)
     (question,) = wire(server)
     assert len(question.properties) == 1 + left
@@ -816,7 +833,7 @@ def test_a_client_keeps_to_maximum_qos_and_retain_available() -> None:
     assert client.publish("a", qos=1)
     for fields, code in (({"qos": 2}, 0x9B), ({"retain": True}, 0x9A)):
         with pytest.raises(LocalProtocolError) as refused:
-            client.publish("a", **fields)  # type: ignore[arg-type]
+            client.publish("a", **fields)
         assert refused.value.reply == code
     for packet, code in ((publish(1, 2), 0x9B), (publish(retain=True), 0x9A)):
         pair = Pair(connack=[("maximum_qos", 1), ("retain_available", 0)])
@@ -976,7 +993,7 @@ def test_a_refused_message_frees_its_identifier_on_both_sides() -> None:
     assert pair.client.session.outgoing == {}
     assert pair.server.session is not None
     assert pair.server.session.incoming == {}
-    (event,) = pair.server.receive(publish(2, 2, dup=True), 0.0)  # the identifier means a new message
+    event = only(pair.server.receive(publish(2, 2, dup=True), 0.0), mqtt.Publish)  # the identifier means a new message
     assert event.packet_identifier == 2
     assert pair.client.data_to_send() == b""  # no PUBREL
 
@@ -1032,7 +1049,7 @@ def test_wrong_kinds_from_a_sender_are_protocol_errors() -> None:
         assert gone(events).code == 0x82
         assert len(events) == 2
     pair = Pair()
-    (event,) = pair.server.receive(publish(1, 2), 0.0)
+    event = only(pair.server.receive(publish(1, 2), 0.0), mqtt.Publish)
     pair.server.acknowledge(event)
     assert gone(pair.server.receive(publish(1, 1), 0.0)).code == 0x82
 
@@ -1060,12 +1077,12 @@ def test_acknowledgements_leave_in_the_order_of_their_messages(version: int) -> 
     sent = [(1, 1), (2, 2), (3, 1), (4, 2), (5, 1)]
     for connection in (pair.client, pair.server):
         events = connection.receive(b"".join(publish(i, q, version=version) for i, q in sent), 0.0)
-        for event in reversed(events):
+        for event in all_of(reversed(events), mqtt.Publish):
             connection.acknowledge(event)
         answers = wire(connection, version)
         assert [a.packet_identifier for a in answers if isinstance(a, mqtt.Puback)] == [1, 3, 5]
         assert [a.packet_identifier for a in answers if isinstance(a, mqtt.Pubrec)] == [2, 4]
-        for event in events:
+        for event in all_of(events, mqtt.Publish):
             with pytest.raises(LocalProtocolError):
                 connection.acknowledge(event)
     for _ in range(3):
@@ -1142,7 +1159,7 @@ def test_qos_2_at_release_hands_the_message_over_at_pubrel() -> None:
         client_session=Session(established=True),
         server_options=options,
     )
-    (event,) = pair.server.receive(publish(1, 2, payload=b"later"), 0.0)
+    event = only(pair.server.receive(publish(1, 2, payload=b"later"), 0.0), mqtt.Publish)
     assert pair.server.acknowledge(event) == []
     restored = Session.restore(session.snapshot())
     pair.server.close(immediate=True)
@@ -1190,7 +1207,7 @@ def test_the_send_quota_is_the_peers_receive_maximum_and_delays_publish_only() -
         assert isinstance(opened, WindowOpened)
         assert (acknowledged.handle, opened.available) == (handles[0], 1)
         there.receive(here.data_to_send(), 0.0)  # PUBREL
-        (last,) = here.receive(there.data_to_send(), 0.0)
+        last = only(here.receive(there.data_to_send(), 0.0), Acknowledged)
         assert last.handle is handles[1]
         assert here.send_quota == 2  # it opens once
 
@@ -1201,7 +1218,7 @@ def test_more_than_receive_maximum_is_a_fault() -> None:
     pair = Pair(client_options=two, server_options=two)
     for connection in (pair.client, pair.server):
         events = connection.receive(publish(1, 1) + publish(2, 2) + publish(1, 1, dup=True) + publish(3, 1), 0.0)
-        assert [e.packet_identifier for e in events[:-1]] == [1, 2]
+        assert [e.packet_identifier for e in all_of(events[:-1], mqtt.Publish)] == [1, 2]
         assert gone(events).code == 0x93
         assert connection.data_to_send() == bytes.fromhex("e00193")
 
@@ -1218,10 +1235,10 @@ def test_a_resumed_session_keeps_to_a_smaller_receive_maximum() -> None:
         pair.client.publish("new", qos=1)
     first = wire(pair.client)
     assert [(type(p), p.packet_identifier) for p in first] == [(mqtt.Publish, 1), (mqtt.Publish, 2)]
-    (done,) = pair.client.receive(bytes.fromhex("4002 0001"), 0.0)
+    done = only(pair.client.receive(bytes.fromhex("4002 0001"), 0.0), Acknowledged)
     assert done.handle is handles[0]
     assert [(type(p), p.packet_identifier) for p in wire(pair.client)] == [(mqtt.Publish, 3), (mqtt.Pubrel, 4)]
-    done, opened = pair.client.receive(bytes.fromhex("4002 0002"), 0.0)
+    done, opened = exactly(pair.client.receive(bytes.fromhex("4002 0002"), 0.0), Acknowledged, WindowOpened)
     assert opened == WindowOpened(1)
     pair.client.publish("new", qos=1)
 
@@ -1229,7 +1246,7 @@ def test_a_resumed_session_keeps_to_a_smaller_receive_maximum() -> None:
 def test_before_5_0_undecided_messages_stop_reading() -> None:
     pair = Pair(4, server_options=ConnectionOptions(undecided=2))
     data = b"".join(publish(n, 1, version=4) for n in range(1, 6)) + bytes.fromhex("c000")
-    one, two = pair.server.receive(data, 0.0)
+    one, two = exactly(pair.server.receive(data, 0.0), mqtt.Publish, mqtt.Publish)
     assert (pair.server.undecided, pair.server.wants_read) == (2, False)
     assert pair.server.acknowledge(two) == []  # it waits behind the first
     three, four = pair.server.acknowledge(one)
@@ -1294,7 +1311,7 @@ def test_a_malformed_packet_ends_the_connection_after_what_came_before(version: 
     pair = Pair(version)
     for connection in (pair.client, pair.server):
         bad = publish(version=version, payload=b"good") + bytes.fromhex("6002 0001")
-        event, last = connection.receive(bad, 0.0)
+        event, last = exactly(connection.receive(bad, 0.0), mqtt.Publish, Disconnected)
         assert bytes(event.payload) == b"good"
         assert isinstance(last.error, DecodeError)
         assert connection.data_to_send() == (bytes.fromhex("e00181") if version == 5 else b"")
@@ -1312,13 +1329,14 @@ def test_a_packet_above_our_maximum_is_refused_once_its_length_is_known() -> Non
 @all_versions
 def test_wills_are_published_unless_a_normal_disconnect_has_removed_them(version: int) -> None:
     will = mqtt.Will("w", b"gone")
-    for end, published in (
+    ends: tuple[tuple[Callable[[Pair], list[Any]], bool], ...] = (
         (lambda p: p.server.receive(bytes.fromhex("e000"), 0.0), False),
         (lambda p: p.server.receive(bytes.fromhex("e00104") if version == 5 else b"\x00", 0.0), True),
         (lambda p: p.server.receive_eof(0.0), True),
         (lambda p: p.server.receive(bytes.fromhex("0000"), 0.0), True),
         (lambda p: p.server.close(), True),
-    ):
+    )
+    for end, published in ends:
         assert gone(end(Pair(version, will=will))).will == (will if published else None)
     server, event = server_with(mqtt.Connect(client_identifier="c", will=will, version=version))
     assert gone(server.refuse(event, 0x87 if version == 5 else 5)).will is None
@@ -1346,28 +1364,29 @@ def auth(code: int, *properties: tuple[str, Any]) -> bytes:
 def test_an_exchange_before_connack() -> None:
     client, server = ClientConnection(0.0, options=PLAIN), ServerConnection(0.0, PLAIN)
     client.send(mqtt.Connect(client_identifier="c", properties=[METHOD, ("authentication_data", b"1")]))
-    (event,) = server.receive(client.data_to_send(), 0.0)
+    event = only(server.receive(client.data_to_send(), 0.0), mqtt.Connect)
     server.continue_authentication(event, b"2")
-    (question,) = client.receive(server.data_to_send(), 0.0)
+    question = only(client.receive(server.data_to_send(), 0.0), mqtt.Auth)
     assert (question.reason_code, dict(question.properties)) == (0x18, dict([METHOD, ("authentication_data", b"2")]))
-    for call in (
+    calls: list[Callable[[], object]] = [
         lambda: client.publish("a"),
         lambda: client.send(mqtt.Pingreq()),
         lambda: client.subscribe([mqtt.Subscription("a")]),
-    ):
+    ]
+    for call in calls:
         with pytest.raises(LocalProtocolError):
             call()
     assert client.undecided == 1
     client.continue_authentication(question, b"3")
     with pytest.raises(LocalProtocolError):
         client.continue_authentication(question, b"3")
-    (answer,) = server.receive(client.data_to_send(), 0.0)
+    answer = only(server.receive(client.data_to_send(), 0.0), mqtt.Auth)
     assert dict(answer.properties)["authentication_data"] == b"3"
     with pytest.raises(LocalProtocolError):
         server.accept(event)  # the CONNECT has been answered; the AUTH waits
     server.accept(answer, authentication_data=b"4")
-    (connected,) = client.receive(server.data_to_send(), 0.0)
-    assert connected.message.properties == (METHOD, ("authentication_data", b"4"))
+    connected = only(client.receive(server.data_to_send(), 0.0), Connected)
+    assert checked(connected.message, mqtt.Connack).properties == (METHOD, ("authentication_data", b"4"))
 
 
 @statement("5 4.12.0-1", "5 4.12.0-4", "5 4.12.1-2")
@@ -1378,13 +1397,13 @@ def test_authentication_may_be_refused_at_any_point() -> None:
     assert server.data_to_send() == bytes.fromhex("2003 008c00")
     server, event = server_with(connect)
     server.continue_authentication(event)
-    (answer,) = server.receive(auth(0x18), 0.0)
+    answer = only(server.receive(auth(0x18), 0.0), mqtt.Auth)
     server.data_to_send()
     gone(server.refuse(answer, 0x87))
     assert server.data_to_send() == bytes.fromhex("2003 008700")
     server, event = server_with(connect)
     server.accept(event)
-    (again,) = server.receive(auth(0x19), 0.0)
+    again = only(server.receive(auth(0x19), 0.0), mqtt.Auth)
     server.data_to_send()
     gone(server.refuse(again, 0x87))
     assert server.data_to_send() == bytes.fromhex("e00187")

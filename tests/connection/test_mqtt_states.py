@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from lib.kinds import checked, only
 from lib.state_tables import arrows, reachable
 from wirefmt import mqtt
 from wirefmt.connection import Disconnected
@@ -48,7 +49,7 @@ def client_in(state: State) -> ClientConnection:
         client.send(CONNECT)
     match state:
         case State.AUTHENTICATING:
-            (event,) = client.receive(AUTH, 0.0)
+            event = only(client.receive(AUTH, 0.0), mqtt.Auth)
             client.continue_authentication(event, b"")
         case State.CONNECTED | State.REAUTHENTICATING | State.CLOSED:
             client.receive(PACKETS["CONNACK accepted"].encode(), 0.0)
@@ -65,7 +66,7 @@ def client_in(state: State) -> ClientConnection:
 def server_in(state: State) -> ServerConnection:
     server = ServerConnection(0.0)
     if state is not State.IDLE:
-        (connect,) = server.receive(CONNECT.encode(), 0.0)
+        connect = only(server.receive(CONNECT.encode(), 0.0), mqtt.Connect)
     match state:
         case State.AUTHENTICATING:
             server.continue_authentication(connect)
@@ -73,7 +74,7 @@ def server_in(state: State) -> ServerConnection:
             server.accept(connect)
     match state:
         case State.REAUTHENTICATING:
-            (auth,) = server.receive(REAUTH.encode(), 0.0)
+            auth = only(server.receive(REAUTH.encode(), 0.0), mqtt.Auth)
             server.continue_authentication(auth)
         case State.CLOSED:
             server.close()
@@ -223,27 +224,27 @@ def test_every_state_sends_every_packet(role: Role, state: State, kind: str) -> 
 def test_answers_send_what_send_does_not() -> None:
     """The kinds that `send` leaves to other methods, each by its method."""
     server = server_in(State.CONNECTING)
-    server.refuse(server.connect, 0x87)
+    server.refuse(checked(server.connect, mqtt.Connect), 0x87)
     assert server.data_to_send() == mqtt.Connack(reason_code=0x87).encode()
     server = server_in(State.CONNECTING)
-    server.continue_authentication(server.connect, b"x")
+    server.continue_authentication(checked(server.connect, mqtt.Connect), b"x")
     sent = mqtt.decode(server.data_to_send(), version=5)
     assert isinstance(sent, mqtt.Auth)
     assert sent.reason_code == 0x18
     assert dict(sent.properties) == {"authentication_method": "m", "authentication_data": b"x"}
-    (auth,) = server.receive(AUTH, 0.0)
+    auth = only(server.receive(AUTH, 0.0), mqtt.Auth)
     server.accept(auth, authentication_data=b"y")
     connack = mqtt.decode(server.data_to_send(), version=5)
     assert isinstance(connack, mqtt.Connack)
     assert dict(connack.properties)["authentication_data"] == b"y"
     assert server.state is State.CONNECTED
-    (auth,) = server.receive(REAUTH.encode(), 0.0)
+    auth = only(server.receive(REAUTH.encode(), 0.0), mqtt.Auth)
     assert server.undecided == 1
     server.accept(auth)
     assert mqtt.decode(server.data_to_send(), version=5) == mqtt.Auth(reason_code=0, properties=[METHOD])
     assert server.state is State.CONNECTED
-    (auth,) = server.receive(REAUTH.encode(), 0.0)
-    (gone,) = server.refuse(auth, 0x87)
+    auth = only(server.receive(REAUTH.encode(), 0.0), mqtt.Auth)
+    gone = only(server.refuse(auth, 0x87), Disconnected)
     assert gone.code == 0x87
     assert server.data_to_send() == mqtt.Disconnect(reason_code=0x87).encode()
 
@@ -251,4 +252,4 @@ def test_answers_send_what_send_does_not() -> None:
 def test_options_are_checked() -> None:
     for wrong in ({"receive_maximum": 0}, {"topic_alias_maximum": 65536}, {"packet_size": 1}, {"undecided": 0}):
         with pytest.raises(ValueError, match=next(iter(wrong))):
-            ConnectionOptions(**wrong)
+            ConnectionOptions(**wrong)  # type: ignore[arg-type]

@@ -56,7 +56,7 @@ class Count:
         self.identifiers.append(number)
 
     def hear(self, speaker: int, message: Any) -> None:
-        number = getattr(message, "packet_identifier", None)
+        number: Any = getattr(message, "packet_identifier", None)
         sent, heard = self.unfinished[speaker], self.unfinished[1 - speaker]
         match message:
             case mqtt.Connect() | mqtt.Connack():

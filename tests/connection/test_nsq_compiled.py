@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 
+from lib.kinds import all_of, exactly, only
 from lib.nsq_driven import FRAMES
 from wirefmt import nsq
+from wirefmt.connection import Acknowledged, Disconnected
 from wirefmt.errors import LocalProtocolError
 
 ID = b"0123456789abcdef"
@@ -61,7 +63,7 @@ class ReadableClient(Client):
 
 
 class ReadableServer(Server):
-    _frequent = object
+    _frequent = object  # type: ignore[assignment]
 
     def deliver(
         self, message_id: bytes, body: Any, timestamp: int = 0, attempts: int = 1, host: Any = None
@@ -75,7 +77,8 @@ def conversation(connection: Any, pieces: list[bytes], opening: bytes, random_: 
     subscribed = connection.receive(opening, 0.0)
     if isinstance(connection, nsq.ServerConnection):
         connection.accept(subscribed[0])
-    now, seen = 0.0, []
+    now = 0.0
+    seen: list[Any] = []
     for _ in range(60):
         count = random_.randrange(5)
         try:
@@ -215,7 +218,7 @@ def message(number: int) -> bytes:
 
 def test_a_message_is_finished_once() -> None:
     client = subscribed_client()
-    first, second = client.receive(message(1) + message(2), 0.0)
+    first, second = exactly(client.receive(message(1) + message(2), 0.0), nsq.MessageFrame, nsq.MessageFrame)
     assert client.holds(first)
     assert client.holds(second)
     client.finish(second)
@@ -239,7 +242,7 @@ def test_finishing_is_a_sign_of_life() -> None:
     client.subscribe("t", "c")
     client.receive(OK, 0.0)
     client.ready(2)
-    first, second = client.receive(message(1) + message(2), 0.0)
+    first, second = all_of(client.receive(message(1) + message(2), 0.0), nsq.MessageFrame)
     client.data_to_send()
     for now, answered in ((5.0, first), (10.0, second)):
         client.finish(answered)
@@ -253,7 +256,7 @@ def test_finishing_is_a_sign_of_life() -> None:
 def test_what_a_server_delivers() -> None:
     """The octets of a message frame, for values at their limits; a large body is not copied."""
     server = nsq.ServerConnection(0.0)
-    (sub,) = server.receive(b"  V2SUB t c\nRDY 10\n", 0.0)
+    sub = only(server.receive(b"  V2SUB t c\nRDY 10\n", 0.0), nsq.Sub)
     server.accept(sub)
     server.data_to_send()
     large = bytes(5000)
@@ -282,13 +285,13 @@ def test_what_a_server_delivers() -> None:
 
 def test_what_comes_before_a_fault_is_taken() -> None:
     client = subscribed_client()
-    first, last = client.receive(message(1) + bytes(4), 0.0)
+    first, last = exactly(client.receive(message(1) + bytes(4), 0.0), nsq.MessageFrame, Disconnected)
     assert isinstance(first, nsq.MessageFrame)
     assert last.error is not None
     server = nsq.ServerConnection(0.0)
-    (sub,) = server.receive(b"  V2SUB t c\nRDY 10\n", 0.0)
+    sub = only(server.receive(b"  V2SUB t c\nRDY 10\n", 0.0), nsq.Sub)
     server.accept(sub)
     handle = server.deliver(ID, b"x")
-    first, last = server.receive(b"FIN %b\nRDY x\n" % ID, 0.0)
-    assert first.handle is handle
+    finished, last = exactly(server.receive(b"FIN %b\nRDY x\n" % ID, 0.0), Acknowledged, Disconnected)
+    assert finished.handle is handle
     assert last.code == "E_INVALID"

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from lib.driven import check_idle
+from lib.kinds import all_of, checked, exactly, only
 from lib.skips import imported
 from wirefmt import nsq
 from wirefmt.connection import Acknowledged, Connected, Disconnected, StartTls, WindowOpened
@@ -85,7 +86,7 @@ def test_upgrades_are_switched_at_the_right_byte(tls: bool, compression: str, st
     """Whatever the pieces in which bytes come; TLS is taken to change nothing here, which is what it does to bytes."""
     if compression == "snappy":
         imported("cramjam")
-    features: dict[str, bool] = {compression: True} if compression else {}
+    features: dict[str, Any] = {compression: True} if compression else {}
     client, server = nsq.ClientConnection(0.0), nsq.ServerConnection(0.0, nsq.ConnectionOptions(tls="offered"))
     client.send(nsq.Identify(feature_negotiation=True, tls_v1=tls, **features))
     body = bytes(range(256)) * 300  # more than a snappy chunk
@@ -93,9 +94,9 @@ def test_upgrades_are_switched_at_the_right_byte(tls: bool, compression: str, st
 
     def turn() -> None:
         for sender, receiver in ((client, server), (server, client)):
-            data = sender.data_to_send()  # type: ignore[attr-defined]
+            data = sender.data_to_send()
             for at in range(0, len(data), step):
-                for event in receiver.receive(data[at : at + step], 0.0):  # type: ignore[attr-defined]
+                for event in receiver.receive(data[at : at + step], 0.0):
                     seen.append(event)
                     if isinstance(event, nsq.Identify):
                         server.accept(event)
@@ -134,7 +135,7 @@ def test_bytes_that_are_sent_behind_identify_without_waiting_are_thrown_away() -
         server = nsq.ServerConnection(0.0, nsq.ConnectionOptions(tls="offered"))
         identify = nsq.Identify(feature_negotiation=True, **features)  # type: ignore[arg-type]
         early = nsq.Publish(topic="t", body=b"early").encode()
-        (event,) = server.receive(b"  V2" + identify.encode() + early + b"no command", 0.0)
+        event = only(server.receive(b"  V2" + identify.encode() + early + b"no command", 0.0), nsq.Identify)
         events = server.accept(event)
         if "tls_v1" in features:
             assert events == [StartTls()]
@@ -143,25 +144,27 @@ def test_bytes_that_are_sent_behind_identify_without_waiting_are_thrown_away() -
         assert isinstance(events[0], Connected)
         assert len(events) == 1
         later = nsq.Publish(topic="t", body=b"later").encode()
-        (publication,) = server.receive(Deflate().send(later) if "deflate" in features else later, 0.0)
+        publication = only(server.receive(Deflate().send(later) if "deflate" in features else later, 0.0), nsq.Publish)
         assert publication.body_bytes() == b"later"
 
 
 def test_commands_behind_an_identify_without_upgrade_are_read() -> None:
     server = nsq.ServerConnection(0.0)
     early = nsq.Publish(topic="t", body=b"early").encode()
-    (event,) = server.receive(b"  V2" + nsq.Identify().encode() + early, 0.0)
+    event = only(server.receive(b"  V2" + nsq.Identify().encode() + early, 0.0), nsq.Identify)
     assert not server.wants_read
-    _, publication = server.accept(event)
+    _, publication = exactly(server.accept(event), Connected, nsq.Publish)
     assert publication.body_bytes() == b"early"
 
 
 def test_tls_that_fails_is_told_without_tls() -> None:
     server = nsq.ServerConnection(0.0, nsq.ConnectionOptions(tls="offered"))
-    (event,) = server.receive(b"  V2" + nsq.Identify(feature_negotiation=True, tls_v1=True).encode(), 0.0)
+    event = only(
+        server.receive(b"  V2" + nsq.Identify(feature_negotiation=True, tls_v1=True).encode(), 0.0), nsq.Identify
+    )
     server.accept(event)
     server.data_to_send()
-    (gone,) = server.tls_failed("no handshake")
+    gone = only(server.tls_failed("no handshake"), Disconnected)
     assert gone.code == "E_IDENTIFY_FAILED"
     assert b"E_IDENTIFY_FAILED" in server.data_to_send()
 
@@ -170,7 +173,7 @@ def test_a_server_that_requires_tls_takes_nothing_else_before() -> None:
     options = nsq.ConnectionOptions(tls="required")
     for command, name in ((nsq.Nop(), "NOP"), (nsq.Publish(topic="t", body=b"x"), "PUB")):
         server = nsq.ServerConnection(0.0, options)
-        (gone,) = server.receive(b"  V2" + command.encode(), 0.0)
+        gone = only(server.receive(b"  V2" + command.encode(), 0.0), Disconnected)
         assert gone.code == "E_INVALID"
         error = nsq.decode(server.data_to_send(), side="server")
         assert isinstance(error, nsq.Error)
@@ -181,7 +184,7 @@ def test_a_server_that_requires_tls_takes_nothing_else_before() -> None:
 def test_a_client_takes_no_upgrade_that_it_has_not_asked_for(said: dict[str, bool]) -> None:
     client = nsq.ClientConnection(0.0)
     client.send(nsq.Identify(feature_negotiation=True))
-    (gone,) = client.receive(nsq.Response(members=said).encode(), 0.0)
+    gone = only(client.receive(nsq.Response(members=said).encode(), 0.0), Disconnected)
     assert isinstance(gone.error, RemoteProtocolError)
 
 
@@ -239,13 +242,13 @@ def test_what_a_server_answers_as_nsqd_does(options: dict[str, Any], data: bytes
         assert server.data_to_send().endswith(b"E_INVALID cannot SUB with heartbeats disabled")
     else:
         assert (b"%b" % (code or "").encode()) in server.data_to_send()
-        assert events[-1].code == code
+        assert checked(events[-1], Disconnected).code == code
     assert isinstance(events[-1], Disconnected)
 
 
 def test_wrong_first_bytes_are_answered_by_the_code_alone() -> None:
     server = nsq.ServerConnection(0.0)
-    (gone,) = server.receive(b"GET ", 0.0)
+    gone = only(server.receive(b"GET ", 0.0), Disconnected)
     assert server.data_to_send() == nsq.Error(b"E_BAD_PROTOCOL").encode()
     assert isinstance(gone.error, DecodeError)
 
@@ -274,7 +277,7 @@ def test_a_refusal_waits_for_the_answers_before_it_and_names_its_command() -> No
     _, (first, second, third) = flow(client, server)
     assert server.refuse(second, "E_PUB_FAILED", "topic is exiting") == []
     assert flow(client, server) == ([], [])
-    (gone,) = server.acknowledge(first)
+    gone = only(server.acknowledge(first), Disconnected)
     assert gone.code == "E_PUB_FAILED"
     (one, two, last), _ = flow_to(client, server)
     assert (one.handle, one.message.data) == (handles[0], b"OK")
@@ -292,9 +295,9 @@ def flow_to(client: nsq.ClientConnection, server: nsq.ServerConnection) -> tuple
 def test_a_fault_waits_for_the_answers_before_it() -> None:
     server = nsq.ServerConnection(0.0)
     good = nsq.Publish(topic="t", body=b"x").encode()
-    (one,) = server.receive(b"  V2" + good + b"what\n" + good, 0.0)
+    one = only(server.receive(b"  V2" + good + b"what\n" + good, 0.0), nsq.Publish)
     assert not server.wants_read
-    (gone,) = server.acknowledge(one)
+    gone = only(server.acknowledge(one), Disconnected)
     assert gone.code == "E_INVALID"
     assert server.data_to_send().startswith(OK)
 
@@ -311,7 +314,7 @@ def test_undecided_commands_are_bounded() -> None:
         assert server.undecided == most
         count = len(events)
         while events:
-            more = server.acknowledge(events.pop(0))
+            more = server.acknowledge(checked(events.pop(0), nsq.Publish))
             events += more
             count += len(more)
         assert count == 20
@@ -322,7 +325,7 @@ def test_bytes_kept_while_the_host_decides_are_bounded() -> None:
     server = nsq.ServerConnection(0.0, nsq.ConnectionOptions(unread_bytes=1000))
     server.receive(b"  V2" + nsq.Identify().encode(), 0.0)
     assert server.receive(bytes(900), 0.0) == []
-    (gone,) = server.receive(bytes(200), 0.0)
+    gone = only(server.receive(bytes(200), 0.0), Disconnected)
     assert isinstance(gone.error, RemoteProtocolError)
 
 
@@ -342,7 +345,7 @@ def test_unanswered_commands_are_bounded() -> None:
 
 def test_a_peer_that_does_not_read_is_given_up() -> None:
     server = nsq.ServerConnection(0.0, nsq.ConnectionOptions(pending_bytes=1000))
-    (sub,) = server.receive(b"  V2SUB t c\n", 0.0)
+    sub = only(server.receive(b"  V2SUB t c\n", 0.0), nsq.Sub)
     server.accept(sub)
     flood = nsq.Finish(message_id=b"x" * 16).encode() * 10_000
     while server.state is not State.CLOSED:
@@ -370,7 +373,7 @@ def test_ready_is_a_window() -> None:
     assert server.send_quota == 2
     for answer in (client.finish, client.requeue, client.touch):
         with pytest.raises(LocalProtocolError, match="does not wait"):
-            answer(one)  # type: ignore[operator]
+            answer(one)
     client.ready(0)
     flow(client, server)
     with pytest.raises(LocalProtocolError, match="no room"):
@@ -424,7 +427,9 @@ def test_an_answer_that_comes_too_late_is_no_fault() -> None:
 def test_a_message_beyond_ready_tells_that_the_oldest_has_timed_out() -> None:
     client, _ = pair(ready=2)
     frames = [nsq.MessageFrame(timestamp=1, attempts=1, message_id=message_id(n), body=b"x").encode() for n in range(3)]
-    first, second, over, third = client.receive(b"".join(frames), 0.0)
+    first, second, over, third = exactly(
+        client.receive(b"".join(frames), 0.0), nsq.MessageFrame, nsq.MessageFrame, nsq.TimedOut, nsq.MessageFrame
+    )
     assert over == nsq.TimedOut(first)
     assert client.undecided == 2
     again, _ = client.receive(frames[1], 0.0)
@@ -451,10 +456,10 @@ def test_cls_finishes_what_is_in_flight() -> None:
 def test_messages_in_flight_are_lost_with_the_connection() -> None:
     client, server = pair(ready=2)
     delivery = server.deliver(message_id(1), b"1")
-    (gone,) = server.receive_eof(1.0)
+    gone = only(server.receive_eof(1.0), Disconnected)
     assert (gone.by, gone.lost) == ("transport", (delivery,))
     handle = client.publish("t", b"x")
-    (gone,) = client.close(immediate=True)
+    gone = only(client.close(immediate=True), Disconnected)
     assert gone.lost == (handle,)
     assert client.data_to_send() == b""
 
@@ -473,9 +478,9 @@ def test_heartbeats() -> None:
         server.receive(client.data_to_send(), now)
     assert server.state is State.INIT
     server.handle_timeout(4.0)
-    (gone,) = server.handle_timeout(5.5)
+    gone = only(server.handle_timeout(5.5), Disconnected)
     assert "two heartbeat intervals" in gone.reason
-    (gone,) = client.handle_timeout(5.5)
+    gone = only(client.handle_timeout(5.5), Disconnected)
     assert gone.by == "local"
 
 
@@ -493,7 +498,7 @@ def test_a_client_that_does_not_read_says_nop_by_itself() -> None:
 def test_a_server_waits_for_a_command_only_so_long() -> None:
     server = nsq.ServerConnection(0.0)
     assert server.handle_timeout(0.0) == []
-    (gone,) = server.handle_timeout(60.5)
+    gone = only(server.handle_timeout(60.5), Disconnected)
     assert gone.reason == "no command has come in time"
 
 
@@ -501,7 +506,7 @@ def test_a_client_waits_for_an_answer_only_so_long() -> None:
     client = nsq.ClientConnection(0.0)
     client.send(nsq.Identify())
     client.handle_timeout(0.0)
-    (gone,) = client.handle_timeout(31.0)
+    gone = only(client.handle_timeout(31.0), Disconnected)
     assert gone.reason == "the server has not answered in time"
 
 
@@ -515,7 +520,7 @@ def test_a_session_sends_again_what_was_not_answered() -> None:
     client.receive(OK, 0.0)
     handles = [client.publish("t", b"%d" % n) for n in range(3)]
     client.receive(OK, 0.0)
-    (gone,) = client.receive_eof(1.0)
+    gone = only(client.receive_eof(1.0), Disconnected)
     assert gone.resumable == tuple(handles[1:])
     for other in (
         session,
@@ -533,7 +538,7 @@ def test_a_session_sends_again_what_was_not_answered() -> None:
         later = again.publish("t", b"3")
         assert later.number == 4
         events = again.receive(OK * 3, 0.0)
-        assert [event.handle.number for event in events] == [2, 3, 4]
+        assert [event.handle.number for event in all_of(events, Acknowledged)] == [2, 3, 4]
         assert not other.pending
     for wrong in (b"", b"wirefmt nsq session 1\0" + bytes(15), b"wirefmt nsq session 1\0" + bytes(16)):
         with pytest.raises(DecodeError):
@@ -550,8 +555,8 @@ def test_pause_stops_between_two_commands() -> None:
     assert server.receive(data[:3], 0.0) == []
     assert server.trailing_data == data[:3]
     assert server.receive(data[3:-1], 0.0) == []
-    (one,) = server.resume(0.0)
-    (two,) = server.receive(data[-1:], 0.0)
+    one = only(server.resume(0.0), nsq.Publish)
+    two = only(server.receive(data[-1:], 0.0), nsq.Publish)
     assert [one.body_bytes(), two.body_bytes()] == [b"1", b"2"]
 
 
@@ -560,7 +565,7 @@ def test_the_end_of_the_stream_waits_for_what_was_not_read() -> None:
     server.pause()
     server.receive(nsq.Publish(topic="t", body=b"1").encode(), 0.0)
     assert server.receive_eof(0.0) == []
-    message, gone = server.resume(0.0)
+    message, gone = exactly(server.resume(0.0), nsq.Publish, Disconnected)
     assert message.body_bytes() == b"1"
     assert (gone.by, gone.reason) == ("transport", "the stream ended")
 
@@ -586,7 +591,7 @@ def test_a_stream_that_grows_when_it_is_unpacked_is_read_in_pieces() -> None:
     assert not server.wants_read
     count = 0
     while events:
-        event = events.pop(0)
+        event = checked(events.pop(0), nsq.Publish)
         count += event.body_bytes() == body
         events += server.acknowledge(event)
     assert count == len(handles)
@@ -607,7 +612,8 @@ def test_what_inflates_is_worked_off_in_turns(compression: str) -> None:
     """A client is sent heartbeats that inflate a hundredfold and more: each call reads a bounded number of them."""
     if compression == "snappy":
         imported("cramjam")
-    client, server = pair(nsq.Identify(feature_negotiation=True, **{compression: True}))
+    features: dict[str, Any] = {compression: True}
+    client, server = pair(nsq.Identify(feature_negotiation=True, **features))
     assert server._carrier is not None
     data = server._carrier.send(BEAT * 40_000)
     assert len(data) < len(BEAT) * 40_000 / 10
@@ -666,7 +672,7 @@ def test_what_a_turn_has_left_keeps_to_pause_limits_and_the_end() -> None:
 
     client, server = left(unread_bytes=1000)  # a host that reads on meets the limit
     assert client._carrier is not None
-    (gone,) = server.receive(client._carrier.send(bytes(range(256)) * 8), 0.0)
+    gone = only(server.receive(client._carrier.send(bytes(range(256)) * 8), 0.0), Disconnected)
     assert gone.reason == "more bytes than are kept while the host decides"
 
 
@@ -680,12 +686,16 @@ def test_touch_of_the_connection() -> None:
         server.handle_timeout(now)
         flow(client, server, now)
     (third,) = [message for message in client.messages() if message.message_id == message_id(3)]
-    touched: list[tuple[float, bytes]] = []
+    touched: list[tuple[float, bytes | None]] = []
     over: list[Any] = []
-    while (now := client.next_timeout()) is not None and now < 16.0:
+    while (when := client.next_timeout()) is not None and when < 16.0:
+        now = when
         over += client.handle_timeout(now)
         data = client.data_to_send()
-        touched += [(now, command.message_id) for command in nsq.Decoder(side="client", magic=False).feed(data)]
+        touched += [
+            (now, command.message_id)
+            for command in all_of(nsq.Decoder(side="client", magic=False).feed(data), nsq.Touch)
+        ]
         assert server.receive(data, now) == []
         if now == 11.5:
             client.finish(third)
@@ -709,8 +719,8 @@ def test_an_invalid_deferred_publish_is_not_sent_again() -> None:
     wrong, other = client.publish("t", b"x", defer=3_600_001), client.publish("t", b"y")
     events = client.receive(nsq.Error(b"E_INVALID DPUB timeout 3600001 out of range 0-3600000").encode(), 0.0)
     assert [type(event) for event in events] == [Acknowledged, Disconnected]
-    assert events[0].handle is wrong
-    assert events[1].resumable == (other,)
+    assert checked(events[0], Acknowledged).handle is wrong
+    assert checked(events[1], Disconnected).resumable == (other,)
     client = nsq.ClientConnection(0.0, session)
     client.send(nsq.Identify(feature_negotiation=True))
     client.receive(OK, 0.0)
@@ -741,7 +751,7 @@ def test_which_errors_end_a_client(code: str) -> None:
     events = client.receive(nsq.Error(b"%b FIN %b failed" % (code.encode(), message_id(9))).encode(), 0.0)
     if CODES[code]:
         assert [type(event) for event in events] == [Disconnected]
-        assert (events[0].by, events[0].code) == ("peer", code)
+        assert (checked(events[0], Disconnected).by, checked(events[0], Disconnected).code) == ("peer", code)
     else:
         assert [type(event) for event in events] == [nsq.Error]
         assert client.failures == 1

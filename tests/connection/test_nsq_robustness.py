@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from lib.kinds import only
 from lib.nsq_driven import COMMANDS, FRAMES, connection, drive
 from wirefmt import nsq
 from wirefmt.connection.contract import Disconnected
@@ -33,7 +34,7 @@ def driven(stream: bytes, pieces: int) -> list[str]:
     """The names of a server's events for a stream in pieces, each answered before the next piece."""
     connection = nsq.ServerConnection(0.0)
     waiting: deque[Any] = deque()
-    names = []
+    names: list[Any] = []
     for at in range(0, len(stream), pieces):
         if connection.should_close or (names and names[-1] == "Disconnected"):
             break
@@ -64,7 +65,7 @@ def test_bytes_after_a_fault_that_waits_are_not_read() -> None:
     """A fault waits until earlier commands are answered. Bytes that come meanwhile bring no event, and none again."""
     publish = nsq.Publish(topic="t", body=b"x").encode()
     connection = nsq.ServerConnection(0.0)
-    (event,) = connection.receive(b"  V2" + publish + b"no command\n", 0.0)
+    event = only(connection.receive(b"  V2" + publish + b"no command\n", 0.0), nsq.Publish)
     assert connection.receive(publish, 0.0) == connection.receive(b"no command\n", 0.0) == []
     (ended,) = connection.acknowledge(event)
     assert isinstance(ended, Disconnected)

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from lib.kinds import checked, only
 from lib.state_tables import arrows, reachable
 from wirefmt import nsq
 from wirefmt.connection import Connected, Disconnected, StartTls
@@ -93,10 +94,12 @@ def server_in(state: State) -> ServerConnection:
         data += frame("AUTH")
     events = server.receive(data, 0.0)
     if state is State.SECURING:
-        assert server.accept(events[0])[-1] == StartTls()
+        assert server.accept(checked(events[0], nsq.Identify))[-1] == StartTls()
     elif state not in (State.IDLE, State.INIT, State.IDENTIFYING, State.AUTHENTICATING):
-        server.accept(events[0])
-        (sub,) = server.receive(frame("SUB"), 0.0)
+        waiting = events[0]
+        assert isinstance(waiting, nsq.Identify | nsq.Auth)
+        server.accept(waiting)
+        sub = only(server.receive(frame("SUB"), 0.0), nsq.Sub)
         if state is not State.SUBSCRIBING:
             server.accept(sub)
             server.receive(frame("RDY"), 0.0)
@@ -244,7 +247,7 @@ def test_what_the_other_side_says_is_refused(role: Role) -> None:
 
 def test_an_identify_that_asks_for_nothing_is_answered_by_ok() -> None:
     server = ServerConnection(0.0)
-    (identify,) = server.receive(b"  V2" + nsq.Identify(client_id="c", deflate=True).encode(), 0.0)
+    identify = only(server.receive(b"  V2" + nsq.Identify(client_id="c", deflate=True).encode(), 0.0), nsq.Identify)
     (connected,) = server.accept(identify)
     assert isinstance(connected, Connected)
     assert server.data_to_send() == frame("OK")

@@ -10,6 +10,7 @@ import pytest
 
 from lib.captures import unpacked_octets
 from lib.conversations import SERVER, segments
+from lib.kinds import only
 from lib.paths import DATA
 from lib.skips import imported
 from wirefmt import nsq
@@ -70,7 +71,7 @@ class Pair:
                 self.client.send(command)
             except LocalProtocolError as error:  # and so was one to see this
                 assert error.reply == "E_AUTH_FIRST"
-                (gone,) = self.server.receive(data, 0.0)
+                gone = only(self.server.receive(data, 0.0), Disconnected)
                 assert gone.code == self.violation(error.reply)
                 return
         self.client.data_to_send()

@@ -130,7 +130,7 @@ def test_a_server_that_reads_nothing_is_given_up() -> None:
                 return
             decoder = phpmq.Decoder(side="client")
             while data := await reader.read(1 << 18):
-                seen.extend(message.content_bytes()[:1] for message in decoder.feed(data))
+                seen.extend((message.content_bytes() or b"")[:1] for message in decoder.feed(data))
 
         server = await asyncio.start_server(serve, HOST, 0)
         url = f"phpmq://{HOST}:{server.sockets[0].getsockname()[1]}"

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from lib.kinds import exactly, only
 from wirefmt import phpmq
 from wirefmt.connection import Acknowledged, Connection, Disconnected, WindowOpened
 from wirefmt.connection.states import Outcome, Role, Violation
@@ -106,7 +107,7 @@ def pair(profile: Profile = "early", count: int = 2) -> tuple[ClientConnection, 
     options = ConnectionOptions(profile=profile)
     client, server = ClientConnection(0.0, options), ServerConnection(0.0, options)
     client.consume("q", count)
-    request, opened = server.receive(client.data_to_send(), 0.0)
+    request, opened = exactly(server.receive(client.data_to_send(), 0.0), phpmq.ConsumeRequest, WindowOpened)
     assert (request.queue_name, request.message_count, opened) == ("q", count, WindowOpened(count))
     return client, server
 
@@ -137,7 +138,9 @@ def test_count_is_a_window() -> None:
     deliveries = [server.deliver("q", b"%d" % n, f"{n}") for n in range(2)]
     with pytest.raises(LocalProtocolError, match="no room"):
         server.deliver("q", b"x", "x")
-    one, two = client.receive(server.data_to_send(), 0.0)
+    one, two = exactly(
+        client.receive(server.data_to_send(), 0.0), phpmq.MessageServerToClient, phpmq.MessageServerToClient
+    )
     assert client.undecided == 2
     client.acknowledge(one)
     with pytest.raises(LocalProtocolError, match="does not wait"):
@@ -146,24 +149,26 @@ def test_count_is_a_window() -> None:
     assert isinstance(acknowledged, Acknowledged)
     assert (acknowledged.handle, opened) == (deliveries[0], WindowOpened(1))
     client.acknowledge(two)
-    (acknowledged,) = server.receive(client.data_to_send(), 0.0)
+    acknowledged = only(server.receive(client.data_to_send(), 0.0), Acknowledged)
     assert acknowledged.handle is deliveries[1]
-    (gone,) = server.receive_eof(0.0)
+    gone = only(server.receive_eof(0.0), Disconnected)
     assert gone.lost == ()
 
 
 def test_messages_go_back_with_a_new_request_and_with_the_end() -> None:
     client, server = pair()
     first = server.deliver("q", b"1", "1")
-    (message,) = client.receive(server.data_to_send(), 0.0)
+    message = only(client.receive(server.data_to_send(), 0.0), phpmq.MessageServerToClient)
     client.consume("other", 1)
     with pytest.raises(LocalProtocolError):
         client.acknowledge(message)
-    returned, request, _ = server.receive(client.data_to_send(), 0.0)
+    returned, request, _ = exactly(
+        server.receive(client.data_to_send(), 0.0), phpmq.Returned, phpmq.ConsumeRequest, WindowOpened
+    )
     assert returned == phpmq.Returned((first,))
     assert request.queue_name == "other"
     second = server.deliver("other", b"2", "2")
-    (gone,) = server.receive_eof(0.0)
+    gone = only(server.receive_eof(0.0), Disconnected)
     assert gone.lost == (second,)
 
 
@@ -177,7 +182,9 @@ def test_answers_of_the_present_profile() -> None:
     client, server = pair("present")
     server.deliver("q", b"1", "1")
     server.deliver("q", b"2", "2")
-    one, two = client.receive(server.data_to_send(), 0.0)
+    one, two = exactly(
+        client.receive(server.data_to_send(), 0.0), phpmq.MessageServerToClient, phpmq.MessageServerToClient
+    )
     client.requeue(one, 7)
     client.dead_letter(two)
     events = [event for event in server.receive(client.data_to_send(), 0.0) if isinstance(event, Acknowledged)]
@@ -190,7 +197,7 @@ def test_more_messages_than_were_asked_for_are_a_fault() -> None:
     data = [
         phpmq.encode(phpmq.MessageServerToClient(queue_name="q", content=b"x", message_id=i, ttl=None)) for i in "12"
     ]
-    message, gone = client.receive(b"".join(data), 0.0)
+    message, gone = exactly(client.receive(b"".join(data), 0.0), phpmq.MessageServerToClient, Disconnected)
     assert message.message_id == "1"
     assert gone.error is not None
     client, _ = pair(count=1)
@@ -206,16 +213,18 @@ def test_limits() -> None:
     with pytest.raises(LocalProtocolError, match="queued"):
         server.deliver("q", bytes(250), "2")
     server.pause()
-    (gone,) = server.receive(bytes(200), 0.0)
+    gone = only(server.receive(bytes(200), 0.0), Disconnected)
     assert gone.error is not None
     server = ServerConnection(0.0, ConnectionOptions(frame_size=200))
-    (gone,) = server.receive(phpmq.MessageClientToServer(queue_name="q", content=bytes(300)).encode(), 0.0)
+    gone = only(
+        server.receive(phpmq.MessageClientToServer(queue_name="q", content=bytes(300)).encode(), 0.0), Disconnected
+    )
     assert gone.error is not None
     with pytest.raises(LocalProtocolError):
         ClientConnection(0.0).consume("q", -1)
     for wrong in ({"frame_size": 1}, {"in_flight": 0}, {"profile": "late"}):
         with pytest.raises(ValueError, match=next(iter(wrong))):
-            ConnectionOptions(**wrong)  # type: ignore[arg-type]
+            ConnectionOptions(**wrong)
 
 
 @pytest.mark.parametrize("profile", PROFILES)

@@ -12,11 +12,12 @@ from typing import Any, Literal
 
 import pytest
 
+from lib.kinds import all_of, checked
 from lib.simulated import PARTS, RUN, run_part
 from wirefmt import phpmq
 from wirefmt.connection import Acknowledged, Disconnected, WindowOpened
 from wirefmt.errors import LocalProtocolError
-from wirefmt.phpmq import ClientConnection, ConnectionOptions, ServerConnection
+from wirefmt.phpmq import ClientConnection, ConnectionOptions, Delivery, ServerConnection
 from wirefmt.phpmq.events import Returned
 
 SETTLE = 5000  # steps in which a world must come to rest
@@ -62,21 +63,21 @@ class World:
             match event:
                 case phpmq.MessageClientToServer():
                     message_id = f"{len(self.bodies):032x}"
-                    self.bodies[message_id] = bytes(event.content)
+                    self.bodies[message_id] = bytes(checked(event.content, memoryview))
                     self.queue.append(message_id)
                 case Acknowledged():
                     self.finish(link, event.handle)
-                    self.settle(event.handle.message_id, event.message, returned=True)
+                    self.settle(checked(event.handle, Delivery).message_id, event.message, returned=True)
                 case phpmq.Acknowledgement() | phpmq.DeadLetter() | phpmq.ReQueue():
                     self.ends["of another"] += 1  # it was sent before the server had taken it back
-                    self.settle(event.message_id, event, returned=False)
+                    self.settle(checked(event.message_id, str), event, returned=False)
                 case Returned():
                     for handle in event.handles:
                         self.finish(link, handle)
                         self.give_back(handle.message_id, "returned")
                 case Disconnected():
                     assert event.error is None, event
-                    for handle in event.lost:
+                    for handle in all_of(event.lost, Delivery):
                         self.finish(link, handle)
                         self.give_back(handle.message_id, "lost")
                     assert not link.open, "a delivery without an end"

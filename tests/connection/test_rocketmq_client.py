@@ -205,7 +205,7 @@ def test_an_offset_is_stored_though_it_was_reached_while_a_pull_was_under_way() 
 
     async def main() -> None:
         async with served() as (broker, _, address), rocketmq.connect(address) as client:
-            (queue,) = broker.topic(T, 1) or ()
+            (queue,) = list(broker.topic(T, 1) or ())
             producer = client.producer("P")
             got: list[bytes] = []
             first, rest = asyncio.Event(), asyncio.Event()
@@ -277,7 +277,7 @@ def test_orderly_consumers_keep_the_order_and_try_in_place() -> None:
         async with served() as (broker, _, address), rocketmq.connect(address) as client:
             producer = client.producer("P")
             for n in range(40):
-                await producer.send(T, b"%d" % n, queue=lambda queues, n=n: queues[n % 4])
+                await producer.send(T, b"%d" % n, queue=lambda queues, n=n: queues[n % 4])  # type: ignore[misc]
             async with client.push_consumer("G", {T: "*"}, listen, begin="first", orderly=True, **FAST):
                 await until(lambda: len(got) >= 40)
                 assert {owner for owner, *_ in broker._locks.locks.values()} == {client.client_id}
@@ -487,11 +487,13 @@ def test_name_servers_and_brokers_that_are_gone() -> None:
             async with rocketmq.connect([dead, address], timeout=2.0) as client:
                 producer = client.producer("P")
                 assert (await producer.send(T, b"1")).status == "SEND_OK"
-                route = names._names.route
+                route: Any = names._names.route
 
                 def two_brokers(peer: Any, event: RemotingCommand) -> Any:
                     answer = route(peer, event)
                     data = rocketmq.TopicRouteData.decode(answer.body)
+                    assert data.queue_datas
+                    assert data.broker_datas
                     queue = data.queue_datas[0]
                     gone = rocketmq.QueueData(
                         broker_name="gone", read_queue_nums=4, write_queue_nums=4, perm=6, topic_sys_flag=0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
@@ -21,7 +21,7 @@ class ReadableClient(rocketmq.ClientConnection):
         """None is plain: each goes to `_handle`."""
         return at
 
-    def request(  # type: ignore[override]
+    def request(
         self,
         code: int,
         header: Any = None,
@@ -34,7 +34,7 @@ class ReadableClient(rocketmq.ClientConnection):
     ) -> Any:
         return self._request(code, header, body, ext_fields, oneway, timeout, now)
 
-    def respond(  # type: ignore[override]
+    def respond(
         self,
         event: Any,
         code: int = 0,
@@ -55,7 +55,7 @@ def pieces(random_: random.Random) -> bytes:
     """What a peer may say: requests, one-way requests, responses known and unknown, and seldom GO_AWAY."""
     flag = random_.choice((0, 0, 1, 1, 1, 2, 3))
     code = 1500 if random_.random() < 0.01 else random_.choice((0, 1, 34, 310))
-    form = random_.choice(("JSON", "ROCKETMQ"))
+    form: Literal["JSON", "ROCKETMQ"] = random_.choice(("JSON", "ROCKETMQ"))
     return RemotingCommand(code=code, flag=flag, opaque=random_.randrange(12), body=b"x", serialize_type=form).encode()
 
 
@@ -64,7 +64,9 @@ def run(kind: type[Any], seed: int) -> list[Any]:
     random_ = random.Random(seed)
     connection = kind(0.0, OPTIONS)
     log: list[Any] = []
-    now, seen, handles = 0.0, [], []
+    now = 0.0
+    seen: list[Any] = []
+    handles: list[Any] = []
     for _ in range(60):
         try:
             match random_.randrange(6):

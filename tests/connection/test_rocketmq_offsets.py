@@ -41,9 +41,9 @@ class Judge:
         self.consumed: set[tuple[str, int, int]] = set()
         self.wrong: list[str] = []
         self.broker = place.broker
-        place.broker._offsets.commit = self.watch(place.broker._offsets.commit)  # type: ignore[method-assign]
+        place.broker._offsets.commit = self.watch(place.broker._offsets.commit)  # type: ignore[method-assign, assignment]
         codes = place.broker._codes
-        send_back = codes[36]
+        send_back: Any = codes[36]
 
         def sent_back(peer: Any, event: RemotingCommand) -> Any:
             answer = send_back(peer, event)

@@ -111,7 +111,7 @@ def test_a_sender_that_goes_or_does_not_answer_fails_the_reply() -> None:
                 await asker.producer("Q").send(T, b"x")
                 properties = {"CORRELATION_ID": "1", "CLUSTER": "wirefmt", "REPLY_TO_CLIENT": asker.client_id}
                 request = MessageExt(topic=T, properties=properties)
-                asker._replied = lambda link, command: None  # type: ignore[method-assign]
+                asker._replied = lambda link, request: None  # type: ignore[method-assign]
                 with pytest.raises(Refused, match="fail"):
                     await producer.reply(request, b"late")
                 broker.options = rocketmq_options(ask=60.0)

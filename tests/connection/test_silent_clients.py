@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from lib.kinds import only
 from wirefmt import amqp091, amqp10, mqtt, nsq, phpmq, rocketmq
 from wirefmt.connection.contract import Disconnected
 
@@ -64,13 +65,13 @@ def test_a_silent_phpmq_client_is_dropped_if_asked_for() -> None:
     assert not ended(connection.handle_timeout(10.0))
     assert not ended(connection.handle_timeout(16.9))
     assert connection.next_timeout() == 17.0
-    (event,) = connection.handle_timeout(17.0)
+    event = only(connection.handle_timeout(17.0), Disconnected)
     assert event.reason == "nothing has come within the idle timeout"
 
 
 @pytest.mark.parametrize("module", [phpmq, rocketmq])
 def test_the_first_message_ends_the_wait_for_it(module: Any) -> None:
-    first = {
+    first: Any = {
         phpmq: phpmq.MessageClientToServer(queue_name="q", content=b"x"),
         rocketmq: rocketmq.RemotingCommand(code=105, opaque=1),
     }[module]

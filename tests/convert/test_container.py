@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import pickle
 import tracemalloc
+from typing import Any
 
 import pytest
 
@@ -68,7 +69,7 @@ def test_a_conversion_is_made_once(protocol: Protocol) -> None:
     assert container.deliver(protocol) is container.deliver(protocol, redelivered=False)
     ways = [container.to(protocol), container.deliver(protocol)]
     ways += [container.deliver(protocol, **{name: 2}) for name in ("delivery_count", "packet_identifier", "waited_ms")]  # type: ignore[arg-type]
-    ways += [container.deliver(protocol, **{name: True}) for name in ("redelivered", "retain", "explain")]  # type: ignore[arg-type]
+    ways += [container.deliver(protocol, **{name: True}) for name in ("redelivered", "retain", "explain")]
     assert len({id(way) for way in ways}) == len(ways)
 
 
@@ -87,7 +88,7 @@ def test_a_container_keeps_few_conversions() -> None:
 
 @pytest.mark.parametrize("take", [copy.copy, copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x))])
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_copies_deliver_the_same(take, protocol: Protocol) -> None:
+def test_copies_deliver_the_same(take: Any, protocol: Protocol) -> None:
     published = Container(PACKET, source="mqtt5", topics="unchanged", now_ms=5, annotations={"x-a": 1})
     died = published.dead_lettered("q", "expired", exchange="dlx", routing_key="k", now_ms=9, clear_ttl=True)
     read = Container.from_stream_entry(published.stream_entry(), stream="s", offset=42)
@@ -128,7 +129,7 @@ def test_a_topic_whose_routing_key_means_wildcards_stays() -> None:
     packet = mqtt.Publish(topic_name="a/*", payload=b"x", version=5).encode()
     container = Container(packet, source="mqtt5", now_ms=1)
     assert container.annotations.routing_keys == ("a.*",)
-    for way in (container, container.annotated(routing_keys=("a.*",))):
+    for way in (container, container.annotated(routing_keys=("a.*",))):  # type: ignore[arg-type]
         delivered = mqtt.decode(way.deliver("mqtt5").octets, version=5)
         assert isinstance(delivered, mqtt.Publish)
         assert delivered.topic_name == "a/*"

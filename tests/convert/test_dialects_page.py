@@ -21,7 +21,7 @@ def section_of(table: str) -> str:
 
 
 @pytest.mark.parametrize("name", list(DIALECTS))
-def test_every_change_is_there(name):
+def test_every_change_is_there(name: str) -> None:
     for change in DIALECTS[name].changes:
         text = section_of(change.table)
         lines = text.splitlines()
@@ -38,13 +38,13 @@ def test_every_change_is_there(name):
     assert f"`{name}`" in PAGE
 
 
-def test_rows_are_as_many_as_changes():
+def test_rows_are_as_many_as_changes() -> None:
     rows = len(re.findall(r"^\|  \|  \| `", PAGE, re.M))
     assert rows == sum(len(dialect.changes) for dialect in DIALECTS.values())
     assert len(SECTIONS) == len(TABLES)
 
 
-def test_every_word_is_used():
+def test_every_word_is_used() -> None:
     """No condition and no conversion is there for nothing, and each has words of its own."""
     every = [row for table in TABLES for row in (*table.fields, *table.types)]
     every += [row for dialect in DIALECTS.values() for change in dialect.changes for row in change.rows]

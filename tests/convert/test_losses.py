@@ -196,9 +196,9 @@ def test_a_dot_in_a_response_topic_is_not_lossless(topic: str, lossless: bool) -
     """a.b would come back as a/b."""
     given = mqtt.Publish(topic_name="t", version=5, properties=[("response_topic", topic)])
     for to in ("amqp10", "amqp091"):
-        got = convert(given, to=to)  # type: ignore[arg-type]
+        got = convert(given, to=to)
         assert any(loss.what != "moved" for loss in got.losses) != lossless
-        unchanged = convert(given, to=to, topics="unchanged")  # type: ignore[arg-type]
+        unchanged = convert(given, to=to, topics="unchanged")
         assert all(loss.what == "moved" for loss in unchanged.losses)
 
 
@@ -379,7 +379,7 @@ def test_a_column_tells_the_same() -> None:
     for dialect in ("rabbitmq-3.13", "documented"):
         rows = convert_table(batch, to="amqp091", dialect=dialect).column("converted").to_pylist()
         for (protocol, _, data), row in zip(messages, rows, strict=True):
-            source = "mqtt5" if protocol == "mqtt" else protocol
+            source: Any = "mqtt5" if protocol == "mqtt" else protocol
             if dialect == "documented" and b"\xff" in data:
                 assert row["error"]
                 continue

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from wirefmt import amqp091, amqp10, convert, mqtt
@@ -27,7 +29,7 @@ SPARKPLUG = [
 
 
 @pytest.mark.parametrize(("topic", "key"), SPARKPLUG)
-def test_sparkplug(topic, key):
+def test_sparkplug(topic: str, key: str) -> None:
     plain = topic.replace("/", ".").replace("+", "*")
     assert routing_key_of(topic, "sparkplug") == (plain if key is None else key)
     assert routing_key_of(topic) == plain
@@ -36,16 +38,16 @@ def test_sparkplug(topic, key):
         assert topic_of(key) == key.replace(".", "/").replace("*", "+")
 
 
-def test_unchanged():
+def test_unchanged() -> None:
     assert routing_key_of("a/+.b*", "unchanged") == topic_of("a/+.b*", "unchanged") == "a/+.b*"
 
 
-def test_no_other_way():
+def test_no_other_way() -> None:
     packet = mqtt.Publish(topic_name="a", version=5)
     for call in (
-        lambda: topic_of("a", "x"),
-        lambda: convert.convert(packet, to="amqp10", topics="x"),
-        lambda: Container(packet, topics="x"),
+        lambda: topic_of("a", "x"),  # type: ignore[arg-type]
+        lambda: convert.convert(packet, to="amqp10", topics="x"),  # type: ignore[arg-type]
+        lambda: Container(packet, topics="x"),  # type: ignore[arg-type]
     ):
         with pytest.raises(ValueError, match="topics 'x' is not one of translated, sparkplug, unchanged"):
             call()
@@ -61,7 +63,7 @@ def test_no_other_way():
         ({"topics": "unchanged", "mqtt_exchange": "mine"}, "/exchanges/mine/spBv1.0%2Fg%2F%C3%A9%20b"),
     ],
 )
-def test_response_topic_and_back(options, address):
+def test_response_topic_and_back(options: Any, address: Any) -> None:
     topic = "spBv1.0/g/é b"
     packet = mqtt.Publish(topic_name="t", version=5, properties=[("response_topic", topic)])
     there = convert.convert(packet, to="amqp10", **options)
@@ -72,15 +74,16 @@ def test_response_topic_and_back(options, address):
     assert dict(back.properties)["response_topic"] == (topic if "topics" in options else "spBv1/0/g/é b")
 
 
-def test_queues_of_the_server():
+def test_queues_of_the_server() -> None:
     message = amqp10.Message(properties=amqp10.Properties(reply_to="/queues/a%20b"), body=b"")
     for encoded, name in ((True, "a b"), (False, "a%20b")):
         result = convert.convert(message, to="amqp091", dialect="rabbitmq-4.3", percent_encoding=encoded)
         assert result.message.properties.reply_to == name
 
 
-def test_containers_route_by_the_topic():
+def test_containers_route_by_the_topic() -> None:
     packet = mqtt.Publish(topic_name="spBv1.0/a", version=5)
+    topics: Any
     for topics, key in (("translated", "spBv1.0.a"), ("sparkplug", "spBv1___0.a"), ("unchanged", "spBv1.0/a")):
         container = Container(packet, topics=topics)
         assert container.annotations.routing_keys == (key,)
@@ -91,13 +94,13 @@ def test_containers_route_by_the_topic():
         assert again.deliver("mqtt5").message.topic_name == expected
 
 
-def test_older_packets_are_packets_of_5_without_properties():
+def test_older_packets_are_packets_of_5_without_properties() -> None:
     for version in (3, 4):
         packet = mqtt.Publish(topic_name="a/b", payload=b"\5hello", qos=1, packet_identifier=3, version=version)
         assert convert.convert(packet, to="amqp10").message.body == (amqp10.Data(b"\5hello"),)
 
 
-def test_frames_of_amqp091():
+def test_frames_of_amqp091() -> None:
     wire = Wire("amqp091", bytes.fromhex("1000") + b"\2", b"x" * 131065)
     frames = wire.frames(channel=5)
     # header: type 2, channel 5, size 15, class 60, weight 0, body size, flags, delivery mode; bodies: 131064 octets and 1
@@ -110,7 +113,7 @@ def test_frames_of_amqp091():
 
 
 @pytest.mark.parametrize("cut", [0, 3, 22, 23, 40, -1])
-def test_frames_that_are_not_whole(cut):
+def test_frames_that_are_not_whole(cut: Any) -> None:
     from wirefmt.errors import DecodeError
 
     frames = Wire("amqp091", b"\0\0", b"x" * 30).frames()
@@ -125,7 +128,7 @@ def test_frames_that_are_not_whole(cut):
 @pytest.mark.parametrize(
     "char", ["a", "\x7f", "\u0080", "\u07ff", "\u0800", "\u6f22", "\uffff", "\U00010000", "\U0001f600", "\U0010ffff"]
 )
-def test_a_character_is_its_utf8(char):
+def test_a_character_is_its_utf8(char: str) -> None:
     """RFC 3629, 3."""
     message = amqp10.Message(application_properties={"c": amqp10.Char(char)}, body=b"x")
     made = convert.convert(message, to="mqtt5", routing_key="k")
@@ -135,7 +138,7 @@ def test_a_character_is_its_utf8(char):
 ROW = (0, 1, 1, 1, None, 0, 0, 1, 1, None, 0, 0)
 
 
-def test_rules_are_of_what_there_is():
+def test_rules_are_of_what_there_is() -> None:
     assert ConvertRules([ROW], ("",)) is not None
     for place in (0, 1, 2, 3, 5, 6, 7, 8, 11):
         for number in (-1, 250):
@@ -147,15 +150,15 @@ def test_rules_are_of_what_there_is():
 
 
 @pytest.mark.parametrize("qos", [0, 1, 2])
-def test_what_is_acknowledged_is_durable(qos):
+def test_what_is_acknowledged_is_durable(qos: int) -> None:
     """RabbitMQ's MQTT plugin: a PUBLISH of QoS 0 is transient, others are persistent."""
     packet = mqtt.Publish(topic_name="a", payload=b"", qos=qos, packet_identifier=1 if qos else None)
     assert Container(packet).annotations.durable is (qos > 0)
 
 
-def test_a_message_of_each_protocol_is_one_object_that_convert_takes():
+def test_a_message_of_each_protocol_is_one_object_that_convert_takes() -> None:
     """Of AMQP 0.9.1 too, and what names a message is text, as the clients' publish takes it."""
-    kinds = {"amqp10": amqp10.Message, "amqp091": amqp091.BasicMessage, "mqtt5": mqtt.Publish}
+    kinds: dict[Any, type] = {"amqp10": amqp10.Message, "amqp091": amqp091.BasicMessage, "mqtt5": mqtt.Publish}
     packet = mqtt.Publish(topic_name="a/b", payload=b"21.5", properties=[("content_type", "text/plain")], version=5)
     for to, kind in kinds.items():
         made = convert.convert(packet, to=to, routing_key="a.b")
@@ -172,7 +175,7 @@ def test_a_message_of_each_protocol_is_one_object_that_convert_takes():
 
 
 @pytest.mark.parametrize("octets", [b"a/\xff", "a/\xe9".encode()])
-def test_topics_that_are_bytes_come_back(octets):
+def test_topics_that_are_bytes_come_back(octets: bytes) -> None:
     """Bytes that are not UTF-8 stay in the text as surrogates (PEP 383)."""
     key = routing_key_of(octets)
     assert key.encode("utf-8", "surrogateescape") == octets.replace(b"/", b".")

@@ -182,9 +182,11 @@ def test_amqp10_comes_back_from_amqp091(
 def test_amqp091_comes_back_from_amqp10(given: dict[str, Any], headers: dict[str, Any], payload: bytes) -> None:
     """All properties but cluster_id, type by way of an annotation; headers of texts, booleans and numbers, in their order."""
     assume(given.get("content_type", "").isascii())
-    there = amqp091.BasicProperties(**{"delivery_mode": 1, **given}, **({"headers": headers} if headers else {}))
+    if headers:
+        given = {**given, "headers": headers}
+    there = amqp091.BasicProperties(**{"delivery_mode": 1, **given})
     back = convert(convert(amqp091.BasicMessage(PUBLISH, there, payload), to="amqp10").wire, to="amqp091").message
-    typed = dict(there.headers.items()) if headers else None
+    typed = dict(there.headers.items()) if there.headers else None
     if given.get("type") is not None and typed is None:
         typed = {}
     properties = back.properties
@@ -221,7 +223,7 @@ def test_mqtt5_comes_back(
     """QoS, Response Topic (without the characters that mean something else in routing keys), Correlation Data, Content Type
     in ASCII, User Properties (without x-, no key twice), payload; the interval by AMQP 0.9.1 alone."""
     assume(not (correlation or b"").startswith(b"urn:uuid:") or len(correlation or b"") == 45)
-    named = {"response_topic": topic, "correlation_data": correlation, "content_type": content_type}
+    named: dict[str, Any] = {"response_topic": topic, "correlation_data": correlation, "content_type": content_type}
     if to == "amqp091":
         named["message_expiry_interval"] = expiry
     properties = [(k, v) for k, v in named.items() if v is not None]

@@ -6,6 +6,7 @@ messages one by one.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
 from typing import Any
 
@@ -14,9 +15,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lib.kinds import checked
 from lib.paths import DATA, ROOT
 from wirefmt import amqp10, capture, convert, mqtt
-from wirefmt.convert import table
+from wirefmt.convert import _engine, table
+from wirefmt.convert.dialects import compiled
 from wirefmt.convert.messages import wire_of
 from wirefmt.errors import ConversionError
 from wirefmt.spec.columns import CONVERTED_FIELDS
@@ -47,7 +50,7 @@ def messages(batch: Any) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("path", [V5, V311, V31], ids=lambda p: p.stem)
-def test_octets_of_mqtt_are_the_packet_on_the_wire(path):
+def test_octets_of_mqtt_are_the_packet_on_the_wire(path: Any) -> None:
     recorded = path.read_bytes()
     found = messages(rows(path))
     assert len(found) == sum(row["kind"] == "PUBLISH" and row["status"] == "ok" for row in rows(path).to_pylist()) > 100
@@ -59,7 +62,7 @@ def test_octets_of_mqtt_are_the_packet_on_the_wire(path):
 
 
 @pytest.mark.parametrize(("path", "count"), [(AMQP091, 21), (LARGE_AMQP091, 56)], ids=["small", "large"])
-def test_octets_of_amqp091_are_frames_that_pamqp_reads(path, count):
+def test_octets_of_amqp091_are_frames_that_pamqp_reads(path: Any, count: int) -> None:
     frame = pytest.importorskip("pamqp.frame", reason="needs pamqp (pip install pamqp)")
     found = messages(rows(path))
     assert len(found) == count
@@ -76,7 +79,7 @@ def test_octets_of_amqp091_are_frames_that_pamqp_reads(path, count):
         assert parts[0].properties.message_id == row["message_id"]
 
 
-def test_octets_of_amqp10_are_messages_that_proton_reads():
+def test_octets_of_amqp10_are_messages_that_proton_reads() -> None:
     proton = pytest.importorskip("proton", reason="needs python-qpid-proton (pip install python-qpid-proton)")
     found = [
         row for path in (AMQP10, LARGE_AMQP10) for row in messages(rows(path)) if row["amqp10"]["body_sections"] == 1
@@ -97,7 +100,7 @@ def test_octets_of_amqp10_are_messages_that_proton_reads():
     assert bodies >= 16
 
 
-def test_octets_are_there_when_asked_for():
+def test_octets_are_there_when_asked_for() -> None:
     names = [column.name for column in COLUMNS]
     assert "raw" in names
     assert rows(V5, raw=False).column("raw").null_count == rows(V5).num_rows
@@ -106,11 +109,11 @@ def test_octets_are_there_when_asked_for():
 
 @pytest.mark.parametrize("path", EVERY, ids=lambda p: p.stem)
 @pytest.mark.parametrize("options", [{"payload": False}, {"payload_max": 2}, {"payload_max": 0}], ids=str)
-def test_octets_do_not_depend_on_the_payload_column(path, options):
+def test_octets_do_not_depend_on_the_payload_column(path: Any, options: Any) -> None:
     assert rows(path, **options).column("raw") == rows(path).column("raw")
 
 
-def test_what_is_cut_by_a_limit_has_no_octets():
+def test_what_is_cut_by_a_limit_has_no_octets() -> None:
     whole = messages(rows(LARGE_AMQP091))
     with capture.read(LARGE_AMQP091, raw=True, limits={"max_message": 200_000}, payload=False) as reader:
         cut = [row for batch in reader for row in pa.record_batch(batch).to_pylist()]
@@ -152,7 +155,7 @@ def one_by_one(row: dict[str, Any], to: str, dialect: str) -> dict[str, Any] | N
 @pytest.mark.parametrize("dialect", list(convert.DIALECTS))
 @pytest.mark.parametrize("to", convert.PROTOCOLS)
 @pytest.mark.parametrize("path", EVERY, ids=lambda p: p.stem)
-def test_a_column_is_as_its_messages_one_by_one(path, to, dialect):
+def test_a_column_is_as_its_messages_one_by_one(path: Any, to: Any, dialect: Any) -> None:
     batch = rows(path)
     made = convert.convert_table(batch, to=to, dialect=dialect)
     assert made.schema.names == [*batch.schema.names, "converted"]
@@ -161,7 +164,7 @@ def test_a_column_is_as_its_messages_one_by_one(path, to, dialect):
     assert sum(row is not None and row["raw"] is not None for row in made.column("converted").to_pylist()) > 20
 
 
-def test_a_packet_of_3_1_1_by_hand():
+def test_a_packet_of_3_1_1_by_hand() -> None:
     # PUBLISH QoS 1, retain, topic a/b, identifier 7, payload hi; then header {durable: true}, data "hi"
     row = made_row("mqtt", "3.1.1", bytes.fromhex("3309 0003612f62 0007 6869"))
     converted = convert_one(row, "amqp10")
@@ -170,7 +173,7 @@ def test_a_packet_of_3_1_1_by_hand():
     assert convert_one(row, "mqtt5")["raw"].hex() == "330a0003612f620007006869"
 
 
-def test_the_topic_is_the_routing_key():
+def test_the_topic_is_the_routing_key() -> None:
     body = bytes.fromhex("005375a0026869")
     for address, topic in (
         ("/exchanges/amq.topic/a.b%2Fc", "a/b/c"),
@@ -178,7 +181,7 @@ def test_the_topic_is_the_routing_key():
         ("/topic/x.y", "x/y"),
     ):
         converted = convert_one(made_row("amqp10", "1.0", body, destination=address), "mqtt5")
-        assert mqtt.decode(converted["raw"], version=5).topic_name == topic
+        assert checked(mqtt.decode(converted["raw"], version=5), mqtt.Publish).topic_name == topic
     wild = made_row("amqp10", "1.0", body, destination="/exchanges/amq.topic/a.%2A")
     assert convert_one(wild, "mqtt5")["rule"] == "mqtt5:topic"
     assert b"a/+" in convert_one(wild, "mqtt5", dialect="rabbitmq-4.3")["raw"]
@@ -188,7 +191,7 @@ def test_the_topic_is_the_routing_key():
     assert convert_one(made_row("amqp091", "0.9.1", content), "mqtt5")["rule"] == "mqtt5:no-topic"
 
 
-def test_addresses():
+def test_addresses() -> None:
     """As RabbitMQ documents them: version 2, then version 1."""
     for address, key in {
         "/queues/q": "q", "/queues/a%2Fb": "a/b", "/exchanges/x/k": "k", "/exchanges/x/k%20l": "k l", "/exchanges/x": "",
@@ -197,7 +200,7 @@ def test_addresses():
         assert table.routing_key_of_address(address) == key, address
 
 
-def test_what_is_not_converted_says_why():
+def test_what_is_not_converted_says_why() -> None:
     made = convert.convert_table(
         pa.RecordBatch.from_pylist(
             [
@@ -223,7 +226,7 @@ def test_what_is_not_converted_says_why():
     ]
 
 
-def test_any_batch_will_do(monkeypatch):
+def test_any_batch_will_do(monkeypatch: pytest.MonkeyPatch) -> None:
     batch = rows(AMQP091)
     whole = convert.convert_table(batch, to="amqp10").column("converted")
     monkeypatch.setattr(table, "ROWS", 7)
@@ -239,10 +242,11 @@ def test_any_batch_will_do(monkeypatch):
         )
 
 
-def test_wrong_usage():
+def test_wrong_usage() -> None:
     batch = rows(AMQP091)
     with pytest.raises(ValueError, match=r"missing: raw"):
         convert.convert_table(batch.drop_columns(["raw"]), to="amqp10")
+    wrong: Any
     for wrong in ({"to": "amqp1"}, {"to": "amqp10", "dialect": "x"}, {"to": "amqp10", "topics": "x"}):
         with pytest.raises(ValueError, match="is not one of"):
             convert.convert_table(batch, **wrong)
@@ -250,7 +254,7 @@ def test_wrong_usage():
 
 @given(st.data())
 @settings(max_examples=300, deadline=None)
-def test_whatever_octets_are_converted_or_say_why(data):
+def test_whatever_octets_are_converted_or_say_why(data: st.DataObject) -> None:
     """Messages of the captures with octets changed, cut and added, as any protocol."""
     rows_ = []
     for _ in range(data.draw(st.integers(1, 4))):
@@ -272,7 +276,7 @@ def test_whatever_octets_are_converted_or_say_why(data):
 
 
 VERSIONS = [("mqtt", "5.0"), ("mqtt", "3.1.1"), ("amqp091", "0.9.1"), ("amqp10", "1.0")]
-DECODE = {
+DECODE: dict[str, Callable[[bytes], object]] = {
     "mqtt5": lambda octets: mqtt.decode(octets, version=5),
     "amqp10": lambda octets: amqp10.decode_message(octets),
     "amqp091": lambda octets: convert.Wire.from_frames(octets).message(),
@@ -285,10 +289,10 @@ def seeds() -> list[bytes]:
     return [octets for octets in found if len(octets) < 2000]
 
 
-def test_columns_that_lie_are_refused():
-    rules = table.compiled("documented")
-    good = [b"\2", np.array([0, 3], np.int32), b"abc", np.array([0, 0], np.int32), b""]
-    convert_rows = table._engine.convert_rows
+def test_columns_that_lie_are_refused() -> None:
+    rules = compiled("documented")
+    good: list[Any] = [b"\2", np.array([0, 3], np.int32), b"abc", np.array([0, 0], np.int32), b""]
+    convert_rows = _engine.convert_rows
     assert convert_rows(rules, 0, *good).num_rows == 1
     for at, value in ((1, [0, 4]), (1, [-1, 3]), (1, [3, 0]), (1, [0]), (3, [0, 1]), (3, [0, 0, 0])):
         wrong = list(good)
@@ -299,7 +303,7 @@ def test_columns_that_lie_are_refused():
         convert_rows(rules, 7, *good)
 
 
-def test_options_reach_the_rules():
+def test_options_reach_the_rules() -> None:
     packet = mqtt.Publish(topic_name="a", version=5, properties=[("response_topic", "spBv1.0/g/é")])
     row = made_row("mqtt", "5.0", packet.encode())
     made = convert_one(row, "amqp10", mqtt_exchange="mine", topics="sparkplug", percent_encoding=False)
@@ -313,7 +317,7 @@ def made_row(protocol: str | None, version: str | None, octets: bytes | None, **
     return {"protocol": protocol, "version": version, "raw": octets, **others}
 
 
-def convert_one(row: dict[str, Any], to: str, **options: Any) -> Any:
+def convert_one(row: dict[str, Any], to: Any, **options: Any) -> Any:
     return (
         convert.convert_table(pa.RecordBatch.from_pylist([row], schema=SCHEMA), to=to, **options)
         .column("converted")[0]

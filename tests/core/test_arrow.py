@@ -6,6 +6,8 @@ import ctypes
 import gc
 import subprocess
 import sys
+from collections.abc import Iterator
+from typing import Any
 
 import numpy
 import pytest
@@ -39,7 +41,7 @@ def stream(n: int) -> bytes:
     return b"".join(out)
 
 
-def arrow_type(text: str) -> pa.DataType:
+def arrow_type(text: str) -> Any:
     """The Arrow type of a type of spec/table.py, by rules of its own."""
     simple = {
         "boolean": pa.bool_(),
@@ -232,7 +234,7 @@ def test_no_memory_is_lost() -> None:
 def test_a_stream_that_fails_says_why() -> None:
     class Source:
         def __arrow_c_stream__(self, requested_schema: object = None) -> object:
-            def batches():  # type: ignore[no-untyped-def]
+            def batches() -> Iterator[_core.Batch]:
                 yield mqtt.decode_batch(stream(3))
                 raise ValueError("the disk is on fire")
 
@@ -252,7 +254,7 @@ def test_a_stream_that_failed_stays_so() -> None:
         def __iter__(self) -> Failing:
             return self
 
-        def __next__(self) -> None:
+        def __next__(self) -> _core.Batch:
             nonlocal asked
             asked += 1
             raise ValueError(f"number {asked}")
@@ -277,7 +279,7 @@ def test_a_stream_takes_only_batches_with_its_columns() -> None:
     ):
 
         class Source:
-            def __arrow_c_stream__(self, requested_schema: object = None, batch: object = batch) -> object:
+            def __arrow_c_stream__(self, requested_schema: object = None, batch: Any = batch) -> object:
                 return _core.stream_capsule(MQTT_BATCH, [batch], ("byte_offset",))
 
         with pytest.raises(OSError, match="TypeError"):

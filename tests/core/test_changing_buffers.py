@@ -135,8 +135,9 @@ def ranged(octets: Any) -> None:
 
 
 def converted(octets: Any) -> None:
-    offsets = np.array([0, len(octets) // 2, len(octets)], np.int32)
-    convert_engine.convert_rows(compiled("documented"), 0, b"\2\2", offsets, octets, np.zeros(3, np.int32), b"")
+    offsets: Any = np.array([0, len(octets) // 2, len(octets)], np.int32)
+    keys: Any = np.zeros(3, np.int32)
+    convert_engine.convert_rows(compiled("documented"), 0, b"\2\2", offsets, octets, keys, b"")
 
 
 def keyed(octets: Any) -> None:
@@ -254,6 +255,7 @@ def test_a_buffer_that_changes_meanwhile(name: str) -> None:
 
 def test_frames_are_measured_in_a_copy() -> None:
     """frame_size of the binary protocols copies the few bytes that tell a size, however large the buffer is."""
+    buffer: Any
     for call, octets in (
         (mqtt.frame_size, _mqtt()[0]),
         (amqp10.frame_size, _amqp10()[0]),
@@ -262,4 +264,4 @@ def test_frames_are_measured_in_a_copy() -> None:
     ):
         for buffer in (octets, bytearray(octets), np.frombuffer(octets, np.uint8)):
             assert not copied(call, buffer)
-            assert call(buffer) == call(octets[:20])  # type: ignore[operator]
+            assert call(buffer) == call(octets[:20])

@@ -6,7 +6,7 @@ import json
 import struct
 from collections.abc import Iterator
 from importlib import import_module
-from typing import Any
+from typing import Any, Final, Literal
 
 import pytest
 
@@ -29,7 +29,7 @@ from wirefmt.spec import table
 
 pa = pytest.importorskip("pyarrow", reason="needs pyarrow (pip install pyarrow)")
 
-SIDES = ("client", "server")
+SIDES: Final[tuple[Literal["client", "server"], ...]] = ("client", "server")
 is_plain_command, stored_row = part("rocketmq", "rows").is_plain_command, part("rocketmq", "rows").stored_row
 
 
@@ -321,8 +321,8 @@ def stored_messages() -> Iterator[tuple[bytes, list[Any], list[Any]]]:
         if row["kind"] == "stored-message":
             octets = bytes.fromhex(row["hex"])
             response = rocketmq.RemotingCommand(code=0, flag=1, opaque=7, body=octets, version=479).encode()
-            found = (list(rocketmq.decode_messages(octets, decompress=unpack)) for unpack in (True, False))
-            yield response, *found
+            unpacked, stored = (list(rocketmq.decode_messages(octets, decompress=unpack)) for unpack in (True, False))
+            yield response, unpacked, stored
 
 
 def test_rows_of_stored_messages() -> None:
@@ -360,8 +360,10 @@ def test_every_column_has_been_said() -> None:
             said["rocketmq"].update({"message_index", "message_count", *stored_row(message, raw)["rocketmq"]})
     columns = {c.name for c in table.COLUMNS} - {*CONTEXT, *APART, "wire_size", "error"}
     assert columns - said[""] == set()
-    for row in [row for row in PROTOCOLS if row.name in MESSAGES]:
-        assert {f.name for f in row.columns().FIELDS} - said[row.name] == OF_CONNECTIONS.get(row.name, set()), row.name
+    for each in [each for each in PROTOCOLS if each.name in MESSAGES]:
+        assert {f.name for f in each.columns().FIELDS} - said[each.name] == OF_CONNECTIONS.get(each.name, set()), (
+            each.name
+        )
 
 
 #: Numbers for which fifteen significant digits are not enough, and others; by IEEE 754 seventeen always are.

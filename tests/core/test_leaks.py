@@ -139,6 +139,7 @@ def look(value: Any, deep: int = 2) -> None:
 def entry_points(protocol: str) -> Iterator[tuple[str, Callable[[bytes], Any]]]:
     """Every public function of a protocol and every constructor of a compiled class from octets, by name."""
     module = MODULES[protocol]
+    options: dict[str, Any]
     for name in module.__all__:
         found = getattr(module, name)
         if inspect.iscoroutinefunction(found) or (isinstance(found, type) and found.__flags__ & HEAP_TYPE):
@@ -281,10 +282,12 @@ def test_conversions() -> None:
         for case in cases:
             source = octets(case["from"], case["input_hex"])
             made = tried(convert.convert, source, source=case["from"], to=case["to"], dialect=dialect, routing_key="a")
-            look(made), look(getattr(made, "losses", ()))
+            look(made)
+            look(getattr(made, "losses", ()))
             container = tried(convert.Container, source, source=case["from"], routing_key="a", dialect=dialect)
             if container is not None:
-                look(tried(container.to, case["to"])), look(tried(container.deliver, case["to"]))
+                look(tried(container.to, case["to"]))
+                look(tried(container.deliver, case["to"]))
                 tried(container.stream_entry)
 
     assert len(cases) > 50
@@ -320,7 +323,8 @@ def test_captures(name: str) -> None:
         data = (gzip.decompress if path.endswith("gz") else bytes)((ROOT / name).read_bytes())
         packets = capture_engine.PcapReader()
         packets.feed(data), packets.close(), packets.faults
-        scanner.feed(data), scanner.end_file()
+        scanner.feed(data)
+        scanner.end_file()
         while (batch := scanner.take(True)) is not None:
             rows = b"".join(batch["segment"])
             at = 0

@@ -19,6 +19,7 @@ import pytest
 import lib.heap
 from lib.columns import Case, opening
 from lib.examples import REFUSED, examples
+from lib.kinds import checked
 from lib.packets import ethernet, fragments4
 from lib.packets import tcp as tcp_segment
 from lib.protocols import PORTS
@@ -286,10 +287,10 @@ def large(value: Any, n: int) -> list[Any]:
 def constructors(protocol: str, n: int) -> None:
     """Objects of every class, with a large value in a field each, and with all fields that can be large at once."""
     if protocol not in KEPT:
-        found = [(cls, one) for cls, made in examples(protocol, 2).items() for one in made]
+        found: list[tuple[Any, Any]] = [(cls, one) for cls, made in examples(protocol, 2).items() for one in made]
         KEPT[protocol] = [(cls, {name: getattr(one, name) for name in cls.__match_args__}) for cls, one in found]
     for cls, fields in KEPT[protocol]:
-        every = {}
+        every: dict[str, Any] = {}
         for name, value in fields.items():
             for other in large(value, n):
                 try:
@@ -336,9 +337,10 @@ VALUES: dict[str, list[Callable[[Any], Any]]] = {
         lambda v: amqp10.Array("string", [v, 5]), lambda v: amqp10.Array.repeat(None, 5),
         lambda v: amqp10.Array.repeat(v, 5), lambda v: amqp10.Described(amqp10.ULong(5), v), amqp10.Data, amqp10.AmqpValue,
         lambda v: amqp10.Open(container_id="c", offered_capabilities=[amqp10.Symbol(w) for w in v]),
-        lambda v: amqp10.Open(container_id="c", offered_capabilities=[*v, None]), lambda v: amqp10.AmqpSequence([v]),
+        lambda v: amqp10.Open(container_id="c", offered_capabilities=[*v, None]),  # type: ignore[list-item]
+        lambda v: amqp10.AmqpSequence([v]),
         lambda v: amqp10.Open(container_id="c", properties={amqp10.Symbol("k"): v}),
-        lambda v: amqp10.Message(application_properties={"k": v}, body=v), lambda v: amqp10.Message(footer={"k": v}),
+        lambda v: amqp10.Message(application_properties={"k": v}, body=v), lambda v: amqp10.Message(footer={"k": v}),  # type: ignore[call-arg]
     ],
 }  # fmt: skip
 STRUCTS = ("mqtt", "nsq", "phpmq", "rocketmq")
@@ -564,7 +566,7 @@ def large_conversions(n: int) -> None:
                             to=to,
                             dialect=dialect,
                             routing_key="k" * 200,
-                            explain=explain,  # type: ignore[arg-type]
+                            explain=explain,
                         )
                     except WireError:
                         continue
@@ -581,20 +583,20 @@ def large_conversions(n: int) -> None:
                         pass
     wires = [convert.convert(one, to="amqp10", routing_key="k").wire for one in (content, packet)]
     parts = [*(wire.octets for wire in wires), content.encode(), packet.encode(), content.encode()[:-9]]
-    offsets = np.cumsum([0, *map(len, parts)], dtype=np.int32)
-    for to in range(3):
+    offsets: Any = np.cumsum([0, *map(len, parts)], dtype=np.int32)
+    keys: Any = np.arange(6, dtype=np.int32)
+    for target in range(3):
         rules = dialects.compile_tables(
             dialects.tables_of(convert.DIALECTS["documented"]), convert.DIALECTS["documented"]
         )
-        columns = convert_rows(
-            rules, to, bytes((0, 0, 1, 2, 1)), offsets, b"".join(parts), np.arange(6, dtype=np.int32), b"kkkkk"
-        )
+        columns = convert_rows(rules, target, bytes((0, 0, 1, 2, 1)), offsets, b"".join(parts), keys, b"kkkkk")
         for name in ("raw", "rule", "error"):
             columns[name]
     convert.Wire.from_frames(content.encode())
-    for properties in (b"\x26\0\1\xff\0\1\xfe\x13\0\x3c", b"\x0b\1\x0b\2"):  # ill-formed UTF-8, what STRICT refuses
-        rest = b"\0\1t\0\7" + bytes([len(properties)]) + properties
-        for to in ("amqp10", "amqp091"):  # losses of what is in neither the source nor the result
+    for written in (b"\x26\0\1\xff\0\1\xfe\x13\0\x3c", b"\x0b\1\x0b\2"):  # ill-formed UTF-8, what STRICT refuses
+        rest = b"\0\1t\0\7" + bytes([len(written)]) + written
+        neither: tuple[convert.Protocol, ...] = ("amqp10", "amqp091")
+        for to in neither:  # losses of what is in neither the source nor the result
             made = convert.convert(
                 bytes([0x3D, len(rest)]) + rest, source="mqtt5", to=to, dialect="rabbitmq-3.13", explain=True
             )
@@ -626,10 +628,10 @@ def test_what_is_shared_between_messages_is_held_once() -> None:
         mqtt.Publish(topic_name="a" * 50, payload=b"", version=4),
     ):
         octets = message.encode()
-        topic = mqtt.decode(octets, version=message.version).topic_name
+        topic = checked(mqtt.decode(octets, version=message.version), mqtt.Publish).topic_name
         before = sys.getrefcount(topic)
         for _ in range(100):
-            mqtt.decode(octets, version=message.version).topic_name  # noqa: B018
+            checked(mqtt.decode(octets, version=message.version), mqtt.Publish).topic_name  # noqa: B018
         assert sys.getrefcount(topic) == before
 
 
@@ -638,10 +640,10 @@ def test_what_comes_once_is_not_held() -> None:
 
     for i in range(20):
         octets = mqtt.Publish(topic_name=f"once/{i}").encode()
-        once = mqtt.decode(octets, version=5).topic_name
+        once = checked(mqtt.decode(octets, version=5), mqtt.Publish).topic_name
         alone = f"{once}!"
         assert sys.getrefcount(once) == sys.getrefcount(alone)
-        twice = mqtt.decode(octets, version=5).topic_name
+        twice = checked(mqtt.decode(octets, version=5), mqtt.Publish).topic_name
         if not hasattr(sys, "_is_gil_enabled") or sys._is_gil_enabled():
             assert sys.getrefcount(twice) == sys.getrefcount(alone) + 1
 
@@ -654,19 +656,26 @@ def test_what_streams_repeat_is_one_object(size: int) -> None:
     """Values of up to 50 octets, from the second time on; longer ones are made anew."""
     word = f"w{size}".ljust(size, "x")[:size]
     symbol = amqp10.Symbol(word)
-    for octets, read in (
-        (mqtt.Publish(topic_name=word, payload=b"").encode(), lambda o: mqtt.decode(o, version=5).topic_name),
-        (amqp091.BasicPublish(channel=1, exchange=word[:200]).encode(), lambda o: amqp091.decode(o).exchange),
+    cases: tuple[tuple[bytes, Callable[[bytes], Any]], ...] = (
+        (
+            mqtt.Publish(topic_name=word, payload=b"").encode(),
+            lambda o: checked(mqtt.decode(o, version=5), mqtt.Publish).topic_name,
+        ),
+        (
+            amqp091.BasicPublish(channel=1, exchange=word[:200]).encode(),
+            lambda o: checked(amqp091.decode(o), amqp091.BasicPublish).exchange,
+        ),
         (amqp10.encode_value(symbol), lambda o: amqp10.decode_value(o + b"")),
         (amqp10.encode_value([symbol]), lambda o: amqp10.decode_value(o)[0]),
         (amqp10.encode_value([word]), lambda o: amqp10.decode_value(o)[0]),
-    ):
+    )
+    for octets, read in cases:
         first, one, other = read(octets), read(octets), read(bytes(bytearray(octets)))
         assert first == one == other
         assert (one is other) == (size <= 50), (type(one), size)
 
 
-def public_calls() -> Iterator[tuple[str, Callable[[Any], Any]]]:
+def public_calls() -> Iterator[tuple[str, Callable[..., Any]]]:
     """Whatever takes octets: of every protocol, and of captures."""
     for protocol, (module, _, options) in PROTOCOLS.items():
         yield f"{protocol}.decode", lambda b, m=module, o=options: m.decode(b, **o)

@@ -10,6 +10,7 @@ import copy
 import json
 import pickle
 import sys
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -43,7 +44,7 @@ user_properties = part("mqtt", "examples").user_properties
 
 
 def decoded(protocol: str, octets: bytes, side: int) -> Any:
-    options = {"mqtt": {"version": 5}, "nsq": {"side": "server" if side else "client"}}.get(protocol, {})
+    options: Any = {"mqtt": {"version": 5}, "nsq": {"side": "server" if side else "client"}}.get(protocol, {})
     return MODULES[protocol].decode(octets, **options)
 
 
@@ -156,7 +157,7 @@ def test_hidden_values_are_written_as_what_they_are() -> None:
         members={"password": 5, "token": 1.5, "x": {"secret": "b", "tokens": [1, 2.5, "s", None, True]}}
     )
     assert "5" not in repr(identify)
-    assert nsq.Identify(members=identify.members).encode() == identify.encode()
+    assert nsq.Identify(members=identify.members or ()).encode() == identify.encode()
     command = rocketmq.RemotingCommand(
         code=105, opaque=1, ext_fields={"SecretKey": "k\u00e9", "Signature": "s", "a": "b"}
     )
@@ -311,10 +312,10 @@ def test_no_column_of_a_capture_shows_a_secret(protocol: str) -> None:
     shown = {name for row in exposed for name, value in row.items() if shows(str(value))}
     assert protocol in shown
     # whatever is selected, it is what it is among all columns
-    for column in tables.COLUMNS:
-        alone = rows(planted(protocol), raw=True, detail=True, columns=[column.name])
+    for each in tables.COLUMNS:
+        alone = rows(planted(protocol), raw=True, detail=True, columns=[each.name])
         assert not shows(str(alone))
-        assert alone == [{column.name: row[column.name]} for row in hidden]
+        assert alone == [{each.name: row[each.name]} for row in hidden]
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
@@ -407,7 +408,7 @@ def test_losses_show_no_secret(to: Any, dialect: Any) -> None:
 
 
 @pytest.fixture
-def wirefmt(capfdbinary):
+def wirefmt(capfdbinary: pytest.CaptureFixture[bytes]) -> Any:
     """Runs a command here: (exit code, stdout, stderr)."""
     pytest.importorskip("rich_click", reason="needs rich-click (pip install 'wirefmt[cli]')")
     from wirefmt.cli.app import run
@@ -425,7 +426,9 @@ def wirefmt(capfdbinary):
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 @pytest.mark.parametrize("form", ["table", "jsonl", "csv"])
-def test_the_command_line_shows_no_secret(wirefmt, tmp_path: Path, protocol: str, form: str) -> None:
+def test_the_command_line_shows_no_secret(
+    wirefmt: Callable[..., Any], tmp_path: Path, protocol: str, form: str
+) -> None:
     path = tmp_path / "c.pcap"
     path.write_bytes(planted(protocol))
     every = ",".join(column.name for column in tables.COLUMNS)
@@ -442,7 +445,7 @@ def test_the_command_line_shows_no_secret(wirefmt, tmp_path: Path, protocol: str
 
 
 @pytest.mark.parametrize("form", ["text", "jsonl", "hex"])
-def test_convert_shows_no_secret_beside_the_message(wirefmt, form: str) -> None:
+def test_convert_shows_no_secret_beside_the_message(wirefmt: Callable[..., Any], form: str) -> None:
     packet = convertible()[0].encode().hex()
     arguments = ("convert", "--from", "mqtt5", "--to", "amqp091", "--explain", "--format", form)
     code, out, err = wirefmt(*arguments, packet)

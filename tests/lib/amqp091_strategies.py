@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 from decimal import Decimal
-from typing import Any
+from typing import Any, cast
 
 from hypothesis import strategies as st
 
@@ -95,7 +95,8 @@ channels = st.integers(1, 65535) | st.integers(1, 3)
 def methods(draw: st.DrawFn, content: bool | None = None) -> amqp091.Method:
     c, m = draw(st.sampled_from([(c, m) for c, m in METHODS if content in (None, m.content)]))
     given = {a.name: draw(ARGUMENTS[a.type]) for a in m.arguments}
-    return class_of(c, m)(channel=0 if c.name == "connection" else draw(channels), **given)
+    kind: Any = class_of(c, m)
+    return cast(amqp091.Method, kind(channel=0 if c.name == "connection" else draw(channels), **given))
 
 
 @st.composite

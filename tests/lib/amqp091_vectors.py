@@ -12,12 +12,12 @@ import struct
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import cache
-from typing import Any
+from typing import Any, Literal, cast
 
 from lib.paths import VECTORS
 from wirefmt import amqp091
 
-SIDES = {"client": "client", "server": "server", "both": None}
+SIDES: dict[str, Literal["client", "server"] | None] = {"client": "client", "server": "server", "both": None}
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class Vector:
     id: str
     rule: str
     kind: str
-    side: str | None
+    side: Literal["client", "server"] | None
     octets: bytes
     valid: bool
     decoded: Any
@@ -134,7 +134,8 @@ def plain(value: Any) -> Any:
 
 
 def method(value: amqp091.Method) -> dict[str, Any]:
-    names = [name for name in type(value).__match_args__ if name != "channel"]
+    kind: Any = type(value)
+    names = [name for name in kind.__match_args__ if name != "channel"]
     arguments = {name.strip("_").replace("_", "-"): plain(getattr(value, name)) for name in names}
     return {"method": value.name, "args": arguments}
 
@@ -205,7 +206,8 @@ def built_method(fields: dict[str, Any], channel: int) -> amqp091.Method:
     for name, value in fields["args"].items():
         name = "global_" if name == "global" else name.replace("-", "_")
         given[name] = field_table(value) if isinstance(value, list) else octets_of(value)
-    return class_of(fields["method"])(channel=channel, **given)
+    made: Any = class_of(fields["method"])
+    return cast(amqp091.Method, made(channel=channel, **given))
 
 
 def built(fields: dict[str, Any]) -> amqp091.Frame:

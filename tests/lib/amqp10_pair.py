@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from lib.kinds import checked
 from wirefmt import amqp10
 from wirefmt.amqp10 import (
     Attaching,
@@ -92,7 +93,7 @@ class Pair:
         """A link on which the client sends, and the server's end of it."""
         link = session.sender(name, "/queues/q", **fields)
         _, events = self.carry()
-        other = next(event.link for event in events if isinstance(event, Attaching))
+        other = checked(next(event.link for event in events if isinstance(event, Attaching)), Receiver)
         if credit:
             other.grant(credit)
             self.carry()
@@ -102,7 +103,7 @@ class Pair:
         """A link on which the client receives, and the server's end of it."""
         link = session.receiver(name, "/queues/q", window=window, **fields)
         _, events = self.carry()
-        return link, next(event.link for event in events if isinstance(event, Attaching))
+        return link, checked(next(event.link for event in events if isinstance(event, Attaching)), Sender)
 
     def tell(self, *performatives: Any, to: Any = None) -> list[Any]:
         """Pass performatives to the server (or `to`), independent of the client's state. Returns the events."""

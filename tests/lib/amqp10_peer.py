@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, TypeVar
 
+from lib.kinds import checked
 from wirefmt import amqp10
 
 HOST = "127.0.0.1"
@@ -78,17 +79,18 @@ class Client(Peer):
         self.handles = 0
         self.send(amqp10.ProtocolHeader(3))
         assert self.expect(amqp10.ProtocolHeader) == amqp10.ProtocolHeader(3)
-        self.mechanisms = tuple(self.expect(amqp10.SaslMechanisms).sasl_server_mechanisms)
+        self.mechanisms = tuple(checked(self.expect(amqp10.SaslMechanisms).sasl_server_mechanisms, amqp10.Array))
         self.send(amqp10.SaslInit(mechanism=mechanism, initial_response=response, hostname=HOST))
         for _ in answers:
-            self.send(amqp10.SaslResponse(response=answers[self.expect(amqp10.SaslChallenge).challenge]))
+            challenge = checked(self.expect(amqp10.SaslChallenge).challenge, bytes)
+            self.send(amqp10.SaslResponse(response=answers[challenge]))
         self.outcome = self.expect(amqp10.SaslOutcome).code
         if self.outcome:
             return
         self.send(amqp10.ProtocolHeader(), amqp10.Open(container_id="wirefmt", hostname=HOST, max_frame_size=4096))
         assert self.expect(amqp10.ProtocolHeader) == amqp10.ProtocolHeader()
         self.opened = self.expect(amqp10.Open)
-        self.frame_size = min(self.opened.max_frame_size, 4096)
+        self.frame_size = min(checked(self.opened.max_frame_size, int), 4096)
         self.send(amqp10.Begin(next_outgoing_id=0, incoming_window=WINDOW, outgoing_window=WINDOW, handle_max=100))
         self.expect(amqp10.Begin)
 
@@ -204,7 +206,7 @@ class Server(threading.Thread):
             if type(frame) in self.closing:
                 answer = self.closing.pop(type(frame))
                 peer.send(*answer)
-                for gone in (a.handle for a in answer if isinstance(a, amqp10.Detach)):
+                for gone in (checked(a.handle, int) for a in answer if isinstance(a, amqp10.Detach)):
                     del self.links[gone]
                 continue
             getattr(self, f"on_{type(frame).__name__.removeprefix('Amqp10').lower()}")(peer, frame)
@@ -225,7 +227,7 @@ class Server(threading.Thread):
 
     def on_attach(self, peer: Peer, attach: Any) -> None:
         self.links[attach.handle] = attach
-        more = {} if attach.role is False else {"initial_delivery_count": 0}
+        more: dict[str, Any] = {} if attach.role is False else {"initial_delivery_count": 0}
         peer.send(
             amqp10.Attach(
                 name=attach.name, handle=attach.handle, role=not attach.role, source=attach.source,
@@ -236,7 +238,7 @@ class Server(threading.Thread):
             peer.send(self.flow(handle=attach.handle, delivery_count=0, link_credit=500))
 
     def flow(self, **link: Any) -> amqp10.Flow:
-        windows = {"incoming_window": WINDOW, "outgoing_window": WINDOW, "next_outgoing_id": self.sent}
+        windows: dict[str, Any] = {"incoming_window": WINDOW, "outgoing_window": WINDOW, "next_outgoing_id": self.sent}
         return amqp10.Flow(next_incoming_id=0, **windows, **link)
 
     def on_flow(self, peer: Peer, flow: Any) -> None:

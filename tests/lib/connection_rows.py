@@ -29,6 +29,6 @@ def rows(protocol: str, *said: tuple[int, bytes], begin: bool = True, **options:
     frames = tcp.open()
     for side, octets in (*first, *said):
         frames += tcp.send(side, octets)
-    options = {"detail": True, "decode_as": f"tcp.port=={PORTS[protocol]},{protocol}"} | options
-    with capture.read(io.BytesIO(pcap(frames + tcp.close())), **options) as reader:
+    reading: dict[str, Any] = {"detail": True, "decode_as": f"tcp.port=={PORTS[protocol]},{protocol}"} | options
+    with capture.read(io.BytesIO(pcap(frames + tcp.close())), **reading) as reader:
         return list(pa.table(reader).to_pylist())[len(first) :]

@@ -48,7 +48,9 @@ def m10(body: Any = None, *, header: dict[str, Any] | None = None, ma: dict[str,
 
 
 def m91(headers: dict[str, Any] | None = None, body: bytes = b"p", **properties: Any) -> amqp091.BasicMessage:
-    given = amqp091.BasicProperties(**properties, **({"headers": headers} if headers else {}))
+    if headers:
+        properties["headers"] = headers
+    given = amqp091.BasicProperties(**properties)
     return amqp091.BasicMessage(amqp091.BasicPublish(channel=1), given, body)
 
 

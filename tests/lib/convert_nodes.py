@@ -6,11 +6,12 @@ meaning: a word that is the same in all three protocols. Nothing of wirefmt is u
 
 from __future__ import annotations
 
+import dataclasses
 import re
 import struct
 import uuid
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 from urllib.parse import unquote_to_bytes
@@ -26,8 +27,8 @@ class Node:
     key: bytes | None
     type: str
     octets: bytes
-    words: list[Word] = field(default_factory=list)  # the meaning; of a result perhaps several readings
-    inner: list[Node] = field(default_factory=list)
+    words: list[Word] = dataclasses.field(default_factory=list)  # the meaning; of a result perhaps several readings
+    inner: list[Node] = dataclasses.field(default_factory=list)
     also: bytes | None = None  # other octets that a Loss may give
     data: bytes | None = None  # of a data section, which a table may join with others
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 from hypothesis import strategies as st
 
@@ -70,7 +70,7 @@ PROPERTIES = st.fixed_dictionaries({}, optional={
     "to": TEXT, "subject": TEXT, "reply_to": TEXT | ADDRESS, "content_type": SYMBOLS, "content_encoding": SYMBOLS,
     "absolute_expiry_time": st.integers(-(2**63), 2**63 - 1), "creation_time": st.integers(-(2**63), 2**63 - 1),
     "group_id": TEXT, "group_sequence": st.integers(0, 2**32 - 1), "reply_to_group_id": TEXT,
-}).map(lambda given: amqp10.Properties(**given))  # fmt: skip
+}).map(lambda given: amqp10.Properties(**cast(dict[str, Any], given)))  # fmt: skip
 BODIES = st.one_of(
     st.binary(max_size=30).map(amqp10.Data),
     st.lists(st.binary(max_size=10).map(amqp10.Data), min_size=2, max_size=3),

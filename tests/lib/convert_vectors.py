@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, cast
 
 from lib import paths
 from wirefmt import mqtt
@@ -26,7 +26,7 @@ def cases(path: str = "") -> list[Case]:
 def octets(protocol: str, value: Any) -> Any:
     """Octets, or the Wire of AMQP 0.9.1."""
     if protocol == "amqp091":
-        return Wire(protocol, bytes.fromhex(value["properties_hex"]), bytes.fromhex(value["body_hex"]))
+        return Wire("amqp091", bytes.fromhex(value["properties_hex"]), bytes.fromhex(value["body_hex"]))
     return bytes.fromhex(value)
 
 
@@ -84,7 +84,7 @@ def brokered(container: Container, said: list[str]) -> tuple[Container, dict[str
     if died:
         known = container.annotations
         deaths = tuple(dataclasses.replace(death, last_time_ms=1700000002500) for death in known.deaths)
-        restore, state = container.__reduce__()
+        restore, state = cast(tuple[Any, Any], container.__reduce__())
         container = restore(*state[:-1], dataclasses.replace(known, deaths=deaths))
     return container, delivery
 

@@ -43,14 +43,15 @@ IMPORTED = ("wirefmt.errors", "wirefmt.framing", "wirefmt.protocols", "wirefmt.s
 
 def classes() -> list[type]:
     """Those of the core, and those that Python made of them, named or not."""
-    found = {
+    found: set[type] = {
         c for c in NAMES.values()
         if isinstance(c, type) and c.__module__.startswith("wirefmt.")
         and not c.__module__.startswith(IMPORTED) and not c.__module__.endswith(".spec")
     }  # fmt: skip
     new = set(found)
+    subclasses: Callable[[type], list[type]] = type.__subclasses__
     while new:
-        new = {s for c in new for s in type.__subclasses__(c)} - found
+        new = {below for c in new for below in subclasses(c)} - found
         found |= new
     return sorted(found, key=lambda c: (c.__module__, c.__qualname__))
 
@@ -88,7 +89,7 @@ def unpickled(cls: type, opcodes: bytes) -> Any:
 def makings(cls: type) -> Iterator[Callable[[], Any]]:
     """Ways to get an object of a class."""
     yield lambda: cls()
-    yield lambda: cls.__new__(cls)
+    yield lambda: cls.__new__(cls)  # type: ignore[call-overload]
     yield lambda: type.__call__(cls)
     for base in cls.__mro__:
         yield lambda base=base: base.__new__(cls)  # type: ignore[misc]
@@ -109,7 +110,23 @@ def makings(cls: type) -> Iterator[Callable[[], Any]]:
 
 # ---- using them
 
-ODD = (None, 0, -1, 1 << 70, b"", b"\0" * 64, "", "x", (), [None], {}, {"x": None}, object(), 1.5, range(3))
+ODD: tuple[Any, ...] = (
+    None,
+    0,
+    -1,
+    1 << 70,
+    b"",
+    b"\0" * 64,
+    "",
+    "x",
+    (),
+    [None],
+    {},
+    {"x": None},
+    object(),
+    1.5,
+    range(3),
+)
 
 
 def names_of(thing: Any) -> list[str]:
@@ -313,7 +330,7 @@ class Empty(rocketmq.HeartbeatData):
 def walk_known() -> None:
     """Objects of a caller's that are not what they seem. Each raises."""
     publish = amqp091.BasicMessage(amqp091.BasicPublish(channel=1), body=b"ab")
-    restore = publish.__reduce__()[0]
+    restore: Any = publish.__reduce__()[0]
     frame = amqp10.Open(container_id="x").encode()
     calls: list[Callable[[], Any]] = [
         lambda: amqp10.encode_value(Identifier(int=5)),
@@ -321,8 +338,8 @@ def walk_known() -> None:
         lambda: amqp10.encode_value([bytes.__new__(amqp10.Decimal32, b"")]),
         lambda: amqp10.encode_value(int.__new__(amqp10.UByte, 300)),
         lambda: amqp10.encode_value(str.__new__(amqp10.Char, "")),
-        lambda: mqtt.Subscribe(packet_identifier=1, subscriptions=[None]),
-        lambda: rocketmq.MessageExt(topic="t", born_host=()),
+        lambda: mqtt.Subscribe(packet_identifier=1, subscriptions=[None]),  # type: ignore[list-item]
+        lambda: rocketmq.MessageExt(topic="t", born_host=()),  # type: ignore[arg-type]
         lambda: Empty().client_id,
         lambda: convert(Wire("amqp10", None), to="mqtt5"),  # type: ignore[arg-type]
         lambda: convert(Wire("amqp10", None), to="amqp10"),  # type: ignore[arg-type]

@@ -13,7 +13,7 @@ is a dictionary of the properties that are set, with the names of its protocol:
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 BODY = b"\x0021.5\xff"
 IDENTIFIER = "6c0f9e1a-4f1d-4b7e-9a3f-0d5f5c0e7b11"
@@ -633,7 +633,7 @@ FROM_MQTT = [
             f"correlation-{name}",
             {"CorrelationData": data},
             {
-                "amqp091": {"delivery_mode": 2, **amqp091},
+                "amqp091": {"delivery_mode": 2, **cast(dict[str, Any], amqp091)},
                 "amqp10": {"durable": True, "correlation_id": amqp10},
             },
         )

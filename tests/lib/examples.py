@@ -38,7 +38,7 @@ def parts(value: Any) -> Iterator[Any]:
     if isinstance(value, (tuple, list)):
         for item in value:
             yield from parts(item)
-    elif type(value).__module__.startswith("wirefmt") and getattr(type(value), "__match_args__", ()):
+    elif type(value).__module__.startswith("wirefmt") and getattr(type(value), "__match_args__", False):
         yield value
         for name in type(value).__match_args__:
             yield from parts(getattr(value, name))

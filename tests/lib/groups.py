@@ -22,7 +22,7 @@ def each_vector(vectors: Iterable[Any]) -> Callable[[Callable[..., None]], Any]:
     def decorate(test: Callable[..., None]) -> Any:
         @functools.wraps(test)
         def test_group(vector: list[Any], **others: Any) -> None:
-            failures = {}
+            failures: dict[str, BaseException] = {}
             for one in vector:
                 try:
                     test(one, **others)

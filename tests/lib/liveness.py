@@ -73,7 +73,8 @@ class Call:
     @property
     def place(self) -> str:
         """Where it waits, in wirefmt."""
-        where, found = self.task.get_coro(), "?"
+        where: Any = self.task.get_coro()
+        found = "?"
         while where is not None:
             frame = getattr(where, "cr_frame", None) or getattr(where, "gi_frame", None)
             if frame is not None and "wirefmt" in frame.f_code.co_filename:
@@ -136,7 +137,7 @@ class World:
         self.folder = Path()
         self.journal = self.random.random() < 0.3
         self.client: Any = None
-        self.models: list[ModelServer] = []  # by port
+        self.models: list[Any] = []  # by port
 
     def _make_script(self) -> list[Action]:
         table = {**self.HOST, **self.SERVER, **self.NETWORK}

@@ -63,7 +63,7 @@ class Model(ModelServer):
                 self.refuse_calls -= 1
                 if self.code in LASTING:
                     world.refused.add(str(event.queue))
-                world.note(f"refuse {type(event).__name__} {event.queue} {self.code}")
+                world.note(f"refuse {type(event).__name__} {event.queue!r} {self.code}")
                 peer.refuse(event, self.code, "by the script")
                 return
             case amqp091.QueueDeclare():

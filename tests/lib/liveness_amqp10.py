@@ -7,9 +7,11 @@ from collections import Counter
 from random import Random
 from typing import Any, ClassVar
 
+from lib.kinds import checked
 from wirefmt import amqp10
 from wirefmt.amqp10 import Attaching, ConnectionOptions, Incoming, Login
-from wirefmt.amqp10.client import Receiver, Sender
+from wirefmt.amqp10.ends import Sender
+from wirefmt.amqp10.receiving import Receiver
 from wirefmt.broker.amqp10 import Broker, BrokerOptions
 from wirefmt.broker.messages import Published
 from wirefmt.connection import Acknowledged
@@ -85,7 +87,7 @@ class Model(ModelServer):
 
 
 def _body(payload: Any) -> bytes:
-    return bytes(amqp10.decode_message(bytes(payload)).payload)
+    return bytes(checked(amqp10.decode_message(bytes(payload)).payload, memoryview))
 
 
 class Amqp10World(World):

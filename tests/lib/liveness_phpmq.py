@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 from random import Random
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 from wirefmt import phpmq
 from wirefmt.broker.phpmq import Broker
@@ -42,7 +42,7 @@ class PhpmqWorld(World):
 
     def __init__(self, seed: int, script: Any = None) -> None:
         super().__init__(seed, script)
-        self.profile = self.random.choice(("early", "present"))
+        self.profile: Literal["early", "present"] = self.random.choice(("early", "present"))
         self.models = [Model(self, lambda: Broker(random=Random(1)))]
         self.queue = ""  # that the program consumes from
         self.workers: list[asyncio.Task[Any]] = []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from random import Random
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 from wirefmt import rocketmq
 from wirefmt.broker.rocketmq import Broker, BrokerOptions
@@ -64,7 +64,7 @@ class RocketmqWorld(World):
     def __init__(self, seed: int, script: Any = None) -> None:
         super().__init__(seed, script)
         random = self.random
-        self.serialize = random.choice(("JSON", "ROCKETMQ"))
+        self.serialize: Literal["JSON", "ROCKETMQ"] = random.choice(("JSON", "ROCKETMQ"))
         self.options = ConnectionOptions(serialize_type=self.serialize)
         broker = BrokerOptions(delay=0.001, lock=3.0, check_after=1.0, ask=1.0, queues=random.choice((1, 4)))
         self.models = [Model(self, lambda: Broker(broker, ADDRESS))]

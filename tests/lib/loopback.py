@@ -65,7 +65,7 @@ async def until(condition: Callable[[], Any] | Callable[[], Awaitable[Any]]) -> 
         await asyncio.sleep(0.005)
 
 
-def wait_for(condition: Callable[[], Any]) -> None:
+def wait_for(condition: Callable[..., Any]) -> None:
     """Wait until the condition is true, without an event loop."""
     end = time.monotonic() + PATIENCE
     while not condition():

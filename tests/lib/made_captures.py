@@ -458,7 +458,7 @@ def write() -> None:
             path.write_bytes(made.octets)
             (FOLDER / f"{name}.gz").write_bytes(gzip.compress(made.octets, 9, mtime=0))
             frames = frames_of(path)
-            row = {
+            row: dict[str, Any] = {
                 "file": f"made/{name}.gz",
                 "sha256": hashlib.sha256(made.octets).hexdigest(),
                 "packets": len(frames),

@@ -6,6 +6,7 @@ import random
 from typing import Any
 
 from lib.driven import check_over
+from lib.kinds import only
 from wirefmt import mqtt
 from wirefmt.connection import Acknowledged, Disconnected
 from wirefmt.errors import LocalProtocolError
@@ -37,7 +38,7 @@ def connection(role: str, random_: random.Random) -> tuple[Any, list[bytes]]:
 def host(connection: Any, random_: random.Random, waiting: list[Any]) -> list[Any]:
     """One call of the host, legal or not. Only LocalProtocolError may come of it."""
     code = random_.choice((0, 0, 0, 0x10, 0x18, 0x80, 0x87, 0x99, 3))
-    event = waiting.pop(random_.randrange(len(waiting))) if waiting and random_.random() < 0.9 else mqtt.Pingreq()
+    event: Any = waiting.pop(random_.randrange(len(waiting))) if waiting and random_.random() < 0.9 else mqtt.Pingreq()
     text = [("reason_string", "r" * random_.randrange(3000))] if random_.random() < 0.2 else []
     calls: dict[type, list[Any]] = {
         mqtt.Connect: [
@@ -161,7 +162,7 @@ def opened(role: str, version: int, options: mqtt.ConnectionOptions, limit: int,
         return client
     server = (ReadableServer if readable else mqtt.ServerConnection)(0.0, options)
     connect = mqtt.Connect(client_identifier="c", clean_start=False, version=version, properties=maximum)
-    server.accept(server.receive(connect.encode(), 0.0)[0])
+    server.accept(only(server.receive(connect.encode(), 0.0), mqtt.Connect))
     return server
 
 
@@ -176,7 +177,7 @@ def resumed(role: str, version: int, session: mqtt.Session, options: mqtt.Connec
         client.receive(mqtt.Connack(session_present=version != 3, version=version).encode(), 0.0)
         return client
     server = mqtt.ServerConnection(0.0, options)
-    server.accept(server.receive(connect.encode(), 0.0)[0], session)
+    server.accept(only(server.receive(connect.encode(), 0.0), mqtt.Connect), session)
     return server
 
 

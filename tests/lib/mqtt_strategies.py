@@ -174,7 +174,7 @@ def connacks(draw: st.DrawFn, version: int) -> Arguments:
 @st.composite
 def publishes(draw: st.DrawFn, version: int) -> Arguments:
     qos = draw(QOS)
-    values = {
+    values: dict[str, Any] = {
         "topic_name": draw(TOPIC),
         "payload": draw(PAYLOAD),
         "qos": qos,

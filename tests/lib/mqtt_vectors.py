@@ -9,21 +9,21 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, Literal
 
 from lib.paths import VECTORS
 from wirefmt import mqtt
 
 #: Properties whose values are written in hex.
 BINARY = {"correlation_data", "authentication_data"}
-SIDES = {"c2s": "client", "s2c": "server", "both": None}
+SIDES: dict[str, Literal["client", "server"] | None] = {"c2s": "client", "s2c": "server", "both": None}
 
 
 @dataclass(frozen=True, slots=True)
 class Vector:
     id: str
     version: int
-    side: str | None
+    side: Literal["client", "server"] | None
     kind: str
     octets: bytes
     valid: bool | None
@@ -114,4 +114,5 @@ def build(vector: Vector) -> mqtt.Packet:
     """The packet made from the fields of `decoded` alone."""
     assert vector.decoded is not None
     arguments = {RENAMED.get(k, k): v for k, v in expected(vector).items() if k not in DERIVED}
-    return getattr(mqtt, vector.decoded["type"].capitalize())(version=vector.version, **arguments)
+    made: mqtt.Packet = getattr(mqtt, vector.decoded["type"].capitalize())(version=vector.version, **arguments)
+    return made

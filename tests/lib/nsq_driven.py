@@ -73,7 +73,7 @@ def connection(role: str, random_: random.Random) -> tuple[Any, bytes]:
 
 def host(connection: Any, random_: random.Random, waiting: list[Any]) -> list[Any]:
     """One call of the host, legal or not. Only LocalProtocolError may come of it."""
-    event = waiting.pop(random_.randrange(len(waiting))) if waiting and random_.random() < 0.9 else nsq.Nop()
+    event: Any = waiting.pop(random_.randrange(len(waiting))) if waiting and random_.random() < 0.9 else nsq.Nop()
     calls: list[Any] = [connection.pause, lambda: connection.resume(1.0)]
     if isinstance(connection, nsq.ServerConnection):
         body = bytes(random_.randrange(1, 3000))

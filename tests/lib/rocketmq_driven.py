@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from typing import Any
 
 from lib.driven import check_over
@@ -51,7 +52,7 @@ def host(connection: Any, random_: random.Random, waiting: list[Any], handles: l
         if handle is not None:
             handles.append(handle)
 
-    calls = [
+    calls: list[Callable[[], Any]] = [
         lambda: connection.respond(event, code, body=body),
         lambda: connection.respond(event, code, body=body),
         lambda: connection.refuse(event),

@@ -7,6 +7,7 @@ import math
 from typing import Any
 from uuid import UUID
 
+from lib.kinds import all_of, checked
 from lib.paths import DATA
 from wirefmt import amqp10
 
@@ -77,6 +78,9 @@ async def chosen(client: amqp10.Client, address: str, **arguments: Any) -> list[
     receiver = await client.receiver(address, credit=0, browse=True, **arguments)
     receiver.grant(2 * len(MESSAGES))
     await receiver.drain()
-    found = [int(bytes(delivery.message.payload)) for delivery in receiver._inbox]
+    found = [
+        int(bytes(checked(delivery.message.payload, memoryview)))
+        for delivery in all_of(receiver._inbox, amqp10.Incoming)
+    ]
     await receiver.close()
     return sorted(found)

@@ -6,7 +6,7 @@ import itertools
 import json
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from wirefmt.spec.table import COLUMNS
 
@@ -14,7 +14,7 @@ from wirefmt.spec.table import COLUMNS
 def records(capture: Path) -> tuple[bytes, list[bytes]]:
     """File header and records of a pcap file, each record with its header; both byte orders."""
     data = capture.read_bytes()
-    order = "little" if data[0] in (0xD4, 0x4D) else "big"
+    order: Literal["little", "big"] = "little" if data[0] in (0xD4, 0x4D) else "big"
     found = []
     at = 24
     while at < len(data):

@@ -13,7 +13,7 @@ from wirefmt import capture
 
 def lines_of(row: Row, name: str | None = None) -> list[dict[str, Any]]:
     """Output of tshark, one line per message; `expected_inorder` where a capture has gaps."""
-    return lines_in(row, name or row.get("expected_inorder", row["expected"]))
+    return lines_in(row, name or row.get("expected_inorder") or row["expected"])
 
 
 def rows_of(row: Row, **options: Any) -> list[dict[str, Any]]:

@@ -272,11 +272,11 @@ class Mqtt(Load):
         await self.subscriber.subscribe("load", qos=self.qos)
         begin = self.subscriber._inbox.begin
 
-        def resumed(of: bool) -> None:  # no event says it, and a load on a broker that forgets must know
-            self.resumed = of
-            begin(of)
+        def resume(resumed: bool) -> None:  # no event says it, and a load on a broker that forgets must know
+            self.resumed = resumed
+            begin(resumed)
 
-        self.subscriber._inbox.begin = resumed  # type: ignore[method-assign]
+        self.subscriber._inbox.begin = resume  # type: ignore[method-assign]
         await self.publisher.open()
 
     async def publish(self, body: bytes) -> None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import heapq
 import socket
+from collections import deque
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from itertools import count
@@ -51,6 +52,12 @@ class VirtualLoop(asyncio.BaseEventLoop):
         network: what sockets are connected to.
         complaints: what the exception handler was called with.
     """
+
+    # asyncio's own
+    _ready: deque[Any]
+    _scheduled: list[Any]
+    _stopping: bool
+    _timer_cancelled_count: int
 
     def __init__(self, random: Random) -> None:
         super().__init__()
@@ -111,7 +118,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         return [handle for handle in self._scheduled if not handle._cancelled]
 
     def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
-        super()._timer_handle_cancelled(handle)
+        super()._timer_handle_cancelled(handle)  # type: ignore[misc]
         if self._timer_cancelled_count > 1000 and self._timer_cancelled_count * 2 > len(self._scheduled):
             self._scheduled = [kept for kept in self._scheduled if not kept._cancelled]
             heapq.heapify(self._scheduled)
@@ -122,7 +129,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
 
     # ---- threads
 
-    def run_in_executor(self, executor: Any, function: Callable[..., _T], *args: Any) -> asyncio.Future[_T]:
+    def run_in_executor(self, executor: Any, function: Callable[..., _T], *args: Any) -> asyncio.Future[_T]:  # type: ignore[override]
         """Call the function some moments later, after the jobs before it."""
         future: asyncio.Future[_T] = self.create_future()
 
@@ -150,7 +157,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
     async def sock_connect(self, sock: socket.socket, address: Any) -> None:
         await self.network.dial(sock, address[1])
 
-    async def create_connection(
+    async def create_connection(  # type: ignore[override]
         self,
         factory: Callable[[], Any],
         host: Any = None,
@@ -168,7 +175,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
                 raise
         return await self.network.connect(factory, sock)
 
-    async def create_server(self, factory: Callable[[], Any], host: Any, port: int, **more: Any) -> Any:
+    async def create_server(self, factory: Callable[[], Any], host: Any, port: int, **more: Any) -> Any:  # type: ignore[override]
         return self.network.listen(factory, port)
 
 

@@ -101,7 +101,7 @@ class Transport(asyncio.Transport):
         try:
             if isinstance(protocol, asyncio.BufferedProtocol):
                 while data:
-                    room = protocol.get_buffer(len(data))
+                    room = memoryview(protocol.get_buffer(len(data)))
                     size = min(len(room), len(data))
                     room[:size] = data[:size]
                     protocol.buffer_updated(size)

@@ -277,7 +277,7 @@ def test_aio_pika(running: Running) -> None:
             await channel.default_exchange.publish(aio_pika.Message(b"before"), "robust")
             assert await arrived.get() == b"before"
             connections = [*running.server.drivers]
-            running.do(lambda: [driver.abort() for driver in connections])
+            running.do(lambda: [driver.abort() for driver in connections])  # type: ignore[func-returns-value]
             while not [driver for driver in running.server.drivers if driver not in connections]:
                 await asyncio.sleep(0.01)
             while True:

@@ -122,7 +122,7 @@ class Talk:
 
 def case(place: str, method: str) -> bytes:
     """The method, with names that no other case uses, on the channel of this place."""
-    names = {
+    names: dict[str, Any] = {
         key: f"{place} {method} {value}"
         for key, value in ARGUMENTS.get(method, {}).items()
         if key in ("exchange", "queue", "source", "destination", "consumer_tag")

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from lib.java import BRIEF, class_path
+from lib.kinds import checked
 from lib.loopback import HOST, run
 from wirefmt import amqp091, amqp10
 from wirefmt.broker import amqp091 as broker091
@@ -122,7 +123,7 @@ async def obeys(peer: amqp10.Peer) -> None:
                 if isinstance(link, amqp10.Receiver):
                     link.keep(10)
             case amqp10.Incoming(link=link):
-                body = event.message.body[0].value
+                body = checked(event.message.body[0], amqp10.AmqpValue).value
                 match body:
                     case "accepted":
                         peer.accept(event)

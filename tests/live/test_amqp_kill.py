@@ -16,6 +16,7 @@ import pytest
 
 from lib import amqp_journaled
 from lib.killed import KILLS, PATIENCE, kill_and_restart
+from lib.kinds import checked
 from lib.loopback import HOST
 from wirefmt import amqp091, amqp10
 from wirefmt.broker import amqp091 as broker091
@@ -67,7 +68,10 @@ def taken(database: Path, protocol: str) -> set[bytes]:
     with closing(sqlite3.connect(database)) as connection:
         values = [value for (value,) in connection.execute("SELECT value FROM wirefmt_records")]
     if protocol == "amqp10":
-        return {bytes(amqp10.Message.decode(amqp10.decode_value(value)[-1]).payload) for value in values}
+        return {
+            bytes(checked(amqp10.Message.decode(amqp10.decode_value(value)[-1]).payload, memoryview))
+            for value in values
+        }
     changes = [Change("put", "outgoing", number, value) for number, value in enumerate(values)]
     return {publication.message.body_bytes() for publication in amqp091.Session.replay(changes).outgoing.values()}
 

@@ -13,7 +13,9 @@ from typing import Any, TypeVar
 
 import pytest
 
-from lib.mosquitto import HOST, MOSQUITTO, PATIENCE, start_broker, stop
+from lib.kinds import checked
+from lib.loopback import HOST
+from lib.mosquitto import MOSQUITTO, PATIENCE, start_broker, stop
 from lib.mqtt_cases import rebuilt
 from wirefmt import mqtt
 
@@ -133,11 +135,11 @@ class Client(Peer):
         """The next PUBLISH, acknowledged through to the end."""
         packet = self.expect(mqtt.Publish)
         if packet.qos == 1:
-            self.send(mqtt.Puback(packet_identifier=packet.packet_identifier, version=self.version))
+            self.send(mqtt.Puback(packet_identifier=checked(packet.packet_identifier, int), version=self.version))
         if packet.qos == 2:
-            self.send(mqtt.Pubrec(packet_identifier=packet.packet_identifier, version=self.version))
+            self.send(mqtt.Pubrec(packet_identifier=checked(packet.packet_identifier, int), version=self.version))
             assert self.expect(mqtt.Pubrel).packet_identifier == packet.packet_identifier
-            self.send(mqtt.Pubcomp(packet_identifier=packet.packet_identifier, version=self.version))
+            self.send(mqtt.Pubcomp(packet_identifier=checked(packet.packet_identifier, int), version=self.version))
         return packet
 
     def disconnect(self) -> None:
@@ -368,9 +370,10 @@ class Server(threading.Thread):
 
     def answers(self, packet: Any) -> Iterator[Any]:
         v = packet.version
-        number = getattr(packet, "packet_identifier", None)
+        number: Any = getattr(packet, "packet_identifier", None)
         if isinstance(packet, mqtt.Connect):
-            yield mqtt.Connack(version=v, session_present=None if v == 3 else False)
+            present: Any = None if v == 3 else False
+            yield mqtt.Connack(version=v, session_present=present)
         elif isinstance(packet, mqtt.Subscribe):
             yield mqtt.Suback(packet_identifier=number, reason_codes=[s.qos for s in packet.subscriptions], version=v)
         elif isinstance(packet, mqtt.Unsubscribe):

@@ -315,7 +315,7 @@ client.on('connect', async () => {
 
 def mqtt_js() -> bool:
     found = shutil.which("node")
-    return bool(found) and not subprocess.run([found, "-e", "require('mqtt')"], capture_output=True).returncode
+    return found is not None and not subprocess.run([found, "-e", "require('mqtt')"], capture_output=True).returncode
 
 
 @pytest.mark.parametrize("version", VERSIONS)

@@ -415,13 +415,13 @@ def test_go_nsq_finds_our_server_by_lookup(go_nsq: Path) -> None:
 
     async def talk(port: int, broker: Broker) -> None:
         lookups: list[str] = []
-        look_up = broker._look_up
+        look_up: Any = broker._look_up
 
         def noted(path: str, *others: Any) -> Any:
             lookups.append(path)
             return look_up(path, *others)
 
-        broker._look_up = noted  # type: ignore[method-assign]
+        broker._look_up = noted  # type: ignore[method-assign, assignment]
         lookup = await broker.serve_lookup(port)
         try:
             address = f"{HOST}:{lookup.port}"

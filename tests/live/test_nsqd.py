@@ -248,7 +248,8 @@ def talk_in_full(port: int, topic: str, **features: Any) -> None:
     assert (first.attempts, first.body_bytes()) == (1, b"one")
     client.send(nsq.Touch(message_id=first.message_id))
     client.send(nsq.Requeue(message_id=first.message_id, timeout=0))
-    bodies, attempts = set(), []
+    bodies: set[bytes] = set()
+    attempts: list[int] = []
     while len(bodies) < 4:
         frame = client.receive()
         bodies.add(frame.body_bytes())

@@ -12,6 +12,7 @@ import pytest
 from lib.amqp10_dialogue import Dialogue
 from lib.amqp10_peer import HOST, PATIENCE, Server
 from lib.amqp10_vectors import build, node, same
+from lib.kinds import checked
 from lib.proxy import Proxy
 from lib.skips import imported
 
@@ -164,7 +165,9 @@ def test_outcomes_of_proton() -> None:
         ):
             receiver.receive(PATIENCE)
             settle()
-    said = sorted(server.seen(amqp10.Disposition), key=lambda d: d.first)  # proton says it in an order of its own
+    said = sorted(
+        server.seen(amqp10.Disposition), key=lambda d: checked(d.first, int)
+    )  # proton says it in an order of its own
     assert [(d.first, d.role, d.settled) for d in said] == [(n, True, True) for n in range(4)]
     states = [d.state for d in said]
     assert [type(s) for s in states] == [amqp10.Accepted, amqp10.Rejected, amqp10.Released, amqp10.Modified]
@@ -199,7 +202,7 @@ def test_outcomes_for_proton() -> None:
     assert seen[3][4] == {proton.symbol("x"): 2}
 
 
-class Transactions(MessagingHandler):  # type: ignore[misc]
+class Transactions(MessagingHandler):
     """Sends a message in a transaction and commits or aborts it."""
 
     def __init__(self, port: int, commit: bool) -> None:

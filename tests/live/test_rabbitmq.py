@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from decimal import Decimal
-from typing import Any, TypeVar
+from typing import Any, Final, Literal
 
 import pytest
 
@@ -22,10 +22,9 @@ from wirefmt import amqp091
 pytestmark = pytest.mark.live
 
 PATIENCE = 15.0  # seconds for something that must come
-SIDES = ("client", "server")
+SIDES: Final[tuple[Literal["client"], Literal["server"]]] = ("client", "server")
 MOMENT = datetime(2026, 11, 21, 8, 30, 1, tzinfo=UTC)
 SECONDS = int(MOMENT.timestamp())
-M = TypeVar("M")
 
 
 # ---- what was recorded
@@ -58,14 +57,14 @@ class Dialogue:
             assert parts[0] == parts[1]
         return messages
 
-    def sent(self, kind: type[M]) -> list[M]:
+    def sent(self, kind: type[amqp091.Frame]) -> list[Any]:
         """Methods of the client; those with content have it."""
         return self.of(kind, CLIENT)
 
-    def received(self, kind: type[M]) -> list[M]:
+    def received(self, kind: type[amqp091.Frame]) -> list[Any]:
         return self.of(kind, SERVER)
 
-    def of(self, kind: type[M], side: int) -> list[Any]:
+    def of(self, kind: type[amqp091.Frame], side: int) -> list[Any]:
         return [m for m in self.messages[side] if type(getattr(m, "method", m)) is kind]
 
     def names(self, side: int) -> set[str]:

@@ -102,13 +102,13 @@ def test_an_address_without_a_queue(rabbitmq4: Broker) -> None:
         for n in range(10):
             posted = [sender.post(message(b"%d-%d" % (n, k))) for k in range(50)]
             names = ["/queues/is-not-there", "/exchanges/is-not-there/x", "/queues/q", "/queues/is-not-there"]
-            found = await asyncio.gather(
+            found: list[Any] = await asyncio.gather(
                 *((ours.sender if "ex" in name else ours.receiver)(name) for name in names), return_exceptions=True
             )
             assert [isinstance(one, Refused) for one in found] == [True, True, False, True]
             await found[2].close()
             assert set(await asyncio.gather(*posted)) == {amqp10.Accepted()}
-        got = set()
+        got: set[bytes] = set()
         async with asyncio.timeout(30):
             while len(got) < 500:
                 delivery = await receiver.receive()
@@ -148,6 +148,7 @@ def test_a_queue_that_is_gone_when_the_client_comes_back(rabbitmq4: Broker) -> N
             good, going = await ours.sender("/queues/q"), await ours.receiver("/queues/going", on_refused="retry")
             kept, left = await ours.sender("/queues/q"), await ours.receiver("/queues/going", on_refused="fail")
             await channel.delete_queue("going")
+            assert ours._link is not None
             ours._link.driver.abort()
             async with asyncio.timeout(60):
                 assert await good.send(message(b"x")) == amqp10.Accepted()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import subprocess
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
@@ -27,7 +28,7 @@ def test_publish_and_consume(rabbitmq: node.Broker) -> None:
     async def test() -> None:
         async with amqp091.connect(url_of(rabbitmq), properties={"connection_name": "wirefmt"}) as client:
             channel = await client.channel(prefetch=20)
-            queue = (await channel.declare_queue("", exclusive=True)).queue
+            queue = str((await channel.declare_queue("", exclusive=True)).queue)
             await channel.declare_exchange("wirefmt-e", "topic", auto_delete=True)
             await channel.bind_queue(queue, "wirefmt-e", "a.#")
             await channel.publish_many(
@@ -67,7 +68,7 @@ def test_errors_close_the_channel(rabbitmq: node.Broker, what: str) -> None:
             channel, other = await client.channel(), await client.channel()
             queue = "wirefmt-exclusive"
             await channel.declare_queue(queue, exclusive=True)
-            calls = {
+            calls: dict[str, Callable[[], Awaitable[object]]] = {
                 "gone queue": lambda: channel.consume("wirefmt-gone"),
                 "gone exchange": lambda: channel.publish(b"", exchange="wirefmt-gone"),
                 "arguments": lambda: channel.declare_queue(queue, exclusive=True, arguments={"x-max-length": 1}),
@@ -100,7 +101,7 @@ def test_transactions(rabbitmq: node.Broker) -> None:
     async def test() -> None:
         async with amqp091.connect(url_of(rabbitmq)) as client:
             channel = await client.channel(confirms=False)
-            queue = (await channel.declare_queue("", exclusive=True)).queue
+            queue = str((await channel.declare_queue("", exclusive=True)).queue)
             async with channel.transaction():
                 await channel.publish(b"1", routing_key=queue)
             message = await channel.get(queue, no_ack=True)
@@ -117,7 +118,7 @@ def test_reconnection(rabbitmq: node.Broker) -> None:
         backoff = amqp091.Backoff(first=0.05, most=1.0)
         async with amqp091.connect(url_of(rabbitmq), reconnect=backoff) as client:
             channel = await client.channel()
-            queue = (await channel.declare_queue("", exclusive=True)).queue
+            queue = str((await channel.declare_queue("", exclusive=True)).queue)
             await channel.bind_queue(queue, "amq.fanout")
             consumer = await channel.consume(queue)
             await channel.publish(b"before", exchange="amq.fanout")
@@ -334,7 +335,7 @@ def test_a_type_of_exchange_that_the_server_does_not_know(rabbitmq: node.Broker)
     async def test() -> None:
         async with amqp091.connect(url_of(rabbitmq), reconnect=SOON) as client:
             channel, other = await client.channel(), await client.channel()
-            queue = (await channel.declare_queue(exclusive=True)).queue
+            queue = str((await channel.declare_queue(exclusive=True)).queue)
             consumer = await channel.consume(queue)
             with pytest.raises(Refused) as refused:
                 await other.declare_exchange("wirefmt-odd", "odd")

@@ -13,7 +13,8 @@ from typing import Any, TypeVar
 import pytest
 
 from lib.amqp091_vectors import built, shown
-from lib.rabbitmq import HOST, PASSWORD, USER, Broker
+from lib.ports import HOST
+from lib.rabbitmq import PASSWORD, USER, Broker
 from lib.skips import imported
 from wirefmt import amqp091
 from wirefmt.amqp091 import spec
@@ -233,7 +234,7 @@ def test_py_amqp_has_what_was_published(client: Client, rabbitmq: Broker) -> Non
         message = channel.basic_get("to py-amqp", no_ack=True)
         body = message.body.encode() if isinstance(message.body, str) else bytes(message.body)
         assert body == expected
-        table = {k: bytes(v) if isinstance(v, memoryview) else v for k, v in message.headers.items()}
+        table: dict[str, Any] = {k: bytes(v) if isinstance(v, memoryview) else v for k, v in message.headers.items()}
         table["T"] = table["T"].replace(tzinfo=UTC)
         assert table == VALUES | {"third": 1.5, "pi": 3.14159, "L": 2**62}
         for name, value in PROPERTIES.items():
@@ -290,10 +291,16 @@ def test_every_method(rabbitmq: Broker) -> None:
         assert client.ask(a.ChannelFlow(channel=1, active=True), a.ChannelFlowOk).active
         client.ask(a.ExchangeDeclare(channel=1, exchange="e1", type="topic", arguments=TABLE), a.ExchangeDeclareOk)
         client.ask(a.ExchangeDeclare(channel=1, exchange="e2", type="fanout"), a.ExchangeDeclareOk)
-        bind = {"channel": 1, "destination": "e2", "source": "e1", "routing_key": "k.#", "arguments": TABLE}
+        bind: dict[str, Any] = {
+            "channel": 1,
+            "destination": "e2",
+            "source": "e1",
+            "routing_key": "k.#",
+            "arguments": TABLE,
+        }
         client.ask(a.ExchangeBind(**bind), a.ExchangeBindOk)
         queue = client.queue()
-        bound = {"channel": 1, "queue": queue, "exchange": "e2", "routing_key": "r", "arguments": TABLE}
+        bound: dict[str, Any] = {"channel": 1, "queue": queue, "exchange": "e2", "routing_key": "r", "arguments": TABLE}
         client.ask(a.QueueBind(**bound), a.QueueBindOk)
         client.ask(a.ConfirmSelect(channel=1), a.ConfirmSelectOk)
         client.publish("k.1", b"one", "e1", mandatory=True)
@@ -329,7 +336,7 @@ def test_every_method(rabbitmq: Broker) -> None:
         client.ask(a.TxSelect(channel=2), a.TxSelectOk)
         client.ask(a.TxCommit(channel=2), a.TxCommitOk)
         client.ask(a.TxRollback(channel=2), a.TxRollbackOk)
-        close = {"reply_code": 200, "reply_text": "done", "class_id": 0, "method_id": 0}
+        close: dict[str, Any] = {"reply_code": 200, "reply_text": "done", "class_id": 0, "method_id": 0}
         client.ask(a.ChannelClose(channel=2, **close), a.ChannelCloseOk)
         client.ask(a.ConnectionUpdateSecret(new_secret=b"\0secret", reason="expired"), a.ConnectionUpdateSecretOk)
         client.ask(a.ExchangeDeclare(channel=1, exchange="absent", passive=True), a.ChannelClose)

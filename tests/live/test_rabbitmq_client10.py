@@ -13,6 +13,7 @@ import pytest
 
 from lib.amqp10_peer import HOST, PATIENCE, Client
 from lib.amqp10_vectors import build, node, same
+from lib.kinds import checked
 from lib.rabbitmq import PASSWORD, USER, Broker
 from lib.skips import imported
 from wirefmt import amqp10
@@ -53,7 +54,7 @@ def client(rabbitmq: Broker) -> Iterator[Client]:
 def test_connect_and_close(rabbitmq: Broker, mechanism: str) -> None:
     with Client(rabbitmq.port, mechanism, b"\0guest\0guest" if mechanism == "PLAIN" else b"anybody") as client:
         assert {"PLAIN", "ANONYMOUS"} <= set(client.mechanisms)
-        assert client.opened.properties["product"] == "RabbitMQ"
+        assert checked(client.opened.properties, amqp10.Map)["product"] == "RabbitMQ"
         client.close()
 
 
@@ -89,7 +90,7 @@ def test_every_value(client: Client) -> None:
         (state,) = [frame.state for frame in got if isinstance(frame, amqp10.Disposition)]
         assert state == amqp10.Accepted()
         (section,) = transfer.message.body
-        assert same(node(section.value), expected)
+        assert same(node(checked(section, amqp10.AmqpValue).value), expected)
         client.send(amqp10.Disposition(role=True, first=transfer.delivery_id, settled=True, state=amqp10.Accepted()))
     client.close()
 

@@ -127,7 +127,9 @@ async def run_together(loads: list[Load], trouble: Callable[[], None], node: Rab
 
 #: Which protocols are beside each other. MQTT is alone at `kill -9`: under the load of the others, a killed RabbitMQ 4 had lost
 #: messages that it had confirmed in one run of six.
-TOGETHER = [(trouble, ("amqp091", "amqp10", "mqtt")) for trouble in TROUBLES if trouble != "kill -9"]
+TOGETHER: list[tuple[str, tuple[str, ...]]] = [
+    (trouble, ("amqp091", "amqp10", "mqtt")) for trouble in TROUBLES if trouble != "kill -9"
+]
 TOGETHER += [("kill -9", ("amqp091", "amqp10")), ("kill -9", ("mqtt",))]
 
 

@@ -147,7 +147,7 @@ def test_servers_take_our_frames(servers: Servers, form: Any) -> None:
         rocketmq.RemotingCommand(code=310, opaque=9, header=sent, body=b"hello", serialize_type=form, language="JAVA"),
     )
     assert (answer.code, answer.remark) == (0, None)
-    reply = answer.decode_header(request=310)
+    reply: Any = answer.decode_header(request=310)
     address, port, offset = rocketmq.decode_message_id(reply.msg_id)
     assert (address, port) == (HOST, servers.broker)
     (viewed,) = ask(
@@ -243,7 +243,7 @@ def test_our_client_and_the_real_broker(servers: Servers) -> None:
                 await producer.send(topic, b"o%d" % n, queue=lambda queues: queues[1])
             for decision in ("commit", "unknown", "rollback"):
                 body = {"commit": b"committed", "unknown": b"unknown", "rollback": b"rolled"}[decision]
-                await producer.send_transaction(topic, body, lambda number, decision=decision: decision)
+                await producer.send_transaction(topic, body, lambda number, decision=decision: decision)  # type: ignore[misc]
             await producer.send(topic, b"retry")
             await producer.send(topic, b"later", delay_level=1)
 
@@ -515,7 +515,7 @@ async def extras(
 
                 await until(lambda: len(ours()) == 2)
                 for n in range(8):
-                    await producer.send(topic, b"%d" % n, tags="shared", queue=lambda queues, n=n: queues[n % 4])
+                    await producer.send(topic, b"%d" % n, tags="shared", queue=lambda queues, n=n: queues[n % 4])  # type: ignore[misc]
                 both = {f"shared {n}" for n in range(8)}
                 await until(lambda: {*taken, *java.lines} >= both)
                 assert sorted(taken) == sorted(f"shared {n}" for n in range(8) if n % 4 in ours())

@@ -24,7 +24,7 @@ USES = (
 )
 
 
-def samples() -> Iterator[Callable[[], Any]]:
+def samples() -> Iterator[Callable[..., Any]]:
     for v in mqtt_vectors.load("public")[:400]:
         yield lambda v=v: mqtt.decode(v.octets, version=v.version, strictness="lax")
 

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from lib.groups import each_vector
+from lib.kinds import checked
 from lib.mqtt_vectors import Vector, expected, load
 from wirefmt import mqtt
 from wirefmt.errors import DecodeError
@@ -121,7 +122,7 @@ def test_will_properties() -> None:
 def test_the_options_byte_of_3_1_is_as_it_was_sent() -> None:
     """MQTT 3.1, 3.8: six bits of it are not used, whatever they are; an object has only the QoS."""
     octets = bytes.fromhex("82 06 000b 0001 23 7e")
-    message = mqtt.decode(octets, version=3)
+    message = checked(mqtt.decode(octets, version=3), mqtt.Subscribe)
     assert message.subscriptions == (mqtt.Subscription("#", qos=2),)
     (row,) = rows(octets, version=3, strictness="strict")
     assert row["subscription_options"] == [0x7E]

@@ -45,7 +45,9 @@ def remaining_length(wire_size: int) -> int:
 
 def said_by_tshark(e: dict[str, Any]) -> dict[str, Any]:
     """The facts of one line; only those it has."""
-    facts = {k: e[k] for k in ("frame", "t", "src", "dst", "type", "rl", "dup", "qos", "retain", "msgid") if k in e}
+    facts: dict[str, Any] = {
+        k: e[k] for k in ("frame", "t", "src", "dst", "type", "rl", "dup", "qos", "retain", "msgid") if k in e
+    }
     if e["type"] != "PUBLISH":
         for name in ("dup", "qos"):  # of 3.1 packets that say so in their header; not columns of ours
             facts.pop(name, None)

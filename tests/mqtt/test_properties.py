@@ -86,7 +86,7 @@ def test_objects(a: Arguments) -> None:
 @given(st.data(), VERSIONS)
 def test_streams(data: st.DataObject, version: int) -> None:
     """Whole, octet by octet and in any pieces: the same packets."""
-    side = data.draw(st.sampled_from(["client", "server"]))
+    side: Any = data.draw(st.sampled_from(["client", "server"]))
     sent = data.draw(st.lists(arguments(version).filter(lambda a: a.side in (None, side)), min_size=1, max_size=4))
     packets = [a.build() for a in sent]
     octets = b"".join(p.encode() for p in packets)

@@ -492,7 +492,7 @@ def test_property_in_packet(row: tuple[int, str, bytes, Any, str], carrier: str)
         assert name in error.value.path or error.value.path.endswith("]")
         return
     octets = around(properties(extra, one))
-    message = mqtt.decode(octets, **options)
+    message: Any = mqtt.decode(octets, **options)
     area = message.will.properties if carrier == WILL else message.properties
     assert area == (*beside, (name, value))
     assert message.encode() == octets

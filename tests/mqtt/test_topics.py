@@ -7,6 +7,7 @@ import json
 import random
 import re
 from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -81,7 +82,8 @@ def test_filter(version: int, filter: str, topic: str | None, row: dict[str, Any
     with pytest.raises(EncodeError) as error:
         mqtt.validate_topic_filter(filter, version)
     assert statement(str(error.value)) == OTHER_STATEMENT.get((filter, version), statement(row["reason"]))
-    for refused in (mqtt.matches, mqtt.TopicIndex(version).add):
+    index: mqtt.TopicIndex[str] = mqtt.TopicIndex(version)
+    for refused in (mqtt.matches, index.add):
         with pytest.raises(EncodeError):
             refused(filter, "a")
 
@@ -110,6 +112,7 @@ def test_octets_that_are_not_utf8(octets: bytes, offset: int) -> None:
 
 
 def test_surrogates_in_text() -> None:
+    check: Callable[[str], object]
     for check in (mqtt.validate_topic_name, mqtt.validate_topic_filter, mqtt.TopicIndex().match):
         with pytest.raises(EncodeError, match=r"MQTT-1\.5\.4-1"):
             check("a\ud800")
@@ -146,6 +149,7 @@ def test_shared_subscriptions() -> None:
 
 @pytest.mark.parametrize("version", [-1, 0, 2, 6, 50])
 def test_unknown_versions(version: int) -> None:
+    call: Callable[[], object]
     for call in (
         lambda: mqtt.matches("a", "a", version),
         lambda: mqtt.validate_topic_name("a", version),
@@ -369,7 +373,7 @@ def test_index_with_the_deepest_topics() -> None:
 def test_index_values() -> None:
     index = mqtt.TopicIndex[object](version=5)
     with pytest.raises(TypeError):
-        index.add("a", [])  # type: ignore[arg-type]
+        index.add("a", [])
     assert len(index) == 0
     value = object()
     assert index.add("a", value)

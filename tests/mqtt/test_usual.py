@@ -38,8 +38,8 @@ PINGREQ = mqtt.Pingreq().encode()
 
 
 def publish(version: int, *properties: tuple[str, Any], **fields: Any) -> bytes:
-    fields = {"topic_name": TOPIC, "payload": b"21.5", "qos": 1, "packet_identifier": 77} | fields
-    return mqtt.Publish(version=version, properties=properties, **fields).encode()
+    given: dict[str, Any] = {"topic_name": TOPIC, "payload": b"21.5", "qos": 1, "packet_identifier": 77} | fields
+    return mqtt.Publish(version=version, properties=properties, **given).encode()
 
 
 def changed(packet: bytes) -> list[bytes]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final, Literal
 
 import pytest
 from hypothesis import given
@@ -16,7 +16,7 @@ from wirefmt.errors import DecodeError
 
 pytest.importorskip("pyarrow", reason="needs pyarrow (pip install pyarrow)")
 
-SIDES = ("client", "server")
+SIDES: Final[tuple[Literal["client"], Literal["server"]]] = ("client", "server")
 TOPICS = st.one_of(
     st.integers(0, 140).map(lambda n: b"t" * n),
     st.sampled_from([b"a/b", b"a/+", b"#", "é/ü".encode(), b"\xff", b"\0", b"$SYS"]),

@@ -14,7 +14,7 @@ OPENING = (b"  V2SUB t c\nRDY 1\n", nsq.Response(b"OK").encode(), ["MAGIC", "SUB
 USES = (lambda thing: nsq.Identify({"x": thing}),)
 
 
-def samples() -> Iterator[Callable[[], Any]]:
+def samples() -> Iterator[Callable[..., Any]]:
     for row in nsq_vectors.load()[:300]:
         for side in ("client", "server"):
             yield lambda row=row, side=side: nsq.decode(bytes.fromhex(row["hex"]), side=side, strictness="lax")
@@ -24,7 +24,11 @@ def samples() -> Iterator[Callable[[], Any]]:
 
 
 def plants() -> list[tuple[int, Any]]:
-    members = {"client_id": "c", "feature_negotiation": True, "auth": nested("password") | {"inner": {"token": 70417}}}
+    members: dict[str, Any] = {
+        "client_id": "c",
+        "feature_negotiation": True,
+        "auth": nested("password") | {"inner": {"token": 70417}},
+    }
     members["auth"]["inner"]["password"] = MARKER
     members["secret"] = [MARKER, {"a": MARKER}]
     plain = {"max_rdy_count": 2500, "tls_v1": False, "deflate": False, "snappy": False}

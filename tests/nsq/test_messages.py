@@ -136,7 +136,7 @@ def test_hostile_sizes() -> None:
         (b"MPUB t\n\0\0\0\x0d\0\0\0\1\0\0\0\1xyyyy", "bodies"),
         (b"IDENTIFY\n\0\0\0\x80" + b'{"a":' + b"[" * 123, "body"),
     ):
-        side = "server" if octets[0] < 0x41 or octets[0] > 0x7F else "client"
+        side: Any = "server" if octets[0] < 0x41 or octets[0] > 0x7F else "client"
         for strictness in ("strict", "lax"):
             with pytest.raises(DecodeError) as caught:
                 nsq.decode(octets, side=side, strictness=strictness)

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from lib.kinds import only
 from lib.paths import DATA
 from wirefmt import nsq
 from wirefmt.connection import Disconnected
@@ -50,7 +51,9 @@ def test_a_refusal_has_the_words_of_nsqd(name: str, size: int) -> None:
 def test_a_refusal_under_compression() -> None:
     """The bytes of the command come out of the compression, and so does what is said about them."""
     server = nsq.ServerConnection(0.0)
-    (identify,) = server.receive(b"  V2" + nsq.Identify(feature_negotiation=True, deflate=True).encode(), 0.0)
+    identify = only(
+        server.receive(b"  V2" + nsq.Identify(feature_negotiation=True, deflate=True).encode(), 0.0), nsq.Identify
+    )
     server.accept(identify)
     data = server.data_to_send()
     plain = 4 + int.from_bytes(data[:4], "big")  # the answer to IDENTIFY; what follows is compressed

@@ -11,6 +11,7 @@ import pytest
 
 from lib.four_ways import four_ways
 from lib.json_vectors import ids
+from lib.kinds import all_of, checked, exactly, only
 from lib.nsq_vectors import client_octets, frame_of, load, of_kind, server_of
 from wirefmt import nsq
 from wirefmt.errors import DecodeError, EncodeError, LimitExceeded, Malformed, Truncated
@@ -41,7 +42,7 @@ STATE = (
 LIES = {"nsq-live-mpub-size-lie-small": "E_BAD_BODY"}
 
 
-def check(message: Any, octets: bytes, side: str, **options: Any) -> None:
+def check(message: Any, octets: bytes, side: Any, **options: Any) -> None:
     """The octets mean this message, however they come."""
     assert nsq.decode(octets, side=side, **options) == message
     assert nsq.decode(octets, **options) == message
@@ -84,7 +85,7 @@ def test_commands(row: dict[str, Any]) -> None:
         with pytest.raises(DecodeError) as caught:
             nsq.decode(octets, side="client")
         assert caught.value.reply == REFUSED[row["id"]]
-    command = nsq.decode(octets, side="client", **options)
+    command = checked(nsq.decode(octets, side="client", **options), nsq.Command)
     assert command.name == decoded["name"]
     assert command.parameters == tuple(word.encode() for word in decoded["params"])
     body = bytes.fromhex(decoded["body_hex"]) if decoded["body_hex"] is not None else None
@@ -130,7 +131,7 @@ def bodies(octets: bytes) -> Iterator[bytes]:
 @pytest.mark.parametrize("row", FRAMES, ids=ids(FRAMES))
 def test_frames(row: dict[str, Any]) -> None:
     octets, decoded = bytes.fromhex(row["hex"]), row["decoded"]
-    frame = nsq.decode(octets, side="server")
+    frame: Any = nsq.decode(octets, side="server")
     assert frame.frame_type == decoded["frame_type"]
     if decoded["frame_type"] == 2:
         fields = frame_of(decoded)
@@ -192,9 +193,9 @@ def test_names(row: dict[str, Any]) -> None:
     for line, reply in ((b"SUB %b c\n", "E_BAD_TOPIC"), (b"SUB t %b\n", "E_BAD_CHANNEL")):
         octets = line % name
         if valid:
-            sub = nsq.decode(octets)
+            sub = checked(nsq.decode(octets), nsq.Sub)
             assert name.decode() in (sub.topic, sub.channel)
-            assert nsq.Sub(topic=sub.topic, channel=sub.channel).encode() == octets
+            assert nsq.Sub(topic=str(sub.topic), channel=str(sub.channel)).encode() == octets
         elif b"\n" not in name and b" " not in name:
             with pytest.raises(Malformed) as caught:
                 nsq.decode(octets)
@@ -209,12 +210,12 @@ def test_names(row: dict[str, Any]) -> None:
 def test_numbers_in_words(row: dict[str, Any]) -> None:
     octets = b"REQ 0123456789abcdef %b\n" % bytes.fromhex(row["hex"])
     if row["decoded"]["ok"]:
-        assert nsq.decode(octets).timeout == int(row["decoded"]["value"])
+        assert checked(nsq.decode(octets), nsq.Requeue).timeout == int(row["decoded"]["value"])
         return
     with pytest.raises(Malformed) as caught:
         nsq.decode(octets)
     assert (caught.value.path, caught.value.reply) == ("milliseconds", "E_INVALID")
-    assert nsq.decode(octets, strictness="lax").timeout is None
+    assert checked(nsq.decode(octets, strictness="lax"), nsq.Requeue).timeout is None
 
 
 def refusal(row: dict[str, Any]) -> str | None:
@@ -234,7 +235,7 @@ def test_what_nsqd_refuses_is_refused_with_its_code(row: dict[str, Any]) -> None
     for pieces in ([octets], steps, [octets[i : i + 1] for i in range(len(octets))]):
         decoder = nsq.Decoder(side="client", magic=True, server=server_of(row))
         found: list[Any] = []
-        refused = None
+        refused: DecodeError | None = None
         try:
             for piece in pieces:
                 found += decoder.feed(piece)
@@ -255,7 +256,7 @@ def test_what_nsqd_refuses_is_refused_with_its_code(row: dict[str, Any]) -> None
 @pytest.mark.parametrize("row", TRANSCRIPTS, ids=ids(TRANSCRIPTS))
 def test_what_nsqd_answered_is_read(row: dict[str, Any]) -> None:
     octets = b"".join(bytes.fromhex(step["reply_hex"]) for step in row["steps"])
-    frames = nsq.Decoder(side="server").feed(octets)
+    frames: list[Any] = nsq.Decoder(side="server").feed(octets)
     wanted = row["decoded"]["reply_frames"]
     assert b"".join(frame.encode() for frame in frames) + bytes.fromhex(row["decoded"]["reply_rest_hex"]) == octets
     assert len(frames) == len(wanted) or "heartbeat" in row["id"] or not row["steps"]  # beats come between the steps
@@ -278,12 +279,14 @@ def test_sessions(row: dict[str, Any]) -> None:
     octets = bytes.fromhex(row["hex"])
     head = octets.index(b"{", octets.index(b"IDENTIFY\n"))
     size = int.from_bytes(octets[head - 4 : head], "big")
-    magic, identify = nsq.Decoder(side="client", magic=True).feed(octets[: head + size])
+    magic, identify = exactly(
+        nsq.Decoder(side="client", magic=True).feed(octets[: head + size]), nsq.Magic, nsq.Identify
+    )
     assert isinstance(magic, nsq.Magic)
     if "identify" in row["decoded"]:
-        assert dict(identify.members) == row["decoded"]["identify"]
+        assert dict(identify.members or ()) == row["decoded"]["identify"]
         # go-nsq writes a sorted map, as we do with what is sorted
-        assert nsq.Identify(sorted(identify.members)).encode() == identify.encode()
+        assert nsq.Identify(sorted(identify.members or ())).encode() == identify.encode()
     (reply,) = row["decoded"]["identify_reply"]
     reply_octets = bytes.fromhex(row["server_hex"] if "server_hex" in row else row["steps"][0]["reply_hex"])
     decoder = nsq.Decoder(side="server")
@@ -301,11 +304,11 @@ def test_sessions(row: dict[str, Any]) -> None:
             for frame, want in zip(frames, wanted, strict=True):
                 fields = frame_of(want)
                 assert {name: getattr(frame, name) for name in fields} == fields
-    (answer,) = decoder.feed(reply_octets)
+    answer = only(decoder.feed(reply_octets), nsq.Response)
     assert answer.members == tuple(json.loads(reply["text"]).items())
     assert nsq.Response(members=answer.members).encode() == reply_octets
     plain = row["decoded"].get("client_plain_after_identify_hex")
     if plain:
         commands = nsq.Decoder(side="client", magic=False).feed(bytes.fromhex(plain))
         assert b"".join(c.encode() for c in commands).hex() == plain
-        assert {c.name for c in commands} & {"PUB", "SUB"}
+        assert {c.name for c in all_of(commands, nsq.Command)} & {"PUB", "SUB"}

@@ -17,6 +17,6 @@ OPENING = (
 USES = (lambda thing: phpmq.Message(message_type=7, packets=[(1, thing)]),)
 
 
-def samples() -> Iterator[Callable[[], Any]]:
+def samples() -> Iterator[Callable[..., Any]]:
     for row in phpmq_vectors.load()[:100]:
         yield lambda row=row: phpmq.decode(bytes.fromhex(row["hex"]), strictness="lax")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -54,6 +55,7 @@ def test_any_octets_are_read_or_refused(octets: bytes) -> None:
 
 
 def test_what_cannot_be_built() -> None:
+    build: Callable[[], object]
     for build in (
         lambda: phpmq.Message(message_type=1, packets=()),
         lambda: phpmq.ConsumeRequest(queue_name="q", message_count=1 << 63),

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -45,12 +47,12 @@ except ModuleNotFoundError as absent:
 OURS = ("wirefmt", "pyspark_wirefmt", "lib", *(path.stem for path in BENCH.glob("*.py")))
 
 
-def test_the_long_ones_are_benchmarks():
+def test_the_long_ones_are_benchmarks() -> None:
     assert set(OURS) >= LONG
 
 
 @pytest.mark.parametrize("bench", sorted({path.stem for path in BENCH.glob("bench_*.py")} - LONG))
-def test_a_benchmark_runs(bench, tmp_path):
+def test_a_benchmark_runs(bench: Any, tmp_path: Path) -> None:
     path = BENCH / f"{bench}.py"
     command = [sys.executable, "-c", ONCE, str(BENCH), str(tmp_path), " ".join(OURS), str(path)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, cwd=tmp_path)

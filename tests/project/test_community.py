@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 import tomllib
+from typing import Any
 
 import pytest
 
@@ -17,7 +18,7 @@ PAGES = ("CONTRIBUTING.md", "SECURITY.md", "CODE_OF_CONDUCT.md", "changes/README
 
 
 @pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)
-def test_actions_are_pinned_and_rights_are_named(path):
+def test_actions_are_pinned_and_rights_are_named(path: Any) -> None:
     text = path.read_text()
     for name in re.findall(r"uses: (.*)", text):
         assert name.startswith("./") or re.fullmatch(r"[\w/-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+", name), name
@@ -28,18 +29,18 @@ def test_actions_are_pinned_and_rights_are_named(path):
     )
 
 
-def test_an_action_has_one_version():
+def test_an_action_has_one_version() -> None:
     pins = {pin for path in WORKFLOWS for pin in re.findall(r"uses: ([^.\n].*)", path.read_text())}
     assert len({pin.partition("@")[0] for pin in pins}) == len(pins)
 
 
 @pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)
-def test_what_a_workflow_makes_is_in_the_makefile(path):
+def test_what_a_workflow_makes_is_in_the_makefile(path: Any) -> None:
     targets = re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
     assert set(re.findall(r"run: make ([a-z]+)", path.read_text())) <= set(targets)
 
 
-def test_the_matrix_has_the_versions_that_wheels_have():
+def test_the_matrix_has_the_versions_that_wheels_have() -> None:
     (matrix,) = re.findall(
         r"^        python: \[(.*)\]$", (ROOT / ".github/workflows/checks.yml").read_text(), re.MULTILINE
     )
@@ -48,7 +49,7 @@ def test_the_matrix_has_the_versions_that_wheels_have():
     assert PROJECT["project"]["requires-python"] == f">={versions[0]}"
 
 
-def test_hooks_run_the_commands_of_make_lint():
+def test_hooks_run_the_commands_of_make_lint() -> None:
     lint = re.search(r"^LINT = .*?echo lint; \\\n(.*?)\n\n", (ROOT / "Makefile").read_text(), re.MULTILINE | re.DOTALL)
     assert lint is not None
     commands = [part.strip(" \\\n\t") for part in lint[1].split("&&")]
@@ -56,7 +57,7 @@ def test_hooks_run_the_commands_of_make_lint():
     assert entries == commands
 
 
-def test_the_recipe_of_conda_has_the_requirements_of_the_package():
+def test_the_recipe_of_conda_has_the_requirements_of_the_package() -> Any:
     text = (ROOT / "packaging" / "conda" / "recipe.yaml").read_text()
 
     def names(section: str) -> set[str]:
@@ -75,7 +76,7 @@ def test_the_recipe_of_conda_has_the_requirements_of_the_package():
     assert names("run_constraints") == extras
 
 
-def test_oss_fuzz_has_every_target():
+def test_oss_fuzz_has_every_target() -> None:
     fuzzer = ROOT / "fuzz" / "oss-fuzz" / "fuzzer.py"
     told = subprocess.run(
         [sys.executable, fuzzer, "--imports"], capture_output=True, text=True, check=True
@@ -91,7 +92,7 @@ def test_oss_fuzz_has_every_target():
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_links_of_pages_lead_somewhere(page):
+def test_links_of_pages_lead_somewhere(page: Any) -> None:
     path = ROOT / page
     for link in re.findall(r"\]\((?!https?:)([^)#]+)", re.sub(r"`[^`\n]*`", "", path.read_text())):
         assert (path.parent / link).exists(), link

@@ -43,15 +43,20 @@ def literal(node: ast.expr | None) -> Any:
         return ...
 
 
+def unparsed(node: ast.expr | None) -> str:
+    assert node is not None
+    return ast.unparse(node)
+
+
 def parameters_of(function: ast.FunctionDef) -> Iterator[Parameter]:
     a = function.args
     positional = [*a.posonlyargs, *a.args]
     defaults = [None] * (len(positional) - len(a.defaults)) + list(a.defaults)
     for arg, default in list(zip(positional, defaults, strict=True))[1:]:
         kind = "position" if arg in a.posonlyargs else "either"
-        yield Parameter(arg.arg, ast.unparse(arg.annotation), kind, default is None, literal(default))
+        yield Parameter(arg.arg, unparsed(arg.annotation), kind, default is None, literal(default))
     for arg, default in zip(a.kwonlyargs, a.kw_defaults, strict=True):
-        yield Parameter(arg.arg, ast.unparse(arg.annotation), "keyword", default is None, literal(default))
+        yield Parameter(arg.arg, unparsed(arg.annotation), "keyword", default is None, literal(default))
 
 
 def constructors() -> Iterator[Constructor]:
@@ -186,7 +191,7 @@ def made(c: Constructor, given: dict[str, Any]) -> Any:
 
 def state(thing: Any) -> Any:
     """What is compared: messages have values, decoders do not."""
-    return thing if type(thing).__eq__ is not object.__eq__ else type(thing)
+    return thing if type(thing).__eq__ is not object.__eq__ else type(thing)  # type: ignore[comparison-overlap]
 
 
 every = pytest.mark.parametrize("c", CONSTRUCTORS.values(), ids=CONSTRUCTORS)
@@ -246,7 +251,7 @@ def test_there_are_constructors_of_every_protocol() -> None:
 
 # ---- inspect.signature and help()
 
-_KINDS = {
+_KINDS: dict[Any, str] = {
     inspect.Parameter.POSITIONAL_ONLY: "position",
     inspect.Parameter.POSITIONAL_OR_KEYWORD: "either",
     inspect.Parameter.KEYWORD_ONLY: "keyword",

@@ -7,6 +7,7 @@ import re
 import tomllib
 from email.message import Message
 from importlib import metadata
+from typing import Any
 
 import pytest
 
@@ -43,7 +44,7 @@ def dependencies() -> dict[str, metadata.PackageMetadata]:
     return found
 
 
-def fault(package: metadata.PackageMetadata) -> str | None:
+def fault(package: Any) -> str | None:
     """Why a package may not be a dependency, by its own metadata."""
     expression = package.get("License-Expression")
     if expression:
@@ -56,7 +57,7 @@ def fault(package: metadata.PackageMetadata) -> str | None:
     return None if any(map(WORDS.search, lines)) else f"no known licence: {lines}"
 
 
-def test_dependencies_are_permissive():
+def test_dependencies_are_permissive() -> None:
     found = dependencies()
     if "numpy" not in found:
         pytest.skip("needs numpy (pip install numpy)")
@@ -75,14 +76,14 @@ def test_dependencies_are_permissive():
         ({"License": ""}, False),
     ],
 )
-def test_a_licence_is_recognised(fields, allowed):
+def test_a_licence_is_recognised(fields: Any, allowed: Any) -> None:
     package = Message()
     for key, value in fields.items():
         package[key] = value
     assert (fault(package) is None) == allowed
 
 
-def test_the_package_brings_no_code_of_others():
+def test_the_package_brings_no_code_of_others() -> None:
     """A file under other terms would need a file NOTICE (CONTRIBUTING.md)."""
     assert PROJECT["license"] == "Apache-2.0"
     assert not (ROOT / "NOTICE").exists()
@@ -96,7 +97,7 @@ def test_the_package_brings_no_code_of_others():
 @pytest.mark.parametrize(
     "path", sorted((ROOT / "tests" / "vectors").glob("*/*.jsonl")), ids=lambda p: f"{p.parent.name}/{p.stem}"
 )
-def test_a_vector_says_where_it_is_from(path):
+def test_a_vector_says_where_it_is_from(path: Any) -> None:
     folder = f"`{path.stem}`.*" if path.parent.name == "mqtt" else rf"^\| `{path.parent.name}` .*"
     field = re.search(rf"{folder} \| `(\w+)` \|$", (ROOT / "tests" / "vectors" / "README.md").read_text(), re.MULTILINE)
     assert field is not None, "a line in tests/vectors/README.md"
@@ -106,7 +107,7 @@ def test_a_vector_says_where_it_is_from(path):
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "tests" / "data").iterdir()), ids=lambda p: p.name)
-def test_recorded_data_are_described(path):
+def test_recorded_data_are_described(path: Any) -> None:
     if not (path / "README.md").exists() and path.name != "README.md":
         assert re.search(rf"\b{re.escape(path.name)}\b", (ROOT / "tests" / "data" / "README.md").read_text()), (
             "not described"

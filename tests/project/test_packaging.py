@@ -9,6 +9,7 @@ import sys
 import tarfile
 import tomllib
 from importlib import metadata
+from pathlib import Path
 
 import pytest
 
@@ -28,13 +29,13 @@ def installed() -> list[str]:
     return names
 
 
-def test_the_wheel_holds_both_packages_and_every_module(installed):
+def test_the_wheel_holds_both_packages_and_every_module(installed: list[str]) -> None:
     for folder, package in (("src/wirefmt", "wirefmt"), ("spark/pyspark_wirefmt", "pyspark_wirefmt")):
         modules = {f"{package}/{p.relative_to(ROOT / folder)}" for p in (ROOT / folder).rglob("*.py")}
         assert modules <= set(installed), modules - set(installed)
 
 
-def test_the_wheel_holds_compiled_modules_their_stubs_and_the_marker(installed):
+def test_the_wheel_holds_compiled_modules_their_stubs_and_the_marker(installed: list[str]) -> None:
     for name in NAMES:
         path = name.replace(".", "/")
         assert sum(file.startswith(path + ".") and file.endswith((".so", ".pyd")) for file in installed) == 1, name
@@ -43,12 +44,12 @@ def test_the_wheel_holds_compiled_modules_their_stubs_and_the_marker(installed):
     assert "wirefmt/py.typed" in installed
 
 
-def test_the_wheel_holds_no_sources_of_compiled_modules(installed):
+def test_the_wheel_holds_no_sources_of_compiled_modules(installed: list[str]) -> None:
     assert not [name for name in installed if name.endswith((".c", ".pyx", ".pxi", ".pxd", ".h"))]
     assert not [name for name in installed if name.startswith(("tests", "bench", "fuzz", "_core/", "wirefmt/_core/"))]
 
 
-def test_the_command_and_the_plugin_of_pytest_are_installed(installed):
+def test_the_command_and_the_plugin_of_pytest_are_installed(installed: list[str]) -> None:
     points = metadata.distribution("wirefmt").entry_points
     plugin = "wirefmt.broker.pytest_plugin"
     assert {(point.group, point.name, point.value) for point in points} == {
@@ -57,7 +58,7 @@ def test_the_command_and_the_plugin_of_pytest_are_installed(installed):
     }
 
 
-def test_the_licence_is_that_of_apache_and_the_metadata_name_it():
+def test_the_licence_is_that_of_apache_and_the_metadata_name_it() -> None:
     # the digest of https://www.apache.org/licenses/LICENSE-2.0.txt
     text = (ROOT / "LICENSE").read_bytes()
     assert hashlib.sha256(text).hexdigest() == "cfc7749b96f63bd31c3c42b5c471bf756814053e847c10f3eb003417bc523d30"
@@ -70,14 +71,14 @@ def test_the_licence_is_that_of_apache_and_the_metadata_name_it():
     assert not [name for name in project["classifiers"] if name.startswith("License ::")]
 
 
-def test_the_wheel_holds_the_licence(installed):
+def test_the_wheel_holds_the_licence(installed: list[str]) -> None:
     (held,) = (file for file in metadata.distribution("wirefmt").files or () if file.name == "LICENSE")
     assert str(held).endswith(".dist-info/licenses/LICENSE")
     assert held.read_binary() == (ROOT / "LICENSE").read_bytes()
     assert metadata.metadata("wirefmt")["License-Expression"] == "Apache-2.0"
 
 
-def test_the_source_distribution_can_be_built_from(tmp_path):
+def test_the_source_distribution_can_be_built_from(tmp_path: Path) -> None:
     pytest.importorskip("Cython", reason="needs Cython (pip install Cython)")
     made = (".git", ".venv", "build", "dist", "out", "*.so", "*.egg-info", "__pycache__", ".*_cache", ".hypothesis")
     ignore = shutil.ignore_patterns(*made, ".benchmarks", "spark-warehouse", "artifacts")

@@ -45,13 +45,13 @@ SHELL = [(page, line) for page in ("README.md", "docs/cli.md") for _, text in bl
 
 
 @pytest.mark.parametrize("text", [text for _, text in PYTHON], ids=names(PYTHON))
-def test_python_blocks_run(text, tmp_path):
+def test_python_blocks_run(text: str, tmp_path: Path) -> None:
     needs(text)
     run_python(["-c", text])
 
 
 @pytest.mark.parametrize("line", [line for _, line in SHELL], ids=[line[:50] for _, line in SHELL])
-def test_shell_lines_are_commands_there_are(line, tmp_path):
+def test_shell_lines_are_commands_there_are(line: str, tmp_path: Path) -> None:
     """`wirefmt ...` lines run over the samples; of the others it is checked that make and pip know what they name."""
     command = line.partition("  #")[0].strip()
     words = shlex.split(command)
@@ -104,13 +104,13 @@ def run_server(words: list[str], folder: Path) -> None:
 
 
 @pytest.mark.parametrize("script", sorted(EXAMPLES.glob("*.py")), ids=lambda p: p.name)
-def test_examples_run(script):
+def test_examples_run(script: Path) -> None:
     needs(script.read_text())
     assert run_python([str(script)]).strip()
 
 
 @pytest.mark.parametrize("notebook", sorted(EXAMPLES.glob("*.ipynb")), ids=lambda p: p.name)
-def test_notebooks_run(notebook, monkeypatch):
+def test_notebooks_run(notebook: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The code cells one after another, without Jupyter."""
     cells = [cell for cell in json.loads(notebook.read_text())["cells"] if cell["cell_type"] == "code"]
     text = "\n\n".join("".join(cell["source"]) for cell in cells)

@@ -10,6 +10,7 @@ import subprocess
 import tarfile
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -65,7 +66,7 @@ def make(version: str, tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert release.main([version, "--date", "2027-01-31", "--folder", str(folder)]) == 0
 
 
-def test_the_first_release_dates_its_notes_and_is_tagged(tree, monkeypatch, capsys):
+def test_the_first_release_dates_its_notes_and_is_tagged(tree: Any, monkeypatch: Any, capsys: Any) -> None:
     make("0.1.0", tree, monkeypatch)
     assert "\n## 0.1.0 (2027-01-31)\n\nThe first release.\n" in (tree / "CHANGELOG.md").read_text()
     assert release.git("tag", "--list") == "v0.1.0"
@@ -76,7 +77,7 @@ def test_the_first_release_dates_its_notes_and_is_tagged(tree, monkeypatch, caps
         release.check("0.1.0")
 
 
-def test_the_next_release_has_its_entries_by_kind(tree, monkeypatch):
+def test_the_next_release_has_its_entries_by_kind(tree: Any, monkeypatch: Any) -> None:
     if importlib.util.find_spec("towncrier") is None:
         pytest.skip("needs towncrier (pip install --group release)")
     make("0.1.0", tree, monkeypatch)
@@ -102,7 +103,7 @@ def test_the_next_release_has_its_entries_by_kind(tree, monkeypatch):
         ("0.1.0", {"changes/a.fix.md": "A fault is gone.\n"}, "work these files .*\n  a.fix.md"),
     ],
 )
-def test_what_is_not_a_release_changes_nothing(tree, capsys, version, files, reason):
+def test_what_is_not_a_release_changes_nothing(tree: Any, capsys: Any, version: Any, files: Any, reason: Any) -> None:
     for name, text in files.items():
         (tree / name).write_text(text)
         commit("Work")
@@ -112,13 +113,13 @@ def test_what_is_not_a_release_changes_nothing(tree, capsys, version, files, rea
     assert (release.git("rev-parse", "HEAD"), release.git("status", "--porcelain")) == (head, "")
 
 
-def test_a_tree_that_is_not_clean_is_refused(tree, capsys):
+def test_a_tree_that_is_not_clean_is_refused(tree: Any, capsys: Any) -> None:
     (tree / "new.txt").write_text("")
     assert release.main(["0.1.0"]) == 1
     assert "not clean" in capsys.readouterr().err
 
 
-def test_a_build_that_fails_leaves_no_tag(tree, monkeypatch, capsys):
+def test_a_build_that_fails_leaves_no_tag(tree: Any, monkeypatch: Any, capsys: Any) -> None:
     def build(*_: object) -> list[Path]:
         raise subprocess.CalledProcessError(1, "setup.py")
 
@@ -128,7 +129,7 @@ def test_a_build_that_fails_leaves_no_tag(tree, monkeypatch, capsys):
     assert release.git("tag", "--list") == ""
 
 
-def test_notes_are_those_of_the_version(tree, monkeypatch, capsys):
+def test_notes_are_those_of_the_version(tree: Any, monkeypatch: Any, capsys: Any) -> None:
     assert release.main(["--notes"]) == 1
     assert "no notes of 0.1.0 with a date" in capsys.readouterr().err
     make("0.1.0", tree, monkeypatch)
@@ -138,7 +139,7 @@ def test_notes_are_those_of_the_version(tree, monkeypatch, capsys):
     assert release.main(["0.2.0", "--notes"]) == 1
 
 
-def test_a_source_distribution_depends_on_nothing_but_the_commit(tmp_path):
+def test_a_source_distribution_depends_on_nothing_but_the_commit(tmp_path: Any) -> None:
     for number, name in enumerate(("one", "other")):
         tree = tmp_path / name / "wirefmt-1"
         tree.mkdir(parents=True)
@@ -158,17 +159,17 @@ def test_a_source_distribution_depends_on_nothing_but_the_commit(tmp_path):
         ]
 
 
-def test_versions_are_in_order():
+def test_versions_are_in_order() -> None:
     versions = ["0.1.0a2", "0.1.0b1", "0.1.0rc1", "0.1.0rc10", "0.1.0", "0.1.1", "0.10.0", "1.0.0"]
     assert [release.order(version) for version in versions] == sorted(map(release.order, versions))
 
 
-def test_the_version_is_written_where_the_script_looks():
+def test_the_version_is_written_where_the_script_looks() -> None:
     for path, pattern in release.WRITTEN:
         assert [found[1] for found in pattern.findall((ROOT / path).read_text())] == [release.current_version()], path
 
 
-def test_the_notes_begin_with_the_version_of_the_sources():
+def test_the_notes_begin_with_the_version_of_the_sources() -> None:
     text = (ROOT / "CHANGELOG.md").read_text()
     _, mark, notes = text.partition(TOWNCRIER["start_string"])
     assert mark
@@ -177,7 +178,7 @@ def test_the_notes_begin_with_the_version_of_the_sources():
     assert found[1] == release.current_version()
 
 
-def test_an_entry_has_a_kind_and_is_one_list_item():
+def test_an_entry_has_a_kind_and_is_one_list_item() -> None:
     for path in ENTRIES:
         found = re.fullmatch(r"[a-z0-9]+(?:-[a-z0-9]+)*\.([a-z]+)\.md", path.name)
         assert found is not None, f"{path.name}: write NAME.KIND.md in lower case (changes/README.md)"
@@ -187,11 +188,11 @@ def test_an_entry_has_a_kind_and_is_one_list_item():
         assert not re.search(r"^#|\n\n", text), f"{path.name}: a heading or an empty line"
 
 
-def test_links_of_notes_are_relative_to_the_top_folder():
+def test_links_of_notes_are_relative_to_the_top_folder() -> None:
     for path in (ROOT / "CHANGELOG.md", *ENTRIES):
         for link in re.findall(r"\]\((?!https?:)([^)#]+)", path.read_text()):
             assert (ROOT / link).exists(), f"{path.name}: {link}: links begin at the top folder (changes/README.md)"
 
 
-def test_the_readme_lists_the_kinds():
+def test_the_readme_lists_the_kinds() -> None:
     assert re.findall(r"^\| `(\w+)` \|", (ROOT / "changes" / "README.md").read_text(), re.MULTILINE) == KINDS

@@ -69,7 +69,7 @@ class Node:
     def send_runtest_some(self, numbers: list[int]) -> None:
         self.given += numbers
 
-    def shutdown(self) -> None:
+    def shutdown(self: Any) -> None:
         self.shutting_down = True
 
 

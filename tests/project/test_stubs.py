@@ -11,7 +11,7 @@ from lib.compiled import NAMES
 from lib.paths import ROOT
 
 
-def test_the_stubs_say_what_the_compiled_modules_have():
+def test_the_stubs_say_what_the_compiled_modules_have() -> None:
     pytest.importorskip("mypy", reason="needs mypy (pip install mypy)")
     told = subprocess.run(
         [sys.executable, "-m", "mypy.stubtest", *NAMES, "--concise",
@@ -21,7 +21,7 @@ def test_the_stubs_say_what_the_compiled_modules_have():
     assert told.returncode == 0, told.stdout + told.stderr
 
 
-def test_generated_files_are_fresh():
+def test_generated_files_are_fresh() -> None:
     told = subprocess.run(
         [sys.executable, ROOT / "tools" / "gen_tables.py", "--check"], capture_output=True, text=True, check=False
     )

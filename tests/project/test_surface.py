@@ -8,11 +8,12 @@ import re
 import subprocess
 import sys
 from importlib import import_module
-from typing import get_args
+from typing import Any, get_args
 
 import pytest
 
 import wirefmt
+from lib.kinds import only
 from wirefmt import amqp091, amqp10, mqtt, nsq, phpmq, rocketmq
 from wirefmt.broker import Broker
 from wirefmt.errors import EncodeError, LocalProtocolError, Unsupported
@@ -22,7 +23,7 @@ CLIENTS = [row.name for row in PROTOCOLS]
 
 
 @pytest.mark.parametrize("name", [*CLIENTS, "broker", "convert"])
-def test_dir_lists_what_is_loaded_when_it_is_first_used(name):
+def test_dir_lists_what_is_loaded_when_it_is_first_used(name: str) -> None:
     code = f"import wirefmt.{name} as m; print(*(n for n in m.__all__ if n not in dir(m))); m.{{}}"
     done = subprocess.run([sys.executable, "-c", code.format("__all__")], capture_output=True, text=True, check=True)
     assert done.stdout.split() == []
@@ -30,7 +31,7 @@ def test_dir_lists_what_is_loaded_when_it_is_first_used(name):
         _ = import_module(f"wirefmt.{name}").nothing
 
 
-def test_packages_and_errors_are_attributes_of_wirefmt():
+def test_packages_and_errors_are_attributes_of_wirefmt() -> None:
     code = (
         "import sys, wirefmt; before = 'wirefmt.capture' in sys.modules; print(before, wirefmt.capture.read.__name__)"
     )
@@ -43,7 +44,7 @@ def test_packages_and_errors_are_attributes_of_wirefmt():
 
 
 @pytest.mark.parametrize("name", CLIENTS)
-def test_connect_says_what_it_takes_and_returns(name):
+def test_connect_says_what_it_takes_and_returns(name: str) -> None:
     package = import_module(f"wirefmt.{name}")
     told, made = inspect.signature(package.connect), inspect.signature(package.Client)
     assert told.return_annotation == "Client"
@@ -54,29 +55,29 @@ def test_connect_says_what_it_takes_and_returns(name):
 @pytest.mark.parametrize(
     ("make", "says"),
     [
-        (lambda: mqtt.Publish(topic="a"), "mqtt.Publish() got an unexpected keyword argument 'topic'; did you mean topic_name?"),
-        (lambda: mqtt.Will(topik="a"), "mqtt.Will() got an unexpected keyword argument 'topik'; did you mean topic?"),
-        (lambda: amqp091.QueueDeclare(queue="q"), "amqp091.QueueDeclare() needs keyword-only argument channel"),
-        (lambda: amqp091.BasicProperties(content_typ="x"), "amqp091.BasicProperties() got an unexpected keyword argument"),
-        (lambda: amqp10.Message(bod=b""), "did you mean body?"),
-        (lambda: rocketmq.RemotingCommand(cod=1), "rocketmq.RemotingCommand() got an unexpected"),
-        (lambda: nsq.Publish(topik="t", body=b""), "nsq.Publish() got an unexpected"),
-        (lambda: phpmq.ConsumeRequest(queue="q"), "did you mean queue_name?"),
-        (lambda: mqtt.Publish.__new__(mqtt.Publish, topic="a"), "did you mean topic_name?"),
+        (lambda: mqtt.Publish(topic="a"), "mqtt.Publish() got an unexpected keyword argument 'topic'; did you mean topic_name?"),  # type: ignore[call-arg]
+        (lambda: mqtt.Will(topik="a"), "mqtt.Will() got an unexpected keyword argument 'topik'; did you mean topic?"),  # type: ignore[call-arg]
+        (lambda: amqp091.QueueDeclare(queue="q"), "amqp091.QueueDeclare() needs keyword-only argument channel"),  # type: ignore[call-arg]
+        (lambda: amqp091.BasicProperties(content_typ="x"), "amqp091.BasicProperties() got an unexpected keyword argument"),  # type: ignore[call-arg]
+        (lambda: amqp10.Message(bod=b""), "did you mean body?"),  # type: ignore[call-arg]
+        (lambda: rocketmq.RemotingCommand(cod=1), "rocketmq.RemotingCommand() got an unexpected"),  # type: ignore[call-arg]
+        (lambda: nsq.Publish(topik="t", body=b""), "nsq.Publish() got an unexpected"),  # type: ignore[call-arg]
+        (lambda: phpmq.ConsumeRequest(queue="q"), "did you mean queue_name?"),  # type: ignore[call-arg]
+        (lambda: mqtt.Publish.__new__(mqtt.Publish, topic="a"), "did you mean topic_name?"),  # type: ignore[call-arg]
     ],
 )  # fmt: skip
-def test_a_wrong_argument_names_the_class_and_what_was_meant(make, says):
+def test_a_wrong_argument_names_the_class_and_what_was_meant(make: Any, says: str) -> None:
     with pytest.raises(TypeError) as caught:
         make()
     assert says in str(caught.value)
 
 
-def test_properties_as_a_dict():
+def test_properties_as_a_dict() -> None:
     given = {"content_type": "x"}
     for make in (
-        lambda: mqtt.Publish(topic_name="a", version=5, properties=given),
-        lambda: mqtt.Connect(client_identifier="c", version=5, properties=given),
-        lambda: mqtt.Will(topic="a", payload=b"", properties=given),
+        lambda: mqtt.Publish(topic_name="a", version=5, properties=given),  # type: ignore[arg-type]
+        lambda: mqtt.Connect(client_identifier="c", version=5, properties=given),  # type: ignore[arg-type]
+        lambda: mqtt.Will(topic="a", payload=b"", properties=given),  # type: ignore[arg-type]
     ):
         with pytest.raises(
             TypeError, match=r"properties are pairs .*properties=\[\('content_type', \.\.\.\)\], not a dict"
@@ -84,14 +85,14 @@ def test_properties_as_a_dict():
             make()
 
 
-def test_what_to_do_is_in_the_error():
+def test_what_to_do_is_in_the_error() -> None:
     packet = mqtt.Publish(topic_name="a", payload=b"x", version=5).encode()
     with pytest.raises(Unsupported, match="version= is not given"):
         mqtt.decode(packet)
     with pytest.raises(LocalProtocolError, match="when CONNECT and CONNACK have been exchanged"):
         mqtt.ClientConnection(0.0).publish("a", b"")
     server = mqtt.ServerConnection(0.0)
-    (event,) = server.receive(mqtt.Connect(client_identifier="", version=5).encode(), 0.0)
+    event = only(server.receive(mqtt.Connect(client_identifier="", version=5).encode(), 0.0), mqtt.Connect)
     with pytest.raises(LocalProtocolError, match=r"properties=\[\('assigned_client_identifier', \.\.\.\)\]"):
         server.accept(event)
 
@@ -108,7 +109,7 @@ def test_what_to_do_is_in_the_error():
         ({1: "a"}, "headers[1] must be a str or bytes, not int"),
     ],
 )
-def test_errors_of_header_tables_name_the_key(headers, says):
+def test_errors_of_header_tables_name_the_key(headers: Any, says: str) -> None:
     with pytest.raises((EncodeError, TypeError)) as caught:
         amqp091.BasicProperties(headers=headers)
     assert str(caught.value).startswith(says)
@@ -117,42 +118,42 @@ def test_errors_of_header_tables_name_the_key(headers, says):
     assert str(caught.value).startswith(says.replace("headers", "arguments", 1))
 
 
-def test_errors_of_rocketmq_fields_name_the_field():
+def test_errors_of_rocketmq_fields_name_the_field() -> None:
     with pytest.raises(TypeError, match=r"ext_fields\['k'\]: names and values must be str, not int"):
-        rocketmq.RemotingCommand(code=1, ext_fields={"a": "b", "k": 1})
+        rocketmq.RemotingCommand(code=1, ext_fields={"a": "b", "k": 1})  # type: ignore[dict-item]
     with pytest.raises(TypeError, match=r"properties\['k'\]: names and values must be str, not int"):
-        rocketmq.encode_properties({"a": "b", "k": 1})
+        rocketmq.encode_properties({"a": "b", "k": 1})  # type: ignore[dict-item]
 
 
 @pytest.mark.parametrize("made", [amqp091.Timestamp(2**63), amqp10.Timestamp(2**62), amqp10.Timestamp(-(2**62))])
-def test_a_time_that_datetime_does_not_have(made):
+def test_a_time_that_datetime_does_not_have(made: Any) -> None:
     with pytest.raises(ValueError, match=rf"datetime has no time {int(made)} m?s .*: use int\(timestamp\)"):
         made.to_datetime()
 
 
-def test_a_protocol_that_the_broker_does_not_have():
+def test_a_protocol_that_the_broker_does_not_have() -> None:
     broker = Broker()
     for look in (broker.queue, broker.unacked):
         with pytest.raises(ValueError, match="'kafka' has no queues here; there are 'amqp', 'nsq', 'phpmq'"):
-            look("q", "kafka")
+            look("q", "kafka")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="'kafka' has no topics here; there are 'mqtt', 'rocketmq'"):
-        broker.topic("q", "kafka")
+        broker.topic("q", "kafka")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("name", CLIENTS)
-def test_serve_says_what_it_takes(name):
+def test_serve_says_what_it_takes(name: str) -> None:
     serve = import_module(f"wirefmt.{name}").serve
     parameters = inspect.signature(serve).parameters
     assert {"path", "ssl", "backlog", "most", "tap", "proxy_protocol"} <= set(parameters)
     assert not any(p.kind is p.VAR_KEYWORD for p in parameters.values())
-    told = re.findall(r"^    (\w[\w, ]*): ", inspect.getdoc(serve), re.M)
+    told = re.findall(r"^    (\w[\w, ]*): ", inspect.getdoc(serve) or "", re.M)
     assert sorted(", ".join(told).split(", ")) == sorted(parameters)
     with pytest.raises(TypeError, match="unexpected keyword argument 'mosst'"):
         asyncio.run(serve(print, port=None, mosst=1))
 
 
 @pytest.mark.parametrize("name", CLIENTS)
-def test_types_of_events_are_those_that_the_connections_document(name):
+def test_types_of_events_are_those_that_the_connections_document(name: str) -> None:
     package = import_module(f"wirefmt.{name}")
     docs = package.ClientConnection.__doc__
     assert {event.__name__ for event in get_args(package.ClientEvent)} <= set(re.findall(r"\b[A-Z]\w+", docs))

@@ -10,7 +10,7 @@ from lib.planted_secret import CLIENT, MARKER, OCTETS, SERVER
 from wirefmt import rocketmq
 from wirefmt.rocketmq import spec
 
-OPENING = (
+OPENING: tuple[bytes, bytes, list[Any]] = (
     rocketmq.RemotingCommand(code=105, opaque=7, ext_fields={"topic": "t"}).encode(),
     rocketmq.RemotingCommand(code=0, flag=1, opaque=7).encode(),
     [],
@@ -23,7 +23,7 @@ USES = (
 )
 
 
-def samples() -> Iterator[Callable[[], Any]]:
+def samples() -> Iterator[Callable[..., Any]]:
     for v in rocketmq_vectors.load()[:200]:
         yield lambda v=v: rocketmq.decode(v.octets)
         yield lambda v=v: rocketmq.decode_messages(v.octets)[0]
@@ -46,7 +46,7 @@ def plants() -> list[tuple[int, Any]]:
         letters = row.code in (310, 320, 325)
         more = {"i": properties, "b": "T"} if letters else {"properties": properties, "topic": "T"}
         body = user if 3001 <= row.code <= 3005 else config if "CONFIG" in row.name else b""
-        form = "ROCKETMQ" if i % 2 and row.code < 1 << 15 else "JSON"
+        form: Any = "ROCKETMQ" if i % 2 and row.code < 1 << 15 else "JSON"
         found.append((CLIENT, rocketmq.RemotingCommand(
             code=row.code, opaque=i, ext_fields=fields | more, body=body, serialize_type=form)))  # fmt: skip
         found.append((SERVER, rocketmq.RemotingCommand(code=0, flag=1, opaque=i, ext_fields=fields, body=body)))

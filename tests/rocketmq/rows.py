@@ -20,7 +20,7 @@ class Fields(Json):
         last = dict(other)
         return other == self.value if len(last) == len(other) else last == dict(self.value)
 
-    __hash__ = None  # type: ignore[assignment]
+    __hash__ = None
 
 
 def batch_row(command: Any) -> Row:

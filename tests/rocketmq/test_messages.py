@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lib.kinds import all_of
 from wirefmt import amqp091, amqp10, rocketmq
 from wirefmt.errors import DecodeError, EncodeError, LimitExceeded, Malformed, Truncated, Unsupported
 from wirefmt.framing import NEED_DATA, Limits
@@ -227,11 +228,11 @@ def test_a_header_ends_where_its_length_says(size: int) -> None:
     """Section 1: the body follows. A header that breaks off is the same fault whether or not its rest follows as the body."""
     heads = [LONG_HEADER[:size].encode(), b" " + LONG_HEADER[:size].encode()]
     for head in heads:
-        said = []
+        said: list[Any] = []
         for body in (b"", LONG_HEADER[size:].encode(), b"e5}", b"}", b"0" * 20, b'"', b"*/}", b'0041"}'):
             try:
                 command = rocketmq.decode(json_frame(head, body))
-                assert command.body == body if body else not command.body
+                assert command.body == body if body else not command.body  # type: ignore[comparison-overlap]
                 said.append((command.code, command.flag, command.remark, command.ext_fields))
             except DecodeError as error:
                 said.append((type(error), error.offset, error.path, error.reason))
@@ -353,7 +354,7 @@ def test_a_decoder_ends_at_the_first_fault() -> None:
     decoder = rocketmq.Decoder()
     with pytest.raises(DecodeError) as caught:
         decoder.feed(good + json_frame("[]") + good)
-    assert [c.code for c in caught.value.messages] == [1]
+    assert [c.code for c in all_of(caught.value.messages, rocketmq.RemotingCommand)] == [1]
     assert caught.value.offset == len(good) + 8
     with pytest.raises(DecodeError):
         decoder.feed(good)
@@ -492,9 +493,9 @@ def test_errors_of_constructors() -> None:
         with pytest.raises(error):
             command(**wrong)
     with pytest.raises(EncodeError, match="needs topic"):
-        rocketmq.GetRouteInfoRequestHeader()
+        rocketmq.GetRouteInfoRequestHeader()  # type: ignore[call-arg]
     with pytest.raises(TypeError, match="no field 'nope'"):
-        rocketmq.GetRouteInfoRequestHeader(topic="T", nope=1)
+        rocketmq.GetRouteInfoRequestHeader(topic="T", nope=1)  # type: ignore[call-arg]
     with pytest.raises(EncodeError):
         rocketmq.MessageExt(topic="T" * 200, version=1)
     with pytest.raises(EncodeError):
@@ -519,14 +520,14 @@ def test_typed_headers() -> None:
     with pytest.raises(Malformed, match=r"ext_fields\.queueId: required field is missing"):
         rocketmq.GetMaxOffsetRequestHeader.from_ext_fields({"topic": "T"})
     lax = rocketmq.GetMaxOffsetRequestHeader.from_ext_fields({"queueId": "x"}, strictness="lax")
-    assert (lax.topic, lax.queue_id) == (None, None)
+    assert (lax.topic, lax.queue_id) == (None, None)  # type: ignore[comparison-overlap]
 
 
 def test_json_bodies() -> None:
     route = rocketmq.TopicRouteData.decode(
         b'{"brokerDatas":[{"brokerAddrs":{0:"a:1","1":"b:2"},"brokerName":"n","cluster":"c"}],"queueDatas":[{"perm":6}]}'
     )
-    assert dict(route.broker_datas[0].broker_addrs) == {
+    assert dict((route.broker_datas or ())[0].broker_addrs or {}) == {
         0: "a:1",
         1: "b:2",
     }

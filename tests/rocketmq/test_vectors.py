@@ -273,7 +273,7 @@ def test_acl(vector: Vector) -> None:
     assert rocketmq.signed_bytes(command).hex() == vector.decoded["signed_bytes_hex"]
     assert rocketmq.signature(command, vector.decoded["secret_key"]) == vector.decoded["signature"]
     plain = rebuilt(command)
-    fields = {k: v for k, v in plain.ext_fields.items() if k not in ("AccessKey", "Signature", "SecurityToken")}
+    fields = {k: v for k, v in (plain.ext_fields or {}).items() if k not in ("AccessKey", "Signature", "SecurityToken")}
     unsigned = rocketmq.RemotingCommand(
         code=command.code,
         opaque=command.opaque,

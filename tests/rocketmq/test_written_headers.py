@@ -39,7 +39,7 @@ def header(members: dict[str, Any], fields: dict[str, str] | None) -> dict[str, 
 
 def row_of(text: str) -> dict[str, Any]:
     (row,) = pa.record_batch(rocketmq.decode_batch(frame(text))).to_pylist()
-    return row  # type: ignore[no-any-return]
+    return row
 
 
 def frame(text: str, body: bytes = b"body") -> bytes:

@@ -11,8 +11,10 @@ import json
 import shutil
 import sys
 from pathlib import Path
+from typing import Any
 
 import pyspark
+from pyspark.sql import SparkSession
 
 import pyspark_wirefmt
 
@@ -52,7 +54,7 @@ def main(master: str, way: str, registered: str, capture: str, archive: str, jav
     print(json.dumps(told))
 
 
-def used(spark, capture: str) -> dict[str, object]:
+def used(spark: SparkSession, capture: str) -> dict[str, object]:
     """What a user sees: rows of the data source and of `read`, where they came from, faults, and what `check` says."""
     told: dict[str, object] = {}
     try:
@@ -69,10 +71,10 @@ def used(spark, capture: str) -> dict[str, object]:
     return told
 
 
-def executors(spark) -> list[list[str]]:
+def executors(spark: SparkSession) -> list[list[str]]:
     """The executors' working folders, and where they have found the package."""
 
-    def where(batches):
+    def where(batches: Any) -> Any:
         import os
 
         import pyarrow as pa

@@ -105,7 +105,9 @@ def worked(told: dict[str, Any], lib: str) -> None:
     assert len({folder for folder, _ in places}) == 2
 
 
-def test_executors_lack_it_until_it_is_shipped(archive, bare_python, java, driver_folder):
+def test_executors_lack_it_until_it_is_shipped(
+    archive: Path, bare_python: Path, java: Path, driver_folder: Path
+) -> None:
     told = run("ship", archive, bare_python, java, driver_folder)
     assert "No module named 'pyspark_wirefmt'" in told["first"]["fault"]
     assert "absent" in told["first"]["check"]
@@ -114,11 +116,11 @@ def test_executors_lack_it_until_it_is_shipped(archive, bare_python, java, drive
     worked(told["then"], "")
 
 
-def test_shipped_as_an_archive(archive, bare_python, java, driver_folder):
+def test_shipped_as_an_archive(archive: Path, bare_python: Path, java: Path, driver_folder: Path) -> None:
     worked(run("archive", archive, bare_python, java, driver_folder)["first"], "/wirefmt_lib")
 
 
-def test_the_driver_has_its_python_elsewhere(archive, bare_python, java, driver_folder):
+def test_the_driver_has_its_python_elsewhere(archive: Path, bare_python: Path, java: Path, driver_folder: Path) -> None:
     """Spark starts the driver's Python on executors for a source that it finds itself; this path is none of theirs."""
     (driver_folder / "env").symlink_to(bare_python.parent.parent)
     told = run(

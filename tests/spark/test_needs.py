@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 pytest.importorskip("pyspark", reason="needs pyspark (pip install 'wirefmt[spark]')")
 
+from pyspark.sql import SparkSession
+
 import pyspark_wirefmt
+import wirefmt
 from lib.captures import live
 from pyspark_wirefmt import needs, packets, shipping, work
 from pyspark_wirefmt.options import Options
@@ -18,20 +22,20 @@ from wirefmt.capture import files
 CAPTURE = "mosquitto-paho-v5.pcap"
 
 
-def test_names_of_functions_are_functions():
+def test_names_of_functions_are_functions() -> None:
     for _ in range(2):
         assert callable(pyspark_wirefmt.check)
         assert callable(pyspark_wirefmt.ship)
 
 
-def test_a_task_without_a_package_of_the_driver_fails():
+def test_a_task_without_a_package_of_the_driver_fails() -> None:
     (task,) = work.works(files.expand([str(live(CAPTURE))]), Options())
     assert list(work.Reading(Options(), ["kind"], ["kind"], needs.present()).rows(task.value))
     with pytest.raises(RuntimeError, match="nowhere: installed for the driver, missing here"):
         list(work.Reading(Options(), ["kind"], ["kind"], (*needs.present(), "nowhere")).rows(task.value))
 
 
-def test_zstd_is_missed_before_the_job_starts(tmp_path: Path, monkeypatch):
+def test_zstd_is_missed_before_the_job_starts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shutil.copyfile(live(CAPTURE), tmp_path / "a.pcap.zst")
     found = files.expand([str(tmp_path)])
     monkeypatch.setattr(needs, "present", lambda: ())
@@ -41,17 +45,17 @@ def test_zstd_is_missed_before_the_job_starts(tmp_path: Path, monkeypatch):
     assert packets.pieces(found, Options())
 
 
-def probed(**changes: object) -> str:
+def probed(**changes: Any) -> str:
     import pyarrow as pa
 
-    how = {"wanted": shipping.wirefmt.__version__, "packages": {}, "source": None} | changes
+    how: dict[str, Any] = {"wanted": wirefmt.__version__, "packages": {}, "source": None} | changes
     (batch,) = shipping._probe(**how)(iter([pa.record_batch({"id": [0]})]))
     return str(batch.column("fault")[0].as_py())
 
 
-def test_what_a_probe_finds(tmp_path):
+def test_what_a_probe_finds(tmp_path: Path) -> None:
     assert probed() == ""
-    assert probed(wanted="0.0") == shipping.wirefmt.__version__
+    assert probed(wanted="0.0") == wirefmt.__version__
     lacks = probed(packages={"cramjam": ("no_such_module", "no_such.module"), "here": ("json",)})
     assert lacks == "without cramjam, which the driver has"
     assert "if you register the source), which does not exist" in probed(source=str(tmp_path / "python"))
@@ -65,20 +69,23 @@ class Connect:
     """A session of Spark Connect has no context, and says so by an error."""
 
     @property
-    def sparkContext(self):
+    def sparkContext(self) -> None:
         raise NotImplementedError("[JVM_ATTRIBUTE_NOT_SUPPORTED]")
 
 
-def test_ship_says_what_to_do_on_spark_connect():
-    assert shipping.classic(Connect()) is None
+def test_ship_says_what_to_do_on_spark_connect() -> None:
+    session: Any = Connect()
+    assert shipping.classic(session) is None
     with pytest.raises(RuntimeError, match="install the wheel where the server and its executors run"):
-        pyspark_wirefmt.ship(Connect())
+        pyspark_wirefmt.ship(session)
 
 
 @pytest.mark.spark
-def test_a_job_does_not_start_where_a_package_is_missing(spark, tmp_path, monkeypatch):
+def test_a_job_does_not_start_where_a_package_is_missing(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(shipping, "_checked", set())
-    monkeypatch.setitem(shipping.PACKAGES, "nowhere", ("no_such_module",))
+    monkeypatch.setitem(needs.PACKAGES, "nowhere", ("no_such_module",))
     monkeypatch.setattr(shipping, "present", lambda: ("nowhere",))
     with pytest.raises(RuntimeError, match="without nowhere, which the driver has"):
         pyspark_wirefmt.decode_to_parquet(spark, live(CAPTURE), tmp_path / "out")

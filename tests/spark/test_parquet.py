@@ -5,17 +5,20 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 pytest.importorskip("pyspark", reason="needs pyspark (pip install 'wirefmt[spark]')")
 
 import pyarrow.parquet as pq
+from pyspark.sql import SparkSession
 
 from lib.captures import live
 from lib.spark_captures import DEFAULT, one_process, rows
 from pyspark_wirefmt import decode_to_parquet, message_schema, parquet, plan
 from pyspark_wirefmt.options import Options
+from wirefmt.capture.files import expand
 
 pytestmark = pytest.mark.spark
 
@@ -27,7 +30,7 @@ def files(folder: Path) -> set[str]:
 
 
 @pytest.mark.parametrize("partitions", [1, 3])
-def test_rows_and_manifest(spark, tmp_path, partitions):
+def test_rows_and_manifest(spark: SparkSession, tmp_path: Path, partitions: int) -> None:
     out = tmp_path / "out"
     manifest = decode_to_parquet(spark, live(CAPTURE), out, partitions=partitions)
     truth = one_process(live(CAPTURE))
@@ -44,20 +47,20 @@ def test_rows_and_manifest(spark, tmp_path, partitions):
     assert [m["rows"] for m in json.loads((out / "_SUCCESS").read_text())] == [m.rows for m in manifest]
 
 
-def test_row_groups_do_not_depend_on_batches(spark, tmp_path):
+def test_row_groups_do_not_depend_on_batches(spark: SparkSession, tmp_path: Path) -> None:
     """A group of many columns for each batch makes files larger and queries slower: all rows of this capture are one group."""
     (made,) = decode_to_parquet(spark, live(CAPTURE), tmp_path, partitions=1, batch_rows=7)
     assert made.rows > 7
     assert pq.ParquetFile(made.file).metadata.num_row_groups == 1
 
 
-def test_columns(spark, tmp_path):
+def test_columns(spark: SparkSession, tmp_path: Path) -> None:
     decode_to_parquet(spark, live(CAPTURE), tmp_path, columns=["kind", "qos"])
     table = pq.ParquetDataset(str(tmp_path)).read()
     assert rows(table) == one_process(live(CAPTURE), columns=["kind", "qos"])
 
 
-def test_modes(spark, tmp_path):
+def test_modes(spark: SparkSession, tmp_path: Path) -> None:
     decode_to_parquet(spark, live(CAPTURE), tmp_path)
     with pytest.raises(FileExistsError):
         decode_to_parquet(spark, live(CAPTURE), tmp_path)
@@ -70,17 +73,17 @@ def test_modes(spark, tmp_path):
     assert spark.read.parquet(str(tmp_path)).count() == count
 
 
-def test_nothing_to_write(spark, tmp_path):
+def test_nothing_to_write(spark: SparkSession, tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     with pytest.raises(FileNotFoundError, match="no capture in"):
         decode_to_parquet(spark, tmp_path / "in", tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 
-def test_attempts_of_one_task_leave_one_file(tmp_path):
+def test_attempts_of_one_task_leave_one_file(tmp_path: Path) -> None:
     """A retry after a lost answer, or a speculative twin: both write, one file stays."""
     options = Options()
-    (task,) = plan.tasks(parquet.files.expand([str(live(CAPTURE))]), options)
+    (task,) = plan.tasks(expand([str(live(CAPTURE))]), options)
     folder = parquet._Folder(str(tmp_path))
     folder.prepare("error", "job")
     columns = message_schema().names
@@ -93,9 +96,9 @@ def test_attempts_of_one_task_leave_one_file(tmp_path):
 
 
 @pytest.mark.parametrize("moved", [0, 1, 2])
-def test_a_job_whose_driver_died_leaves_no_rows(tmp_path, moved):
+def test_a_job_whose_driver_died_leaves_no_rows(tmp_path: Path, moved: Any) -> None:
     """It dies while tasks write, or while the driver moves the files; append removes what it has left, and nothing else."""
-    tasks = plan.tasks(parquet.files.expand([str(live(CAPTURE))]), Options(partitions=2))
+    tasks = plan.tasks(expand([str(live(CAPTURE))]), Options(partitions=2))
     folder = parquet._Folder(str(tmp_path))
 
     def job(name: str, mode: str) -> list[dict[str, object]]:
@@ -125,8 +128,8 @@ def test_a_job_whose_driver_died_leaves_no_rows(tmp_path, moved):
     assert len(json.loads((tmp_path / "_SUCCESS").read_text())) == 4
 
 
-def test_a_job_that_died_after_its_manifest_is_finished(tmp_path):
-    (task,) = plan.tasks(parquet.files.expand([str(live(CAPTURE))]), Options())
+def test_a_job_that_died_after_its_manifest_is_finished(tmp_path: Path) -> None:
+    (task,) = plan.tasks(expand([str(live(CAPTURE))]), Options())
     folder = parquet._Folder(str(tmp_path))
     folder.prepare("error", "first")
     folder.finish("first", [], [parquet._write_task(task, 0, Options(), ["kind"], str(tmp_path), "first", "snappy")])
@@ -136,7 +139,7 @@ def test_a_job_that_died_after_its_manifest_is_finished(tmp_path):
     assert files(tmp_path) == {"part-00000-first.parquet", "_SUCCESS"}
 
 
-def test_a_failed_job_leaves_nothing(spark, tmp_path):
+def test_a_failed_job_leaves_nothing(spark: SparkSession, tmp_path: Path) -> None:
     shutil.copyfile(live(CAPTURE), tmp_path / "good.pcap")
     unreadable = tmp_path / "folder.pcap"
     (tmp_path / "bad").mkdir()
@@ -152,10 +155,10 @@ def test_a_failed_job_leaves_nothing(spark, tmp_path):
     assert files(out) == set()
 
 
-def test_through_fsspec(tmp_path):
+def test_through_fsspec(tmp_path: Path) -> None:
     """A store that pyarrow does not know itself."""
     fsspec = pytest.importorskip("fsspec", reason="needs fsspec (pip install fsspec)")
-    (task,) = plan.tasks(parquet.files.expand([str(live(CAPTURE))]), Options())
+    (task,) = plan.tasks(expand([str(live(CAPTURE))]), Options())
     folder = parquet._Folder("memory://out")
     folder.prepare("error", "job")
     row = parquet._write_task(task, 0, Options(), ["kind"], "memory://out", "job", "zstd")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -20,7 +21,7 @@ from wirefmt.capture.files import CaptureFile
 from wirefmt.spec.table import COLUMNS
 
 
-def spark_arrow(struct: StructType):
+def spark_arrow(struct: StructType) -> Any:
     from pyspark.sql.pandas.types import to_arrow_schema
 
     return to_arrow_schema(struct, timezone="UTC")
@@ -29,7 +30,7 @@ def spark_arrow(struct: StructType):
 # --- schema
 
 
-def test_spark_sees_the_cores_arrow_schema():
+def test_spark_sees_the_cores_arrow_schema() -> None:
     pa = pytest.importorskip("pyarrow", reason="needs pyarrow (pip install pyarrow)")
     from wirefmt import capture
 
@@ -52,15 +53,15 @@ def test_spark_sees_the_cores_arrow_schema():
          "struct<a:tinyint,b:array<struct<c:string>>,d:map<string,string>>"),
     ],
 )  # fmt: skip
-def test_types(text, spark):
+def test_types(text: str, spark: str) -> None:
     assert schema.spark_type(text).simpleString() == spark
 
 
-def test_every_column_once_and_in_order():
+def test_every_column_once_and_in_order() -> None:
     assert schema.message_schema().names == [c.name for c in COLUMNS]
 
 
-def test_projection_takes_any_order():
+def test_projection_takes_any_order() -> None:
     asked = schema.message_schema(["qos", "ts", "mqtt"])
     assert schema.projection(Options(), asked) == ["qos", "ts", "mqtt"]
 
@@ -75,7 +76,7 @@ def test_projection_takes_any_order():
         ("qos tinyint not null", "NOT NULL"),
     ],
 )
-def test_projection_refuses(ddl, says, monkeypatch):
+def test_projection_refuses(ddl: str, says: str, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ValueError, match=says.replace("(", r"\(")):
         schema.projection(Options(), parse_ddl(ddl))
 
@@ -95,7 +96,7 @@ def parse_ddl(text: str) -> StructType:
     return StructType([StructField(f[0], types[f[1]], len(f) == 2) for f in fields])
 
 
-def test_no_column_is_refused():
+def test_no_column_is_refused() -> None:
     with pytest.raises(ValueError, match="no column"):
         schema.message_schema([])
 
@@ -103,7 +104,7 @@ def test_no_column_is_refused():
 # --- options
 
 
-def test_names_ignore_case_and_underscores():
+def test_names_ignore_case_and_underscores() -> None:
     assert Options.parse({"PAYLOADMAX": "10", "payload": "FALSE"}) == Options(payload_max=10, payload=False)
     assert Options.parse({"payload_max": 10, "payload": False}) == Options(payload_max=10, payload=False)
 
@@ -123,11 +124,11 @@ def test_names_ignore_case_and_underscores():
         ("limits", '{"max_flows": 3}', {"max_flows": 3}),
     ],
 )
-def test_values(name, value, parsed):
+def test_values(name: str, value: Any, parsed: Any) -> None:
     assert getattr(Options.parse({name: value}), name) == parsed
 
 
-def test_ports_of_the_packets_table():
+def test_ports_of_the_packets_table() -> None:
     assert Options.parse({"ports": "1883,8883", "table": "packets"}).ports == (1883, 8883)
 
 
@@ -158,39 +159,45 @@ def test_ports_of_the_packets_table():
         ({"filter": "kind == 1"}, "string cannot be compared with 1"),
     ],
 )
-def test_values_refused(given, says):
+def test_values_refused(given: Any, says: str) -> None:
     with pytest.raises(ValueError, match=says):
         Options.parse(given)
 
 
-def test_options_of_captures_are_handed_on():
+def test_options_of_captures_are_handed_on() -> None:
     from wirefmt import capture
 
     text = "kind == 'PUBLISH'"
     chosen = Options.parse(
         {"payload_max": "1k", "flows": "across-files", "detail": "true", "columns": "kind", "filter": text}
     )
-    given = {"payload_max": 1024, "flows": "across-files", "detail": True, "columns": ["ts"], "filter": text}
+    given: dict[str, Any] = {
+        "payload_max": 1024,
+        "flows": "across-files",
+        "detail": True,
+        "columns": ["ts"],
+        "filter": text,
+    }
     assert chosen.reading(["ts"]) == capture.Options(**given, raw=False)
     assert chosen.reading(["ts"], slice=(1, 2)) == capture.Options(**given, raw=False, slice=(1, 2))
     with pytest.raises(ValueError, match="no option 'slice'"):
         Options.parse({"slice": "1"})
 
 
-def test_a_column_on_request_is_filled_where_it_is_named():
+def test_a_column_on_request_is_filled_where_it_is_named() -> None:
     assert (Options().raw, Options().detail) == (False, False)
     assert (Options(columns=("raw",)).raw, Options(columns=("raw",)).detail) == (True, False)
     assert Options().reading(["raw", "detail"]).raw is False  # the columns of a default schema ask for nothing
     assert Options().filling(["raw"]).reading(["raw", "detail"]).raw is True
 
 
-def test_paths_are_parted_from_options():
+def test_paths_are_parted_from_options() -> None:
     paths, catalog, rest = take_paths({"path": "a.pcap,b.pcap", "payload": "false"})
     assert (paths, catalog, rest) == (["a.pcap", "b.pcap"], False, {"payload": "false"})
     assert take_paths({"paths": json.dumps(["x,y.pcap", "z.pcap"])})[0] == ["x,y.pcap", "z.pcap"]
 
 
-def test_what_the_catalog_adds_is_no_option():
+def test_what_the_catalog_adds_is_no_option() -> None:
     """The options that Spark 4.3 gives for CREATE TABLE t USING wirefmt OPTIONS (path 'a.pcap', payload 'false')."""
     given = {
         "owner": "me", "path": "a.pcap", "location": "a.pcap", "provider": "wirefmt",
@@ -215,41 +222,41 @@ def names(found: list[CaptureFile], folder: Path) -> list[str]:
     return [str(Path(f.name).relative_to(folder)) for f in found]
 
 
-def test_directory(folder):
+def test_directory(folder: Path) -> None:
     assert names(files.expand([str(folder)]), folder) == ["a.pcapng.gz", "b.pcap", "b.pcap2", "b.pcap10"]
 
 
-def test_directory_with_what_is_below(folder):
+def test_directory_with_what_is_below(folder: Path) -> None:
     assert "in/c.cap" in names(files.expand([str(folder)], recursive=True), folder)
 
 
-def test_glob_sorts_numbers_as_numbers(folder):
+def test_glob_sorts_numbers_as_numbers(folder: Path) -> None:
     assert names(files.expand([f"{folder}/b.*"]), folder) == ["b.pcap", "b.pcap2", "b.pcap10"]
 
 
-def test_order_given_is_kept_and_no_file_comes_twice(folder):
+def test_order_given_is_kept_and_no_file_comes_twice(folder: Path) -> None:
     given = [f"{folder}/b.pcap2", str(folder), f"file://{folder}/b.pcap"]
     assert names(files.expand(given), folder) == ["b.pcap2", "a.pcapng.gz", "b.pcap", "b.pcap10"]
 
 
-def test_a_named_file_needs_no_suffix(folder):
+def test_a_named_file_needs_no_suffix(folder: Path) -> None:
     assert files.expand([f"{folder}/notes.txt"])[0].size == len("notes.txt")
 
 
-def test_nothing_there(folder):
+def test_nothing_there(folder: Path) -> None:
     with pytest.raises(FileNotFoundError, match="no capture at"):
         files.expand([f"{folder}/none*.pcap"])
     assert files.expand([f"{folder}/none*.pcap"], missing_ok=True) == []
 
 
-def test_a_directory_without_captures(tmp_path):
+def test_a_directory_without_captures(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_bytes(b"none")
     with pytest.raises(FileNotFoundError, match="no capture in"):
         files.expand([str(tmp_path)])
     assert files.expand([str(tmp_path)], missing_ok=True) == []
 
 
-def test_urls(folder):
+def test_urls(folder: Path) -> None:
     fsspec = pytest.importorskip("fsspec", reason="needs fsspec (pip install fsspec)")
     store = fsspec.filesystem("memory")
     for name in ("one.pcap", "two.pcap"):
@@ -274,7 +281,7 @@ def captures(*sizes: int) -> list[CaptureFile]:
     return [CaptureFile(f"/{n}.pcap", size) for n, size in enumerate(sizes)]
 
 
-def test_small_captures_share_a_task():
+def test_small_captures_share_a_task() -> None:
     assert [t.names for t in plan.tasks(captures(1, 1, 40 << 20, 1), Options())] == [
         ("/0.pcap", "/1.pcap"),
         ("/2.pcap",),
@@ -282,7 +289,7 @@ def test_small_captures_share_a_task():
     ]
 
 
-def test_a_large_capture_is_dealt_out_by_flows():
+def test_a_large_capture_is_dealt_out_by_flows() -> None:
     assert [(t.part, t.parts) for t in plan.tasks(captures(1 << 30), Options())] == [(n, 4) for n in range(4)]
     assert len(plan.tasks(captures(1 << 40), Options(max_slices=3))) == 3
     assert len(plan.tasks(captures(1000), Options(partitions=2))) == 2
@@ -293,7 +300,7 @@ def test_a_large_capture_is_dealt_out_by_flows():
 
 @pytest.mark.parametrize("partitions", [1, 2, 7, 64])
 @pytest.mark.parametrize("sizes", [[100] * 2000, [10, 400_000, 3 << 20] * 500, [1 << 20] * 64])
-def test_partitions_is_the_number_of_tasks_for_small_captures(sizes, partitions):
+def test_partitions_is_the_number_of_tasks_for_small_captures(sizes: Any, partitions: int) -> None:
     for table in ("messages", "packets"):
         options = Options(partitions=partitions, table=table)
         works_of = (
@@ -304,23 +311,23 @@ def test_partitions_is_the_number_of_tasks_for_small_captures(sizes, partitions)
     assert names == [capture.name for capture in captures(*sizes)]
 
 
-def test_partitions_with_large_and_small_captures():
+def test_partitions_with_large_and_small_captures() -> None:
     made = plan.tasks(captures(*[1000] * 100, 1 << 30, *[1000] * 100), Options(partitions=8))
     assert len(made) <= 8 + 2  # the small captures on each side have a task of their own
     assert sum(len(task.names) for task in made if task.part == 0) == 201
 
 
-def test_rotated_captures_stay_together():
+def test_rotated_captures_stay_together() -> None:
     made = plan.tasks(captures(10, 10, 10), Options(flows="across-files", split_size=15))
     assert [(t.names, t.part, t.parts) for t in made] == [(("/0.pcap", "/1.pcap", "/2.pcap"), n, 2) for n in range(2)]
 
 
-def test_nothing_to_do():
+def test_nothing_to_do() -> None:
     assert plan.tasks([], Options()) == plan.tasks([], Options(flows="across-files")) == []
 
 
 @pytest.mark.parametrize("how", ["slices", "whole", "ranges", "counted", "follow"])
-def test_a_capture_that_grows_ends_where_it_was_planned(tmp_path, how):
+def test_a_capture_that_grows_ends_where_it_was_planned(tmp_path: Path, how: Any) -> None:
     """Every task, and every attempt of a task, sees the bytes that were there when the tasks were planned."""
     path = tmp_path / "growing.pcap"
     header, every = records(live("mosquitto-paho-v5.pcap"))
@@ -333,10 +340,10 @@ def test_a_capture_that_grows_ends_where_it_was_planned(tmp_path, how):
         flows="across-files" if how == "follow" else "in-file",
     )  # fmt: skip
     found = files.expand([str(path)])
-    made = packets.tasks(found, options) if table == "packets" else plan.tasks(found, options)
+    made: Any = packets.tasks(found, options) if table == "packets" else plan.tasks(found, options)
     if how == "follow":
         made = plan.following([], found, options)
-    grown = []
+    grown: list[Any] = []
     for n, task in enumerate(made):
         path.write_bytes(header + b"".join(every[: 130 + 30 * n]))
         if how == "counted":
@@ -344,7 +351,7 @@ def test_a_capture_that_grows_ends_where_it_was_planned(tmp_path, how):
         elif how == "ranges":
             grown += [row for batch in packets.scan(task, options, columns) for row in batch.column(0).to_pylist()]
         else:
-            decode = plan.follow if how == "follow" else plan.decode
+            decode: Any = plan.follow if how == "follow" else plan.decode
             grown += [row for batch in decode(task, options, columns) for row in rows([batch])]
     if how == "counted":
         assert sum(grown) == 100

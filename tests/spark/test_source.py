@@ -6,10 +6,13 @@ import json
 import shutil
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 pytest.importorskip("pyspark", reason="needs pyspark (pip install 'wirefmt[spark]')")
+
+from pyspark.sql import SparkSession
 
 from lib.captures import live
 from lib.planted_secret import shows
@@ -39,17 +42,17 @@ def truth(folder: Path) -> list[str]:
     return found
 
 
-def load(spark, path, **options):
+def load(spark: SparkSession, path: Any, **options: Any) -> Any:
     return spark.read.format("wirefmt").options(**options).load(path if isinstance(path, list) else str(path))
 
 
-def test_found_without_registration(spark, folder, truth):
+def test_found_without_registration(spark: SparkSession, folder: Path, truth: list[str]) -> None:
     frame = load(spark, folder)
     assert frame.schema == message_schema(DEFAULT)
     assert rows(frame.toArrow()) == truth
 
 
-def test_detail_is_filled_where_it_is_asked_for(spark, folder, truth):
+def test_detail_is_filled_where_it_is_asked_for(spark: SparkSession, folder: Path, truth: list[str]) -> None:
     assert load(spark, folder).select("detail").toArrow().column("detail").null_count == len(truth)
     expected = one_process([folder / name for name in CAPTURES], columns=("detail",), detail=True)
     assert sum(row != "{}" for row in expected) > len(truth) / 2
@@ -58,7 +61,7 @@ def test_detail_is_filled_where_it_is_asked_for(spark, folder, truth):
         assert rows(asked.toArrow()) == expected
 
 
-def test_identifiers_of_vlans_on_request(spark, tmp_path):
+def test_identifiers_of_vlans_on_request(spark: SparkSession, tmp_path: Path) -> None:
     capture = tmp_path / "x.pcap"
     capture.write_bytes(numbered(live(CAPTURES[0]).read_bytes(), 100))
     expected = one_process(capture, columns=["frame_no", "vlan"])
@@ -77,25 +80,25 @@ def test_identifiers_of_vlans_on_request(spark, tmp_path):
 
 
 @pytest.mark.parametrize("split_size", [700, 20_011, 60_000])
-def test_rows_do_not_depend_on_the_split(spark, folder, truth, split_size):
+def test_rows_do_not_depend_on_the_split(spark: SparkSession, folder: Path, truth: list[str], split_size: int) -> None:
     frame = load(spark, folder, splitSize=str(split_size))
     assert frame.rdd.getNumPartitions() > 1
     assert rows(frame.toArrow()) == truth
 
 
-def test_ways_to_name_captures(spark, folder, truth):
+def test_ways_to_name_captures(spark: SparkSession, folder: Path, truth: list[str]) -> None:
     names = [str(folder / name) for name in CAPTURES]
     for path in (f"{folder}/*.pcap", ",".join(names), names, f"file://{folder}"):
         assert rows(load(spark, path).toArrow()) == truth
 
 
-def test_across_files(spark, folder):
+def test_across_files(spark: SparkSession, folder: Path) -> None:
     names = [folder / name for name in CAPTURES]
     frame = load(spark, [str(n) for n in names], flows="across-files", partitions="3")
     assert rows(frame.toArrow()) == one_process(names, flows="across-files")
 
 
-def test_schema_is_the_projection(spark, folder):
+def test_schema_is_the_projection(spark: SparkSession, folder: Path) -> None:
     frame = (
         spark.read.format("wirefmt").schema("qos tinyint, ts timestamp, headers map<string,string>").load(str(folder))
     )
@@ -104,14 +107,14 @@ def test_schema_is_the_projection(spark, folder):
     assert rows(frame.toArrow()) == expected
 
 
-def test_struct_columns_are_projected(spark, folder):
+def test_struct_columns_are_projected(spark: SparkSession, folder: Path) -> None:
     kinds = message_schema(["mqtt", "kind"])
     frame = spark.read.format("wirefmt").schema(kinds).load(str(folder))
     expected = one_process([folder / n for n in CAPTURES], columns=["mqtt", "kind"])
     assert rows(frame.toArrow()) == expected
 
 
-def test_letter_case_of_columns_is_ignored(spark, folder):
+def test_letter_case_of_columns_is_ignored(spark: SparkSession, folder: Path) -> None:
     frame = (
         spark.read.format("wirefmt").schema("KIND string, Ts timestamp").option("pushdown", "true").load(str(folder))
     )
@@ -121,7 +124,7 @@ def test_letter_case_of_columns_is_ignored(spark, folder):
     assert rows(table.rename_columns(["kind", "ts"])) == [row for row in expected if '"kind": "PUBLISH"' in row]
 
 
-def test_filter_option(spark, folder):
+def test_filter_option(spark: SparkSession, folder: Path) -> None:
     """The language of the command line, with columns that the frame does not have; by a plan of slices and by a shuffle."""
     text = "qos >= 1 and kind == 'PUBLISH'"
     whole = one_process([folder / n for n in CAPTURES], columns=["qos", "kind", "destination"])
@@ -136,7 +139,7 @@ def test_filter_option(spark, folder):
         assert Counter(row.destination for row in frame.collect()) == expected
 
 
-def test_columns_option(spark, folder):
+def test_columns_option(spark: SparkSession, folder: Path) -> None:
     assert load(spark, folder, columns="KIND").columns == ["kind"]
     assert load(spark, folder, columns="destination, kind").columns == ["destination", "kind"]
 
@@ -144,24 +147,24 @@ def test_columns_option(spark, folder):
 @pytest.mark.parametrize(
     ("ddl", "says"), [("qos string", "'qos' is declared string but is tinyint"), ("nothing int", "no column 'nothing'")]
 )
-def test_wrong_schema_says_what_is_wrong(spark, folder, ddl, says):
+def test_wrong_schema_says_what_is_wrong(spark: SparkSession, folder: Path, ddl: str, says: str) -> None:
     with pytest.raises(Exception, match=says):
         spark.read.format("wirefmt").schema(ddl).load(str(folder)).collect()
 
 
-def test_unknown_option_says_so(spark, folder):
+def test_unknown_option_says_so(spark: SparkSession, folder: Path) -> None:
     with pytest.raises(Exception, match="no option 'colums'; did you mean columns"):
         load(spark, folder, colums="ts").collect()
 
 
-def test_missing_capture_says_so(spark, folder):
+def test_missing_capture_says_so(spark: SparkSession, folder: Path) -> None:
     with pytest.raises(Exception, match="no capture at"):
         load(spark, folder / "none.pcap").collect()
 
 
-def test_sql(spark, folder, truth):
+def test_sql(spark: SparkSession, folder: Path, truth: list[str]) -> None:
     spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW captured USING wirefmt OPTIONS (path '{folder}', payload 'false')")
-    total, without = spark.sql("SELECT count(*), count_if(payload IS NULL) FROM captured").first()
+    total, without = spark.sql("SELECT count(*), count_if(payload IS NULL) FROM captured").collect()[0]
     assert total == without == len(truth)
     kinds = {r.kind: r.n for r in spark.sql("SELECT kind, count(*) n FROM captured GROUP BY kind").collect()}
     counted: dict[str, int] = {}
@@ -171,7 +174,7 @@ def test_sql(spark, folder, truth):
     assert kinds == counted
 
 
-def test_pushdown_gives_the_same_rows(spark, folder):
+def test_pushdown_gives_the_same_rows(spark: SparkSession, folder: Path) -> None:
     conditions = (
         "qos = 1",
         "kind IN ('CONNECT', 'CONNACK')",
@@ -191,13 +194,13 @@ def test_pushdown_gives_the_same_rows(spark, folder):
 
 
 @pytest.mark.parametrize("pushdown", ["true", "false"])
-def test_pushed_filters_leave_the_plan(spark, folder, pushdown):
+def test_pushed_filters_leave_the_plan(spark: SparkSession, folder: Path, pushdown: str) -> None:
     frame = load(spark, folder, pushdown=pushdown).where("qos = 1")
     plan = frame._jdf.queryExecution().executedPlan().toString()
     assert ("Filter (" in plan) == (pushdown == "false")
 
 
-def test_credentials_are_redacted(spark, folder):
+def test_credentials_are_redacted(spark: SparkSession, folder: Path) -> None:
     hidden = load(spark, folder).selectExpr("mqtt.user_name user", "mqtt.password password").where("user IS NOT NULL")
     assert hidden.count() > 0
     assert hidden.where("password IS NOT NULL").count() == 0
@@ -206,7 +209,7 @@ def test_credentials_are_redacted(spark, folder):
 
 
 @pytest.mark.parametrize("protocol", OBJECTS)
-def test_no_row_shows_a_secret(spark, tmp_path, protocol):
+def test_no_row_shows_a_secret(spark: SparkSession, tmp_path: Path, protocol: str) -> None:
     (tmp_path / "c.pcap").write_bytes(planted_capture(protocol))
     hidden = load(spark, tmp_path, raw="true").collect()
     assert len(hidden) > 3
@@ -214,7 +217,7 @@ def test_no_row_shows_a_secret(spark, tmp_path, protocol):
     assert shows(str(load(spark, tmp_path, expose_credentials="true").collect()))
 
 
-def test_empty_directory(spark, tmp_path):
+def test_empty_directory(spark: SparkSession, tmp_path: Path) -> None:
     frame = load(spark, tmp_path)
     assert frame.schema == message_schema(DEFAULT)
     with pytest.raises(Exception, match="no capture in"):
@@ -222,7 +225,7 @@ def test_empty_directory(spark, tmp_path):
 
 
 @pytest.fixture
-def tables(spark):
+def tables(spark: SparkSession) -> Any:
     """Drops the tables that a test creates."""
     names = [f"captured_{n}" for n in range(4)]
     yield names
@@ -230,7 +233,7 @@ def tables(spark):
         spark.sql(f"DROP TABLE IF EXISTS {name}")
 
 
-def test_tables_of_the_catalog(spark, folder, truth, tables):
+def test_tables_of_the_catalog(spark: SparkSession, folder: Path, truth: list[str], tables: Any) -> None:
     spark.sql(f"CREATE TABLE {tables[0]} USING wirefmt OPTIONS (path '{folder}')")
     spark.sql(f"CREATE TABLE {tables[1]} USING wirefmt LOCATION '{folder}'")
     for name in tables[:2]:
@@ -244,7 +247,7 @@ def test_tables_of_the_catalog(spark, folder, truth, tables):
     assert (frame.count(), frame.where("payload IS NOT NULL").count()) == (len(truth), 0)
 
 
-def test_a_table_that_keeps_no_options_says_what_to_do(spark, folder, tables):
+def test_a_table_that_keeps_no_options_says_what_to_do(spark: SparkSession, folder: Path, tables: Any) -> None:
     """Spark gives a Python source no options when a table is read, and declared columns leave no place to keep them."""
     spark.sql(f"CREATE TABLE {tables[0]} (kind string) USING wirefmt OPTIONS (path '{folder}')")
     with pytest.raises(Exception, match="without column definitions"):
@@ -261,18 +264,20 @@ def test_a_table_that_keeps_no_options_says_what_to_do(spark, folder, tables):
         ("ports", "1883", "option ports: only the packets table is limited to ports"),
     ],
 )
-def test_wrong_options_fail_before_any_task(spark, folder, option, value, says):
+def test_wrong_options_fail_before_any_task(
+    spark: SparkSession, folder: Path, option: str, value: Any, says: str
+) -> None:
     with pytest.raises(Exception, match=says):
         load(spark, folder, **{option: value})
 
 
-def test_capture_without_packets(spark, tmp_path):
+def test_capture_without_packets(spark: SparkSession, tmp_path: Path) -> None:
     header, _ = records(live(CAPTURES[0]))
     (tmp_path / "empty.pcap").write_bytes(header)
     assert load(spark, tmp_path).count() == 0
 
 
-def test_corrupt_captures_give_error_rows(spark, folder, tmp_path):
+def test_corrupt_captures_give_error_rows(spark: SparkSession, folder: Path, tmp_path: Path) -> None:
     whole = (folder / CAPTURES[0]).read_bytes()
     middle = len(whole) // 2
     (tmp_path / "cut.pcap").write_bytes(whole[:-7])

@@ -6,10 +6,13 @@ import json
 import os
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 pytest.importorskip("pyspark", reason="needs pyspark (pip install 'wirefmt[spark]')")
+
+from pyspark.sql import SparkSession
 
 from lib.captures import live
 from lib.spark_captures import cut, one_process, rows
@@ -36,7 +39,7 @@ def put(path: Path, folder: Path) -> None:
     (folder.parent / "arriving").rename(folder / path.name)
 
 
-def run(spark, folder: Path, tmp_path: Path, **options: str) -> None:
+def run(spark: SparkSession, folder: Path, tmp_path: Path, **options: str) -> None:
     """All there is, then stop."""
     query = (
         spark.readStream.format("wirefmt").options(settle="0", **options).load(str(folder))
@@ -49,14 +52,14 @@ def run(spark, folder: Path, tmp_path: Path, **options: str) -> None:
         query.stop()
 
 
-def offsets(tmp_path: Path) -> list[dict[str, object]]:
+def offsets(tmp_path: Path) -> list[dict[str, Any]]:
     found = sorted(
         (p for p in (tmp_path / "checkpoint" / "offsets").iterdir() if p.name.isdigit()), key=lambda p: int(p.name)
     )
     return [json.loads(p.read_text().splitlines()[2]) for p in found]
 
 
-def test_restart_reads_every_file_once(spark, parts, tmp_path):
+def test_restart_reads_every_file_once(spark: SparkSession, parts: list[Path], tmp_path: Path) -> None:
     watched = tmp_path / "watched"
     for path in parts[:5]:
         put(path, watched)
@@ -77,7 +80,7 @@ def test_restart_reads_every_file_once(spark, parts, tmp_path):
     assert rows(spark.read.parquet(str(tmp_path / "out")).toArrow()) == one_process([watched / p.name for p in parts])
 
 
-def test_a_batch_that_was_not_committed_is_done_again(spark, parts, tmp_path):
+def test_a_batch_that_was_not_committed_is_done_again(spark: SparkSession, parts: list[Path], tmp_path: Path) -> None:
     watched = tmp_path / "watched"
     for path in parts[:4]:
         put(path, watched)
@@ -106,7 +109,9 @@ def until_now(paths: list[Path], **options: object) -> list[str]:
 
 
 @pytest.mark.parametrize("options", [{}, {"partitions": "2"}])
-def test_connections_go_on_from_file_to_file(spark, parts, tmp_path, options):
+def test_connections_go_on_from_file_to_file(
+    spark: SparkSession, parts: list[Path], tmp_path: Path, options: Any
+) -> None:
     watched = tmp_path / "watched"
     for path in parts[:5]:
         put(path, watched)
@@ -122,7 +127,7 @@ def test_connections_go_on_from_file_to_file(spark, parts, tmp_path, options):
     assert rows(written, ("capture", "frame_no")) == one_process(live(CAPTURE), ("capture", "frame_no"))
 
 
-def stream_of(folder: Path, **options: object):
+def stream_of(folder: Path, **options: Any) -> Any:
     from pyspark_wirefmt.options import Options
     from pyspark_wirefmt.stream import CaptureStream
     from pyspark_wirefmt.work import Reading
@@ -130,18 +135,18 @@ def stream_of(folder: Path, **options: object):
     return CaptureStream([str(folder)], Reading(Options(**{"settle": 0.0} | options), ["kind"], ["kind"], ()))
 
 
-def planned(stream, start, end) -> list[str]:
+def planned(stream: Any, start: Any, end: Any) -> list[str]:
     """The names of the files that a micro-batch reads."""
     return [Path(name).name for work in stream.partitions(start, end) if work.value for name in work.value.names]
 
 
-def step(stream, start):
+def step(stream: Any, start: Any) -> Any:
     """The next offset, as Spark stores it, and the files of the micro-batch."""
     end = json.loads(json.dumps(stream.latestOffset(start)))
     return end, planned(stream, start, end)
 
 
-def test_context_is_bounded(parts, tmp_path):
+def test_context_is_bounded(parts: list[Path], tmp_path: Path) -> None:
     from pyspark.sql.streaming.datasource import ReadMaxFiles
 
     stream = stream_of(parts[0].parent, flows="across-files", context_files=2)
@@ -153,7 +158,7 @@ def test_context_is_bounded(parts, tmp_path):
     assert work.value.context == 2
 
 
-def test_files_still_written_wait(parts, tmp_path):
+def test_files_still_written_wait(parts: list[Path], tmp_path: Path) -> None:
     watched = tmp_path / "watched"
     for path in parts[:2]:
         put(path, watched)
@@ -168,7 +173,7 @@ def test_files_still_written_wait(parts, tmp_path):
     assert step(stream, start)[1] == [parts[2].name]
 
 
-def test_a_file_is_read_once_whatever_its_time(parts, tmp_path):
+def test_a_file_is_read_once_whatever_its_time(parts: list[Path], tmp_path: Path) -> None:
     watched = tmp_path / "watched"
     for path in parts[1:3]:
         put(path, watched)
@@ -188,7 +193,7 @@ def test_a_file_is_read_once_whatever_its_time(parts, tmp_path):
     assert sorted(end["files"]) == sorted(str(watched / parts[n].name) for n in (0, 1, 3))  # what is gone is forgotten
 
 
-def test_a_file_that_grew_is_told_and_one_that_was_replaced_is_read(parts, tmp_path):
+def test_a_file_that_grew_is_told_and_one_that_was_replaced_is_read(parts: list[Path], tmp_path: Path) -> None:
     watched = tmp_path / "watched"
     for path in parts[:2]:
         put(path, watched)
@@ -207,7 +212,7 @@ def test_a_file_that_grew_is_told_and_one_that_was_replaced_is_read(parts, tmp_p
         assert planned(stream, start, end) == []
 
 
-def test_spark_without_a_start_offset(parts, tmp_path):
+def test_spark_without_a_start_offset(parts: list[Path], tmp_path: Path) -> None:
     """Spark 4.0 and 4.1 do not say where a micro-batch starts until it is planned."""
     watched = tmp_path / "watched"
     for path in parts[:2]:
@@ -221,7 +226,7 @@ def test_spark_without_a_start_offset(parts, tmp_path):
     assert again.latestOffset() == end
 
 
-def test_captures_in_subdirectories_are_told(parts, tmp_path):
+def test_captures_in_subdirectories_are_told(parts: list[Path], tmp_path: Path) -> None:
     watched = tmp_path / "watched"
     put(parts[0], watched)
     start, _ = step(stream_of(watched), stream_of(watched).initialOffset())
@@ -237,11 +242,11 @@ def test_captures_in_subdirectories_are_told(parts, tmp_path):
     assert len(stream_of(watched, recursive=True).latestOffset({"files": {}})["files"]) == 1
 
 
-def test_empty_directory(spark, tmp_path):
+def test_empty_directory(spark: SparkSession, tmp_path: Path) -> None:
     (tmp_path / "watched").mkdir()
     run(spark, tmp_path / "watched", tmp_path)
 
 
-def test_options_are_checked(spark, tmp_path):
+def test_options_are_checked(spark: SparkSession, tmp_path: Path) -> None:
     with pytest.raises(Exception, match="no option 'colums'"):
         spark.readStream.format("wirefmt").option("colums", "ts").load(str(tmp_path)).schema  # noqa: B018

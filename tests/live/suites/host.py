@@ -132,10 +132,8 @@ def management(broker: Running) -> None:
     router = broker.broker.router
 
     def clients() -> dict[str, Any]:
-        return {
-            f"{driver.host.address[0]}:{driver.host.address[1]} -> 127.0.0.1:5672": driver
-            for driver in broker.broker._drivers("amqp")
-        }
+        drivers: Any = broker.broker._drivers("amqp")
+        return {f"{driver.host.address[0]}:{driver.host.address[1]} -> 127.0.0.1:5672": driver for driver in drivers}
 
     async def connections() -> list[Any]:
         return [

@@ -45,7 +45,7 @@ class Runner:
 def main(program: Path) -> None:
     sys.argv = [str(program)]
     sys.path[0] = str(program.parent)  # as in `python PROGRAM`
-    unittest.main = functools.partial(unittest.main, testRunner=Runner)  # type: ignore[misc, assignment]
+    unittest.main = functools.partial(unittest.main, testRunner=Runner)  # type: ignore[assignment, arg-type]
     runpy.run_path(str(program), run_name="__main__")
 
 

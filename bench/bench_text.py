@@ -3,17 +3,16 @@
     python bench/bench_text.py [FOLDER]
 
 `json_lines` and `csv_lines` write the batches of two captures: clients that publish with MQTT 5, and five protocols. Beside
-them, in CPU time, in one run: a copy of the text (memcpy into memory written before); Python objects of the columns (`to_pylist`)
-alone, and with json.dumps and orjson after it, which write what JSON does not have as text; pyarrow.csv, which gets columns whose
-binaries and nested values are text already; and DuckDB, if it is installed, which writes other text. Then the command on the
-whole capture of MQTT, in wall time, beside `tshark -T ek` (a line of JSON for each packet), if it is installed. FOLDER keeps the
-captures.
+them, in CPU time, in one run: a copy of the text (memcpy into memory written before); dicts of the rows, as the command's tables
+make them of columns, alone and with json.dumps and orjson after it, which write the same text; pyarrow.csv, which gets columns
+whose binaries and nested values are text already; and DuckDB, if it is installed, which writes other text. Then the command on
+the whole capture of MQTT, in wall time, beside `tshark -T ek` (a line of JSON for each packet), if it is installed. FOLDER keeps
+the captures.
 """
 
 from __future__ import annotations
 
 import io
-import json
 import shutil
 import subprocess
 import sys
@@ -33,6 +32,7 @@ from ratios import compare, versions
 
 from wirefmt import capture
 from wirefmt.batch import csv_lines, json_lines
+from wirefmt.cli.text import compact_json, json_objects
 
 MESSAGES = 200_000
 ROWS = 32_768  # of a capture, for the writers alone
@@ -46,6 +46,11 @@ def batches(path: Path) -> list[Any]:
             if sum(map(len, found)) >= ROWS:
                 break
     return found
+
+
+def objects(batch: Any) -> list[dict[str, Any]]:
+    """Rows as dicts of what JSON has, without nulls, made column by column."""
+    return json_objects(list(zip(batch.schema.names, batch.columns, strict=True)), len(batch))
 
 
 def flat(batch: Any) -> Any:
@@ -78,16 +83,13 @@ def writers(title: str, path: Path, folder: Path) -> None:
     flattened = [flat(part) for part in parts]
     text = numpy.frombuffer(b"".join(map(json_lines, parts)), dtype="u1")
     written = text.copy()
-    dumps = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=str).encode
     peers: dict[str, Callable[[], object]] = {
         "wirefmt, json_lines": lambda: [json_lines(part) for part in parts],
-        "wirefmt, csv_lines": lambda: [csv_lines(part) for part in parts],
+        "wirefmt, csv_lines": lambda: [csv_lines(part, header=False) for part in parts],
         "memcpy of the JSON": lambda: numpy.copyto(written, text),
-        "to_pylist": lambda: [part.to_pylist() for part in parts],
-        "to_pylist and json.dumps": lambda: ["\n".join(map(dumps, part.to_pylist())) for part in parts],
-        "to_pylist and orjson": lambda: [
-            b"\n".join(orjson.dumps(row, default=str) for row in part.to_pylist()) for part in parts
-        ],
+        "dicts of the rows": lambda: list(map(objects, parts)),
+        "dicts and json.dumps": lambda: ["\n".join(map(compact_json, objects(part))) for part in parts],
+        "dicts and orjson": lambda: [b"\n".join(map(orjson.dumps, objects(part))) for part in parts],
         "pyarrow.csv, columns that are text": lambda: with_arrow(flattened),
     }
     try:

@@ -1,11 +1,14 @@
-"""Target of Arrow arrays as input of encode_batch: the same rows in another layout make the same octets; invalid arrays
-are refused or make frames.
+"""Targets of Arrow arrays as input of encode_batch, json_lines and csv_lines: the same rows in another layout make the same
+octets, and text is read back as the same values; invalid arrays are refused, or make frames or text.
 
 The first two octets are those of encode_batch, the third one chooses the layout or damage of the columns.
 """
 
 from __future__ import annotations
 
+import csv
+import io
+import json
 import random
 import struct
 from collections.abc import Callable, Iterator
@@ -18,7 +21,11 @@ from targets_encode_batch import seeds as batch_seeds
 
 from wirefmt import mqtt
 from wirefmt._core import stream_capsule
+from wirefmt.batch import csv_lines, json_lines
 from wirefmt.errors import EncodeError
+
+if pyarrow is not None:
+    from lib import lines
 
 # ------------------------------------------------------------------------------------------------ layouts
 
@@ -204,6 +211,62 @@ def arrow(data: bytes) -> None:
                 module.decode_batch(made, strictness="lax", **decoding)
 
 
+def times_of(data: bytes, count: int) -> Any:
+    """A column of times, some of them null, anywhere within the days that Arrow can write."""
+    unit, most = (("s", 2**46), ("ms", 2**56), ("us", 2**63), ("ns", 2**63))[data[1] % 4]
+    found = [int.from_bytes(data[i % len(data) :][:8], "big", signed=True) for i in range(count)]
+    kind = pyarrow.timestamp(unit, "UTC")
+    return pyarrow.array([t % most - (most // 2 if t & 1 else 0) if t & 6 else None for t in found], kind)
+
+
+def check_text(table: Any, rows: list[dict[str, Any]]) -> tuple[bytes, bytes]:
+    """Lines are read back as the values of the rows, in which times are numbers."""
+    kind = pyarrow.struct(list(table.schema))
+    text, cells = json_lines(table), csv_lines(table)
+    same([json.loads(line) for line in text.split(b"\n")[:-1]], [lines.json_value(kind, row) for row in rows], "JSON")
+    named, *told = csv.reader(io.StringIO(cells.decode(), newline=""))
+    same(len(told), len(rows), "lines of CSV")
+    for line, row in zip(told, rows, strict=True):
+        made = dict(zip(named, line, strict=True))
+        for field in table.schema:
+            if lines.is_text(field.type) or lines.is_octets(field.type):
+                same(made[field.name], lines.csv_text(field.type, row[field.name]) or "", field.name)
+            elif lines.is_list(field.type):
+                value = json.loads(made[field.name] or "null")
+                same(value, lines.json_value(field.type, row[field.name]), field.name)
+    return text, cells
+
+
+def arrow_text(data: bytes) -> None:
+    if len(data) < 3 or pyarrow is None:
+        return
+    module, decoding, _ = PROTOCOLS[data[0] % len(PROTOCOLS)]
+    table = pyarrow.table(module.decode_batch(data[3:], strictness="lax", **decoding))
+    rows = table.to_pylist()
+    times = times_of(data, len(rows))
+    timed = table.append_column("ts", times)
+    for row, value in zip(rows, times.cast(pyarrow.int64()).to_pylist(), strict=True):
+        row["ts"] = value
+    text, cells = check_text(timed, rows)
+    again = relaid(table, data[2] & ~8).append_column("ts", times) if len(rows) else timed
+    same(json_lines(again), text, f"JSON in layout {data[2]}")
+    if all(kind != pyarrow.null() for kind in again.schema.types):  # a struct of nulls has become one cell
+        same(csv_lines(again), cells, f"CSV in layout {data[2]}")
+    if not len(rows):
+        return
+    r = random.Random(data)
+    wrong = damaged(module, table, data[1], r)
+    for write in (json_lines, csv_lines):
+        try:
+            made = write(wrong)
+        except EncodeError as error:
+            same("row " in str(error), True, f"no row is named: {error}")
+        except (ValueError, TypeError) as error:
+            same(bool(str(error)), True, "says why")
+        else:
+            made.decode()
+
+
 def seeds() -> Iterator[bytes]:
     for number, data in enumerate(batch_seeds()):
         if number % 7 == 0:
@@ -217,4 +280,7 @@ def seeds() -> Iterator[bytes]:
             )
 
 
-TARGETS: dict[str, tuple[Callable[[bytes], None], Callable[[], Iterator[bytes]]]] = {"arrow_source": (arrow, seeds)}
+TARGETS: dict[str, tuple[Callable[[bytes], None], Callable[[], Iterator[bytes]]]] = {
+    "arrow_source": (arrow, seeds),
+    "arrow_text": (arrow_text, seeds),
+}

@@ -78,6 +78,10 @@ class _HasStream(Protocol):
 #: A table, record batch, reader or array of structs of any library of Arrow.
 _ArrowColumns: TypeAlias = _HasArray | _HasStream
 
+# ---- lines
+def json_lines(data: _ArrowColumns) -> bytes: ...
+def csv_lines(data: _ArrowColumns, *, header: bool = True) -> bytes: ...
+
 # ---- connection
 @disjoint_base
 class Outbox:

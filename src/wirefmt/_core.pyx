@@ -11,16 +11,16 @@ from cpython.long cimport PyLong_AsLongLongAndOverflow, PyLong_CheckExact
 from cpython.pyport cimport PY_SSIZE_T_MAX
 from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free, realloc
-from libc.string cimport memcpy, memmove, memset
+from libc.string cimport memcpy, memmove, memset, strlen
 
 from wirefmt._core.cache cimport prefetch_ahead
 from wirefmt._core.cursor cimport Span
-from wirefmt._core.octets cimport BLOCK_OCTETS, extend_octets, free_octets, octets_over
+from wirefmt._core.octets cimport BLOCK_OCTETS, Octets, add_u8, extend_octets, free_octets, octets_over
 from wirefmt._core.status cimport CommonOptions, Fault, NEED_DATA, Notes, OK, TRUNCATED, UNSUPPORTED, Violation, fault
-from wirefmt._core.text cimport DIGITS_ROOM, printed, write_digits, write_hex
+from wirefmt._core.text cimport DIGITS_ROOM, add_json_string, json_letter, printed, write_digits, write_hex
 from wirefmt._core.utf8 cimport UTF8_OK, check_utf8, is_utf8
 from wirefmt._core.varint cimport VARINT_MAX, store_varint, varint_size
-from wirefmt._core.words cimport is_ascii, word_at
+from wirefmt._core.words cimport is_ascii, same_octets, word_at
 
 # Fault -> exception; the only room that raises DecodeError
 include "_core/faults.pxi"
@@ -46,6 +46,8 @@ include "_core/arrow.pxi"
 include "_core/batch.pxi"
 # columns in: Arrow arrays -> frames
 include "_core/source.pxi"
+# columns in: rows as JSON lines and CSV
+include "_core/lines.pxi"
 # the message table: the columns that all protocols share
 include "_core/table.pxi"
 # a message in one line of text
@@ -57,7 +59,7 @@ include "_core/connection.pxi"
 # changes the classes of every module so that only constructors make objects
 include "_core/seal.pxi"
 
-name_public({"__name__": __name__, "Batch": Batch}, "wirefmt.batch", ())
+name_public({"__name__": __name__, "Batch": Batch, "j": json_lines, "c": csv_lines}, "wirefmt.batch", ())
 name_public({"__name__": __name__, "FrameDecoder": FrameDecoder}, "wirefmt.decoder", ())
 name_public({"__name__": __name__, "Outbox": Outbox}, "wirefmt.connection.outbox", ())
 name_public({"__name__": __name__, "Identifiers": Identifiers}, "wirefmt.connection.outstanding", ())

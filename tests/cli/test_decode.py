@@ -50,12 +50,14 @@ from click.shell_completion import ShellComplete
 from rich.cells import cell_len
 
 from wirefmt import capture
+from wirefmt.batch import csv_lines
+from wirefmt.batch import json_lines as json_lines_of
 from wirefmt.cli.app import run
 from wirefmt.cli.app import wirefmt as wirefmt_group
 from wirefmt.cli.output import FORMATS, format_of, open_writer
 from wirefmt.cli.summary import BINS, DISTINCT, Histogram, Tally
 from wirefmt.cli.table import show_table
-from wirefmt.cli.text import cell, octets_for_csv, octets_for_json, printable
+from wirefmt.cli.text import cell, octets_for_json, printable
 from wirefmt.convert.table import convert_table, converted_field
 from wirefmt.spec.filter import Filter, FilterError
 from wirefmt.spec.table import COLUMNS
@@ -277,9 +279,18 @@ def test_formulas_in_csv_are_marked_on_request(wirefmt: Callable[..., Any], tmp_
     assert (code, "--mark-formulas is for CSV" in err) == (2, True)
 
 
+def one_cell(octets: bytes) -> pa.RecordBatch:
+    return pa.record_batch({"payload": pa.array([octets], pa.binary())})
+
+
+def octets_for_csv(octets: bytes) -> str:
+    return next(csv.reader(io.StringIO(csv_lines(one_cell(octets), header=False).decode(), newline="")))[0]
+
+
 @given(st.binary(max_size=40))
 def test_octets_as_text_can_be_read_back(octets: bytes) -> None:
     assert _octets(json.loads(json.dumps(octets_for_json(octets)))) == octets
+    assert json.loads(json_lines_of(one_cell(octets))) == {"payload": octets_for_json(octets)}
     text = octets_for_csv(octets)
     assert (base64.b64decode(text[7:]) if text.startswith("base64:") else text.encode()) == octets
 

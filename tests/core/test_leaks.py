@@ -24,6 +24,7 @@ from lib.heap import heap
 from lib.paths import ROOT, VECTORS
 from lib.protocols import MODULES
 from wirefmt import _core, amqp091, amqp10, capture, convert, mqtt, nsq, phpmq, rocketmq
+from wirefmt.batch import csv_lines, json_lines
 from wirefmt.capture import _engine as capture_engine
 from wirefmt.errors import WireError
 
@@ -340,7 +341,7 @@ def test_captures(name: str) -> None:
 
 
 def test_encode_batch_leaks_nothing() -> None:
-    """Columns that are written, refused in a row, refused as a whole, and with JSON among them."""
+    """Columns that are written as frames or text, refused in a row, refused as a whole, and with JSON among them."""
     pa = pytest.importorskip("pyarrow", reason="needs pyarrow (pip install pyarrow)")
     text_map = pa.map_(pa.string(), pa.string())
     packets = mqtt.decode_batch(mqtt.Publish(topic_name="a", payload=b"x" * 50).encode() * 200, version=5)
@@ -375,6 +376,10 @@ def test_encode_batch_leaks_nothing() -> None:
         lambda: refused(table.rename_columns(["packet_type", "topic", "payload"])),
         lambda: amqp091.encode_batch(declare),
         lambda: amqp10.encode_batch(attach),
+        lambda: json_lines(packets),
+        lambda: csv_lines(declare),
+        lambda: tried(json_lines, pa.table({"x": [1.5]})),
+        lambda: tried(csv_lines, pa.table({"x": pa.array(["a"]).cast(pa.dictionary(pa.int8(), pa.string()))})),
     ]
     for call in calls:
         assert leaks(call) == {}

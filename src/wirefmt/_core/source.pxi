@@ -33,6 +33,9 @@ cdef enum:
 
 cdef dict SOURCE_INTEGERS = {b"c": (1, True), b"C": (1, False), b"s": (2, True), b"S": (2, False), b"i": (4, True),
                              b"I": (4, False), b"l": (8, True), b"L": (8, False)}
+# Arrow format -> the type of a column that takes it, for encoders that take any columns. A column of nulls is of any type.
+cdef dict SOURCE_TYPES = {b"n": "boolean", b"b": "boolean", **dict.fromkeys(SOURCE_INTEGERS, "int64"),
+                          **dict.fromkeys((b"u", b"U", b"vu"), "string"), **dict.fromkeys((b"z", b"Z", b"vz"), "binary")}
 
 
 cdef void free_source(SourceCol* s) noexcept nogil:
@@ -136,17 +139,9 @@ cdef class BatchEncoder:
     """Rows of Arrow columns to frames in one bytes object. A protocol derives from it and writes rows."""
 
     def __init__(self, columns):
-        cdef int i
         if self.cols != NULL:
             raise RuntimeError("the columns are already initialised")
-        self.fields = fields_of(columns)
-        self.paths = []
-        self.cols = <SourceCol*>calloc(<size_t>max(len(self.fields), 1), sizeof(SourceCol))
-        if self.cols == NULL:
-            raise MemoryError
-        for i in range(<int>len(self.fields)):
-            self.n = i + 1
-            self.prepare(&self.cols[i], self.fields[i], "")
+        take_fields(self, fields_of(columns))
 
     def __dealloc__(self):
         cdef int i
@@ -271,6 +266,61 @@ cdef class BatchEncoder:
         raise EncodeError(text)
 
 
+cdef int take_fields(BatchEncoder encoder, list fields) except -1:
+    """The columns that an encoder takes."""
+    cdef int i
+    encoder.fields = fields
+    encoder.paths = []
+    encoder.cols = <SourceCol*>calloc(<size_t>max(len(fields), 1), sizeof(SourceCol))
+    if encoder.cols == NULL:
+        raise MemoryError
+    for i in range(<int>len(fields)):
+        encoder.n = i + 1
+        encoder.prepare(&encoder.cols[i], fields[i], "")
+    return 0
+
+
+cdef Field field_of(const ArrowSchema* schema, int depth):
+    """The Field of a column of a type that `bind` takes."""
+    cdef Field field, entries
+    cdef bytes format
+    if schema == NULL or schema.release == NULL:
+        raise ValueError("the Arrow schema has been released")
+    if depth > COLUMN_NESTING_MAX:
+        raise ValueError(f"a column type may nest at most {COLUMN_NESTING_MAX} levels")
+    format = <bytes>schema.format if schema.format != NULL else b""
+    name = (<bytes>schema.name).decode("utf-8", "replace") if schema.name != NULL else ""
+    if format in SOURCE_TYPES:
+        return Field(name, SOURCE_TYPES[format])
+    if format[:2] == b"w:":
+        return Field(name, "binary")
+    if format[:2] == b"ts" and format[3:] == b":UTC":
+        field = Field(name, "timestamp")
+        field.format = format
+        return field
+    children = [field_of(schema.children[i], depth + 1) for i in range(schema.n_children)] if schema.children != NULL else []
+    if format == b"+s":
+        field = Field(name, "struct<>")
+        field.children = children
+    elif format in (b"+l", b"+L") and len(children) == 1:
+        field = Field(name, "list<int64>")
+        field.children = children
+    elif format == b"+m" and len(children) == 1 and len((<Field>children[0]).children) == 2:
+        field = Field(name, "map<string,string>")
+        entries = field.children[0]
+        entries.children = (<Field>children[0]).children
+    else:
+        raise ValueError(f"column {name!r} is of Arrow format {format.decode('utf-8', 'replace')!r}, which is not supported")
+    return field
+
+
+cdef int take_schema(BatchEncoder encoder, const ArrowSchema* schema) except -1:
+    """An encoder that has no columns of its own takes those of the caller."""
+    if encoder.fields is None and schema.format != NULL and <bytes>schema.format == b"+s":
+        take_fields(encoder, field_of(schema, 0).children)
+    return 0
+
+
 cdef int check_array(str what, const ArrowArray* array, int64_t buffers, int64_t children) except -1:
     """Check the numbers that arrays of every type have."""
     cdef int64_t i
@@ -296,6 +346,7 @@ cdef int take_stream(BatchEncoder encoder, ArrowArrayStream* stream) except -1:
         status = stream.get_schema(stream, &schema)
     check_stream(stream, status)
     try:
+        take_schema(encoder, &schema)
         while True:
             with nogil:
                 status = stream.get_next(stream, &array)
@@ -329,6 +380,7 @@ cdef int take_array(BatchEncoder encoder, const ArrowSchema* schema, const Arrow
         raise ValueError("the Arrow array has been released")
     if schema.format == NULL or <bytes>schema.format != b"+s":
         raise ValueError("columns must be a table, a record batch or an array of structs")
+    take_schema(encoder, schema)
     for i in range(encoder.n):
         source_off(&encoder.cols[i])
     check_array("the table", array, 1, schema.n_children)
@@ -389,6 +441,9 @@ cdef int bind(SourceCol* s, Field field, str path, const ArrowSchema* schema, co
         pass
     elif field.kind == KIND_FIXED and format in SOURCE_INTEGERS:
         s.width, s.is_signed = SOURCE_INTEGERS[format]
+    elif field.kind == KIND_FIXED and format == field.format:       # times
+        s.width = 8
+        s.is_signed = True
     elif field.kind == KIND_OCTETS and (format in (b"u", b"U") or (s.binary and format in (b"z", b"Z"))):
         s.form = SOURCE_WIDE if format in (b"U", b"Z") else SOURCE_NARROW
         buffers = 3

@@ -6,8 +6,8 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from functools import reduce
-from typing import IO, TYPE_CHECKING, Any, NamedTuple, Protocol
+from functools import partial, reduce
+from typing import IO, TYPE_CHECKING, NamedTuple, Protocol
 
 import rich_click as click
 
@@ -55,43 +55,44 @@ def parquet(sink: IO[bytes], schema: pa.Schema) -> Writer:
 
 
 class CsvWriter:
-    """CSV with a header; nested columns as in `text.flat_columns`. mark: `text.mark_formula` for every cell."""
+    """CSV with a header, as `wirefmt.batch.csv_lines` writes it. mark: `text.mark_formula` for every text."""
 
     def __init__(self, sink: IO[bytes], schema: pa.Schema, mark: bool = False) -> None:
-        import pyarrow.csv
+        from wirefmt.batch import csv_lines
 
-        from .text import flat_columns, mark_formula, printable
+        from .text import changed_csv, mark_formula, printable
 
-        changes = [mark_formula] * mark + [printable] * to_terminal(sink)
-        self._change = (lambda text: reduce(lambda made, change: change(made), changes, text)) if changes else None
-        self._flat, self._sink = flat_columns, sink
-        self._writer = pyarrow.csv.CSVWriter(sink, flat_columns(no_rows(schema)).schema)
+        self._sink, self._lines = sink, csv_lines
+        self._changes = [
+            partial(changed_csv, change) for change in [mark_formula] * mark + [printable] * to_terminal(sink)
+        ]
+        sink.write(csv_lines(no_rows(schema)))
 
     def write(self, batch: pa.RecordBatch) -> None:
-        self._writer.write_batch(self._flat(batch, self._change))
+        lines = self._lines(batch, header=False)
+        self._sink.write(reduce(lambda text, change: change(text), self._changes, lines))
 
     def flush(self) -> None:
         self._sink.flush()
 
     def close(self) -> None:
-        self._writer.close()
+        pass
 
 
 class JsonLinesWriter:
-    """One JSON object per line, without keys whose value is null."""
+    """One JSON object per line, as `wirefmt.batch.json_lines` writes it."""
 
     def __init__(self, sink: IO[bytes], schema: pa.Schema) -> None:
-        from .text import compact_json, json_objects, printable_json
+        from wirefmt.batch import json_lines
 
-        self._sink, self._objects = sink, json_objects
-        self._json: Callable[[Any], str] = compact_json
-        if to_terminal(sink):
-            self._json = lambda row: printable_json(compact_json(row))
+        from .text import printable_lines
+
+        self._sink = sink
+        self._change = printable_lines if to_terminal(sink) else bytes
+        self._lines = json_lines
 
     def write(self, batch: pa.RecordBatch) -> None:
-        columns = list(zip(batch.schema.names, batch.columns, strict=True))
-        lines = "".join(f"{self._json(row)}\n" for row in self._objects(columns, batch.num_rows))
-        self._sink.write(lines.encode())
+        self._sink.write(self._change(self._lines(batch)))
 
     def flush(self) -> None:
         self._sink.flush()

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from rich.console import Console
 
-BASE64 = "base64:"
-
 
 def octets_for_json(value: bytes) -> str | dict[str, str]:
     """UTF-8 as a string; other bytes as {"base64": "..."}."""
@@ -22,17 +20,6 @@ def octets_for_json(value: bytes) -> str | dict[str, str]:
         return value.decode()
     except UnicodeDecodeError:
         return {"base64": base64.b64encode(value).decode()}
-
-
-def octets_for_csv(value: bytes) -> str:
-    """UTF-8 unchanged; other bytes after "base64:". Text that begins with "base64:" is also written in base64."""
-    try:
-        text = value.decode()
-        if not text.startswith(BASE64):
-            return text
-    except UnicodeDecodeError:
-        pass
-    return BASE64 + base64.b64encode(value).decode()
 
 
 def json_values(column: pa.Array[Any]) -> list[Any]:
@@ -67,25 +54,6 @@ def json_objects(columns: list[tuple[str, pa.Array[Any]]], count: int) -> list[d
     return rows
 
 
-def flat_columns(batch: pa.RecordBatch, change: Callable[[str], str] | None = None) -> pa.RecordBatch:
-    """For CSV: structs as name.field, bytes as text, lists and maps as JSON. change: applied to every text."""
-    import pyarrow as pa
-
-    columns: dict[str, pa.Array[Any]] = {}
-    for field, column in zip(batch.schema, batch.columns, strict=True):
-        if pa.types.is_struct(field.type):
-            names = [f"{field.name}.{field.type.field(i).name}" for i in range(field.type.num_fields)]
-            columns |= zip(names, column.flatten(), strict=True)
-        else:
-            columns[field.name] = column
-    flat = {name: _flat(column) for name, column in columns.items()}
-    if change is not None:
-        for name, column in flat.items():
-            if pa.types.is_string(column.type):
-                flat[name] = pa.array([None if v is None else change(v) for v in column.to_pylist()], pa.string())
-    return pa.record_batch(flat)
-
-
 #: What a spreadsheet takes for a formula: the beginning of a text that is not a number.
 _FORMULA = re.compile(r"(?![+-]?[\d.,]+\Z)[=+\-@\t\r]")
 
@@ -95,14 +63,17 @@ def mark_formula(text: str) -> str:
     return f"'{text}" if _FORMULA.match(text) else text
 
 
-def _flat(column: pa.Array[Any]) -> pa.Array[Any]:
-    import pyarrow as pa
+#: A text in CSV as `wirefmt.batch.csv_lines` writes it: every text is in quotes, and nothing else.
+_CELL = re.compile(r'"((?:[^"]|"")*)"')
 
-    if pa.types.is_binary(column.type):
-        return pa.array([None if v is None else octets_for_csv(v) for v in column.to_pylist()], pa.string())
-    if pa.types.is_nested(column.type):
-        return pa.array([None if v is None else compact_json(v) for v in json_values(column)], pa.string())
-    return column
+
+def changed_csv(change: Callable[[str], str], lines: bytes) -> bytes:
+    """Lines of CSV with every text changed."""
+
+    def changed(cell: re.Match[str]) -> str:
+        return '"' + change(cell[1].replace('""', '"')).replace('"', '""') + '"'
+
+    return _CELL.sub(changed, lines.decode()).encode()
 
 
 #: A value as JSON in one line, without spaces.
@@ -132,6 +103,11 @@ def printable_json(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else json.dumps(c)[1:-1] if ord(c) != 0x7F else r"\u007f" for c in text)
+
+
+def printable_lines(lines: bytes) -> bytes:
+    """JSON lines with `printable_json` of each."""
+    return "\n".join(map(printable_json, lines.decode().split("\n"))).encode()
 
 
 def console(*, stderr: bool = False) -> Console:

@@ -192,7 +192,7 @@ cdef class SessionFlows:
         if before is None:
             self.numbers.reserve(delivery.packet_identifier)
         else:
-            self.outgoing_bytes -= (<Delivery>before).octets()
+            self.outgoing_bytes -= (<Delivery?>before).octets()
         self.outgoing[delivery.packet_identifier] = delivery
         self.outgoing_bytes += delivery.octets()
 
@@ -840,7 +840,9 @@ cdef class Flows(EndpointFlows):
             self._quota.give()
         if self._replay:
             self._send_again(events)
-        return self.note_window(events)
+        if self._window_closed:
+            self.note_window(events)
+        return 0
 
     def acknowledge(self, message, reason_code=0, properties=()):
         """Answer a `Publish` event of QoS 1 or 2 once the host owns the message, or refuse it with a code of 0x80 or more.

@@ -265,7 +265,7 @@ cdef class Flows(EndpointFlows):
         else:
             heappush(self._begun, (end, request.number, request))
         if PyList_GET_SIZE(self._begun) > 1024 + 2 * PyDict_Size(self._pending):     # finished ones are no more than the others
-            self._begun = [item for item in self._begun if self._pending.get((<Request>item[2]).opaque) is item[2]]
+            self._begun = [item for item in self._begun if self._pending.get((<Request?>item[2]).opaque) is item[2]]
             heapify(self._begun)
         return 0
 
@@ -283,7 +283,7 @@ cdef class Flows(EndpointFlows):
         """The earliest time at which a request is over; now, if the time of one has not begun; None: none is pending."""
         if PyList_GET_SIZE(self.waiting):
             return self._deadlines.clock
-        while PyList_GET_SIZE(self._begun) and self._pending.get((<Request>self._begun[0][2]).opaque) is not self._begun[0][2]:
+        while PyList_GET_SIZE(self._begun) and self._pending.get((<Request?>self._begun[0][2]).opaque) is not self._begun[0][2]:
             heappop(self._begun)
         return self._begun[0][0] if PyList_GET_SIZE(self._begun) else None
 

@@ -64,4 +64,5 @@ name_public({"__name__": __name__, "FrameDecoder": FrameDecoder}, "wirefmt.decod
 name_public({"__name__": __name__, "Outbox": Outbox}, "wirefmt.connection.outbox", ())
 name_public({"__name__": __name__, "Identifiers": Identifiers}, "wirefmt.connection.outstanding", ())
 name_public({"__name__": __name__, "Window": Window}, "wirefmt.connection.windows", ())
-seal(globals(), None, (), (FrameDecoder, ColumnSet, FrameBatch, BatchEncoder))
+name_public({"__name__": __name__, "EndpointFlows": EndpointFlows}, "wirefmt.connection.endpoint", ())
+seal(globals(), None, (), (FrameDecoder, ColumnSet, FrameBatch, BatchEncoder, EndpointFlows))

@@ -18,9 +18,9 @@ from lib.kinds import exactly
 from lib.mqtt_driven import drive, flow_packets, resumed
 from lib.mqtt_strategies import PAYLOAD
 from wirefmt import mqtt
-from wirefmt.connection import Change
+from wirefmt.connection import Acknowledged, Change
 from wirefmt.errors import DecodeError, LocalProtocolError
-from wirefmt.mqtt.events import Released
+from wirefmt.mqtt.events import Dropped, Released
 from wirefmt.mqtt.journal import Journal
 from wirefmt.mqtt.session import NEVER, Held
 
@@ -236,6 +236,83 @@ def test_a_message_is_sent_again_as_it_was_published(version: int, later: int, p
         mqtt.Decoder(version=later, side="client").feed(client.data_to_send()), mqtt.Connect, mqtt.Publish
     )
     assert (again.topic_name, again.payload_bytes(), again.qos, again.dup) == ("a/b", payload, 2, True)
+
+
+@pytest.mark.parametrize("role", ["client", "server"])
+@pytest.mark.parametrize("version", [3, 4, 5])
+@pytest.mark.parametrize("later", [3, 4, 5])
+def test_a_session_goes_on_in_another_version(role: str, version: int, later: int) -> None:
+    """What is kept knows the version it was said in: each packet of it is sent in the version of the connection, with the
+    properties that this version has, and answers have reason codes in 5.0 only."""
+    properties = (("content_type", "text"), ("user_property", ("k", "v"))) if version == 5 else ()
+    session = mqtt.Session("c", expiry_interval=NEVER, established=True, journaled=True)
+    first = resumed(role, version, session, mqtt.ConnectionOptions())
+    handles = [
+        first.publish("a/b", bytes((at,)) * 3, qos=qos, properties=properties) for at, qos in enumerate((1, 2, 2))
+    ]
+    first.data_to_send()
+    first.receive(mqtt.Pubrec(packet_identifier=handles[2].packet_identifier, version=version).encode(), 0.0)
+    (refused,) = first.receive(packet(7, 2, b"in", version), 0.0)
+    first.acknowledge(refused)
+    first.data_to_send()
+    first.close(immediate=True)
+    if role == "server" and version == 5:
+        session.expiry_interval = NEVER  # the host decides it
+
+    connection = resumed(role, later, mqtt.Session.replay(session.changes()), mqtt.ConnectionOptions())
+    side: Any = role
+    decoder = mqtt.Decoder(version=later, side=side)
+    _, one, two, released = decoder.feed(connection.data_to_send())
+    for again, at, qos in ((one, 0, 1), (two, 1, 2)):
+        assert isinstance(again, mqtt.Publish)
+        assert (again.qos, again.dup, again.topic_name, again.payload_bytes()) == (qos, True, "a/b", bytes((at,)) * 3)
+        assert tuple(again.properties) == (properties if later == 5 else ())
+    assert isinstance(released, mqtt.Pubrel)
+    assert (released.packet_identifier, released.reason_code or 0) == (handles[2].packet_identifier, 0)
+
+    # the identifier of the message that has come is still held, and answered in this version
+    assert connection.receive(packet(7, 2, b"in", later), 0.0) == []
+    connection.receive(mqtt.Pubrel(packet_identifier=7, version=later).encode(), 0.0)
+    connection.receive(mqtt.Pubrel(packet_identifier=8, version=later).encode(), 0.0)
+    pubrec, pubcomp, stray = decoder.feed(connection.data_to_send())
+    assert (type(pubrec), type(pubcomp), type(stray)) == (mqtt.Pubrec, mqtt.Pubcomp, mqtt.Pubcomp)
+    assert (stray.reason_code or 0) == (0x92 if later == 5 else 0)
+
+    # and the answers to what was sent again finish it, with the reason of this version
+    code = 0x10 if later == 5 else None
+    answers = [
+        mqtt.Puback(packet_identifier=handles[0].packet_identifier, reason_code=code, version=later),
+        mqtt.Pubrec(packet_identifier=handles[1].packet_identifier, version=later),
+        *(mqtt.Pubcomp(packet_identifier=handle.packet_identifier, version=later) for handle in handles[1:]),
+    ]
+    events = connection.receive(b"".join(answer.encode() for answer in answers), 0.0)
+    assert [(event.handle.number, event.code) for event in events if isinstance(event, Acknowledged)] == [
+        (handles[0].number, code or 0), (handles[1].number, 0), (handles[2].number, 0)
+    ]  # fmt: skip
+    assert connection.session is not None
+    assert not connection.session.outgoing
+    assert not connection.session.incoming
+
+
+@pytest.mark.parametrize("role", ["client", "server"])
+def test_what_does_not_fit_into_another_version_is_dropped(role: str) -> None:
+    """A message of 3.1.1 takes an octet more in 5.0, where the peer may have announced less."""
+    session = mqtt.Session("c", expiry_interval=NEVER, established=True)
+    first = resumed(role, 4, session, mqtt.ConnectionOptions())
+    handle = first.publish("a", bytes(100), qos=1)
+    first.close(immediate=True)
+    size = handle.size
+    properties = [("maximum_packet_size", size), ("session_expiry_interval", 100)]
+    connect = mqtt.Connect(client_identifier="c", clean_start=False, properties=properties)
+    if role == "client":
+        client = mqtt.ClientConnection(0.0, session)
+        client.send(mqtt.Connect(client_identifier="c", clean_start=False, properties=properties[1:]))
+        events: list[Any] = client.receive(mqtt.Connack(session_present=True, properties=properties[:1]).encode(), 0.0)
+    else:
+        server = mqtt.ServerConnection(0.0)
+        events = server.accept(server.receive(connect.encode(), 0.0)[0], session)
+    assert [event.handle for event in events if isinstance(event, Dropped)] == [handle]
+    assert not session.outgoing
 
 
 def test_what_a_connection_tolerates_is_kept_and_released() -> None:

@@ -174,3 +174,47 @@ cdef class Window:
         cdef bint closed = self.used >= self.limit
         self.used = max(self.used - count, 0)
         return closed and self.used < self.limit
+
+
+cdef class EndpointFlows:
+    """What every connection has for its bytes. `Endpoint` of connection/endpoint.py is derived from it, and so is the class in
+    which a codec keeps what its connections do for every message: both work with one outbox.
+
+    Attributes:
+        _outbox: bytes for the peer.
+        _reading: True: nothing that has come is left to be read, so there is nothing to go on with. Only `Endpoint` changes it.
+    """
+
+    def __cinit__(self):
+        self._outbox = Outbox()
+        self._reading = True
+
+    def __init__(self, *_, **__):
+        pass
+
+    def data_to_send(self):
+        """Take everything queued, as one bytes object."""
+        self.gather()
+        return self._outbox.take()
+
+    def buffers_to_send(self):
+        """Take everything queued, as a list of buffers in order. Large payloads are not copied."""
+        self.gather()
+        return self._outbox.take_buffers()
+
+    @property
+    def pending_bytes(self):
+        """Bytes queued and not taken, and at least as many as `_flush` would queue."""
+        return self._outbox.position - self._outbox.taken + self.gathered()
+
+    def _flush(self):
+        """Queue what the endpoint gathers while it reads and writes when its bytes are taken."""
+        self.gather()
+
+    cdef int gather(self) except -1:
+        """`_flush`, for classes derived from this one."""
+        return 0
+
+    cdef int64_t gathered(self) except -1:
+        """Bytes that `gather` would queue."""
+        return 0

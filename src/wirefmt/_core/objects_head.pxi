@@ -608,6 +608,13 @@ cdef class Window:
     cpdef bint give(self, int64_t count=?) except -1
 
 
+cdef class EndpointFlows:
+    cdef readonly Outbox _outbox
+    cdef public bint _reading
+    cdef int gather(self) except -1
+    cdef int64_t gathered(self) except -1
+
+
 # ---- seal
 
 cdef int seal(dict space, str package=*, tuple inner=*, tuple bases=*) except -1

@@ -89,7 +89,7 @@ cdef extern from *:
     /* `tp_new` of a class from which classes of other modules are derived: their `tp_new` calls it to allocate. For the class
        itself, and for Python classes derived from it, it is wirefmt_new. Python code cannot make objects of the other derived
        classes with it: `B.__new__(D)` is refused because their tp_new differs. */
-    #define WIREFMT_BASES 4
+    #define WIREFMT_BASES 5
     static PyTypeObject *wirefmt_bases[WIREFMT_BASES];
     static int wirefmt_base_count = 0;
 
@@ -105,10 +105,12 @@ cdef extern from *:
     static PyObject *wirefmt_new_1(PyTypeObject *t, PyObject *a, PyObject *k) { return wirefmt_new_of(1, t, a, k); }
     static PyObject *wirefmt_new_2(PyTypeObject *t, PyObject *a, PyObject *k) { return wirefmt_new_of(2, t, a, k); }
     static PyObject *wirefmt_new_3(PyTypeObject *t, PyObject *a, PyObject *k) { return wirefmt_new_of(3, t, a, k); }
+    static PyObject *wirefmt_new_4(PyTypeObject *t, PyObject *a, PyObject *k) { return wirefmt_new_of(4, t, a, k); }
 
     /* Mark a sealed class as a base of classes of other modules. */
     static int wirefmt_seal_base(PyObject *cls) {
-        static const newfunc slots[WIREFMT_BASES] = {wirefmt_new_0, wirefmt_new_1, wirefmt_new_2, wirefmt_new_3};
+        static const newfunc slots[WIREFMT_BASES] = {
+            wirefmt_new_0, wirefmt_new_1, wirefmt_new_2, wirefmt_new_3, wirefmt_new_4};
         if (wirefmt_base_count == WIREFMT_BASES) {
             PyErr_SetString(PyExc_SystemError, "WIREFMT_BASES is too small");
             return -1;

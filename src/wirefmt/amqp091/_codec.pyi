@@ -7,7 +7,7 @@ from typing import Any, Final, Generic, Literal, Self, SupportsIndex, TypeAlias,
 
 from typing_extensions import Buffer, disjoint_base
 
-from wirefmt._core import Batch, FrameDecoder, Outbox, _ArrowColumns
+from wirefmt._core import Batch, EndpointFlows, FrameDecoder, _ArrowColumns
 from wirefmt.amqp091._classes import *  # noqa: F403
 from wirefmt.amqp091._classes import BasicAck, BasicConsume, BasicNack, BasicProperties, BasicReject
 from wirefmt.framing import Limits, NeedData
@@ -317,39 +317,44 @@ class Consumer:
 class SessionFlows:
     journaled: bool
     _number: int
+    """Of the last handle. `Session` sets it when it is restored."""
     def __init__(self, *args: Any, **kwargs: Any) -> None: ...
     @property
     def outgoing(self) -> dict[int, Publication]: ...
 
 @disjoint_base
-class Flows:
+class Flows(EndpointFlows):
     frame_max: int
     blocked: bool
     _up: bool
-    _reading: bool
+    """The connection is open. `Endpoint._enter` sets it."""
     _undecided: int
-    _at: int
+    """Events that wait for an answer of the host, and what waits after them."""
     def __init__(self, *args: Any, **kwargs: Any) -> None: ...
     @property
     def channels(self) -> dict[int, Any]: ...
     @property
-    def _marked(self) -> list[Any]: ...
+    def _at(self) -> int:
+        """The message that `_flow` took last, or at which it raises."""
     @property
-    def _outbox(self) -> Outbox: ...
-    @_outbox.setter
-    def _outbox(self, outbox: Outbox) -> None: ...
+    def _marked(self) -> list[Any]:
+        """Channels with acks to write."""
     @property
-    def _session(self) -> Any: ...
+    def _session(self) -> Any:
+        """Messages of a client that wait for their confirms."""
     @_session.setter
     def _session(self, session: SessionFlows) -> None: ...
-    def _configure(self, options: Any, opened: Any, confirmed: type[Any], settled: type[Any]) -> None: ...
-    def _next_number(self) -> int: ...
-    def _flush(self) -> None: ...
-    def _flow(self, messages: list[Any], at: int, events: list[Any]) -> int: ...
+    def _configure(self, options: Any, opened: Any, confirmed: type[Any], settled: type[Any]) -> None:
+        """Take the limits of a ConnectionOptions, ChannelState.OPEN, and the classes of events."""
+    def _next_number(self) -> int:
+        """The number of a new handle."""
+    def _flow(self, messages: list[Any], at: int, events: list[Any]) -> int:
+        """Take messages and basic.ack on channels that are open. Returns the number of the first other frame."""
 
 class ServerFlows(Flows):
     def waits(self, event: Any) -> bool: ...
-    def _confirmed(self, event: BasicMessage) -> bool: ...
+    def _confirmed(self, event: BasicMessage) -> bool:
+        """Was this published in confirm mode, and has its confirm been decided?"""
     def acknowledge(self, *events: BasicMessage) -> list[Any]: ...
     def run_of(self, events: list[Any], at: int) -> int: ...
 
@@ -357,6 +362,7 @@ class ServerFlows(Flows):
 class ChannelFlows:
     active: bool
     _held: bool
+    """A request waits for the host, and what comes after it waits, too."""
     def __init__(self, connection: Flows, number: int) -> None: ...
     @property
     def number(self) -> int: ...
@@ -373,26 +379,38 @@ class ChannelFlows:
     @mode.setter
     def mode(self, mode: str) -> None: ...
     @property
-    def _tags(self) -> Tags[Any]: ...
-    def _flush(self) -> None: ...
-    def _put_content(self, method: Method, properties: BasicProperties | None, body: Buffer) -> None: ...
-    def _on_ack(self, message: BasicAck, events: list[Any]) -> None: ...
-    def _on_nack(self, message: BasicNack, events: list[Any]) -> None: ...
-    def _on_reject(self, message: BasicReject, events: list[Any]) -> None: ...
+    def _tags(self) -> Tags[Any]:
+        """Deliveries of a client, publishes in confirm mode of a server, that wait to be settled."""
+    def _flush(self) -> None:
+        """Write the acks that have been noted."""
+    def _put_content(self, method: Method, properties: BasicProperties | None, body: Buffer) -> None:
+        """Queue a method with its content. Raises LocalProtocolError; nothing has changed then."""
+    def _on_ack(self, message: BasicAck, events: list[Any]) -> None:
+        """The handler of basic.ack."""
+    def _on_nack(self, message: BasicNack, events: list[Any]) -> None:
+        """The handler of basic.nack."""
+    def _on_reject(self, message: BasicReject, events: list[Any]) -> None:
+        """The handler of basic.reject."""
 
 # ---- channels
 @disjoint_base
 class ClientChannelFlows(ChannelFlows):
-    _next_tag: int
-    _last_delivery: int
     _full: bool
+    """A publish was refused: `WindowOpened` follows."""
     _recovering: int
+    """Calls of recover without recover-ok: what comes before it is delivered again."""
     @property
-    def _unconfirmed(self) -> Tags[Publication]: ...
+    def _last_delivery(self) -> int:
+        """The delivery-tag that came last."""
     @property
-    def _mandatory(self) -> Tags[Publication]: ...
+    def _unconfirmed(self) -> Tags[Publication]:
+        """Publications that wait for their confirms."""
     @property
-    def _leaving(self) -> dict[str, Consumer]: ...
+    def _mandatory(self) -> Tags[Publication]:
+        """Those of them that may still be returned."""
+    @property
+    def _leaving(self) -> dict[str, Consumer]:
+        """Consumers cancelled without a reply: deliveries may still come."""
     def publish(
         self,
         exchange: str | bytes = "",
@@ -402,24 +420,32 @@ class ClientChannelFlows(ChannelFlows):
         *,
         mandatory: bool = False,
     ) -> Publication | None: ...
-    def _publish(self, message: BasicMessage) -> Publication | None: ...
-    def _check_publish(self) -> None: ...
-    def _send_again(self, publication: Publication, method: Method) -> None: ...
-    def _take_tag(self, tag: int, no_ack: bool) -> None: ...
+    def _publish(self, message: BasicMessage) -> Publication | None:
+        """Publish a message with basic.publish."""
+    def _check_publish(self) -> None:
+        """Raise LocalProtocolError if no message may be published now."""
+    def _send_again(self, publication: Publication, method: Method) -> None:
+        """Publish a message of another channel once more, with this method."""
+    def _take_tag(self, tag: int, no_ack: bool) -> None:
+        """A basic.get-ok has come with this delivery-tag."""
     def ack(self, delivery_tag: int, multiple: bool = False) -> list[Any]: ...
 
 @disjoint_base
 class ServerChannelFlows(ChannelFlows):
     prefetch: int
     shared_prefetch: int
-    _shared_used: int
     _transacted: int
+    """Deliveries that the transaction has settled."""
     _unheard: bool
+    """Messages have come since the host was last known to have handled all."""
     @property
-    def _deliveries(self) -> Tags[Delivery]: ...
+    def _deliveries(self) -> Tags[Delivery]:
+        """Those that wait for their acknowledgement."""
     @property
-    def _next_delivery(self) -> int: ...
-    def _take_confirm(self, event: Any) -> int: ...
+    def _last_delivery(self) -> int:
+        """The delivery-tag that was given last."""
+    def _take_confirm(self, event: Any) -> int:
+        """Settle a message that waits for its confirm; its number."""
     def room(self, consumer_tag: str) -> int: ...
     def deliver(
         self,
@@ -444,8 +470,11 @@ class ServerChannelFlows(ChannelFlows):
         contexts: list[Any] | None = None,
         pending_bytes: int = 0,
     ) -> int: ...
-    def _delivered(self, context: Any, no_ack: bool) -> Delivery | None: ...
-    def _release(self, deliveries: list[Delivery]) -> None: ...
-    def _restore(self, deliveries: list[Delivery]) -> None: ...
+    def _delivered(self, context: Any, no_ack: bool) -> Delivery | None:
+        """A basic.get-ok has been sent: its handle; None: it is not acknowledged."""
+    def _release(self, deliveries: list[Delivery]) -> None:
+        """Deliveries are finished: they count no more for the windows."""
+    def _restore(self, deliveries: list[Delivery]) -> None:
+        """Deliveries of a transaction that is undone wait again."""
 
 def tag_of_delivery(delivery: Delivery) -> int: ...

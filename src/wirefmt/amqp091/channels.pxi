@@ -4,14 +4,16 @@
 # ------------------------------------------------------------------------------------------------ a client
 
 cdef class ClientChannelFlows(ChannelFlows):
-    """What a channel of a client does for every message. `ClientChannel` is derived from it."""
-    cdef readonly Tags _unconfirmed         # publications
-    cdef readonly Tags _mandatory           # those of them that may still be returned
-    cdef public uint64_t _next_tag          # of confirms: the last one
-    cdef public uint64_t _last_delivery
-    cdef public bint _full                  # a publish was refused
-    cdef readonly dict _leaving             # consumers cancelled without a reply: deliveries may still come
-    cdef public int64_t _recovering         # calls of recover: what comes before recover-ok is delivered again
+    """What a channel of a client does for every message. `ClientChannel` is derived from it.
+
+    It calls these methods of that: `_window` after confirms, `_take` for an ack with `multiple`, `_not_waiting` for the error.
+    """
+    cdef readonly Tags _unconfirmed, _mandatory
+    cdef uint64_t last_tag                  # of confirms
+    cdef readonly uint64_t _last_delivery
+    cdef public bint _full
+    cdef readonly dict _leaving
+    cdef public int64_t _recovering
     cdef BasicPublish method                # the last one, with the values it was made of
     cdef object exchange, routing_key
     cdef bint mandatory
@@ -82,11 +84,11 @@ cdef class ClientChannelFlows(ChannelFlows):
         if flows.session_ is None:
             raise LocalProtocolError("the connection has no session")
         flows.put_content(method.frame, method.size, self.number, properties, body)
-        publication = flows.session_.remember(method, properties, body, flows.frame_max, self.number, self._next_tag + 1)
+        publication = flows.session_.remember(method, properties, body, flows.frame_max, self.number, self.last_tag + 1)
         self._unconfirmed.put(publication.tag, publication)
         if mandatory:
             self._mandatory.put(publication.tag, publication)
-        self._next_tag += 1
+        self.last_tag += 1
         return publication
 
     def _send_again(self, Publication publication not None, Method method not None):
@@ -94,9 +96,9 @@ cdef class ClientChannelFlows(ChannelFlows):
         cdef Frame frame = method
         cdef BasicMessage message = content_of(method, publication.properties, publication.body, self.flows.frame_max)
         self.flows.put_content(frame.frame, frame.size, self.number, publication.properties, publication.body)
-        self._next_tag += 1
+        self.last_tag += 1
         publication.channel = self.number
-        publication.tag = self._next_tag
+        publication.tag = self.last_tag
         publication.set_message(message)
         publication.returned_ = None
         self._unconfirmed.put(publication.tag, publication)
@@ -111,7 +113,7 @@ cdef class ClientChannelFlows(ChannelFlows):
         cdef list handles
         cdef Py_ssize_t i
         if bits_of(message) & 1:
-            handles = self._unconfirmed.settle(tag if tag else self._next_tag)      # 0: all (1.8.3.13)
+            handles = self._unconfirmed.settle(tag if tag else self.last_tag)      # 0: all (1.8.3.13)
         else:
             i = self._unconfirmed.find(tag)
             handles = [] if i < 0 else [self._unconfirmed.take(i)]
@@ -195,14 +197,15 @@ cdef class ClientChannelFlows(ChannelFlows):
             self._check("basic.ack")
             if not self._take(delivery_tag):
                 return []
-            put_ack(flows.outbox, self.number, delivery_tag, True)
+            put_ack(flows._outbox, self.number, delivery_tag, True)
         return [] if flows._reading else flows._go_on()
 
 
 # ------------------------------------------------------------------------------------------------ a server
 
 cdef class ServerChannelFlows(ChannelFlows):
-    """What a channel of a server does for every message. `ServerChannel` is derived from it.
+    """What a channel of a server does for every message. `ServerChannel` is derived from it. Its `_in_tx` takes what a
+    transaction settles.
 
     Attributes:
         prefetch: basic.qos for consumers started later; 0: no limit.
@@ -210,10 +213,10 @@ cdef class ServerChannelFlows(ChannelFlows):
     """
     cdef public int64_t prefetch, shared_prefetch
     cdef readonly Tags _deliveries
-    cdef readonly uint64_t _next_delivery   # the last one
-    cdef public int64_t _shared_used
-    cdef public int64_t _transacted         # deliveries that the transaction has settled
-    cdef public bint _unheard               # messages have come since the host was last known to have handled all
+    cdef readonly uint64_t _last_delivery
+    cdef int64_t shared_used                # of `shared_prefetch`
+    cdef public int64_t _transacted
+    cdef public bint _unheard
     cdef uint64_t published                 # in confirm mode
 
     cdef int begin(self) except -1:
@@ -267,12 +270,12 @@ cdef class ServerChannelFlows(ChannelFlows):
         if not self.active:
             return 0
         if consumer.no_ack:     # its deliveries do not count, but wait while the window of all consumers is closed (RabbitMQ)
-            return 0 if self.shared_prefetch and self._shared_used >= self.shared_prefetch else room
+            return 0 if self.shared_prefetch and self.shared_used >= self.shared_prefetch else room
         room -= self._deliveries.count + self._transacted
         if consumer.prefetch:
             room = min(room, consumer.prefetch - consumer.unacknowledged)
         if self.shared_prefetch:
-            room = min(room, self.shared_prefetch - self._shared_used)
+            room = min(room, self.shared_prefetch - self.shared_used)
         return max(room, 0)
 
     def deliver(self, consumer_tag, exchange, routing_key, body=b"", properties=None, *, redelivered=False, context=None):
@@ -296,7 +299,7 @@ cdef class ServerChannelFlows(ChannelFlows):
         """
         cdef Consumer consumer = self.ready_consumer(consumer_tag, exchange, routing_key, redelivered)
         cdef int64_t most = pending_bytes
-        cdef Outbox outbox = self.flows.outbox
+        cdef Outbox outbox = self.flows._outbox
         cdef Py_ssize_t at = 0
         if len(properties) != len(bodies) or (contexts is not None and len(contexts) != len(bodies)):
             raise LocalProtocolError("there are not as many properties or contexts as bodies")
@@ -333,7 +336,7 @@ cdef class ServerChannelFlows(ChannelFlows):
 
     cdef Delivery send_to(self, Consumer consumer, BasicProperties properties, bytes body, object context):
         cdef uint8_t* p = <uint8_t*>PyBytes_AS_STRING(consumer.head)
-        store_u64(p + consumer.head_tag, self._next_delivery + 1)
+        store_u64(p + consumer.head_tag, self._last_delivery + 1)
         self.flows.put_content(p, <size_t>PyBytes_GET_SIZE(consumer.head), self.number, properties, body)
         return self.delivered(None if consumer.no_ack else consumer, context, consumer.no_ack)
 
@@ -353,20 +356,20 @@ cdef class ServerChannelFlows(ChannelFlows):
     cdef Delivery delivered(self, Consumer consumer, object context, bint no_ack):
         """A message has been sent, with the next number."""
         cdef Delivery delivery
-        self._next_delivery += 1
+        self._last_delivery += 1
         if no_ack:
             return None
         delivery = Delivery.__new__(Delivery)
         self.flows.number += 1
         delivery.number = self.flows.number
         delivery.channel = self.number
-        delivery.tag = self._next_delivery
+        delivery.tag = self._last_delivery
         delivery.consumer = consumer
         delivery.context = context
         self._deliveries.put(delivery.tag, delivery)
         if consumer is not None:
             consumer.unacknowledged += 1
-            self._shared_used += 1
+            self.shared_used += 1
         return delivery
 
     def _delivered(self, context, no_ack):
@@ -390,7 +393,7 @@ cdef class ServerChannelFlows(ChannelFlows):
             if i < 0:
                 raise RemoteProtocolError(f"unknown delivery tag {tag}", reply=AMQP091_REPLY_PRECONDITION_FAILED)
         if kind != BY_REJECT and bits & 1:
-            deliveries = self._deliveries.settle(tag if tag else self._next_delivery)   # 0: all (1.8.3.13)
+            deliveries = self._deliveries.settle(tag if tag else self._last_delivery)   # 0: all (1.8.3.13)
         else:
             deliveries = [self._deliveries.take(i)]
         if not deliveries:
@@ -412,7 +415,7 @@ cdef class ServerChannelFlows(ChannelFlows):
         for delivery in deliveries:
             if delivery.consumer is not None:
                 delivery.consumer.unacknowledged -= 1
-                self._shared_used -= 1
+                self.shared_used -= 1
         return 0
 
     def _release(self, list deliveries not None):

@@ -212,7 +212,7 @@ cdef bytes body_of(BasicMessage message):
 # ------------------------------------------------------------------------------------------------ what outlives a connection
 
 cdef class SessionFlows:
-    """Messages that wait for their confirms. `Session` is derived from it.
+    """Messages that wait for their confirms. `Session` is derived from it. Its `_note` writes to the journal.
 
     Attributes:
         outgoing: publications by number, in the order of sending.
@@ -253,23 +253,22 @@ cdef class SessionFlows:
 
 # ------------------------------------------------------------------------------------------------ connections
 
-cdef class Flows:
-    """What both roles of a connection do for every message. `Endpoint` is derived from it.
+cdef class Flows(EndpointFlows):
+    """What both roles of a connection do for every message. `Endpoint` is derived from it. It calls `_go_on` of that after an
+    answer.
 
     Attributes:
         channels: by number: all that are open, and those that wait for open-ok or close-ok.
         frame_max: bytes of a frame that we send at most; 0: no limit.
         blocked: True while the server has blocked the connection (RabbitMQ).
     """
-    cdef Outbox outbox
     cdef readonly dict channels
     cdef public uint32_t frame_max
     cdef public bint blocked
     cdef public bint _up                    # the connection is open
-    cdef public bint _reading
     cdef public int64_t _undecided
     cdef readonly list _marked              # channels with acks to write
-    cdef public Py_ssize_t _at              # the message that _flow took last
+    cdef readonly Py_ssize_t _at
     cdef uint64_t number                    # of the last handle
     cdef int64_t most_pending, most_message, most_unconfirmed, most_unacknowledged
     cdef object opened                      # ChannelState.OPEN
@@ -277,18 +276,9 @@ cdef class Flows:
     cdef SessionFlows session_              # of a client
 
     def __init__(self, *_, **__):
-        self.outbox = Outbox()
         self.channels = {}
         self._marked = []
         self.confirmed = self.settled = object
-
-    @property
-    def _outbox(self):
-        return self.outbox
-
-    @_outbox.setter
-    def _outbox(self, Outbox outbox not None):
-        self.outbox = outbox
 
     @property
     def _session(self):
@@ -313,7 +303,7 @@ cdef class Flows:
         self.number += 1
         return self.number
 
-    def _flush(self):
+    cdef int gather(self) except -1:
         """Write the acks that have been noted."""
         cdef list marked
         cdef ChannelFlows channel
@@ -323,6 +313,10 @@ cdef class Flows:
             for channel in marked:
                 channel.marked = False
                 channel.flush()
+        return 0
+
+    cdef int64_t gathered(self) except -1:
+        return ACK_OCTETS * PyList_GET_SIZE(self._marked)       # a channel writes one at least
 
     def _flow(self, list messages not None, Py_ssize_t at, list events not None):
         """Take messages from number `at` on, while they are messages or basic.ack on a channel that is open. Returns the number
@@ -358,7 +352,7 @@ cdef class Flows:
         """Queue a method with its content. A large body is not copied. Raises LocalProtocolError if it does not fit: nothing has
         changed then. A content header cannot be split: a server sends one that is larger than frame-max, as RabbitMQ does, and
         leaves it to the client to take it."""
-        cdef Outbox outbox = self.outbox
+        cdef Outbox outbox = self._outbox
         cdef uint64_t size = <uint64_t>PyBytes_GET_SIZE(body), at = 0, piece
         cdef uint64_t most = (self.frame_max if self.frame_max else AMQP091_FRAME_TOP) - AMQP091_OVERHEAD
         cdef size_t header = AMQP091_OVERHEAD + 12 + <size_t>properties.p.size
@@ -404,7 +398,10 @@ cdef class Flows:
 
 
 cdef class ServerFlows(Flows):
-    """What a connection of a server does for every message besides. `ServerConnection` is derived from it."""
+    """What a connection of a server does for every message besides. `ServerConnection` is derived from it.
+
+    It calls these methods of that: `_waits_for_reply` for what is not a message, `_check_open` before an answer.
+    """
 
     def waits(self, event):
         """Does this event wait for a reply or a confirm?"""
@@ -464,7 +461,8 @@ cdef class ServerFlows(Flows):
 
 
 cdef class ChannelFlows:
-    """What channels of both roles do for every message. `Channel` is derived from it.
+    """What channels of both roles do for every message. `Channel` is derived from it, and has the method `_check`, which says why
+    a method must not be sent.
 
     Attributes:
         number: of the channel.
@@ -548,7 +546,7 @@ cdef class ChannelFlows:
 
     cdef int flush(self) except -1:
         if self._tags.noted_count:
-            self._tags.write(self.flows.outbox, self.number)
+            self._tags.write(self.flows._outbox, self.number)
         return 0
 
     def _flush(self):

@@ -32,7 +32,7 @@ from wirefmt.framing import Limits
 HEARTBEAT_FRAME = amqp091.Heartbeat().encode()
 
 
-class Endpoint(endpoint.GatheringEndpoint[State, EventT], Flows):
+class Endpoint(endpoint.Endpoint[State, EventT], Flows):
     """What both roles do. The connections add what only they do. What happens for every message is compiled: `Flows`."""
 
     role: Role
@@ -81,11 +81,6 @@ class Endpoint(endpoint.GatheringEndpoint[State, EventT], Flows):
         return self._undecided
 
     # ---- out
-
-    @property
-    def pending_bytes(self) -> int:
-        """Bytes queued and not taken. Acks that are not written yet count with their smallest size."""
-        return self._outbox.pending + 21 * len(self._marked)
 
     def _due(self, name: str, events: list[Event]) -> None:
         if name == "close":
@@ -137,14 +132,17 @@ class Endpoint(endpoint.GatheringEndpoint[State, EventT], Flows):
     def _handle(self, messages: list[Any], events: list[Event]) -> None:
         at = 0
         while at < len(messages):
+            frequent = True
             try:
-                at = self._at = self._flow(messages, at, events)
+                at = self._flow(messages, at, events)
+                frequent = False
                 if at < len(messages):
                     self._take_frame(messages[at], events)
             except RemoteProtocolError as error:
                 if self._state is State.CLOSED:
                     return
-                at = self._at
+                if frequent:
+                    at = self._at
                 self._answer_fault(error, messages[at], events)
             if self._over:
                 return

@@ -78,7 +78,7 @@ class ServerChannel(Channel, ServerChannelFlows):
         self._asked(event)
         if not event.no_ack and len(self._deliveries) + self._transacted >= self.connection.options.unacknowledged:
             raise LocalProtocolError("too many deliveries are unacknowledged", reply=ReplyCode.RESOURCE_ERROR)
-        tag = self._next_delivery + 1
+        tag = self._last_delivery + 1
         method = self._build(
             amqp091.BasicGetOk,
             delivery_tag=tag,
@@ -280,7 +280,7 @@ class ServerChannel(Channel, ServerChannelFlows):
     def _on_recover(self, message: Any, events: list[Event]) -> None:
         if not message.requeue:
             raise RemoteProtocolError("requeue=false", reply=ReplyCode.NOT_IMPLEMENTED)
-        deliveries = self._deliveries.settle_up_to(self._next_delivery)
+        deliveries = self._deliveries.settle_up_to(self._last_delivery)
         self._release(deliveries)
         if type(message) is amqp091.BasicRecover:
             self._put(amqp091.BasicRecoverOk(channel=self.number))

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Final, Self, SupportsIndex, TypeAlias, final
 
 from typing_extensions import Buffer, disjoint_base
 
-from wirefmt._core import Batch, FrameDecoder, Outbox, _ArrowColumns
+from wirefmt._core import Batch, EndpointFlows, FrameDecoder, _ArrowColumns
 from wirefmt.amqp10._classes import *  # noqa: F403
 from wirefmt.amqp10._classes import Disposition, Header, Properties, Transfer
 from wirefmt.framing import Limits, NeedData
@@ -365,17 +365,21 @@ class Answers:
     def take(self) -> list[tuple[int, int, Any, bool]]: ...
 
 @disjoint_base
-class ConnectionFlows:
+class ConnectionFlows(EndpointFlows):
     _by_remote: dict[int, Any]
+    """Sessions by the peer's channel."""
     _opened: bool
-    _outbox: Outbox
+    """Both opens have been exchanged. `Endpoint._enter` sets it."""
     frame_limit: int
     unfinished: int
     @property
-    def _at(self) -> int: ...
+    def _at(self) -> int:
+        """The message that `_flow` took last, or at which it raises."""
     def __init__(self, *args: Any, **kwargs: Any) -> None: ...
-    def _configure(self, options: Any, acknowledged: type[Any]) -> None: ...
-    def _flow(self, messages: list[Any], at: int, events: list[Any]) -> int: ...
+    def _configure(self, options: Any, acknowledged: type[Any]) -> None:
+        """Take the limits of a ConnectionOptions, and the class of the event for a delivery that is settled."""
+    def _flow(self, messages: list[Any], at: int, events: list[Any]) -> int:
+        """Take transfers, dispositions and flows of sessions that are mapped. Returns the number of the first other frame."""
     def accept(self, event: Any, **answer: Any) -> list[Any]: ...
 
 @disjoint_base
@@ -384,12 +388,14 @@ class SessionFlows:
     job: Job | None
     dirty: dict[Any, None]
     _remote_links: dict[int, Any]
+    """Links by the peer's handle."""
     mapped: bool
     flow_due: bool
     incoming_window: int
     remote_incoming_window: int
     remote_outgoing_window: int
     _half: int
+    """The incoming-window at which it is renewed."""
     next_outgoing_id: int
     next_delivery_id: int
     channel: int
@@ -405,8 +411,10 @@ class SessionFlows:
     def __init__(self, *args: Any, **kwargs: Any) -> None: ...
     def on_transfer(self, message: Transfer, events: list[Any]) -> None: ...
     def on_disposition(self, message: Disposition, events: list[Any]) -> None: ...
-    def _go_on_with(self, job: Job) -> None: ...
-    def _put_answers(self) -> None: ...
+    def _go_on_with(self, job: Job) -> None:
+        """Send more of what the window has cut off."""
+    def _put_answers(self) -> None:
+        """Write the dispositions of this turn."""
 
 @disjoint_base
 class LinkFlows:
@@ -420,7 +428,6 @@ class LinkFlows:
     credit: int
     max_message_size: int
     available: int | None
-    _available: int
     def __init__(self, *args: Any, **kwargs: Any) -> None: ...
     @property
     def unsettled(self) -> dict[bytes, Any]: ...
@@ -431,9 +438,11 @@ class SenderFlows(LinkFlows):
     waiting: bool
     incomplete: bool
     _resuming: Any
+    """Deliveries that are resumed and not yet sent."""
     @property
     def send_quota(self) -> int: ...
-    def _number_is(self, handle: int) -> None: ...
+    def _number_is(self, handle: int) -> None:
+        """Take our handle."""
     def send(
         self,
         message: Message | Buffer,
@@ -445,20 +454,29 @@ class SenderFlows(LinkFlows):
         more: bool = False,
         batchable: bool = False,
     ) -> Outgoing: ...
-    def _start(self, delivery: Outgoing, tail: bytes, payload: bytes, more: bool) -> None: ...
-    def _continue(self, delivery: Outgoing, payload: bytes, more: bool) -> None: ...
-    def _forget(self, delivery: Outgoing) -> None: ...
+    def _start(self, delivery: Outgoing, tail: bytes, payload: bytes, more: bool) -> None:
+        """The first frames of a delivery."""
+    def _continue(self, delivery: Outgoing, payload: bytes, more: bool) -> None:
+        """The next part of a delivery that has begun."""
+    def _forget(self, delivery: Outgoing) -> None:
+        """A delivery is settled, or its end does not matter."""
 
 @disjoint_base
 class ReceiverFlows(LinkFlows):
     _half: int
+    """The credit at which the window is renewed; -1: it is not."""
     _promised: int
+    """Messages that may still come: credit that was taken back may be used already."""
     _only_resumed: bool
+    """Our unsettled map was incomplete: only resumed deliveries may come."""
     streamed: bool
     _resumed: dict[bytes, Any]
+    """Deliveries of the terminus that the sender has to resume."""
     def __init__(self, *args: Any, **kwargs: Any) -> None: ...
     def on_transfer(self, message: Transfer, events: list[Any]) -> None: ...
-    def _skip(self, delivery: Incoming) -> None: ...
-    def _drop_partial(self) -> None: ...
+    def _skip(self, delivery: Incoming) -> None:
+        """The rest of this delivery is not needed."""
+    def _drop_partial(self) -> None:
+        """No more of a message that has come in part is wanted."""
     def settle(self, delivery: Incoming, state: Any, settled: bool | None = None) -> None: ...
     def forget(self, delivery: Incoming) -> None: ...

@@ -16,7 +16,7 @@ from libc.string cimport memchr, memcmp, memcpy, memset, strcmp, strlen
 
 from wirefmt._core cimport (
     BatchEncoder, CARRIER_PLAIN, CARRIER_TLS, Col, DEFAULT_FRAME_SIZE, DETAIL_FIELD,
-    DetailField, DetailForm, DetailLine, Factory, FrameBatch,
+    DetailField, DetailForm, DetailLine, EndpointFlows, Factory, FrameBatch,
     FrameDecoder, HEX_OCTETS, HEX_ROOM, HIDDEN_OCTETS, INPUT_HEAD, Input, KEEP_FROM, KeywordOrder, LINE_MAX,
     LINE_VALUE, MORE, MapWriter, MessageContext, MessageOps, MessageTable, NO, NO_MESSAGE, NO_TEXT, Outbox, Problem,
     Protocol, ProtocolTables, PyMemberDef, RECENT_PLACES, REFUSED_FAULT, REFUSED_MEMORY, REFUSED_NULL,

@@ -245,14 +245,15 @@ cdef class Answers:
 # ------------------------------------------------------------------------------------------------ a connection
 
 @cython.nonecheck(True)
-cdef class ConnectionFlows:
+cdef class ConnectionFlows(EndpointFlows):
     """What sessions and links need of their connection. `Endpoint` is derived from it.
+
+    It calls these methods of that: `_accept` for what is not a delivery, `_flush` when its bytes are taken.
 
     Attributes:
         frame_limit: bytes of a frame that the peer takes.
         unfinished: bytes of messages that have come in part.
     """
-    cdef Outbox outbox
     cdef public dict _by_remote             # sessions by the peer's channel
     cdef public bint _opened                # both opens have been exchanged
     cdef public uint32_t frame_limit
@@ -262,7 +263,6 @@ cdef class ConnectionFlows:
     cdef type acknowledged                  # the class of the event
 
     def __init__(self, *_, **__):
-        self.outbox = Outbox()
         self._by_remote = {}
         self.acknowledged = object
 
@@ -274,13 +274,11 @@ cdef class ConnectionFlows:
         self.most_pending = options.pending_bytes
         self.acknowledged = acknowledged
 
-    @property
-    def _outbox(self):
-        return self.outbox
-
-    @_outbox.setter
-    def _outbox(self, Outbox outbox not None):
-        self.outbox = outbox
+    cdef int gather(self) except -1:
+        """Write the answers and flows of this turn."""
+        if self._opened:
+            self._flush()
+        return 0
 
     def _flow(self, list messages not None, Py_ssize_t at, list events not None):
         """Take messages from number `at` on as far as they are transfers, dispositions and flows of sessions that are mapped.
@@ -334,7 +332,10 @@ cdef class ConnectionFlows:
 
 @cython.nonecheck(True)
 cdef class SessionFlows:
-    """The windows of a session (2.5.6), and its deliveries that are not settled. `Session` is derived from it."""
+    """The windows of a session (2.5.6), and its deliveries that are not settled. `Session` is derived from it.
+
+    It calls these methods of that: `_broken` for the error of a rule, `_tell` for a state that is not an outcome.
+    """
     cdef public ConnectionFlows connection
     cdef public Job job                     # what the window has cut off; None: nothing
     cdef public dict dirty                  # links whose flow is due
@@ -533,7 +534,7 @@ cdef class SessionFlows:
     cdef int put_frame(self, SenderFlows link, Outgoing delivery, bint first, bint more, size_t head, bytes payload, size_t at,
                        size_t n) except -1:
         """One transfer frame with `n` octets of the payload from `at` on."""
-        cdef Outbox outbox = self.connection.outbox
+        cdef Outbox outbox = self.connection._outbox
         cdef uint8_t* p = outbox.grow(head + n if n < KEEP_FROM else head)
         store_u32(p, <uint32_t>(head + n))
         p[4] = 2
@@ -568,7 +569,7 @@ cdef class SessionFlows:
         cdef size_t n = <size_t>PyBytes_GET_SIZE(encoded)
         cdef size_t fields = 2 + uint_size(first) + (1 if first == last else uint_size(last)) + n
         cdef size_t size = 8 + list_size(fields) + fields
-        cdef uint8_t* p = self.connection.outbox.grow(size)
+        cdef uint8_t* p = self.connection._outbox.grow(size)
         store_u32(p, <uint32_t>size)
         p[4] = 2
         p[5] = 0

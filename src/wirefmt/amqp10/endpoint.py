@@ -108,7 +108,7 @@ def kind_of(message: Any) -> str:
     raise LocalProtocolError(f"{type(message).__name__} is not a performative")
 
 
-class Endpoint(endpoint.GatheringEndpoint[ConnectionState, EventT], ConnectionFlows):
+class Endpoint(endpoint.Endpoint[ConnectionState, EventT], ConnectionFlows):
     """What both roles do. Use `ClientConnection` or `ServerConnection`.
 
     Attributes:
@@ -254,7 +254,7 @@ class Endpoint(endpoint.GatheringEndpoint[ConnectionState, EventT], ConnectionFl
         for session in self.sessions.values():
             if session.job is not None:
                 waiting += len(session.job.payload) - session.job.at
-        return self._outbox.pending + waiting
+        return super().pending_bytes + waiting
 
     def changes(self) -> list[Change]:
         """What a journal must keep since the last call, with `options.journaled`: deliveries of links with a Terminus."""

@@ -11,23 +11,23 @@ cdef class LinkFlows:
     cdef public uint32_t delivery_count
     cdef public int64_t credit
     cdef public uint64_t max_message_size
-    cdef public int64_t _available          # messages that the sender has ready; -1: it has not said
+    cdef int64_t available_                 # messages that the sender has ready; -1: it has not said
     cdef dict pending                       # deliveries that are not settled, by delivery-tag
 
     def __init__(self, *_, **__):
         self.pending = {}
-        self._available = -1
+        self.available_ = -1
 
     @property
     def available(self):
         """Messages that the sender has ready, as it has said, without those that have come since (2.6.7); None: it has not
         said."""
-        return None if self._available < 0 else self._available
+        return None if self.available_ < 0 else self.available_
 
     @available.setter
     def available(self, value):
         cdef uint32_t available = 0 if value is None else value
-        self._available = -1 if value is None else available
+        self.available_ = -1 if value is None else available
 
     @property
     def unsettled(self):
@@ -37,7 +37,12 @@ cdef class LinkFlows:
 
 @cython.nonecheck(True)
 cdef class SenderFlows(LinkFlows):
-    """Messages that we send on a link. `Sender` is derived from it."""
+    """Messages that we send on a link. `Sender` is derived from it.
+
+    It calls these methods of that: `_refuse_send`, `_refuse_mode`, `_refuse_settled`, `_refuse_size` and `_refuse_tag`, which
+    raise LocalProtocolError; `_checked_tail` for a state, `_keep` and `_forget_kept` for a link with a Terminus, `_cut_short` for
+    a message that is settled before its last part.
+    """
     cdef public Outgoing open               # more parts of it will follow
     cdef public bint waiting                # the host has got the quota 0, and waits for `WindowOpened`
     cdef public bint incomplete
@@ -102,7 +107,7 @@ cdef class SenderFlows(LinkFlows):
             self._refuse_mode()
         if self.max_message_size and <uint64_t>size > self.max_message_size:
             self._refuse_size(size)
-        queued = connection.outbox.position - connection.outbox.taken
+        queued = connection._outbox.position - connection._outbox.taken
         if queued and queued + size > connection.most_pending:
             connection.check_pending(size)
         if tag is not None and (PyBytes_GET_SIZE(tag) > TAG_MOST or tag in self.pending):
@@ -193,7 +198,12 @@ cdef class SenderFlows(LinkFlows):
 
 @cython.nonecheck(True)
 cdef class ReceiverFlows(LinkFlows):
-    """Messages that come on a link. `Receiver` is derived from it."""
+    """Messages that come on a link. `Receiver` is derived from it.
+
+    It calls these methods of that: `_broken` for the error of a rule, `_refuse_answer` and `_check_state`, which raise
+    LocalProtocolError; `_put_part` and `_put_aborted` for events; `_remember`, `_note_state`, `_forget_kept` and `_resume_one`
+    for a link with a Terminus.
+    """
     cdef public int64_t _half               # credit at which the window is renewed; -1: it is not
     cdef public int64_t _promised           # messages that may still come: credit that was taken back may be used already
     cdef public bint streamed
@@ -206,7 +216,7 @@ cdef class ReceiverFlows(LinkFlows):
 
     def __init__(self, *_, **__):
         self.pending = {}
-        self._available = -1
+        self.available_ = -1
         self._half = -1
         self._resumed = {}
         self.parts = []
@@ -292,8 +302,8 @@ cdef class ReceiverFlows(LinkFlows):
             if self.credit <= self._half:
                 session.dirty[self] = None
         self.delivery_count += 1
-        if self._available > 0:
-            self._available -= 1
+        if self.available_ > 0:
+            self.available_ -= 1
         if aborted:
             return None                     # all of it
         amqp10_field_boolean(v, AMQP10_TRANSFER_SETTLED, &settled)

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, Literal, Protocol, TypeVar
 
+from wirefmt._core import EndpointFlows
 from wirefmt.connection.carriers import CarriedDecoder
 from wirefmt.connection.contract import Disconnected
 from wirefmt.connection.deadlines import Deadlines, Keepalive
-from wirefmt.connection.outbox import Outbox
 from wirefmt.errors import DecodeError, LocalProtocolError, RemoteProtocolError
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ class Options(Protocol):
     def pending_bytes(self) -> int: ...
 
 
-class Endpoint(Generic[_State, EventT]):
+class Endpoint(EndpointFlows, Generic[_State, EventT]):
     """Reading, writing, timers, faults and the end.
 
     What a call reads is bounded, whatever its bytes inflate to (ROUNDS, INFLATED_MESSAGES, INFLATED_BYTES). The rest waits for
@@ -85,19 +85,16 @@ class Endpoint(Generic[_State, EventT]):
     _unit: ClassVar[str] = "message"
 
     options: Any
-    _outbox: Outbox
     _decoder: FrameDecoder
 
     def __init__(self, now: float, options: Options, state: _State) -> None:
         self.options = options
         self._deadlines = Deadlines(now)
         self._keepalive = Keepalive(self._deadlines)
-        self._outbox = Outbox()
         self._said = 0  # position in the outbox when the keep-alive timer was last due
         self._decoder = self._make_decoder()
         self._over = False
         self._paused = False
-        self._reading = True
         self._turn_over = False  # what is left waits for the next turn
         self._eof = False
         self._trailing = b""
@@ -218,19 +215,6 @@ class Endpoint(Generic[_State, EventT]):
         return self._reading and not self._over
 
     # ---- out
-
-    def data_to_send(self) -> bytes:
-        """Take everything queued, as one bytes object."""
-        return self._outbox.take()
-
-    def buffers_to_send(self) -> list[Buffer]:
-        """Take everything queued, as a list of buffers in order. Large payloads are not copied."""
-        return self._outbox.take_buffers()
-
-    @property
-    def pending_bytes(self) -> int:
-        """Bytes queued and not taken."""
-        return self._outbox.pending
 
     @property
     def should_close(self) -> bool:
@@ -418,20 +402,3 @@ class Endpoint(Generic[_State, EventT]):
                 will=will,
             )
         )
-
-
-class GatheringEndpoint(Endpoint[_State, EventT]):
-    """An endpoint that gathers answers while it reads, and writes them when its bytes are taken: there are fewer then."""
-
-    if TYPE_CHECKING:
-
-        def _flush(self) -> None:
-            """Write what has been gathered. A base that is compiled may have it."""
-
-    def data_to_send(self) -> bytes:
-        self._flush()
-        return super().data_to_send()
-
-    def buffers_to_send(self) -> list[Buffer]:
-        self._flush()
-        return super().buffers_to_send()

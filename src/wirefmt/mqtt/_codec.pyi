@@ -1,13 +1,14 @@
 """Type stub of MQTT's codec, in the order of its rooms."""
 
 import sys
+from collections import deque
 from collections.abc import Hashable, Iterable, Sequence
 from types import GenericAlias
 from typing import Any, Final, Generic, Literal, Self, SupportsIndex, TypeAlias, TypeVar, final, overload
 
 from typing_extensions import Buffer, disjoint_base
 
-from wirefmt._core import Batch, FrameDecoder, Identifiers, Outbox, Window, _ArrowColumns
+from wirefmt._core import Batch, EndpointFlows, FrameDecoder, Identifiers, Window, _ArrowColumns
 from wirefmt.framing import Limits, NeedData
 from wirefmt.strictness import Note, Strictness
 
@@ -463,10 +464,16 @@ class SessionFlows:
     def identifiers(self, value: Identifiers) -> None: ...
     outgoing: Final[dict[int, Delivery]]
     incoming: Final[dict[int, Any]]
-    outgoing_bytes: int
+    outgoing_bytes: Final[int]
     _number: int
+    """Of the next handle. `Session` sets it when it is restored."""
     _changes: list[Any] | None
+    """For a journal, since it was last read; None: there is no journal."""
     def __init__(self, *args: Any, **kwargs: Any) -> None: ...
+    def _keep(self, delivery: Delivery) -> None:
+        """Put a delivery among the outgoing ones: of an earlier session, or in place of another with its identifier."""
+    def _drop_all(self) -> tuple[Delivery, ...]:
+        """Forget the messages of both directions. Returns the deliveries, which are lost."""
     def next_number(self) -> int: ...
     def add(self, packet: bytes, version: int) -> Delivery: ...
     def receive_pubrec(self, delivery: Delivery) -> None: ...
@@ -491,22 +498,23 @@ class Arrivals:
     def clear(self) -> None: ...
 
 @disjoint_base
-class Flows:
-    _outbox: Outbox
+class Flows(EndpointFlows):
     _arrivals: Final[Arrivals]
-    _releasing: set[int]
-    @property
-    def _quota(self) -> Window: ...
-    @_quota.setter
-    def _quota(self, value: Window) -> None: ...
-    _replay: Any
-    _largest: int
+    """QoS 1 and 2 messages of the peer whose PUBACK or PUBREC is not queued."""
+    _releasing: Final[set[int]]
+    """Packet identifiers of QoS 2 messages of the peer: PUBREC is queued on this connection, PUBREL has not come."""
+    _quota: Final[Window]
+    """For the PUBLISHes of QoS 1 and 2 that we send. `_keep_to` makes it."""
+    _replay: Final[deque[Delivery]]
+    """Deliveries of a resumed session that are not yet sent again."""
     _up: bool
-    _reading: bool
+    """The handshake is complete, and the connection is not over. `Endpoint._enter` sets it."""
     _window_closed: bool
+    """A message was refused, or the last place was taken: `WindowOpened` follows once there is a place."""
     _restricted: bool
-    _restricted_out: bool
-    _aliased: bool
+    """Text, QoS or RETAIN of each PUBLISH of the peer must be looked at."""
+    _session: Any
+    """What is kept; None: the host has not accepted."""
     bytes_in: int
     packets_in: int
     packets_out: int
@@ -514,11 +522,11 @@ class Flows:
     publishes_out: int
     payload_in: int
     payload_out: int
-    _pongs: int
-    _closing: bytes | None
-    _session: Any
     def __init__(self, *args: Any, **kwargs: Any) -> None: ...
-    def _configure(self, options: Any, acknowledged: type[Any]) -> None: ...
+    def _configure(self, options: Any, acknowledged: type[Any], window_opened: type[Any]) -> None:
+        """Take the limits of a ConnectionOptions, and the classes of events."""
+    def _keep_to(self, receive_maximum: int, largest: int, aliased: bool, looks: bool) -> None:
+        """Keep to what the peer has announced."""
     @property
     def version(self) -> int | None: ...
     @version.setter
@@ -532,11 +540,13 @@ class Flows:
         retain: bool = False,
         properties: Iterable[tuple[str, Any]] = ...,
     ) -> Delivery | None: ...
-    def data_to_send(self) -> bytes: ...
-    def buffers_to_send(self) -> list[Buffer]: ...
+    def _pong_last(self) -> None:
+        """A PINGRESP leaves after what the host answers in this turn."""
+    def _end_last(self, packet: bytes = b"") -> None:
+        """The connection ends. What the host answers in this turn leaves, then this packet."""
     @property
-    def pending_bytes(self) -> int: ...
-    def _put_last(self) -> None: ...
+    def _answers_leave(self) -> bool:
+        """True: the connection has ended, and what the host answers still leaves."""
     def forward(
         self,
         message: Publish,
@@ -546,11 +556,22 @@ class Flows:
         expiry: int | None = None,
         identifiers: tuple[int, ...] = ...,
     ) -> Any: ...
-    def _charge(self, delivery: Delivery) -> None: ...
-    def _uncharge(self, delivery: Delivery) -> None: ...
-    def _run(self, messages: list[Packet], at: int, events: list[Any]) -> int: ...
-    def _has_room(self) -> bool: ...
+    @property
+    def send_quota(self) -> int: ...
+    def _send_delivery(self, delivery: Delivery, head: bytes, tail: bytes | memoryview) -> None:
+        """Queue the PUBLISH of a delivery, in two parts. It takes a place in the window."""
+    def _note_window(self, events: list[Any]) -> None:
+        """Tell that the window is open again."""
+    def _run(self, messages: list[Packet], at: int, events: list[Any]) -> int:
+        """Handle PUBACKs, and PUBLISHes that need no look. Returns the number of the first other packet."""
+    def _arrive(self, message: Publish) -> bool:
+        """A PUBLISH has come, and has been looked at. Returns True if it is an event; False: it is a copy."""
+    def _on_puback(self, message: Puback, events: list[Any]) -> None:
+        """The handler of PUBACK."""
+    def _finish(self, delivery: Delivery, message: Packet, code: int, events: list[Any]) -> None:
+        """A delivery is acknowledged: its identifier and its place in the window are free."""
     def acknowledge(
         self, message: Publish, reason_code: int = 0, properties: Iterable[tuple[str, Any]] = ...
     ) -> list[Any]: ...
-    def _decide(self, message: Publish, answer: bytes, code: int, held: Any = None) -> None: ...
+    def _decide(self, message: Publish, answer: bytes, code: int, held: Any = None, silent: bool = False) -> None:
+        """Answer a waiting message. The answer leaves in its turn; silent: it does not."""

@@ -1,11 +1,15 @@
 # The part of a connection that runs for every message: the state of its QoS flows, and the frequent changes of it.
 #
 # The classes here have the state. The classes of wirefmt/mqtt/{session,endpoint,receiving,sending,connection}.py are derived
-# from them and do everything that is rare: in an unusual case a method here changes nothing and leaves the case to them.
+# from them and do everything that is rare. What they use of the classes here is in the stub, with its meaning.
+# Packet identifiers, windows and the order of answers are decided here alone. What needs a look at the text, the properties or
+# the options of a packet is decided there; a method here that meets such a packet has changed nothing.
 # Sections are those of MQTT 5.0.
 from cpython.dict cimport PyDict_DelItem
 from cpython.object cimport PyTypeObject
 from cpython.ref cimport Py_DECREF, Py_XDECREF
+
+from collections import deque
 
 
 cdef extern from "Python.h":
@@ -126,7 +130,8 @@ def split_packet(bytes packet not None, packet_identifier):
 
 
 cdef class SessionFlows:
-    """The unfinished messages of a session, in both directions (4.1). `Session` is derived from it.
+    """The unfinished messages of a session, in both directions (4.1). `Session` is derived from it. Its `_note_outgoing`,
+    `_note_finished` and `_note_held` write to the journal, if there is one.
 
     Attributes:
         identifiers: packet identifiers of ours.
@@ -136,7 +141,7 @@ cdef class SessionFlows:
     """
     cdef Identifiers numbers
     cdef readonly dict outgoing, incoming
-    cdef public int64_t outgoing_bytes
+    cdef readonly int64_t outgoing_bytes
     cdef public int64_t _number             # of the next handle
     cdef public list _changes               # for a journal; None: no journal
 
@@ -180,6 +185,26 @@ cdef class SessionFlows:
         if self._changes is not None:
             self._note_outgoing(delivery)
         return delivery
+
+    def _keep(self, Delivery delivery not None):
+        """Put a delivery among the outgoing ones: one of an earlier session, or one in place of another with its identifier."""
+        before = self.outgoing.get(delivery.packet_identifier)
+        if before is None:
+            self.numbers.reserve(delivery.packet_identifier)
+        else:
+            self.outgoing_bytes -= (<Delivery?>before).octets()
+        self.outgoing[delivery.packet_identifier] = delivery
+        self.outgoing_bytes += delivery.octets()
+
+    def _drop_all(self):
+        """Forget the messages of both directions. Returns the deliveries, which are lost."""
+        cdef tuple lost = tuple(self.outgoing.values())
+        for delivery in lost:
+            self.numbers.release(delivery.packet_identifier)
+        self.outgoing.clear()
+        self.outgoing_bytes = 0
+        self.incoming.clear()
+        return lost
 
     def receive_pubrec(self, Delivery delivery not None):
         """QoS 2: the peer has the message; drop its content."""
@@ -445,64 +470,63 @@ cdef inline uint8_t* append(uint8_t* p, const uint8_t* from_, size_t size) noexc
 
 # ------------------------------------------------------------------------------------------------ a connection
 
-cdef class Flows:
+cdef class Flows(EndpointFlows):
     """The QoS flows of one connection. `Endpoint` is derived from it.
 
-    The methods here handle the frequent kinds of messages. If a limit, a window or an option prevents that, or a packet is of
-    another kind, they change nothing, and methods of the derived classes handle it: `_publish`, `_acknowledge` and the handlers
-    of packets.
+    It calls these methods of the derived classes: `_publish` and `_acknowledge` with what is not plain, `_go_on` after an answer,
+    `_stray` for a PUBACK of nothing outstanding, `_send_again` when a place in the window is free, `_wrong_kind` and `_too_many`
+    for the errors of what breaks a rule, `_forget_copies` when a message of QoS 2 is refused.
 
     Attributes:
         bytes_in, packets_in, packets_out, publishes_in, publishes_out: what has been received, and queued for the peer.
         payload_in, payload_out: bytes of the payloads of these PUBLISHes.
     """
-    cdef public Outbox _outbox
     cdef readonly Arrivals _arrivals
-    cdef public set _releasing              # QoS 2 of the peer: PUBREC is queued on this connection, PUBREL has not come
-    cdef Window quota                       # for what we send
-    cdef public object _replay              # deliveries of a resumed session that are not yet sent again
+    cdef readonly set _releasing
+    cdef readonly Window _quota             # for what we send
+    cdef readonly object _replay            # a deque
     cdef SessionFlows session_
-    cdef type acknowledged                  # the class of the event
+    cdef type acknowledged, window_opened   # the classes of events
     cdef int version_                       # 0: not known
     cdef int64_t most_pending, receive_maximum, most_outgoing
-    cdef public int64_t _largest            # octets of a packet that the peer accepts
+    cdef int64_t largest                    # octets of a packet that the peer accepts
     cdef bint automatic, released, counted
-    cdef public bint _up                    # the handshake is complete, and the connection has not ended
-    cdef public bint _reading
-    cdef public bint _window_closed         # a message was refused, or the last place was taken
-    cdef public bint _restricted            # PUBLISH of the peer: more must be checked
-    cdef public bint _restricted_out        # our PUBLISH: the same
-    cdef public bint _aliased               # we may set topic aliases
-    cdef public int _pongs                  # PINGRESPs that leave after the answers of this turn
+    cdef bint looks                         # our PUBLISH: what the peer does not take must be looked for
+    cdef bint aliased                       # we may set topic aliases
+    cdef public bint _up, _window_closed, _restricted
+    cdef int pongs                          # PINGRESPs that leave after the answers of this turn
     cdef public int64_t bytes_in, packets_in, packets_out, publishes_in, publishes_out, payload_in, payload_out
-    cdef public bytes _closing              # the last packet, or b"", after them; None: answers of the host leave no more
+    cdef bytes closing                      # the last packet, or b"", after them; None: answers of the host leave no more
 
     def __init__(self, *_, **__):
-        self._outbox = Outbox()
         self._arrivals = Arrivals()
         self._releasing = set()
-        self.quota = Window(65535)
-        self.acknowledged = object
-        self._replay = ()
-        self._reading = True
+        self._quota = Window(65535)
+        self.acknowledged = self.window_opened = object
+        self._replay = deque()
 
-    @property
-    def _quota(self):
-        return self.quota
-
-    @_quota.setter
-    def _quota(self, Window value not None):
-        self.quota = value
-
-    def _configure(self, options, type acknowledged not None):
-        """options: ConnectionOptions; acknowledged: the class of the event that names a finished delivery."""
+    def _configure(self, options, type acknowledged not None, type window_opened not None):
+        """options: ConnectionOptions; the others: the classes of events."""
         self.most_pending = options.pending_bytes
         self.most_outgoing = options.outgoing_bytes
         self.receive_maximum = options.receive_maximum
         self.automatic = options.automatic
         self.released = options.qos2_event == "release"
         self.counted = options.copies != 0
+        self._restricted = not options.control_characters
         self.acknowledged = acknowledged
+        self.window_opened = window_opened
+
+    def _keep_to(self, receive_maximum, largest, bint aliased, bint looks):
+        """Keep to what the peer has announced.
+
+        largest: bytes of a packet that it takes; aliased: we may set topic aliases; looks: it does not take every QoS, or does
+        not retain, so that each of our PUBLISHes goes to `_publish`.
+        """
+        self._quota = Window(receive_maximum)
+        self.largest = largest
+        self.aliased = aliased
+        self.looks = looks
 
     @property
     def version(self):
@@ -539,34 +563,33 @@ cdef class Flows:
                     return handle
         return self._publish(topic_name, payload, qos, retain, properties)
 
-    def data_to_send(self):
-        """Take everything queued, as one bytes object."""
-        if self._pongs or self._closing is not None:
-            self._put_last()
-        return self._outbox.take()
+    cdef int gather(self) except -1:
+        """Queue what comes after the host's answers to the packets read so far."""
+        if self.pongs:
+            self._outbox.put(b"\xd0\x00" * self.pongs)
+            self.packets_out += self.pongs
+            self.pongs = 0
+        if self.closing is not None:
+            self._outbox.put(self.closing)
+            self.packets_out += self.closing != b""
+            self.closing = None
+        return 0
 
-    def buffers_to_send(self):
-        """Take everything queued, as a list of buffers in order. Large payloads are not copied."""
-        if self._pongs or self._closing is not None:
-            self._put_last()
-        return self._outbox.take_buffers()
+    cdef int64_t gathered(self) except -1:
+        return 2 * self.pongs + (0 if self.closing is None else PyBytes_GET_SIZE(self.closing))
+
+    def _pong_last(self):
+        """A PINGRESP leaves after what the host answers in this turn."""
+        self.pongs += 1
+
+    def _end_last(self, bytes packet not None=b""):
+        """The connection ends. What the host answers in this turn leaves, then this packet."""
+        self.closing = packet
 
     @property
-    def pending_bytes(self):
-        """Bytes queued and not taken."""
-        cdef int64_t closing = 0 if self._closing is None else len(self._closing)
-        return self._outbox.position - self._outbox.taken + 2 * self._pongs + closing
-
-    def _put_last(self):
-        """Queue what comes after the host's answers to the packets read so far."""
-        if self._pongs:
-            self._outbox.put(b"\xd0\x00" * self._pongs)
-            self.packets_out += self._pongs
-            self._pongs = 0
-        if self._closing is not None:
-            self._outbox.put(self._closing)
-            self.packets_out += self._closing != b""
-            self._closing = None
+    def _answers_leave(self):
+        """True: the connection has ended, and what the host answers still leaves: see `_end_last`."""
+        return self.closing is not None
 
     def forward(self, Publish message not None, qos, int64_t most=-1, bint retain=False, expiry=None, tuple identifiers=()):
         """Send a message that another connection has received, or that the host keeps, with this QoS and RETAIN, without making a
@@ -608,8 +631,7 @@ cdef class Flows:
         cdef uint8_t* p
         cdef Delivery delivery = None
         cdef object tail = b""
-        if not self._up or session is None or self._restricted_out or self._aliased or topic_size > 0xFFFF or \
-                <int64_t>size > self._largest:
+        if not self._up or session is None or self.looks or self.aliased or topic_size > 0xFFFF or <int64_t>size > self.largest:
             return NotImplemented
         if outbox.position != outbox.taken and outbox.position - outbox.taken + <int64_t>size > self.most_pending:
             return NotImplemented
@@ -622,11 +644,9 @@ cdef class Flows:
             return None
         identifier = 0
         if qos:
-            if self._replay or self.quota.used >= self.quota.limit or session.outgoing_bytes >= self.most_outgoing:
+            if not self.places():
                 return NotImplemented
             identifier = session.numbers.take()
-            if identifier is None:
-                return NotImplemented
         head = new_octets(head_size)
         p = self.write_head(<uint8_t*>PyBytes_AS_STRING(head), first, remaining, topic, topic_size, identifier, area, properties)
         if size < KEEP_FROM:
@@ -672,89 +692,156 @@ cdef class Flows:
             p = append(p, properties.more, properties.more_size)
         return p
 
-    def _charge(self, Delivery delivery not None):
-        """A PUBLISH of QoS 1 or 2 costs one of the send quota [MQTT-4.9.0-2]."""
+    def _send_delivery(self, Delivery delivery not None, bytes head not None, tail):
+        """Queue the PUBLISH of a delivery, in two parts."""
+        if self.session_ is None:
+            raise ValueError("the connection has no session")
         self.charge(delivery)
+        self._outbox.put(head)
+        if len(tail):
+            self._outbox.put(tail)
+        self.packets_out += 1
+        delivery.position = self._outbox.position
 
     cdef void charge(self, Delivery delivery) noexcept:
-        self.quota.used += 1
+        """A PUBLISH of QoS 1 or 2 costs one of the send quota [MQTT-4.9.0-2]."""
+        self._quota.used += 1
         delivery.charged = True
-        if self.quota.used >= self.quota.limit or self.session_.outgoing_bytes >= self.most_outgoing:
+        if self._quota.used >= self._quota.limit or self.session_.outgoing_bytes >= self.most_outgoing:
             self._window_closed = True
+
+    @property
+    def send_quota(self):
+        """How many PUBLISH of QoS 1 and 2 may be sent now (4.9)."""
+        return self.places()
+
+    cdef int64_t places(self) except -1:
+        """`send_quota`: what the window, the identifiers and the bytes of unfinished messages leave."""
+        cdef SessionFlows session = self.session_
+        if not self._up or session is None or session.outgoing_bytes >= self.most_outgoing or self._replay:
+            return 0
+        return max(min(self._quota.limit - self._quota.used, <int64_t>session.numbers.last - len(session.numbers.used)), 0)
+
+    def _note_window(self, list events not None):
+        """Tell that the window is open again."""
+        self.note_window(events)
+
+    cdef int note_window(self, list events) except -1:
+        cdef int64_t places
+        if self._window_closed:
+            places = self.places()
+            if places:
+                self._window_closed = False
+                events.append(self.window_opened(places))
+        return 0
 
     # ---- in
 
     def _run(self, list messages not None, Py_ssize_t at, list events not None):
-        """Handle messages from number `at` on while they are of the frequent kinds. Returns the number of the first other one."""
+        """Handle messages from number `at` on while they are PUBACKs, and PUBLISHes that need no look at their properties, their
+        text, their copies or their content. Returns the number of the first other one, whose handler is next."""
         cdef Py_ssize_t count = len(messages)
+        cdef Publish publish
+        cdef int qos
         if self.session_ is None:
             return at
         while 0 <= at < count:
             message = messages[at]
             if type(message) is Publish:
-                if not self.take_publish(<Publish>message, events):
+                publish = <Publish>message
+                qos = publish.first_octet >> 1 & 3
+                if publish.property_count or publish.noted or self._restricted or (qos == 2 and (self.released or self.counted)):
                     break
-            elif type(message) is not Puback or not self.take_puback(<Puback>message, events):
+                self.publishes_in += 1
+                self.payload_in += <int64_t>publish.payload_span.size
+                if self.arrive(publish, qos):
+                    events.append(publish)
+            elif type(message) is Puback and not (<Puback>message).noted:
+                self.take_puback(<Puback>message, events)
+            else:
                 break
             at += 1
         return at
 
-    cdef bint take_publish(self, Publish message, list events) except -1:
-        cdef int qos = message.first_octet >> 1 & 3
-        if message.property_count or message.noted or self._restricted:
+    def _arrive(self, Publish message not None):
+        """A PUBLISH has come, and has been looked at. Returns True if it is an event; False: a copy of a message that has come.
+        If the connection answers by itself, it has answered, except a message that is an event at its PUBREL."""
+        if self.session_ is None:
+            raise ValueError("the connection has no session")
+        return self.arrive(message, message.first_octet >> 1 & 3)
+
+    cdef bint arrive(self, Publish message, int qos) except -1:
+        cdef uint16_t identifier = message.packet_identifier_
+        cdef int32_t i
+        cdef bint held, again
+        if qos == 0:
+            return True
+        i = self._arrivals.find(identifier)
+        if i >= 0:
+            if self._arrivals.arrivals[i].qos != qos:
+                raise self._wrong_kind(f"PUBLISH of QoS {qos}", identifier)
+            return False                        # the answer is still to come
+        held = len(self.session_.incoming) != 0 and identifier in self.session_.incoming
+        again = held and identifier in self._releasing
+        if held and qos == 1:
+            raise self._wrong_kind("PUBLISH of QoS 1", identifier)
+        # Receive Maximum: messages that are not finished on this connection (3.3.4)
+        if self.version_ == 5 and not again and self._arrivals.count + len(self._releasing) >= self.receive_maximum:
+            raise self._too_many()
+        if held:
+            if again or self._arrivals.first[2] < 0:
+                self._releasing.add(identifier)
+                self.put_short(PUBREC_FIRST, identifier)                # [MQTT-4.3.3-10]
+            else:                               # of an earlier connection: after the answers to earlier messages [MQTT-4.6.0-3]
+                self._arrivals.decide(self._arrivals.put(message), None, 0)
             return False
-        if qos:
-            if self._arrivals.find(message.packet_identifier_) >= 0 or not self._has_room() or \
-                    (qos == 2 and (self.released or self.counted or self.automatic)):
-                return False
-            if self.session_.incoming and message.packet_identifier_ in self.session_.incoming:
-                return False
-            if not self.automatic:
-                self._arrivals.put(message)
-            elif self._arrivals.first[1] < 0:           # it is its turn at once
-                self.put_short(PUBACK_FIRST, message.packet_identifier_)
-                self.packets_out += 1
-            else:
-                return False
-        self.publishes_in += 1
-        self.payload_in += <int64_t>message.payload_span.size
-        events.append(message)
+        if self.automatic and qos == 1 and self._arrivals.first[1] < 0:
+            self.put_short(PUBACK_FIRST, identifier)                    # it is its turn at once
+            return True
+        i = self._arrivals.put(message)
+        if self.automatic and not (self.released and qos == 2):
+            self.decide(i, None, 0, None, False)
         return True
 
-    cpdef bint _has_room(self) except -1:
-        """Receive Maximum: the peer's QoS 1 and 2 messages that are not finished on this connection (3.3.4)."""
-        return self.version_ != 5 or self._arrivals.count + len(self._releasing) < self.receive_maximum
+    def _on_puback(self, Puback message not None, list events not None):
+        """PUBACK has come."""
+        if self.session_ is None:
+            raise ValueError("the connection has no session")
+        self.take_puback(message, events)
 
-    cdef bint take_puback(self, Puback message, list events) except -1:
-        cdef SessionFlows session = self.session_
-        cdef Delivery delivery
+    cdef int take_puback(self, Puback message, list events) except -1:
         cdef PyObject* found
+        cdef Delivery delivery                  # a reference: the session gives up its own
         identifier = message.packet_identifier_
-        found = PyDict_GetItemWithError(session.outgoing, identifier)
-        if found == NULL or message.noted or self._replay or type(<object>found) is not Delivery:
-            return False
+        found = PyDict_GetItemWithError(self.session_.outgoing, identifier)
+        if found == NULL or type(<object>found) is not Delivery:
+            self._stray("PUBACK", identifier)
+            return 0
         delivery = <Delivery>found
         if delivery.qos != 1:
-            return False
-        session.forget(delivery, identifier)
+            raise self._wrong_kind("PUBACK", identifier)
+        return self.finish(delivery, identifier, message, message.reason_code_, events)
+
+    def _finish(self, Delivery delivery not None, message, code, list events not None):
+        """A delivery is acknowledged: its identifier and its place in the window are free."""
+        if self.session_ is None:
+            raise ValueError("the connection has no session")
+        self.finish(delivery, delivery.packet_identifier, message, code, events)
+
+    cdef int finish(self, Delivery delivery, object identifier, object message, object code, list events) except -1:
+        self.session_.forget(delivery, identifier)
         event = (<PyTypeObject*>self.acknowledged).tp_new(self.acknowledged, <PyObject*>NO_ARGUMENTS, NULL)
         set_slot(event, HANDLE, delivery)
         set_slot(event, MESSAGE, message)
-        set_slot(event, CODE, message.reason_code_)
+        set_slot(event, CODE, code)
         events.append(event)
-        self.uncharge(delivery)
-        if self._window_closed:
-            self._note_window(events)
-        return True
-
-    def _uncharge(self, Delivery delivery not None):
-        """The delivery is finished on this connection."""
-        self.uncharge(delivery)
-
-    cdef int uncharge(self, Delivery delivery) except -1:
         if delivery.charged:
             delivery.charged = False
-            self.quota.give()
+            self._quota.give()
+        if self._replay:
+            self._send_again(events)
+        if self._window_closed:
+            self.note_window(events)
         return 0
 
     def acknowledge(self, message, reason_code=0, properties=()):
@@ -775,36 +862,38 @@ cdef class Flows:
             if i >= 0 and self._arrivals.arrivals[i].message == <PyObject*>message and \
                     not self._arrivals.arrivals[i].decided and \
                     not (self.released and self._arrivals.arrivals[i].qos == 2):
-                self.decide(i, None, 0, None)
+                self.decide(i, None, 0, None, False)
                 return [] if self._reading else self._go_on()
         return self._acknowledge(message, reason_code, properties)
 
-    def _decide(self, Publish message not None, bytes answer not None, code, held=None):
-        """Answer a waiting message. code: of the answer; held: what the session keeps for QoS 2."""
+    def _decide(self, Publish message not None, bytes answer not None, code, held=None, bint silent=False):
+        """Answer a waiting message. code: of the answer; held: what the session keeps for QoS 2; silent: nothing is queued, since
+        the peer has had our last packet."""
         cdef int32_t i = self._arrivals.find(message.packet_identifier_)
         if i < 0 or self._arrivals.arrivals[i].decided or self.session_ is None:
             raise ValueError("this message does not wait")
-        self.decide(i, answer, code, held)
+        self.decide(i, answer, code, held, silent)
 
-    cdef int decide(self, int32_t i, bytes answer, uint8_t code, object held) except -1:
+    cdef int decide(self, int32_t i, bytes answer, uint8_t code, object held, bint silent) except -1:
         cdef int qos = self._arrivals.arrivals[i].qos
         self._arrivals.decide(i, answer, code)
         if qos == 2 and code < MQTT_FAILURE:
             self.session_.hold(self._arrivals.arrivals[i].identifier, held)
-        return self.put_due(qos)
+        return self.put_due(qos, silent)
 
-    cdef int put_due(self, int qos) except -1:
+    cdef int put_due(self, int qos, bint silent) except -1:
         """Queue the answers that are next in order."""
         cdef Arrivals arrivals = self._arrivals
         cdef Arrival a
         cdef int32_t i = arrivals.first[qos]
         while i >= 0 and arrivals.arrivals[i].decided:
             a = arrivals.arrivals[i]
-            if a.answer == NULL:
-                self.put_short(PUBACK_FIRST if qos == 1 else PUBREC_FIRST, a.identifier)
-            else:
-                self._outbox.put(<object>a.answer)
-            self.packets_out += 1
+            if not silent:
+                if a.answer == NULL:
+                    self.put_short(PUBACK_FIRST if qos == 1 else PUBREC_FIRST, a.identifier)
+                else:
+                    self._outbox.put(<object>a.answer)
+                    self.packets_out += 1
             arrivals.take(i)
             Py_XDECREF(a.answer)
             Py_DECREF(<object>a.message)
@@ -822,4 +911,5 @@ cdef class Flows:
         p[0] = <uint8_t>first
         p[1] = 2
         store_u16(p + 2, identifier)
+        self.packets_out += 1
         return 0

@@ -15,12 +15,12 @@ from wirefmt.connection.deadlines import Keepalive
 from wirefmt.connection.endpoint import Fault
 from wirefmt.connection.states import Role, Violation
 from wirefmt.errors import DecodeError, LocalProtocolError, RemoteProtocolError
+from wirefmt.mqtt._codec import Flows
 from wirefmt.mqtt.codes import ReasonCode, ReturnCode
 from wirefmt.mqtt.endpoint import (
     REASONS,
     SENDS_IN,
     numbered,
-    wrong_kind,
 )
 from wirefmt.mqtt.events import (
     LARGEST_PACKET,
@@ -89,6 +89,7 @@ class ClientConnection(Sending[ClientEvent], Receiving[ClientEvent]):
 
     @property
     def session(self) -> Session:
+        """What the connection keeps, and what outlives it."""
         return self._session
 
     def subscribe(self, subscriptions: Iterable[mqtt.Subscription], properties: Pairs = ()) -> Request:
@@ -337,7 +338,6 @@ class ClientConnection(Sending[ClientEvent], Receiving[ClientEvent]):
         session.established = True
         session.note_meta()
         self._limit(self.negotiated)
-        self._restricted_out = self.negotiated.maximum_qos < 2 or not self.negotiated.retain_available
         keep_alive = self.negotiated.keep_alive
         if keep_alive:
             margin = min(keep_alive / 10, 5.0)
@@ -350,7 +350,7 @@ class ClientConnection(Sending[ClientEvent], Receiving[ClientEvent]):
         request = self._requests.get(identifier)
         if request is None:
             if identifier in self._session.outgoing:
-                raise wrong_kind(type(message).__name__.upper(), identifier)
+                raise self._wrong_kind(type(message).__name__.upper(), identifier)
             self.strays += 1
             return
         asked = request.message
@@ -371,7 +371,7 @@ class ClientConnection(Sending[ClientEvent], Receiving[ClientEvent]):
 
     def _stray(self, kind: str, identifier: int) -> None:
         if identifier in self._requests:
-            raise wrong_kind(kind, identifier)
+            raise self._wrong_kind(kind, identifier)
         super()._stray(kind, identifier)
 
     def _on_pingresp(self, message: mqtt.Pingresp, events: list[Event]) -> None:
@@ -381,7 +381,7 @@ class ClientConnection(Sending[ClientEvent], Receiving[ClientEvent]):
 
     def _on_disconnect(self, message: mqtt.Disconnect, events: list[Event]) -> None:
         reason = find(message.properties, "reason_string") or "the server has disconnected"
-        self._closing = b""
+        self._end_last()
         self._end("peer", message.reason_code or 0, reason, events, message=message)
 
     def _on_auth(self, message: mqtt.Auth, events: list[Event]) -> None:
@@ -406,7 +406,7 @@ class ClientConnection(Sending[ClientEvent], Receiving[ClientEvent]):
     _handlers: ClassVar = {
         mqtt.Connack: _on_connack,
         mqtt.Publish: Receiving._on_publish,
-        mqtt.Puback: Sending._on_puback,
+        mqtt.Puback: Flows._on_puback,
         mqtt.Pubrec: Sending._on_pubrec,
         mqtt.Pubrel: Receiving._on_pubrel,
         mqtt.Pubcomp: Sending._on_pubcomp,
@@ -502,11 +502,16 @@ class ServerConnection(Sending[ServerEvent], Receiving[ServerEvent]):
         self.bridge = False
         self._deadlines.set("connect", now + self.options.connect_timeout)
 
+    @property
+    def session(self) -> Session | None:
+        """The session; None: the host has not accepted."""
+        return self._session
+
     def receive(self, data: Buffer, now: float) -> list[ServerEvent]:
         if self.state is State.IDLE and len(self._opening) < 16:
             data = self._read_opening(bytes(data))
         self.bytes_in += memoryview(data).nbytes
-        self._put_last()
+        self._flush()
         return super().receive(data, now)
 
     def _read_opening(self, data: bytes) -> bytes:
@@ -649,7 +654,7 @@ class ServerConnection(Sending[ServerEvent], Receiving[ServerEvent]):
         Returns events that had to wait for this answer. Raises LocalProtocolError if the event does not wait for an
         answer, or the answer cannot be written.
         """
-        if self._closing is None:  # else it has ended after it had read the request, and the answer can leave
+        if not self._answers_leave:  # else it has ended after it had read the request, and the answer can leave
             self._check_connected()
         identifier = event.packet_identifier if isinstance(event, mqtt.Subscribe | mqtt.Unsubscribe) else 0
         if self._requests.get(identifier) is not event:
@@ -686,10 +691,9 @@ class ServerConnection(Sending[ServerEvent], Receiving[ServerEvent]):
         Returns the `Disconnected` event. Raises LocalProtocolError for a code or property that cannot be sent.
         """
         self._check_over()
+        self._flush()
         if immediate:
-            self._pongs = 0
             return self._drop()
-        self._put_last()
         events: list[Event] = []
         code = None
         if self.version == 5 and self._up:
@@ -845,7 +849,7 @@ class ServerConnection(Sending[ServerEvent], Receiving[ServerEvent]):
         """[MQTT-3.12.4-1]. PINGRESP follows what the host answers at once to the packets before, so that a client that sees it
         knows that they have been handled."""
         if events:
-            self._pongs += 1
+            self._pong_last()
         else:
             self._put(b"\xd0\x00")
 
@@ -863,7 +867,7 @@ class ServerConnection(Sending[ServerEvent], Receiving[ServerEvent]):
                 self._session.note_meta()
         self._will_removed = code == ReasonCode.SUCCESS  # [MQTT-3.1.2-10], [MQTT-3.14.4-3]
         reason = find(message.properties, "reason_string") or "the client has disconnected"
-        self._closing = b""
+        self._end_last()
         self._end("peer", code, reason, events, message=message)
 
     def _on_auth(self, message: mqtt.Auth, events: list[Event]) -> None:
@@ -926,7 +930,7 @@ class ServerConnection(Sending[ServerEvent], Receiving[ServerEvent]):
         # [MQTT-3.1.2-8]: the will is published unless a normal DISCONNECT has removed it.
         if self._up and self.connect is not None and not self._will_removed:
             kwargs["will"] = self.connect.will
-        if self._closing is None:
+        if not self._answers_leave:
             self._requests.clear()
         self._waiting = None
         super()._end(*args, **kwargs)
@@ -934,7 +938,7 @@ class ServerConnection(Sending[ServerEvent], Receiving[ServerEvent]):
     _handlers: ClassVar = {
         mqtt.Connect: _on_connect,
         mqtt.Publish: Receiving._on_publish,
-        mqtt.Puback: Sending._on_puback,
+        mqtt.Puback: Flows._on_puback,
         mqtt.Pubrec: Sending._on_pubrec,
         mqtt.Pubrel: Receiving._on_pubrel,
         mqtt.Pubcomp: Sending._on_pubcomp,

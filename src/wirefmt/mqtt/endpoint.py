@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Literal
 
 from wirefmt import mqtt
 from wirefmt.connection import endpoint
-from wirefmt.connection.contract import Acknowledged, Change
+from wirefmt.connection.contract import Acknowledged, Change, WindowOpened
 from wirefmt.connection.endpoint import EventT
 from wirefmt.connection.states import Outcome, Role, Violation, by_state
 from wirefmt.errors import DecodeError, EncodeError, LocalProtocolError, RemoteProtocolError
@@ -92,7 +92,7 @@ def numbered(message: Asked, packet_identifier: int) -> bytes:
     return packet[: at + 1] + packet_identifier.to_bytes(2) + packet[at + 3 :]
 
 
-class Endpoint(Flows, endpoint.Endpoint[State, EventT]):
+class Endpoint(endpoint.Endpoint[State, EventT], Flows):
     """What both roles do. `Receiving` and `Sending` add messages in each direction."""
 
     role: Role
@@ -120,9 +120,8 @@ class Endpoint(Flows, endpoint.Endpoint[State, EventT]):
             }
 
     def __init__(self, now: float, options: ConnectionOptions | None) -> None:
-        Flows.__init__(self)
-        endpoint.Endpoint.__init__(self, now, options or ConnectionOptions(), State.IDLE)
-        self._configure(self.options, Acknowledged)
+        super().__init__(now, options or ConnectionOptions(), State.IDLE)
+        self._configure(self.options, Acknowledged, WindowOpened)
         self.negotiated: Negotiated | None = None
         self.connect: mqtt.Connect | None = None
         #: Acknowledgements that named nothing outstanding. They are ignored.
@@ -165,11 +164,6 @@ class Endpoint(Flows, endpoint.Endpoint[State, EventT]):
             raise LocalProtocolError(f"a packet of version {message.version} on a connection of version {self.version}")
         handle: Delivery | Request | None = sender(self, message)
         return handle
-
-    @property
-    def session(self) -> Session | None:
-        """The session: a client's from the beginning, a server's once the host has accepted."""
-        return self._session
 
     @property
     def sent_bytes(self) -> int:
@@ -242,13 +236,17 @@ class Endpoint(Flows, endpoint.Endpoint[State, EventT]):
         """QoS 1 and 2 messages of the peer whose PUBACK or PUBREC has not been queued."""
         return 0
 
+    def _wrong_kind(self, what: str, identifier: int) -> RemoteProtocolError:
+        """The error for a packet that does not fit what has been said with its packet identifier."""
+        return RemoteProtocolError(
+            f"{what} does not fit the state of packet identifier {identifier} (4.3)", reply=ReasonCode.PROTOCOL_ERROR
+        )
+
     # ---- writing
 
-    def _put(self, packet: bytes, rest: bytes | memoryview = b"") -> None:
-        """Queue a packet, perhaps in two parts."""
+    def _put(self, packet: bytes) -> None:
+        """Queue a packet."""
         self._outbox.put(packet)
-        if rest:
-            self._outbox.put(rest)
         self.packets_out += 1
 
     def _acknowledgement(
@@ -306,7 +304,7 @@ class Endpoint(Flows, endpoint.Endpoint[State, EventT]):
 
     def _reply_to(self, error: endpoint.Fault) -> int | None:
         """As the specification asks (4.13)."""
-        self._closing = b""
+        self._end_last()
         reply = error.reply
         if isinstance(error, DecodeError):
             reply = _ANSWERS.get((error.path, error.spec), ReasonCode.MALFORMED_PACKET if reply is None else reply)
@@ -315,7 +313,7 @@ class Endpoint(Flows, endpoint.Endpoint[State, EventT]):
     def _tell(self, code: int, reason: str) -> int | None:
         if self.version == 5 and self._up:
             code = code if code in REASONS["DISCONNECT"] else ReasonCode.PROTOCOL_ERROR
-            self._closing = mqtt.Disconnect(reason_code=code, version=5).encode()
+            self._end_last(mqtt.Disconnect(reason_code=code, version=5).encode())
             return code
         return None
 
@@ -405,9 +403,3 @@ _SENT_BY: dict[type[mqtt.Packet], str] = {
     mqtt.Disconnect: "close()",
     mqtt.Auth: "continue_authentication() and accept()",
 }
-
-
-def wrong_kind(what: str, identifier: int) -> RemoteProtocolError:
-    return RemoteProtocolError(
-        f"{what} does not fit the state of packet identifier {identifier} (4.3)", reply=ReasonCode.PROTOCOL_ERROR
-    )

@@ -6,10 +6,9 @@ from typing import Any
 
 from wirefmt import mqtt
 from wirefmt.connection.endpoint import EventT
-from wirefmt.connection.outbox import Outbox
 from wirefmt.errors import EncodeError, LocalProtocolError, RemoteProtocolError
 from wirefmt.mqtt.codes import ReasonCode
-from wirefmt.mqtt.endpoint import Endpoint, wrong_kind
+from wirefmt.mqtt.endpoint import Endpoint
 from wirefmt.mqtt.events import ConnectionOptions, Event, Pairs, Released, find, without
 from wirefmt.mqtt.session import Held, changed
 from wirefmt.mqtt.spec import FAILURE
@@ -24,7 +23,6 @@ class Receiving(Endpoint[EventT]):
         #: By packet identifier: content (its hash) and number of QoS 2 messages, if they are limited.
         self._copies: dict[int, tuple[int, int]] = {}
         self._released_bytes = 0  # of the session
-        self._restricted = not self.options.control_characters  # a PUBLISH has to be read
 
     @property
     def undecided(self) -> int:
@@ -65,29 +63,24 @@ class Receiving(Endpoint[EventT]):
         assert session is not None
         if session.held:
             self._check_over()
-        outbox = self._outbox
-        if self._closing is None:
-            self._outbox = Outbox()  # nobody reads it
-        try:
-            self._answer(message, code, properties)
-        finally:
-            self._outbox = outbox
+        self._answer(message, code, properties, silent=not self._answers_leave)
         if not session.established and message.packet_identifier in session.incoming:
             session.release(message.packet_identifier)  # it has ended with the connection
 
-    def _answer(self, message: mqtt.Publish, code: int, properties: Pairs) -> None:
+    def _answer(self, message: mqtt.Publish, code: int, properties: Pairs, *, silent: bool = False) -> None:
         kind = mqtt.Puback if message.qos == 1 else mqtt.Pubrec
         answer = self._acknowledgement(kind, message.packet_identifier or 0, code, properties)
         held = None
         if message.qos == 2 and self.options.qos2_event == "release" and code < FAILURE:
             held = Held(message.version, message.encode())
             self._released_bytes += len(held.packet)
-        self._decide(message, answer, code if self.version == 5 else ReasonCode.SUCCESS, held)
+        self._decide(message, answer, code if self.version == 5 else ReasonCode.SUCCESS, held, silent)
 
     def _forget_copies(self, identifier: int) -> None:
         self._copies.pop(identifier, None)
 
     def _on_publish(self, message: mqtt.Publish, events: list[Event]) -> None:
+        """A message that needs a look."""
         self.publishes_in += 1
         self.payload_in += len(message.payload)
         if message.properties:
@@ -95,40 +88,17 @@ class Receiving(Endpoint[EventT]):
         if self._restricted:
             self._check_publish(message)
             self._check_text(message.topic_name)
-        qos = message.qos
-        if qos == 0:
-            events.append(message)
+        if self.options.copies and message.qos == 2:
+            self._count_copy(message, message.packet_identifier or 0)
+        if not self._arrive(message):
             return
-        assert self._session is not None
-        identifier = message.packet_identifier or 0
-        if self.options.copies and qos == 2:
-            self._count_copy(message, identifier)
-        arrival = self._arrivals.get(identifier)
-        if arrival is not None:
-            if arrival.qos != qos:
-                raise wrong_kind(f"PUBLISH of QoS {qos}", identifier)
-            return  # a copy of a message whose answer is still to come
-        if identifier in self._session.incoming:
-            if qos == 1:
-                raise wrong_kind("PUBLISH of QoS 1", identifier)
-            again = identifier in self._releasing
-            self._count(identifier)
-            answer = self._acknowledgement(mqtt.Pubrec, identifier)  # [MQTT-4.3.3-10]
-            if again or not self._arrivals.waits(2):
-                self._releasing.add(identifier)
-                self._put(answer)
-            else:  # held from an earlier connection: PUBREC waits for those of earlier messages [MQTT-4.6.0-3]
-                self._arrivals.add(message, answer)
-            return
-        self._count(identifier)
-        self._arrivals.add(message)
         events.append(message)
-        if qos == 2 and self.options.qos2_event == "release":
+        if message.qos == 2 and self.options.qos2_event == "release":
             size = len(message.encode())
             if self._released_bytes + size > self.options.released_bytes:
                 raise RemoteProtocolError("too many bytes wait for PUBREL", reply=ReasonCode.QUOTA_EXCEEDED)
-        if self.options.automatic:
-            self._answer(message, ReasonCode.SUCCESS, ())
+            if self.options.automatic:
+                self._answer(message, ReasonCode.SUCCESS, ())
 
     def _count_copy(self, message: mqtt.Publish, identifier: int) -> None:
         content = hash((message.topic_name, message.payload_bytes()))
@@ -140,13 +110,12 @@ class Receiving(Endpoint[EventT]):
             )
         self._copies[identifier] = (content, count)
 
-    def _count(self, identifier: int) -> None:
-        """Receive Maximum: QoS 1 and 2 messages of the peer that are not finished on this connection (3.3.4)."""
-        if identifier not in self._releasing and not self._has_room():
-            raise RemoteProtocolError(
-                f"more than {self.options.receive_maximum} messages are unfinished [MQTT-3.3.4-7, MQTT-3.3.4-9]",
-                reply=ReasonCode.RECEIVE_MAXIMUM_EXCEEDED,
-            )
+    def _too_many(self) -> RemoteProtocolError:
+        """The error for a message beyond our Receive Maximum (3.3.4)."""
+        return RemoteProtocolError(
+            f"more than {self.options.receive_maximum} messages are unfinished [MQTT-3.3.4-7, MQTT-3.3.4-9]",
+            reply=ReasonCode.RECEIVE_MAXIMUM_EXCEEDED,
+        )
 
     def _check_publish(self, message: mqtt.Publish) -> None:
         """What this connection does not allow in a PUBLISH of the peer."""
@@ -178,7 +147,7 @@ class Receiving(Endpoint[EventT]):
         assert self._session is not None
         identifier = message.packet_identifier
         if identifier in self._arrivals:
-            raise wrong_kind("PUBREL before PUBREC", identifier)
+            raise self._wrong_kind("PUBREL before PUBREC", identifier)
         if identifier in self._session.incoming:
             held = self._session.release(identifier)
             if self._copies:

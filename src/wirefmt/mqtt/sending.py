@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from wirefmt import mqtt
-from wirefmt.connection.contract import Acknowledged, WindowOpened
 from wirefmt.connection.endpoint import EventT
 from wirefmt.connection.states import Role
-from wirefmt.connection.windows import Window
 from wirefmt.errors import LocalProtocolError
 from wirefmt.mqtt.aliases import OutgoingAliases
 from wirefmt.mqtt.codes import ReasonCode
-from wirefmt.mqtt.endpoint import Endpoint, wrong_kind
+from wirefmt.mqtt.endpoint import Endpoint
 from wirefmt.mqtt.events import ConnectionOptions, Dropped, Event, Negotiated, Pairs, Request, find, without
 from wirefmt.mqtt.session import Delivery, changed, split_packet
 from wirefmt.mqtt.spec import FAILURE
@@ -27,7 +24,6 @@ class Sending(Endpoint[EventT]):
 
     def __init__(self, now: float, options: ConnectionOptions | None) -> None:
         super().__init__(now, options)
-        self._replay: deque[Delivery] = deque()  # of a resumed session, not yet sent again
         self._aliases_out = OutgoingAliases(0)
 
     def _forget(self) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
@@ -35,14 +31,13 @@ class Sending(Endpoint[EventT]):
         return super()._forget()
 
     def _limit(self, negotiated: Negotiated) -> None:
-        """Keep to what the peer has announced."""
-        self._largest = negotiated.maximum_packet_size
-        self._quota = Window(negotiated.receive_maximum)
-        most = self.options.topic_aliases
+        """Keep to what the peer has announced. Maximum QoS and Retain Available are the server's."""
+        client, most = self.role is Role.CLIENT, self.options.topic_aliases
         if most is None:
-            most = 0 if self.role is Role.CLIENT else negotiated.topic_alias_maximum
+            most = 0 if client else negotiated.topic_alias_maximum
         self._aliases_out = OutgoingAliases(negotiated.topic_alias_maximum, most)
-        self._aliased = self._aliases_out.most > 0
+        looks = client and (negotiated.maximum_qos < 2 or not negotiated.retain_available)
+        self._keep_to(negotiated.receive_maximum, negotiated.maximum_packet_size, self._aliases_out.most > 0, looks)
 
     def _publish(self, topic_name: str, payload: Buffer, qos: int, retain: bool, properties: Pairs) -> Delivery | None:
         """`publish`, with all that a message may have."""
@@ -59,15 +54,6 @@ class Sending(Endpoint[EventT]):
         handle = self.send(message)
         assert not isinstance(handle, Request)
         return handle
-
-    @property
-    def send_quota(self) -> int:
-        """How many PUBLISH of QoS 1 and 2 may be sent now (4.9)."""
-        if self._session is None or self._replay or not self._up:
-            return 0
-        if self._session.outgoing_bytes >= self.options.outgoing_bytes:
-            return 0
-        return min(self._quota.available, self._session.identifiers.free)
 
     def _send_publish(self, message: mqtt.Publish) -> Delivery | None:
         assert self._session is not None
@@ -101,10 +87,8 @@ class Sending(Endpoint[EventT]):
                     reply=ReasonCode.RECEIVE_MAXIMUM_EXCEEDED,
                 )
             handle = self._session.add(packet, message.version)
-            self._charge(handle)
             head, tail = handle.buffers if wire is packet else split_packet(wire, handle.packet_identifier)
-            self._put(head, tail)
-            handle.mark = self._outbox.position
+            self._send_delivery(handle, head, tail)
         if alias is not None:
             self._aliases_out.use(*alias)
         self.publishes_out += 1
@@ -146,31 +130,6 @@ class Sending(Endpoint[EventT]):
             return packet, packet, None
         return packet, wire, (topic, alias.number)
 
-    def _finish(self, delivery: Delivery, message: mqtt.Packet, code: int, events: list[Event]) -> None:
-        """A delivery is acknowledged: its identifier and its place in the window are free."""
-        assert self._session is not None
-        self._session.finish(delivery)
-        events.append(Acknowledged(delivery, message, code))
-        self._uncharge(delivery)
-        self._send_again(events)
-        self._note_window(events)
-
-    def _note_window(self, events: list[Event]) -> None:
-        """Tell that the window is open again."""
-        if self._window_closed and self.send_quota:
-            self._window_closed = False
-            events.append(WindowOpened(self.send_quota))
-
-    def _on_puback(self, message: mqtt.Puback, events: list[Event]) -> None:
-        assert self._session is not None
-        delivery = self._session.outgoing.get(message.packet_identifier)
-        if delivery is None:
-            self._stray("PUBACK", message.packet_identifier)
-        elif delivery.qos != 1:
-            raise wrong_kind("PUBACK", message.packet_identifier)
-        else:
-            self._finish(delivery, message, message.reason_code or 0, events)
-
     def _on_pubrec(self, message: mqtt.Pubrec, events: list[Event]) -> None:
         assert self._session is not None
         identifier, code = message.packet_identifier, message.reason_code or 0
@@ -181,7 +140,7 @@ class Sending(Endpoint[EventT]):
                 answer = ReasonCode.PACKET_IDENTIFIER_NOT_FOUND if self.version == 5 else ReasonCode.SUCCESS
                 self._put(self._acknowledgement(mqtt.Pubrel, identifier, answer))
         elif delivery.qos != 2:
-            raise wrong_kind("PUBREC", identifier)
+            raise self._wrong_kind("PUBREC", identifier)
         elif code >= FAILURE:
             if not delivery.received:
                 self._finish(delivery, message, code, events)  # [MQTT-4.4.0-2]
@@ -197,7 +156,7 @@ class Sending(Endpoint[EventT]):
         if delivery is None:
             self._stray("PUBCOMP", message.packet_identifier)
         elif not delivery.received:
-            raise wrong_kind("PUBCOMP", message.packet_identifier)
+            raise self._wrong_kind("PUBCOMP", message.packet_identifier)
         else:
             self._finish(delivery, message, message.reason_code or 0, events)
 
@@ -239,9 +198,7 @@ class Sending(Endpoint[EventT]):
                 self._session.finish(delivery)
                 events.append(Dropped(delivery))
                 continue
-            self._charge(delivery)
-            self._put(head, tail)
-            delivery.mark = self._outbox.position
+            self._send_delivery(delivery, head, tail)
 
     def _again(self, delivery: Delivery) -> tuple[bytes, bytes | memoryview]:
         """The packet as this connection sends it again: in its version, with DUP if it has left before [MQTT-3.3.1-1]."""

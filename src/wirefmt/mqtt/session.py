@@ -121,12 +121,7 @@ class Session(SessionFlows):
 
     def clear(self) -> tuple[Delivery, ...]:
         """The session has ended: forget everything. Returns the deliveries that are lost."""
-        lost = tuple(self.outgoing.values())
-        for delivery in lost:
-            self.identifiers.release(delivery.packet_identifier)
-        self.outgoing.clear()
-        self.outgoing_bytes = 0
-        self.incoming.clear()
+        lost = self._drop_all()
         if self._changes is not None:
             self._changes += [Change("clear", "outgoing", 0), Change("clear", "incoming", 0)]
         self.established = False
@@ -181,8 +176,7 @@ class Session(SessionFlows):
         identifier = delivery.packet_identifier
         amended = Delivery(delivery.number, identifier, 5, *split_packet(packet, identifier))
         amended.transmitted = delivery.transmitted
-        self.outgoing[identifier] = amended
-        self.outgoing_bytes += amended.size - delivery.size
+        self._keep(amended)
         if self._changes is not None:
             self._note_outgoing(amended)
         return amended
@@ -283,9 +277,7 @@ class Session(SessionFlows):
             delivery = _outgoing_from(_in(_NUMBERS, number), value)
             if delivery.packet_identifier in self.outgoing:
                 raise _bad("two deliveries have one packet identifier")
-            self.outgoing[delivery.packet_identifier] = delivery
-            self.outgoing_bytes += delivery.size
-            self.identifiers.reserve(delivery.packet_identifier)
+            self._keep(delivery)
             if number >= self._number:  # sent after the session's own record was written
                 self._number = number + 1
                 self.identifiers.next = delivery.packet_identifier % 65535 + 1

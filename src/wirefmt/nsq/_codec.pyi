@@ -2,11 +2,11 @@
 
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, ClassVar, Literal, Self, SupportsIndex, TypeAlias, final
+from typing import Any, ClassVar, Final, Literal, Self, SupportsIndex, TypeAlias, final
 
 from typing_extensions import Buffer, disjoint_base
 
-from wirefmt._core import Batch, FrameDecoder, Outbox, _ArrowColumns
+from wirefmt._core import Batch, EndpointFlows, FrameDecoder, _ArrowColumns
 from wirefmt.framing import Limits, NeedData
 from wirefmt.nsq.spec import ServerOptions
 from wirefmt.strictness import Note, Strictness
@@ -257,17 +257,18 @@ PROTOCOL: object
 
 # ---- connection
 @disjoint_base
-class Flows:
+class Flows(EndpointFlows):
     _flowing: bool
+    """The state takes what `_flow` takes, and stays as it is. `Endpoint._enter` sets it."""
     _subscribed: bool
-    _next_number: int
+    """The state is SUBSCRIBED. `Endpoint._enter` sets it."""
     _in_flight: Any
-    @property
-    def _outbox(self) -> Outbox: ...
-    @_outbox.setter
-    def _outbox(self, outbox: Outbox) -> None: ...
+    """Messages in flight: an InFlight. SUB begins a new one."""
     def __init__(self, *args: Any, **kwargs: Any) -> None: ...
-    def _configure(self, most_pending: int, acknowledged: type[Any]) -> None: ...
+    def _configure(self, most_pending: int, acknowledged: type[Any]) -> None:
+        """Take the limit on queued bytes, and the class of the event for an answered command."""
+    def _number(self) -> int:
+        """The number of a new handle."""
 
 @final
 class Arrival:
@@ -288,27 +289,36 @@ class Request:
 
 @disjoint_base
 class ClientFlows(Flows):
-    _takes_messages: bool
-    _takes_answers: bool
-    _publishes: bool
     _window_closed: bool
+    """A command was refused since too many await their answer: `WindowOpened` follows."""
     _watching: bool
-    _requests: deque[Request]
+    """The timer for messages in flight runs."""
+    _requests: Final[deque[Request]]
+    """Commands whose answer is awaited, in order."""
     _most_ready: int
-    _most_unanswered: int
+    """The largest RDY so far."""
     _moment: Any
-    def _flow(self, messages: Sequence[Any], at: int, events: list[Any]) -> int: ...
-    def _publish(self, command: Command) -> Request | None: ...
+    """Of the call that runs: messages that come in it share it."""
+    def _answer_within(self, most_unanswered: int) -> None:
+        """Take the number of commands that may await their answer."""
+    def _allow(self, messages: bool, answers: bool, publishing: bool) -> None:
+        """What may be done without a look at the state: take messages, take answers, publish."""
+    def _flow(self, messages: Sequence[Any], at: int, events: list[Any]) -> int:
+        """Take messages for which RDY leaves room, and OK for publishing commands. Returns the number of another frame."""
+    def _publish(self, command: Command) -> Request | None:
+        """Queue a publishing command; None: it needs a further look, and nothing has changed."""
     def finish(self, message: MessageFrame) -> None: ...
     def holds(self, message: MessageFrame) -> bool: ...
 
 @disjoint_base
 class Taken:
     _link: Any
+    """The link it came by; None: it is answered."""
     @property
     def frame(self) -> MessageFrame: ...
     @property
-    def _consumer(self) -> Any: ...
+    def _consumer(self) -> Any:
+        """Who hands it over."""
     def finish(self) -> bool: ...
 
 @final
@@ -317,12 +327,18 @@ class Run: ...
 @disjoint_base
 class Inbox:
     _watched: bool
+    """`_answered` is called after each message that is done."""
     _last: Any
+    """What the iterator has handed over last."""
     def __init__(self, *args: Any, **kwargs: Any) -> None: ...
-    def _hand_over(self, made: type[Any]) -> None: ...
-    def _put(self, link: Any, events: list[Any], at: int) -> int: ...
-    def _next(self) -> Any: ...
-    def _following(self) -> Any: ...
+    def _hand_over(self, made: type[Any]) -> None:
+        """Take the class of messages."""
+    def _put(self, link: Any, events: list[Any], at: int) -> int:
+        """Keep messages of a link. Returns the number of the first other event."""
+    def _next(self) -> Any:
+        """The first message that is still in flight, or None."""
+    def _following(self) -> Any:
+        """Finish what the iterator has handed over last, and hand over the next one, or None."""
 
 @final
 class Delivery:
@@ -341,7 +357,8 @@ class Delivery:
 @disjoint_base
 class ServerFlows(Flows):
     ready_count: int
-    def _flow(self, messages: Sequence[Any], at: int, events: list[Any]) -> int: ...
+    def _flow(self, messages: Sequence[Any], at: int, events: list[Any]) -> int:
+        """Take FINs of messages in flight. Returns the number of the first other command."""
     def deliver(
         self, message_id: bytes, body: Buffer, timestamp: int = 0, attempts: int = 1, host: Any = None
     ) -> Delivery: ...

@@ -79,7 +79,7 @@ class ClientConnection(Endpoint[ClientEvent], ClientFlows):
         if session is not None:
             session.held = True
         self._configure(self.options.pending_bytes, Acknowledged)
-        self._most_unanswered = self.options.unanswered
+        self._answer_within(self.options.unanswered)
         #: The largest number of messages that the server may have in flight here, as the last RDY says.
         self.ready_count = 0
         #: Errors that are not fatal: FIN, REQ or TOUCH came too late.
@@ -87,7 +87,6 @@ class ClientConnection(Endpoint[ClientEvent], ClientFlows):
         self._identify: nsq.Identify | None = None
         self._agreed: Negotiated | None = None  # by the answer to IDENTIFY, while upgrades run
         self._answer: Any = None
-        self._requests = deque()
         self._replay: deque[Request] = deque()
         self._in_flight: InFlight[Arrival] = InFlight(60.0, 900.0)
         self._moment = Moment(now)
@@ -199,10 +198,11 @@ class ClientConnection(Endpoint[ClientEvent], ClientFlows):
         self._at_once = 1 if state in _STEPS else STEP
         plain = self.session is None
         authorised = self.authenticated or self.negotiated is None or not self.negotiated.auth_required
-        self._takes_messages = self._flowing
-        self._takes_answers = plain and self._receives[state].get("OK") is state
-        self._publishes = plain and authorised and self._sends[state].get("PUB") is state
-        self._flowing = self._takes_messages or self._takes_answers
+        self._allow(
+            self._flowing,
+            plain and self._receives[state].get("OK") is state,
+            plain and authorised and self._sends[state].get("PUB") is state,
+        )
 
     # ---- time
 

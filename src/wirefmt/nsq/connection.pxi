@@ -6,6 +6,7 @@
 
 from cpython.dict cimport PyDict_Contains, PyDict_DelItem, PyDict_GetItemWithError, PyDict_Size
 
+from collections import deque
 from sys import intern
 
 
@@ -22,26 +23,29 @@ cdef enum:
     FIN_LINE = 21                           # octets of a FIN: its word, a space, the id, the end of the line
 
 
-cdef class Flows:
-    """What both roles have: bytes for the peer, handles, and messages in flight."""
-    cdef Outbox outbox
+cdef class Flows(EndpointFlows):
+    """What both roles have: handles, and messages in flight."""
     cdef object in_flight
     cdef dict by_id                         # of `in_flight`
-    cdef public bint _flowing               # the state takes what `_flow` takes, and stays as it is
-    cdef public bint _subscribed            # the state is SUBSCRIBED
-    cdef public int64_t _next_number        # of the next handle
+    cdef public bint _flowing, _subscribed
+    cdef int64_t next_number                # of the next handle
     cdef int64_t most_pending
     cdef type acknowledged                  # the class of the event
 
     def __init__(self, *_, **__):
-        self.outbox = Outbox()
         self.by_id = {}
+        self.next_number = 1
         self.acknowledged = object
 
     def _configure(self, most_pending, type acknowledged not None):
         """most_pending: octets queued above which nothing is sent; acknowledged: the class of the event."""
         self.most_pending = most_pending
         self.acknowledged = acknowledged
+
+    def _number(self):
+        """The number of a new handle."""
+        self.next_number += 1
+        return self.next_number - 1
 
     cdef object acknowledge_with(self, handle, message):
         """The event."""
@@ -50,14 +54,6 @@ cdef class Flows:
         set_slot(event, MESSAGE, message)
         set_slot(event, CODE, NO_CODE)
         return event
-
-    @property
-    def _outbox(self):
-        return self.outbox
-
-    @_outbox.setter
-    def _outbox(self, Outbox outbox not None):
-        self.outbox = outbox
 
     @property
     def _in_flight(self):
@@ -126,21 +122,32 @@ cdef inline bint nsq_is_ok(const Span* data) noexcept nogil:
 cdef class ClientFlows(Flows):
     """Messages in flight at a client, and what it publishes. `ClientConnection` is derived from it.
 
-    Attributes:
-        _takes_messages: the state takes messages and stays as it is.
-        _takes_answers: the state takes the answers of publishing commands and stays as it is, and there is no session.
-        _publishes: the state allows publishing commands and stays as it is, AUTH is not missing, and there is no session.
-        _requests: a deque: commands whose answer is awaited, in order.
-        _window_closed: a command was refused since too many await their answer.
-        _watching: the timer "in flight" runs.
-        _most_ready: the largest RDY so far.
-        _moment: of the call that runs.
+    It calls these methods of the derived classes: `_watch` after messages, `_refuse_answer` for one that waits for none.
     """
-    cdef public bint _takes_messages, _takes_answers, _publishes, _window_closed, _watching
-    cdef public object _requests
+    cdef bint takes_messages, takes_answers, publishes      # see `_allow`
+    cdef public bint _window_closed, _watching
+    cdef readonly object _requests          # a deque
     cdef public int64_t _most_ready
     cdef public object _moment
-    cdef public int64_t _most_unanswered
+    cdef int64_t most_unanswered
+
+    def __cinit__(self):
+        self._requests = deque()
+
+    def _answer_within(self, most_unanswered):
+        """most_unanswered: commands that may await their answer."""
+        self.most_unanswered = most_unanswered
+
+    def _allow(self, bint messages, bint answers, bint publishing):
+        """What may be done without a look at the state, which stays as it is.
+
+        messages: the state takes messages. answers: it takes the answers of publishing commands, and there is no session.
+        publishing: it allows publishing commands, AUTH is not missing, and there is no session.
+        """
+        self.takes_messages = messages
+        self.takes_answers = answers
+        self.publishes = publishing
+        self._flowing = messages or answers
 
     def _flow(self, messages, Py_ssize_t at, list events not None):
         """Take frames from number `at` on, while they are messages for which RDY leaves room, or OK for a publishing command.
@@ -154,7 +161,7 @@ cdef class ClientFlows(Flows):
             item = messages[at]
             if type(item) is MessageFrame:
                 message = <MessageFrame>item
-                if not self._takes_messages or PyDict_Size(by_id) >= self._most_ready or \
+                if not self.takes_messages or PyDict_Size(by_id) >= self._most_ready or \
                         PyDict_Contains(by_id, message.message_id):
                     break
                 arrival = Arrival.__new__(Arrival)
@@ -173,7 +180,7 @@ cdef class ClientFlows(Flows):
     cdef bint answer(self, Response response, list events) except -1:
         """OK for the first command that awaits an answer. False: it is something else."""
         cdef Request request
-        if not self._takes_answers or self._window_closed or not nsq_is_ok(&response.body_span) or not self._requests:
+        if not self.takes_answers or self._window_closed or not nsq_is_ok(&response.body_span) or not self._requests:
             return False
         request = <Request?>self._requests[0]
         if not publishes(request.command):
@@ -184,10 +191,10 @@ cdef class ClientFlows(Flows):
 
     def _publish(self, command):
         """Queue a publishing command. Returns its handle; None: it needs a further look, and nothing has changed."""
-        cdef Outbox outbox = self.outbox
+        cdef Outbox outbox = self._outbox
         cdef Request request
         cdef int64_t pending = outbox.position - outbox.taken
-        if not self._publishes or not publishes(command) or len(self._requests) >= self._most_unanswered or \
+        if not self.publishes or not publishes(command) or len(self._requests) >= self.most_unanswered or \
                 (pending and pending + (<Message>command).size > self.most_pending):
             return None
         if (<Message>command).size < KEEP_FROM:
@@ -195,9 +202,9 @@ cdef class ClientFlows(Flows):
         else:
             outbox.put((<Message>command).encode())
         request = Request.__new__(Request)
-        request.number = self._next_number
+        request.number = self.next_number
         request.command = <Command>command
-        self._next_number += 1
+        self.next_number += 1
         self._requests.append(request)
         return request
 
@@ -214,7 +221,7 @@ cdef class ClientFlows(Flows):
         """FIN for a message in flight."""
         cdef uint8_t* p
         PyDict_DelItem(self.by_id, message.message_id)
-        p = self.outbox.grow(FIN_LINE)
+        p = self._outbox.grow(FIN_LINE)
         memcpy(p, b"FIN ", 4)
         memcpy(p + 4, message.frame + 18, NSQ_MESSAGE_ID_SIZE)
         p[FIN_LINE - 1] = 0x0A
@@ -251,7 +258,7 @@ cdef class Taken:
         self._link = None
         if link is None or flows is None or not flows.holds(self.frame):
             return False
-        idle = flows.outbox.position == flows.outbox.taken
+        idle = flows._outbox.position == flows._outbox.taken
         flows.put_fin(self.frame)
         if idle:                            # otherwise the driver is going to write already
             link.driver.queued()
@@ -275,9 +282,7 @@ cdef class Run:
 cdef class Inbox:
     """Messages that have come and that the host has not taken. `Consumer` is derived from it.
 
-    Attributes:
-        _watched: `_answered` is called after each message that is done.
-        _last: what the iterator has handed over last.
+    It calls `_answered` of the derived class after each message that is done, if `_watched` says so.
     """
     cdef public bint _watched
     cdef public object _last
@@ -382,6 +387,8 @@ cdef class Delivery:
 cdef class ServerFlows(Flows):
     """Messages in flight at the client of a server. `ServerConnection` is derived from it.
 
+    It calls these methods of the derived class: `_deliver` with what is not plain, `_note_window` when a place is free.
+
     Attributes:
         ready_count: the last RDY.
     """
@@ -423,7 +430,7 @@ cdef class ServerFlows(Flows):
             attempts: 1 at the first delivery; above 65535 it begins at 0 again, as with nsqd.
             host: what the handle holds for the host.
         """
-        cdef Outbox outbox = self.outbox
+        cdef Outbox outbox = self._outbox
         cdef dict by_id = self.by_id
         cdef Delivery delivery
         cdef Py_ssize_t size
@@ -451,12 +458,12 @@ cdef class ServerFlows(Flows):
         memcpy(p + 18, PyBytes_AS_STRING(message_id), NSQ_MESSAGE_ID_SIZE)
         memcpy(p + 8 + NSQ_MESSAGE_HEADER_SIZE, PyBytes_AS_STRING(body), <size_t>size)
         delivery = Delivery.__new__(Delivery)
-        delivery.number = self._next_number
+        delivery.number = self.next_number
         delivery.message_id = message_id
         delivery.attempts = attempts
         delivery.moment = self.in_flight.moment()
         delivery.host = host
-        self._next_number += 1
+        self.next_number += 1
         by_id[message_id] = delivery
         return delivery
 

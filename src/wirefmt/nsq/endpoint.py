@@ -87,6 +87,7 @@ class Endpoint(endpoint.Endpoint[State, EventT]):
         _flowing: bool
         _subscribed: bool
 
+        def _number(self) -> int: ...
         def _flow(self, messages: Sequence[Any], at: int, events: list[Event]) -> int: ...
 
     #: Classes whose objects are of one kind each: for each state the handlers of those that are legal and leave it as it is.
@@ -107,7 +108,6 @@ class Endpoint(endpoint.Endpoint[State, EventT]):
     def __init__(self, now: float, options: ConnectionOptions | None) -> None:
         self.negotiated: Negotiated | None = None
         self._restricted = False  # commands need a further look
-        self._next_number = 1
         self._handshaking = False  # TLS has been announced, and `secured` has not been called
         self._carrier: Compression | None = None
         self._before: list[Buffer] = []  # bytes for the transport that were queued before the carrier changed
@@ -120,11 +120,6 @@ class Endpoint(endpoint.Endpoint[State, EventT]):
         self._steady = {} if self._restricted else self._steady_in[state]
         self._flowing = self._frequent in self._steady
         self._subscribed = state is State.SUBSCRIBED
-
-    def _number(self) -> int:
-        number = self._next_number
-        self._next_number += 1
-        return number
 
     def _handshake_done(self, now: float) -> None:
         """What `secured` does in both roles."""
@@ -163,7 +158,7 @@ class Endpoint(endpoint.Endpoint[State, EventT]):
 
     @property
     def pending_bytes(self) -> int:
-        return self._outbox.pending + self._before_bytes
+        return super().pending_bytes + self._before_bytes
 
     def _drop(self) -> list[EventT]:
         self._before, self._before_bytes = [], 0

@@ -163,7 +163,7 @@ class ServerConnection(Endpoint[ServerEvent], ServerFlows):
             reply.answer, then = _OK, lambda events: self._subscribe(event)
         reply.then = then
         self._asked = None
-        return self._flush()
+        return self._answer_due()
 
     def acknowledge(self, event: Publication) -> list[ServerEvent]:
         """Answer PUB, MPUB or DPUB once the host owns the message. Returns events that had to wait for this answer.
@@ -184,7 +184,7 @@ class ServerConnection(Endpoint[ServerEvent], ServerFlows):
                 return []
         else:
             reply.answer = _OK
-        return self._flush()
+        return self._answer_due()
 
     def refuse(self, event: Asked | Publication, code: str, text: str = "") -> list[ServerEvent]:
         """Refuse a command with an error, and end the connection once the commands before it are answered.
@@ -208,7 +208,7 @@ class ServerConnection(Endpoint[ServerEvent], ServerFlows):
         reply.answer = error.encode()
         reply.then = lambda events: self._end("local", code, text or code, events)
         self._failing = True
-        return self._flush()
+        return self._answer_due()
 
     def send(self, message: nsq.MessageFrame) -> Delivery:
         """Send a message. Its handle is in flight until `Acknowledged`, `Requeued`, `TimedOut` or `Disconnected` names it.
@@ -514,7 +514,7 @@ class ServerConnection(Endpoint[ServerEvent], ServerFlows):
             raise LocalProtocolError("this command does not wait for an answer")
         return self._asked
 
-    def _flush(self) -> list[ServerEvent]:
+    def _answer_due(self) -> list[ServerEvent]:
         """Queue the answers whose turn has come, and go on reading if there is room again."""
         events: list[Event] = []
         replies = self._replies

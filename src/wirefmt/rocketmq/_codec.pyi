@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Final, Literal, Self, TypeAlias, TypeVar, fina
 
 from typing_extensions import Buffer, disjoint_base
 
-from wirefmt._core import Batch, FrameDecoder, Outbox, _ArrowColumns
+from wirefmt._core import Batch, EndpointFlows, FrameDecoder, _ArrowColumns
 from wirefmt.connection.deadlines import Deadlines
 from wirefmt.framing import Limits, NeedData
 from wirefmt.rocketmq._classes import *  # noqa: F403
@@ -326,39 +326,53 @@ class Request:
     def timeout(self) -> float: ...
 
 @disjoint_base
-class Flows:
-    @property
-    def _outbox(self) -> Outbox: ...
-    @_outbox.setter
-    def _outbox(self, outbox: Outbox) -> None: ...
+class Flows(EndpointFlows):
     _pending: Final[dict[int, Request]]
+    """Requests of ours that wait for their responses, by their number on the wire."""
     _undecided: Final[dict[int, RemotingCommand]]
+    """Requests of the peer that wait for an answer, by identity."""
     _gone: Final[dict[int, None]]
-    _waiting: Final[list[Request]]
-    _begun: list[tuple[float, int, Request]]
-    _latest: float
-    _sent: int
+    """Numbers of requests that have timed out or were cancelled, the oldest first."""
+    _begun: Final[list[tuple[float, int, Request]]]
+    """Requests whose time has begun, as a heap. Finished ones are left in it."""
     _opaque: int
+    """The number on the wire that was given last."""
     late: int
     strays: int
     _open: bool
-    _securing: bool
-    _paused: bool
-    _over: bool
-    _reading: bool
-    _eof: bool
-    _trailing: bytes
+    """The state is OPEN. `Endpoint._enter` sets it."""
     _decoder: Any
+    """What `receive` feeds. `Endpoint` makes it."""
     _deadlines: Deadlines
+    """The clock that `receive` and `request` compare with. `Endpoint` makes it."""
     _keepalive: Any
+    """What `receive` tells that bytes have come. `Endpoint` makes it."""
     _serialize_type: Any
+    """The form of the headers of our requests."""
     def __init__(self, *args: Any, **kwargs: Any) -> None: ...
-    def _configure(self, options: Any, server: bool, acknowledged: type[Any]) -> None: ...
+    def _configure(self, options: Any, server: bool, acknowledged: type[Any]) -> None:
+        """Take the limits of a ConnectionOptions, the role, and the class of the event for a response."""
     def receive(self, data: Buffer, now: float) -> list[Any]: ...
-    def data_to_send(self) -> bytes: ...
-    def _room(self) -> int: ...
-    def _flow(self, messages: Sequence[Any], at: int, events: list[Any]) -> int: ...
-    def _settle(self, message: RemotingCommand, events: list[Any]) -> int: ...
+    def _flow(self, messages: Sequence[Any], at: int, events: list[Any]) -> int:
+        """Take commands that need no look at the table of states. Returns the number of the first other one."""
+    def _settle(self, message: RemotingCommand, events: list[Any]) -> int:
+        """A response has come."""
+    def _free_opaque(self) -> int:
+        """The next number on the wire that is not in use. `_put_request` takes it."""
+    def _put_request(
+        self, frame: bytes, code: int, opaque: int, oneway: bool, seconds: float, now: float | None
+    ) -> Request | None:
+        """Queue a request with this number on the wire. Returns its handle; None: it is one-way."""
+    def _begin_waiting(self) -> None:
+        """A call has brought the time: that of requests sent without it begins."""
+    def _first_deadline(self) -> float | None:
+        """The earliest time at which a request is over; now, if the time of one has not begun; None: none is pending."""
+    def _take_overdue(self) -> list[Request]:
+        """Requests whose time is over. They are pending no more."""
+    def _give_up_on(self, request: Request) -> bool:
+        """A request is pending no more; a response that comes counts as late. False: it had been finished."""
+    def _drop_all(self) -> tuple[Request, ...]:
+        """Forget all requests. Returns those of ours that are lost."""
     def request(
         self,
         code: int,

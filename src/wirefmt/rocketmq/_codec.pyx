@@ -16,7 +16,8 @@ from libc.stdlib cimport free, malloc, realloc
 from libc.string cimport memcmp, memcpy, memset, strlen
 
 from wirefmt._core cimport (
-    AHEAD_OCTETS, BatchEncoder, CText, Col, DETAIL_FIELD, DetailField, DetailForm, DetailLine, FAULT_CLASSES, Factory,
+    AHEAD_OCTETS, BatchEncoder, CText, Col, DETAIL_FIELD, DetailField, DetailForm, DetailLine, EndpointFlows,
+    FAULT_CLASSES, Factory,
     FrameBatch, FrameDecoder, INPUT_HEAD, Input, KeywordOrder, MORE, MapWriter, MessageContext, MessageTable, NO,
     Outbox, Problem, Protocol, ProtocolTables, REFUSED_MEMORY, REFUSED_NULL, ROW_MALFORMED, ROW_OK, ROW_PARTIAL,
     SECRET_SHOWN_OCTETS, SECRET_SHOWN_TEXT, STRICT_MODE, SourceCol, T_ATTEMPTS, T_CLIENT_ID, T_CODE, T_CONSUMER_GROUP,

@@ -1,13 +1,15 @@
 # What a connection does for every request and response: making, sending and taking them.
 #
 # `Flows` has the state of that. The connections of wirefmt/rocketmq/connection.py are derived from it and do all that is rare: a
-# method here that meets something unusual changes nothing and leaves it to them. Sections are those of docs/rocketmq.md.
+# method here that meets something unusual changes nothing and leaves it to them. What they use of it is in the stub, with its
+# meaning. Numbers and times of requests are given here alone. Sections are those of docs/rocketmq.md.
 from cpython.bytes cimport PyBytes_CheckExact
 from cpython.dict cimport PyDict_Contains, PyDict_DelItem, PyDict_Size
 from cpython.float cimport PyFloat_CheckExact
 from cpython.list cimport PyList_GET_SIZE
 from cpython.object cimport PyTypeObject
 
+from heapq import heapify, heappop, heappush
 from sys import intern
 
 
@@ -68,44 +70,36 @@ cdef class Request:
         return f"<Request {self.number}: code {self.code}, opaque {self.opaque}>"
 
 
-cdef class Flows:
+cdef class Flows(EndpointFlows):
     """Requests of one connection, in both directions. `Endpoint` is derived from it.
+
+    It calls these methods of the derived classes: `_request`, `_respond` and `_receive` with what is not plain, `_read_on` with
+    what needs the table of states, `_answer` with a response, `_advance` with the time.
 
     Attributes:
         late: responses to requests that had timed out or were cancelled.
         strays: responses to no request of ours. They are ignored, as real peers do.
     """
-    cdef Outbox outbox
     cdef readonly dict _pending             # requests of ours, by opaque
     cdef readonly dict _undecided           # requests of the peer, by identity
     cdef readonly dict _gone                # opaques that have timed out or were cancelled, the oldest first
-    cdef public list _begun                 # (deadline, number, request), a heap; finished ones are left in it
-    cdef readonly list _waiting             # requests whose time begins with the next call that brings it
-    cdef public double _latest              # the largest deadline there has been
-    cdef public int64_t _sent, _opaque, late, strays
-    cdef public bint _open, _securing       # the state is OPEN, SECURING
-    cdef public bint _paused, _over, _reading, _eof
-    cdef public bytes _trailing             # what was received and not given to the decoder
+    cdef readonly list _begun               # (deadline, number, request), a heap; finished ones are left in it
+    cdef list waiting                       # requests whose time begins with the next call that brings it
+    cdef double latest                      # the largest deadline there has been
+    cdef int64_t sent                       # the last number of a handle
+    cdef public int64_t _opaque, late, strays
+    cdef public bint _open                  # the state is OPEN
     cdef public Decoder _decoder
     cdef public object _deadlines, _keepalive, _serialize_type
     cdef bint server, signs
     cdef object language, version, timeout
-    cdef int64_t most_pending, most_bytes, most_undecided
+    cdef int64_t most_pending, most_bytes, most_undecided, most_gone
     cdef type acknowledged                  # the class of the event
 
     def __init__(self, *_, **__):
-        self.outbox = Outbox()
         self._pending, self._undecided, self._gone = {}, {}, {}
-        self._begun, self._waiting = [], []
+        self._begun, self.waiting = [], []
         self.acknowledged = object
-
-    @property
-    def _outbox(self):
-        return self.outbox
-
-    @_outbox.setter
-    def _outbox(self, Outbox outbox not None):
-        self.outbox = outbox
 
     def _configure(self, options, bint server, type acknowledged not None):
         """options: ConnectionOptions; acknowledged: the class of the event for a response."""
@@ -114,7 +108,7 @@ cdef class Flows:
         self.signs = options.credentials is not None
         self.language, self.version, self.timeout = options.language, options.version, options.timeout
         self.most_pending, self.most_bytes = options.pending, options.pending_bytes
-        self.most_undecided = options.undecided
+        self.most_undecided, self.most_gone = options.undecided, options.remembered
         self.acknowledged = acknowledged
 
     # ---- in
@@ -122,11 +116,11 @@ cdef class Flows:
     def receive(self, data, now):
         """Take bytes from the peer; return the events they complete, in order."""
         cdef Py_ssize_t room = self.most_undecided - PyDict_Size(self._undecided), at
-        cdef Outbox outbox = self.outbox
+        cdef Outbox outbox = self._outbox
         cdef list events = []
-        if not self._open or self._paused or not self._reading or self._eof or room <= 0 or PyBytes_GET_SIZE(self._trailing):
+        if not self._open or not self._reading or room <= 0:
             return self._receive(data, now)
-        if PyList_GET_SIZE(self._waiting) or now != self._deadlines.clock:
+        if PyList_GET_SIZE(self.waiting) or now != self._deadlines.clock:
             self._advance(now)
         if (PyBytes_GET_SIZE(data) if PyBytes_CheckExact(data) else memoryview(data).nbytes):
             self._keepalive.received()
@@ -140,16 +134,6 @@ cdef class Flows:
                 PyDict_Size(self._undecided) >= self.most_undecided or outbox.position - outbox.taken > self.most_bytes:
             self._read_on(messages[at:], None, events)
         return events
-
-    def data_to_send(self):
-        """Take everything queued, as one bytes object."""
-        return self.outbox.take()
-
-    def _room(self):
-        """How many commands may be read now."""
-        if self._paused or self._securing or self._over:
-            return 0
-        return max(self.most_undecided - PyDict_Size(self._undecided), 0)
 
     def _flow(self, messages, Py_ssize_t at, list events not None):
         """Take commands from number `at` on, as long as there is nothing special about them. Returns the number of the first
@@ -213,10 +197,9 @@ cdef class Flows:
             LocalProtocolError: not legal now, a limit is reached, or the command cannot be written. Nothing has changed.
         """
         cdef int64_t opaque = self._opaque + 1
-        cdef Outbox outbox = self.outbox
+        cdef Outbox outbox = self._outbox
         cdef bytes octets
-        cdef Request request
-        cdef double deadline, seconds
+        cdef double seconds
         if not self._open or self.signs or oneway is not False or ext_fields is not None or opaque > LAST_OPAQUE or \
                 PyDict_Size(self._pending) >= self.most_pending or not PyLong_CheckExact(code) or \
                 not (timeout is None or PyFloat_CheckExact(timeout)) or not (now is None or PyFloat_CheckExact(now)):
@@ -233,29 +216,103 @@ cdef class Flows:
         if seconds <= 0 or (outbox.position != outbox.taken and
                             outbox.position - outbox.taken + PyBytes_GET_SIZE(octets) > self.most_bytes):
             return self._request(code, header, body, ext_fields, oneway, timeout, now)
-        outbox.put(octets)
+        return self.put_request(octets, code, number, seconds, now)
+
+    def _free_opaque(self):
+        """The next number on the wire that is not in use; `_put_request` takes it."""
+        cdef int64_t opaque = self._opaque
+        while True:
+            opaque = opaque + 1 if opaque < LAST_OPAQUE else 0
+            number = opaque
+            if not PyDict_Contains(self._pending, number) and not PyDict_Contains(self._gone, number):
+                return number
+
+    def _put_request(self, bytes frame not None, int code, opaque, bint oneway, double seconds, now):
+        """Queue a request with this number on the wire. Returns its handle; None: it is one-way."""
+        if not oneway:
+            return self.put_request(frame, code, opaque, seconds, now)
+        self._outbox.put(frame)
         self._opaque = opaque
-        self._sent += 1
-        request = Request.__new__(Request)
-        request.number = self._sent
-        request.opaque = <int32_t>opaque
+
+    cdef Request put_request(self, bytes frame, int code, object opaque, double seconds, object now):
+        cdef Request request = Request.__new__(Request)
+        self._outbox.put(frame)
+        self._opaque = opaque
+        self.sent += 1
+        request.number = self.sent
+        request.opaque = opaque
         request.code = code
         request.timeout = seconds
-        self._pending[number] = request
+        self._pending[opaque] = request
         if now is None:
-            self._waiting.append(request)
+            self.waiting.append(request)
             return request
-        if PyList_GET_SIZE(self._waiting) or now != self._deadlines.clock:
+        if PyList_GET_SIZE(self.waiting) or now != self._deadlines.clock:
             self._advance(now)
-        deadline = <double>self._deadlines.clock + seconds
-        request.end = deadline
-        request.begun = True
-        if deadline >= self._latest and PyList_GET_SIZE(self._begun) <= 1024 + 2 * PyDict_Size(self._pending):
-            self._latest = deadline
-            self._begun.append((deadline, request.number, request))     # a heap stays one: this is the largest
-        else:
-            self._begin(request)
+        self.begin(request, self._deadlines.clock)
         return request
+
+    # ---- the time of requests
+
+    cdef int begin(self, Request request, double clock) except -1:
+        """The time of a request begins."""
+        cdef double end = clock + request.timeout
+        request.end = end
+        request.begun = True
+        if end >= self.latest:
+            self.latest = end
+            self._begun.append((end, request.number, request))       # a heap stays one: this is the largest
+        else:
+            heappush(self._begun, (end, request.number, request))
+        if PyList_GET_SIZE(self._begun) > 1024 + 2 * PyDict_Size(self._pending):     # finished ones are no more than the others
+            self._begun = [item for item in self._begun if self._pending.get((<Request?>item[2]).opaque) is item[2]]
+            heapify(self._begun)
+        return 0
+
+    def _begin_waiting(self):
+        """A call has brought the time: that of requests sent without it begins."""
+        cdef double clock
+        cdef Request request
+        if PyList_GET_SIZE(self.waiting):
+            clock = self._deadlines.clock
+            for request in self.waiting:
+                self.begin(request, clock)
+            self.waiting.clear()
+
+    def _first_deadline(self):
+        """The earliest time at which a request is over; now, if the time of one has not begun; None: none is pending."""
+        if PyList_GET_SIZE(self.waiting):
+            return self._deadlines.clock
+        while PyList_GET_SIZE(self._begun) and self._pending.get((<Request?>self._begun[0][2]).opaque) is not self._begun[0][2]:
+            heappop(self._begun)
+        return self._begun[0][0] if PyList_GET_SIZE(self._begun) else None
+
+    def _take_overdue(self):
+        """Requests whose time is over. They are pending no more."""
+        cdef list overdue = []
+        clock = self._deadlines.clock
+        while PyList_GET_SIZE(self._begun) and self._begun[0][0] <= clock:
+            request = heappop(self._begun)[2]
+            if self._give_up_on(request):
+                overdue.append(request)
+        return overdue
+
+    def _give_up_on(self, Request request not None):
+        """A request is pending no more; a response that comes counts as late. False: it had been finished."""
+        if self._pending.get(request.opaque) is not request:
+            return False
+        PyDict_DelItem(self._pending, request.opaque)
+        self._gone[request.opaque] = None
+        if PyDict_Size(self._gone) > self.most_gone:
+            del self._gone[next(iter(self._gone))]
+        return True
+
+    def _drop_all(self):
+        """Forget all requests. Returns those of ours that are lost."""
+        cdef tuple lost = tuple(self._pending.values())
+        for kept in (self._pending, self._begun, self.waiting, self._gone, self._undecided):
+            kept.clear()
+        return lost
 
     def respond(self, event, code=0, header=None, body=None, *, ext_fields=None, remark=None):
         """Answer a request, in the form of its header. Returns the events that were waiting for room.

@@ -6,7 +6,6 @@ Sections are those of docs/rocketmq.md.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from heapq import heapify, heappop, heappush
 from struct import Struct
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
 
@@ -43,7 +42,6 @@ _OPAQUE_AND_FLAG: Final = Struct(">ii")
 _OPAQUE_AT: Final = 13  # after the lengths, code, language and version of a ROCKETMQ header (section 3)
 _KINDS: Final = ("request", "response", "one-way request", "response")  # by the two bits of the flag
 _OPENING: Final = frozenset((State.IDLE, State.PROXIED, State.SECURED))
-_LAST_OPAQUE: Final = 0x7FFFFFFF
 
 
 def kind_of(command: RemotingCommand) -> str:
@@ -98,7 +96,6 @@ class Endpoint(endpoint.Endpoint[State, EventT], Flows):
         super().__init__(now, options or ConnectionOptions(), State.IDLE)
         self.negotiated: Negotiated | None = None
         self._configure(self.options, self.role is Role.SERVER, Acknowledged)
-        self._latest = now
         self._source: tuple[str, int] | None = None
         self._secured = False
         self._ending: tuple[Literal["local", "peer"], int | None, str] = ("local", None, "")
@@ -109,12 +106,15 @@ class Endpoint(endpoint.Endpoint[State, EventT], Flows):
 
     def _enter(self, state: State) -> None:
         self._open = state is State.OPEN
-        self._securing = state is State.SECURING
 
-    _room = Flows._room
+    def _room(self) -> int:
+        """How many commands may be read now."""
+        if self._paused or self._over or self._state is State.SECURING:
+            return 0
+        return max(self.options.undecided - len(self._undecided), 0)
+
     _receive = endpoint.Endpoint.receive
     receive = Flows.receive
-    data_to_send = Flows.data_to_send
 
     def _make_decoder(self) -> Decoder:
         return Decoder(limits=Limits(frame_size=self.options.frame_size))
@@ -145,14 +145,7 @@ class Endpoint(endpoint.Endpoint[State, EventT], Flows):
         if self._state is not State.OPEN:
             self._check_send("one-way request" if oneway else "request")
         options = self.options
-        opaque = self._opaque + 1
-        if (
-            opaque > _LAST_OPAQUE
-            or opaque in self._pending
-            or opaque in self._gone
-            or len(self._pending) >= options.pending
-        ):
-            opaque = self._next_opaque(oneway)
+        opaque = self._next_opaque(oneway)
         try:
             command = RemotingCommand(
                 code=code,
@@ -196,9 +189,7 @@ class Endpoint(endpoint.Endpoint[State, EventT], Flows):
     def cancel(self, handle: Request) -> None:
         """Cancel a request. It has no outcome; a later response is counted in `late`. A finished request stays finished."""
         self._check_over()
-        if self._pending.get(handle.opaque) is handle:
-            del self._pending[handle.opaque]
-            self._remember(handle.opaque)
+        self._give_up_on(handle)
 
     def _respond(
         self,
@@ -274,28 +265,13 @@ class Endpoint(endpoint.Endpoint[State, EventT], Flows):
     # ---- time
 
     def next_timeout(self) -> float | None:
-        if self._waiting:
-            return self._deadlines.clock
-        begun, pending = self._begun, self._pending
-        while begun and pending.get(begun[0][2].opaque) is not begun[0][2]:
-            heappop(begun)
-        when = self._deadlines.next()
-        if begun and (when is None or begun[0][0] < when):
-            return begun[0][0]
-        return when
+        first, when = self._first_deadline(), self._deadlines.next()
+        return first if when is None or (first is not None and first < when) else when
 
     def handle_timeout(self, now: float) -> list[EventT]:
         self._check_over()
         self._advance(now)
-        clock = self._deadlines.clock
-        events: list[Event] = []
-        begun, pending = self._begun, self._pending
-        while begun and begun[0][0] <= clock:
-            request = heappop(begun)[2]
-            if pending.get(request.opaque) is request:
-                del pending[request.opaque]
-                self._remember(request.opaque)
-                events.append(TimedOut(request))
+        events: list[Event] = [TimedOut(request) for request in self._take_overdue()]
         events += super().handle_timeout(now)
         self._finish_draining(events)
         return events
@@ -308,15 +284,9 @@ class Endpoint(endpoint.Endpoint[State, EventT], Flows):
             super()._due(name, events)
 
     def _advance(self, now: float) -> None:
-        """Start the time of requests that were sent without one."""
         if now != self._deadlines.clock:
             super()._advance(now)
-        if self._waiting:
-            clock = self._deadlines.clock
-            for request in self._waiting:
-                request.deadline = clock + request.timeout
-                self._begin(request)
-            self._waiting.clear()
+        self._begin_waiting()
 
     # ---- reading
 
@@ -460,14 +430,10 @@ class Endpoint(endpoint.Endpoint[State, EventT], Flows):
             raise LocalProtocolError(transition.rule)
 
     def _next_opaque(self, oneway: bool) -> int:
-        """The next number that is not in use. It is taken by `_queue`."""
+        """`_free_opaque`, if one more request may be pending. Raises LocalProtocolError."""
         if not oneway and len(self._pending) >= self.options.pending:
             raise LocalProtocolError(f"{len(self._pending)} requests wait for their responses")
-        opaque = self._opaque
-        while True:
-            opaque = opaque + 1 if opaque < _LAST_OPAQUE else 0
-            if opaque not in self._pending and opaque not in self._gone:
-                return opaque
+        return self._free_opaque()
 
     def _queue(
         self, command: RemotingCommand, code: int, opaque: int, oneway: bool, timeout: float | None, now: float | None
@@ -480,33 +446,7 @@ class Endpoint(endpoint.Endpoint[State, EventT], Flows):
             timeout = options.timeout
         elif timeout <= 0:
             raise LocalProtocolError("timeout is above 0")
-        outbox.put(frame)
-        self._opaque = opaque
-        if oneway:
-            return None
-        self._sent = number = self._sent + 1
-        pending = self._pending
-        if now is None:
-            pending[opaque] = request = Request(number, opaque, code, timeout, None)
-            self._waiting.append(request)
-            return request
-        clock = self._deadlines.clock
-        if now != clock or self._waiting:
-            self._advance(now)
-            clock = self._deadlines.clock
-        pending[opaque] = request = Request(number, opaque, code, timeout, clock + timeout)
-        self._begin(request)
-        return request
-
-    def _begin(self, request: Request) -> None:
-        """Start the time of a request."""
-        assert request.deadline is not None
-        begun, pending = self._begun, self._pending
-        heappush(begun, (request.deadline, request.number, request))
-        self._latest = max(self._latest, request.deadline)
-        if len(begun) > 1024 + 2 * len(pending):  # finished ones are no more than the others
-            self._begun = [item for item in begun if pending.get(item[2].opaque) is item[2]]
-            heapify(self._begun)
+        return self._put_request(frame, code, opaque, oneway, timeout, now)
 
     def _answer(self, event: RemotingCommand, response: bytes) -> list[EventT]:
         del self._undecided[id(event)]
@@ -528,12 +468,6 @@ class Endpoint(endpoint.Endpoint[State, EventT], Flows):
         if id(event) not in self._undecided:
             raise LocalProtocolError("this request does not wait for an answer")
 
-    def _remember(self, opaque: int) -> None:
-        gone = self._gone
-        gone[opaque] = None
-        if len(gone) > self.options.remembered:
-            del gone[next(iter(gone))]
-
     # ---- the end
 
     def _finish_draining(self, events: list[Event]) -> None:
@@ -542,13 +476,7 @@ class Endpoint(endpoint.Endpoint[State, EventT], Flows):
             self._end(by, code, reason, events)
 
     def _forget(self) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
-        lost = tuple(self._pending.values())
-        self._pending.clear()
-        self._begun.clear()
-        self._waiting.clear()
-        self._gone.clear()
-        self._undecided.clear()
-        return (), lost
+        return (), self._drop_all()
 
 
 class ClientConnection(Endpoint[ClientEvent]):

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lib.kinds import exactly
+from lib.kinds import exactly, only
 from lib.mqtt_driven import drive, flow_packets, resumed
 from lib.mqtt_strategies import PAYLOAD
 from wirefmt import mqtt
@@ -274,8 +274,7 @@ def test_a_session_goes_on_in_another_version(role: str, version: int, later: in
     assert connection.receive(packet(7, 2, b"in", later), 0.0) == []
     connection.receive(mqtt.Pubrel(packet_identifier=7, version=later).encode(), 0.0)
     connection.receive(mqtt.Pubrel(packet_identifier=8, version=later).encode(), 0.0)
-    pubrec, pubcomp, stray = decoder.feed(connection.data_to_send())
-    assert (type(pubrec), type(pubcomp), type(stray)) == (mqtt.Pubrec, mqtt.Pubcomp, mqtt.Pubcomp)
+    *_, stray = exactly(decoder.feed(connection.data_to_send()), mqtt.Pubrec, mqtt.Pubcomp, mqtt.Pubcomp)
     assert (stray.reason_code or 0) == (0x92 if later == 5 else 0)
 
     # and the answers to what was sent again finish it, with the reason of this version
@@ -310,7 +309,7 @@ def test_what_does_not_fit_into_another_version_is_dropped(role: str) -> None:
         events: list[Any] = client.receive(mqtt.Connack(session_present=True, properties=properties[:1]).encode(), 0.0)
     else:
         server = mqtt.ServerConnection(0.0)
-        events = server.accept(server.receive(connect.encode(), 0.0)[0], session)
+        events = server.accept(only(server.receive(connect.encode(), 0.0), mqtt.Connect), session)
     assert [event.handle for event in events if isinstance(event, Dropped)] == [handle]
     assert not session.outgoing
 

@@ -145,7 +145,7 @@ def until(one: socket.socket, end: Callable[[bytes], bool]) -> bytes:
 
 
 def until_count(one: socket.socket, mark: bytes, most: int) -> None:
-    """Read until the mark has come so often."""
+    """Read until the mark has arrived so often."""
     count, tail = 0, b""
     while count < most:
         data = one.recv(1 << 20)

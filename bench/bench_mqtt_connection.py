@@ -128,7 +128,7 @@ class Socket:
 
 
 def pahos() -> Callable[[], object]:
-    """Its own calls: publish, and loop_read for each packet that has come."""
+    """Its own calls: publish, and loop_read for each packet that has arrived."""
     client: Any = paho.Client(CallbackAPIVersion.VERSION2, client_id="c")
     client.max_inflight_messages_set(65535)
     socket = client._sock = Socket()

@@ -62,7 +62,7 @@ def connections(packets: list[Packet]) -> list[list[Packet]]:
 
 
 def small(packets: list[Packet]) -> Iterator[list[Packet]]:
-    """From the beginning, and from the midst, as many packets as a seed has room for."""
+    """From the beginning, and from the midst, as many packets as a seed has space for."""
     for first in {0, len(packets) // 2}:
         size, last = 0, first
         while last < len(packets) and size + len(packets[last].octets) + 16 <= SEED_OCTETS:

@@ -30,6 +30,12 @@ WORDS: tuple[Word, ...] = (
     Word(r"\b(it|they|that|which) do(es)? not change\b", "write: is immutable, stays the same"),
     Word(r"\bnever built\b", "write: uninitialised"),
     Word(r"\bbehind an?\b", "write: after"),
+    Word(r"\b(has|have|had)( not| already| never)? come\b(?! (to|from|of)\b)", "write: has arrived, was received"),
+    Word(r"\broom for\b", "write: space for, capacity. A room is a part of a module"),
+    Word(
+        r"\b(has|have|there is|makes?|leaves?|no|enough) room\b(?! `)",
+        "write: space, capacity, credit. A room is a part of a module",
+    ),
     Word(r"\bone behind another\b", "write: one after another"),
     Word(r"\bnone at all\b", "write: not a ..., or: no ..."),
     Word(r"\bstands? for\b", "write: is, means, replaces"),

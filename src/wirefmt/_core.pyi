@@ -123,7 +123,7 @@ class Window:
 @disjoint_base
 class EndpointFlows:
     _reading: bool
-    """True: nothing that has come is left to be read, so there is nothing to go on with. Only `Endpoint` changes it."""
+    """True: nothing that has arrived is left to be read, so there is nothing to go on with. Only `Endpoint` changes it."""
     @property
     def _outbox(self) -> Outbox:
         """Bytes for the peer."""

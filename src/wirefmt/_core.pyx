@@ -17,7 +17,7 @@ from wirefmt._core.cache cimport prefetch_ahead
 from wirefmt._core.cursor cimport Span
 from wirefmt._core.octets cimport BLOCK_OCTETS, Octets, add_u8, extend_octets, free_octets, octets_over
 from wirefmt._core.status cimport CommonOptions, Fault, NEED_DATA, Notes, OK, TRUNCATED, UNSUPPORTED, Violation, fault
-from wirefmt._core.text cimport DIGITS_ROOM, add_json_string, json_letter, printed, write_digits, write_hex
+from wirefmt._core.text cimport DIGITS_CAPACITY, add_json_string, json_letter, printed, write_digits, write_hex
 from wirefmt._core.utf8 cimport UTF8_OK, check_utf8, is_utf8
 from wirefmt._core.varint cimport VARINT_MAX, store_varint, varint_size
 from wirefmt._core.words cimport is_ascii, same_octets, word_at

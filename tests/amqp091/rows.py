@@ -70,7 +70,7 @@ def arguments_of(message: Any) -> Iterable[tuple[str, Any]]:
 
 
 def is_milliseconds(value: Any) -> bool:
-    """`expiration`: RabbitMQ wants digits alone; a column has room for eighteen."""
+    """`expiration`: RabbitMQ wants digits alone; a column has space for eighteen."""
     return isinstance(value, str) and 0 < len(value) <= 18 and value.isascii() and value.isdigit()
 
 

@@ -572,7 +572,7 @@ def test_a_message_that_is_refused_among_others(wrong: dict[str, Any]) -> None:
     ],
 )
 def test_messages_of_one_read_for_which_there_is_no_room(limits: Limits) -> None:
-    """The broker accepts as many messages as there is room for, and refuses the others."""
+    """The broker accepts as many messages as there is space for, and refuses the others."""
 
     async def test() -> None:
         broker = Broker(limits=limits)

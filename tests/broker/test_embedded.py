@@ -255,7 +255,7 @@ def test_a_topic_shows_what_amqp_clients_publish(subscribed: bool) -> None:
 
 
 def test_messages_from_amqp_do_not_exceed_a_queue_of_mqtt_that_refuses() -> None:
-    """The publisher in AMQP is not told; what has no room is counted."""
+    """The publisher in AMQP is not told; what has no space is counted."""
 
     async def test() -> None:
         policy = mqtt_broker.BrokerOptions(overflow="refuse", queue_messages=3)
@@ -378,7 +378,7 @@ def test_both_amqps_on_one_port() -> None:
 
 
 def test_clients_of_the_shared_port_count_before_their_header() -> None:
-    """There is room for two clients. The third is disconnected; when one of the two leaves, there is room again."""
+    """There is space for two clients. The third is disconnected; when one of the two leaves, there is space again."""
 
     async def test() -> None:
         b = await both_amqps(connections=2)

@@ -184,7 +184,7 @@ def test_a_message_that_waits_for_room_is_forgotten_with_its_client() -> None:
 
 
 def test_what_follows_a_message_that_waits_waits_too() -> None:
-    """AMQP 0.9.1: a message and basic.get in the same chunk. When there is room, basic.get is answered with the message."""
+    """AMQP 0.9.1: a message and basic.get in the same chunk. When there is space, basic.get is answered with the message."""
 
     async def test() -> None:
         async with Broker(ports={"amqp": 0}) as b, amqp091.connect(b.url("amqp")) as client:

@@ -170,7 +170,7 @@ def test_corrupt(b: Running) -> None:
 
 
 def test_full(b: Running) -> None:
-    """5.0: PUBACK with 0x97, quota exceeded (table 2-6); afterwards there is room."""
+    """5.0: PUBACK with 0x97, quota exceeded (table 2-6); afterwards there is space."""
     with Paho(b.port("mqtt")) as client:
         with b.fault("mqtt", full="disk"):
             client.client.publish("t", "dropped", qos=0)

@@ -473,7 +473,7 @@ def test_a_full_queue_refuses(limit: str) -> None:
 
 @pytest.mark.parametrize("overlap", ["merged", "each"])
 def test_a_queue_that_refuses_has_room_for_all_copies_of_a_message(overlap: Any) -> None:
-    """Two subscriptions and a shared one of a client match. The shared copy comes last; without room it is dropped."""
+    """Two subscriptions and a shared one of a client match. The shared copy comes last; without space it is dropped."""
 
     async def test() -> None:
         policy = BrokerOptions(overflow="refuse", queue_messages=4, overlap=overlap)

@@ -664,7 +664,7 @@ def test_3_1_1_clients_and_5_0_clients_together() -> None:
 
 
 def test_what_is_pipelined_with_connect() -> None:
-    """3.1.4: a client may send packets before CONNACK has come."""
+    """3.1.4: a client may send packets before CONNACK has arrived."""
 
     async def steps(place: Place) -> None:
         client = await place.open()

@@ -199,7 +199,7 @@ def test_mosquitto_as_a_bridge(tmp_path: Path, extra: str) -> None:
                         await here.publish("y", b"down", qos=1)
                         assert await seen(there, "y") == b"down"
                         await there.publish("y", b"end", qos=1)
-                        assert await seen(there, "y") == b"end"  # "down" has come once
+                        assert await seen(there, "y") == b"end"  # "down" has arrived once
             finally:
                 bridge.terminate()
                 await asyncio.to_thread(bridge.wait)

@@ -103,7 +103,7 @@ def test_a_message_is_refused_in_steps_if_one_of_many_has_no_room(qos: int, even
 
 @pytest.mark.parametrize("limit", ["memory", "retained"])
 def test_messages_that_look_for_room_at_the_same_time_keep_to_the_limits(limit: str) -> None:
-    """Each finds room before another one takes it. There is room for one."""
+    """Each finds room before another one takes it. There is space for one."""
 
     async def test(place: Place) -> None:
         for name in ("a", "b", "c"):

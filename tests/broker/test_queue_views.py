@@ -414,7 +414,7 @@ STEPS = st.lists(
 
 @given(STEPS)
 def test_nobody_misses_what_he_wants(steps: list[Any]) -> None:
-    """Whatever comes, goes back and is taken: who has room has no message before him that he wants, and each message is in one
+    """Whatever comes, goes back and is taken: who has space has no message before him that he wants, and each message is in one
     place. A browser sees no message twice."""
 
     async def test() -> None:

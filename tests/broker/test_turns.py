@@ -218,7 +218,7 @@ async def shared(broker: Broker) -> Flood:
 
 
 def room(broker: Broker) -> Any:
-    """A message for many, which none of them gets unless all have room for it."""
+    """A message for many, which none of them gets unless all have space for it."""
     broker.mqtt.options = dataclasses.replace(broker.mqtt.options, overflow="refuse")
     return copies(broker, 25_000)
 

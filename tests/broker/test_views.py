@@ -258,7 +258,7 @@ def test_a_history_is_bounded_in_number_and_bytes() -> None:
 
 @pytest.mark.parametrize("protocol", NAMES)
 def test_what_is_remembered_is_bounded_in_bytes(protocol: Any) -> None:
-    """Sixteen messages of 10,000 bytes, and room for less than ten of them; what they were read from is not held."""
+    """Sixteen messages of 10,000 bytes, and space for less than ten of them; what they were read from is not held."""
 
     async def main() -> None:
         async with broker.Broker(history_bytes=100_000) as b:

@@ -1015,7 +1015,7 @@ def test_a_wide_terminal_has_more() -> None:
 
 
 def test_explaining_texts_are_not_cut() -> None:
-    """A reply text that has no room goes on below; a list of names is cut."""
+    """A reply text that has no space goes on below; a list of names is cut."""
     lines = plain(
         terminal("decode", SAMPLES / "rabbitmq-pyamqp-amqp091.pcap", "--filter", "kind == 'channel.close'", columns=80)[
             1

@@ -288,7 +288,7 @@ def test_timers_run() -> None:
         options = mqtt.ConnectionOptions(connect_timeout=0.05)
         async with await mqtt.serve(host, port=0, options=options) as server:
             silent, silent_writer = await asyncio.open_connection(HOST, server.port)
-            assert await silent.read() == b""  # no CONNECT has come
+            assert await silent.read() == b""  # no CONNECT has arrived
             silent_writer.close()
             reader, writer = await opened(server.port, keep_alive=1)
             assert (await reader.read()).endswith(b"\xe0\x01\x8d")  # Keep Alive timeout
@@ -466,7 +466,7 @@ def test_a_host_may_take_events_in_runs() -> None:
 
 @pytest.mark.parametrize("kind", [Listener, Collector])
 def test_an_exception_of_a_host_drops_the_connection(kind: type[Listener]) -> None:
-    """What has come before the end of the connection is still handled; the end comes once, last."""
+    """What has arrived before the end of the connection is still handled; the end comes once, last."""
 
     async def test() -> None:
         host = kind()

@@ -299,7 +299,7 @@ def test_settled_messages_of_a_transaction_that_is_too_large_do_not_commit() -> 
 
 
 def test_a_transaction_commits_as_a_whole_or_not_at_all() -> None:
-    """4.3: the queue refuses messages beyond its limit, so it has no room for the whole transaction when it commits."""
+    """4.3: the queue refuses messages beyond its limit, so it has no space for the whole transaction when it commits."""
 
     async def test() -> None:
         router = Router()

@@ -839,7 +839,7 @@ def test_credit_that_was_given_by_hand_holds_after_a_reconnection() -> None:
 
 
 def test_messages_that_were_lost_with_the_connection_do_not_use_credit() -> None:
-    """They had come, but the program had not taken them: they come again."""
+    """They had arrived, but the program had not taken them: they come again."""
 
     async def test() -> None:
         handler = Faulty()

@@ -494,7 +494,7 @@ def test_every_state_of_a_link_sends_every_kind(role: LinkRole, state: LinkState
                 call(link)
             assert link.state is state
         elif kind == "transfer":
-            with pytest.raises(LocalProtocolError, match="credit"):  # attached, and no credit has come
+            with pytest.raises(LocalProtocolError, match="credit"):  # attached, and no credit has arrived
                 call(link)
         else:
             call(link)

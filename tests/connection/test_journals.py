@@ -140,7 +140,7 @@ async def pages(store: Store, most: int) -> None:
 
 
 def no_room(store: Store) -> None:
-    """From now on nothing is written. `del store._write` makes room."""
+    """From now on nothing is written. `del store._write` makes space."""
 
     def write(changes: list[Change], also: list[Any]) -> None:
         raise sqlite3.OperationalError("database or disk is full")
@@ -234,7 +234,7 @@ def test_a_journal_that_cannot_be_written_to_its_end_is_closed_all_the_same(name
 
 
 def test_a_message_that_is_on_disk_is_not_given_up_with_its_update(tmp_path: Path) -> None:
-    """MQTT, QoS 2: PUBREC comes, and what it changes cannot be written. The message goes on when there is room."""
+    """MQTT, QoS 2: PUBREC comes, and what it changes cannot be written. The message goes on when there is space."""
 
     async def test() -> None:
         case, path = CASES["mqtt"], tmp_path / "journal.db"

@@ -30,7 +30,7 @@ def publish(identifier: int, qos: int) -> bytes:
 
 
 def queued() -> None:
-    """More than an outbox keeps room for, and what an outbox holds when it goes."""
+    """More than an outbox keeps space for, and what an outbox holds when it goes."""
     outbox = Outbox()
     for _ in range(200):
         outbox.put(b"x" * 1000)
@@ -77,7 +77,9 @@ def channels(by: str) -> Callable[[], None]:
             if by != "client":
                 theirs.close(404, "gone")
             pair.run()
-            pair.server.reply(requests[-1])  # the client's close has come behind this request, and waits for its answer
+            pair.server.reply(
+                requests[-1]
+            )  # the client's close has arrived behind this request, and waits for its answer
             pair.run()
         for end in (pair.client, pair.server):
             assert (end.channels, end.undecided, end.pending_bytes, end._marked) == ({}, 0, 0, [])

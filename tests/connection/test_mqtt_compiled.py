@@ -30,7 +30,7 @@ def received(identifier: int, qos: int = 1) -> mqtt.Publish:
 
 @pytest.mark.parametrize("seed", range(5))
 def test_arrivals_are_found_by_identifier(seed: int) -> None:
-    """Against a dict: identifiers that share their low bits, and more of them than there is room for at first."""
+    """Against a dict: identifiers that share their low bits, and more of them than there is space for at first."""
     random_ = random.Random(seed)
     options = mqtt.ConnectionOptions(undecided=65535)
     server = opened("server", 4, options, 1, False)

@@ -270,7 +270,7 @@ def test_a_session_goes_on_in_another_version(role: str, version: int, later: in
     assert isinstance(released, mqtt.Pubrel)
     assert (released.packet_identifier, released.reason_code or 0) == (handles[2].packet_identifier, 0)
 
-    # the identifier of the message that has come is still held, and answered in this version
+    # the identifier of the message that has arrived is still held, and answered in this version
     assert connection.receive(packet(7, 2, b"in", later), 0.0) == []
     connection.receive(mqtt.Pubrel(packet_identifier=7, version=later).encode(), 0.0)
     connection.receive(mqtt.Pubrel(packet_identifier=8, version=later).encode(), 0.0)

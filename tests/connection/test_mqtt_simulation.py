@@ -519,7 +519,7 @@ def publish_after_pubrec(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def held_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Forgets at a kill which QoS 2 messages have come."""
+    """Forgets at a kill which QoS 2 messages have arrived."""
     replay = Session.replay.__func__  # type: ignore[attr-defined]
 
     def forgetful(cls: type[Session], changes: Any, **options: Any) -> Session:

@@ -579,7 +579,7 @@ def test_large_bodies_are_not_copied() -> None:
 
 
 def test_a_stream_that_grows_when_it_is_unpacked_is_read_in_pieces() -> None:
-    """A server reads compressed bytes only as far as the host has room for commands."""
+    """A server reads compressed bytes only as far as the host has space for commands."""
     options = nsq.ConnectionOptions(undecided=4, server=ServerOptions())
     client, server = pair(nsq.Identify(feature_negotiation=True, deflate=True), options)
     body = bytes(1 << 20)
@@ -664,7 +664,7 @@ def test_what_a_turn_has_left_keeps_to_pause_limits_and_the_end() -> None:
     assert [event.topic for event in events + [e for each in turns(server) for e in each]] == ["t"]
 
     _, server = left()
-    assert server.receive_eof(0.0) == []  # what has come is read first
+    assert server.receive_eof(0.0) == []  # what has arrived is read first
     events = []
     while not any(isinstance(event, Disconnected) for event in events):
         events += server.handle_timeout(0.0)

@@ -222,7 +222,9 @@ def test_an_offset_is_stored_though_it_was_reached_while_a_pull_was_under_way() 
                 await until(lambda: got and T in broker._waits.waiting)
                 first.set()
                 await until(lambda: [w.committed for q, w in consumer._works.items() if q.topic == T] == [1])
-                waiting = broker._waits.waiting.pop(T)  # the next two come with one response, and then there is no room
+                waiting = broker._waits.waiting.pop(
+                    T
+                )  # the next two come with one response, and then there is no space
                 await producer.send(T, b"1")
                 await producer.send(T, b"2")
                 broker._waits.waiting[T] = waiting
@@ -682,7 +684,7 @@ def test_a_fault_right_behind_a_request() -> None:
 
 
 def test_a_connection_on_which_the_server_says_nothing_is_dropped() -> None:
-    """A request times out, and nothing has come since it was sent: the next one has another connection, as the Java client's."""
+    """A request times out, and nothing arrived since it was sent: the next one has another connection, as the Java client's."""
     silent = True
 
     class Model:

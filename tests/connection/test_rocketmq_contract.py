@@ -205,7 +205,7 @@ def test_reading_stops_at_the_limit_of_undecided_requests() -> None:
     assert server.receive(frame[5:], 0.0) == []
     assert server.receive_eof(0.0) == []
     (three,) = server.respond(one)
-    four, gone = server.ignore(two)  # all has been read, and so the end of the stream has come
+    four, gone = server.ignore(two)  # all has been read, and so the end of the stream has arrived
     assert len(commands(server.data_to_send())) == 1
     assert (three, four) == (one, one)
     assert gone.by == "transport"

@@ -70,7 +70,7 @@ class World:
         self.now = 0.0
         self.disturbed = True
         self.number = 0
-        self.worth = 0  # responses that have come
+        self.worth = 0  # responses that have arrived
         self.counts: dict[str, int] = {}
         self.connect()
 

@@ -80,7 +80,7 @@ def test_a_driver_and_the_broker(driver: str) -> None:
 
 
 def test_a_driver_keeps_its_timers(driver: str) -> None:
-    """The server answers SUBSCRIBE once PINGREQ has come, which only a timer of the client sends."""
+    """The server answers SUBSCRIBE once PINGREQ has arrived, which only a timer of the client sends."""
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         connection = mqtt.ServerConnection(0.0)

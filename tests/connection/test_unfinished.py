@@ -1,4 +1,4 @@
-"""What has come in part is bounded over all connections: those that are silent end first, then the largest; the others go on."""
+"""What arrived in part is bounded over all connections: those that are silent end first, then the largest; the others go on."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def transfers(body: bytes) -> bytes:
     )
 
 
-#: By listener: what a client sends first, a large message, and how the broker says that there is no room; None: it says nothing.
+#: By listener: what a client sends first, a large message, and how the broker says that there is no space; None: it says nothing.
 KINDS: dict[str, tuple[bytes, Callable[[bytes], bytes], Callable[[bytes], bool] | None]] = {
     "mqtt": (
         mqtt.Connect(client_identifier="", clean_start=True, version=5).encode(),

@@ -19,7 +19,7 @@ PUBLISH = amqp091.BasicPublish(channel=1, exchange="", routing_key="")
 
 SETTINGS = settings(max_examples=80, deadline=None, suppress_health_check=list(HealthCheck))
 PAIRS = [(a, b) for a in PROTOCOLS for b in PROTOCOLS if a != b]
-#: Of a valid message `documented` refuses only what the target's protocol has no room for.
+#: Of a valid message `documented` refuses only what the target's protocol has no space for.
 REFUSALS = {
     "amqp091>amqp10 headers-amqp-properties",
     "amqp091>amqp10 headers-amqp-application-properties",

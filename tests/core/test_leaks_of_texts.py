@@ -179,7 +179,7 @@ def rocketmq_messages(n: int) -> Iterator[bytes]:
         ).encode()
     escaped = {"a": f"group\t{n}", "b": f"topic\t{n}", "e\t": "1\n", "i": "TAGS\x01t\x02"}  # of JSON: to be unescaped
     yield rocketmq.RemotingCommand(code=310, opaque=n + 2, remark=f"r\t{n}", ext_fields=escaped, body=b"b").encode()
-    large = {"b": "topic\t" * 300, "i": "KEYS\x01" + "k\t" * 600 + "\x02"}  # unescaped, no room for it on the stack
+    large = {"b": "topic\t" * 300, "i": "KEYS\x01" + "k\t" * 600 + "\x02"}  # unescaped, no space for it on the stack
     yield rocketmq.RemotingCommand(code=310, opaque=n + 3, remark="r\t" * 600, ext_fields=large, body=b"b").encode()
     for client in (f"client{n}", f"client\t{n}"):
         heart = rocketmq.HeartbeatData(client_id=client).encode()
@@ -453,7 +453,7 @@ def captures_in_disorder(n: int) -> None:
 
 
 def many_flows(n: int) -> None:
-    """More than the first table of flows has room for."""
+    """More than the first table of flows has space for."""
     syns = [Tcp(1883, client_port=port).segment(0, flags=SYN) for port in range(1024, 2500)]
     fed(pcap(syns, first=n))
 
@@ -478,7 +478,7 @@ def dispatched(n: int) -> None:
 
 
 def requests_of_rocketmq(n: int) -> None:
-    """More requests at a time than a connection has room for at first, with long names; some are never answered."""
+    """More requests at a time than a connection has space for at first, with long names; some are never answered."""
     commands = [
         rocketmq.RemotingCommand(code=15, opaque=i, ext_fields={"topic": f"T{n}" * 20, "consumerGroup": "g" * 90})
         for i in range(100)
@@ -532,7 +532,7 @@ def test_nothing_is_left_of_conversions() -> None:
 
 
 def large_conversions(n: int) -> None:
-    """More entries, texts and octets than a conversion has room for on the stack."""
+    """More entries, texts and octets than a conversion has space for on the stack."""
     many = {f"name{i}": f"value{i}" * 20 for i in range(150)}
     message = amqp10.Message(
         properties=amqp10.Properties(

@@ -52,7 +52,7 @@ def test_entries_are_those_of_the_message(exposed: bool, rows: list[Entries]) ->
 
 @pytest.mark.parametrize("longest", [0, 3, 17, 200, 3000])
 def test_maps_outgrow_their_columns(longest: int) -> None:
-    """Keys and values run out of room in the middle of a map, at any place, and not together."""
+    """Keys and values run out of space in the middle of a map, at any place, and not together."""
     sizes = random.Random(longest)
     for ratio in (0, 1, 20):
 

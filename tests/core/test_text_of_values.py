@@ -160,7 +160,7 @@ def test_octets_that_are_no_text_and_are_cut_say_so() -> None:
 
 
 def test_a_string_of_nsq_that_is_cut_says_so() -> None:
-    """Only strings with escapes are rewritten, in 4096 octets of room."""
+    """Only strings with escapes are rewritten, in 4096 octets of space."""
     identify = json.dumps({"hostname": "\\" * 5000, "user_agent": "\\" * 4000}).encode()
     octets = b"IDENTIFY\n" + struct.pack(">I", len(identify)) + identify
     (row,) = pa.record_batch(nsq.decode_batch(octets, side="client")).to_pylist()

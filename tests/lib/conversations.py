@@ -42,7 +42,7 @@ def segments(pcap: bytes, server: int) -> Iterator[tuple[int, int, bytes]]:
         if len(payload) > len(held.get(number, b"")):
             held[number] = payload
         while held:
-            # how far each begins behind what is expected; what begins before it has come already, at least in part
+            # how far each begins behind what is expected; what begins before it has arrived already, at least in part
             ahead = {begin: (begin - expected[way] + (1 << 31) & 0xFFFFFFFF) - (1 << 31) for begin in held}
             begin = min(held, key=ahead.__getitem__)
             if ahead[begin] > 0:

@@ -49,7 +49,7 @@ class Raw:
         return packet
 
     async def none(self) -> None:
-        """Nothing has come but the answer to a PINGREQ."""
+        """Nothing has arrived but the answer to a PINGREQ."""
         self.send(b"\xc0\x00")
         packet = await self.next()
         assert isinstance(packet, mqtt.Pingresp), packet

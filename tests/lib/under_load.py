@@ -26,7 +26,7 @@ class Load:
     Attributes:
         confirmed: numbers whose publish has returned.
         failed: numbers whose publish has raised, and what.
-        arrived: how often each number has come; marked: how often with the protocol's mark of a repetition.
+        arrived: how often each number has arrived; marked: how often with the protocol's mark of a repetition.
         uncertain: numbers whose end was open when a connection was lost: they may come twice without a mark.
         told: events of the clients' connections.
         before: numbers that had been confirmed when a connection was lost for the first time.

@@ -73,7 +73,7 @@ def is_plain_command(command: Any) -> bool:
 
 
 def whole(value: str | None, type_: str) -> int | None:
-    """The number of a field that is one and for which the column has room."""
+    """The number of a field that is one and for which the column has space."""
     if (
         value is None
         or not value.removeprefix("-").isdigit()

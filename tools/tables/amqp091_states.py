@@ -18,7 +18,7 @@ In the diagrams, `+` is a frame that comes from the peer and `-` one that we sen
 tables below them. A method with content counts once, when its content is complete.
 
 A violation has a reply code. A client answers it with connection.close, once it has sent start-ok. A server in state idle
-answers with its protocol header. Then it ends the stream without a word until tune-ok has come, as RabbitMQ does, also for a
+answers with its protocol header. Then it ends the stream without a word until tune-ok has arrived, as RabbitMQ does, also for a
 tune-ok with values that tune does not allow; from then on it answers with connection.close. The codes 403, 404, 405 and 406
 close only the channel. They come from the host and from checks of arguments, which are not in the tables:
 

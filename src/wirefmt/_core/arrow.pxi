@@ -199,9 +199,9 @@ cdef void free_col(Col* c) noexcept nogil:
 
 
 cdef void begin_like(Col* c, const Col* before) noexcept nogil:
-    """Give an empty column the room that it needed in the previous batch."""
+    """Give an empty column the space that it needed in the previous batch."""
     cdef int i
-    c.first_room = before.rows
+    c.first_capacity = before.rows
     c.first_size = before.used + (before.used >> 3)
     for i in range(c.children_count):
         begin_like(&c.children[i], &before.children[i])

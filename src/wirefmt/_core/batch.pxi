@@ -62,7 +62,7 @@ cdef class FrameBatch(ColumnSet):
         self.row += 1
 
     cdef Batch decode(self, const ProtocolTables* tables, Input octets, int payload):
-        """payload: the column of the payloads, which gets room for all octets at once; -1: no such column."""
+        """payload: the column of the payloads, which gets space for all octets at once; -1: no such column."""
         cdef Batch batch
         cdef int64_t used
         self.tables = tables

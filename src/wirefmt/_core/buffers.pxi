@@ -39,13 +39,13 @@ cdef Input take_input(object data):
     return taken
 
 
-cdef size_t input_head(object data, uint8_t* room) except? 0:
+cdef size_t input_head(object data, uint8_t* scratch) except? 0:
     """Copy the first bytes of a buffer, at most INPUT_HEAD. Returns their number."""
     cdef Py_buffer view
     cdef size_t n
     PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
     n = min(<size_t>view.len, <size_t>INPUT_HEAD)
-    memcpy(room, view.buf, n)
+    memcpy(scratch, view.buf, n)
     PyBuffer_Release(&view)
     return n
 

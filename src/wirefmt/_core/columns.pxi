@@ -1,4 +1,4 @@
-# Columns while they are built, row by row and without the GIL: their memory, room for rows and octets, nulls, texts.
+# Columns while they are built, row by row and without the GIL: their memory, space for rows and octets, nulls, texts.
 #
 # A column without values costs nothing per row: each put names its row, and the later of two puts fills in the nulls
 # between them. The puts themselves are in columns_head.pxi. arrow.pxi has the types, and the finished batches.
@@ -14,7 +14,7 @@ cdef extern from *:
     /* Buffers of columns. Fresh memory costs page faults, and consecutive batches have similar sizes, so freed blocks of at most
        2^POOL_MOST are kept for the next batch, up to POOL_OCTETS. Blocks larger than 2^POOL_HUGE use huge pages: a batch of 20,000
        rows takes more pages than the processor knows the places of. Blocks come from malloc: `size` is the requested size,
-       wirefmt_room(size) the allocated size. The pool is never waited for: if it is locked (by another thread, or permanently
+       wirefmt_capacity(size) the allocated size. The pool is never waited for: if it is locked (by another thread, or permanently
        in a process that was forked while it was locked), malloc serves. */
     enum { POOL_LEAST = 14, POOL_HUGE = 21, POOL_MOST = 23, POOL_BLOCKS = 128, POOL_OCTETS = 64 << 20 };  /* classes of 2^n octets */
     static struct { int count; void *blocks[POOL_BLOCKS]; } wirefmt_pool[POOL_MOST + 1];
@@ -31,7 +31,7 @@ cdef extern from *:
     #endif
         return 0;
     }
-    static size_t wirefmt_room(size_t size) {
+    static size_t wirefmt_capacity(size_t size) {
         int n = wirefmt_class(size);
         return n ? (size_t)1 << n : size;
     }
@@ -58,10 +58,10 @@ cdef extern from *:
         free(p);
     }
     static void *wirefmt_resize(void *p, size_t old, size_t size) {
-        size_t room = wirefmt_room(size);
+        size_t capacity = wirefmt_capacity(size);
         int n = wirefmt_class(size);
         void *kept = NULL;
-        if (p != NULL && room == wirefmt_room(old)) return p;
+        if (p != NULL && capacity == wirefmt_capacity(old)) return p;
         if (n && (kept = wirefmt_pool_take(n)) != NULL) {
             if (p != NULL) {
                 memcpy(kept, p, old < size ? old : size);
@@ -69,11 +69,11 @@ cdef extern from *:
             }
             return kept;
         }
-        p = realloc(p, room);
+        p = realloc(p, capacity);
     #if defined(__linux__) && defined(MADV_HUGEPAGE)
-        if (p != NULL && room > ((size_t)1 << POOL_HUGE)) {
+        if (p != NULL && capacity > ((size_t)1 << POOL_HUGE)) {
             size_t edge = (4096 - ((size_t)p & 4095)) & 4095;
-            (void)madvise((char *)p + edge, room - edge, MADV_HUGEPAGE);    /* advice: may fail, changes nothing */
+            (void)madvise((char *)p + edge, capacity - edge, MADV_HUGEPAGE);    /* advice: may fail, changes nothing */
         }
     #endif
         return p;
@@ -81,7 +81,7 @@ cdef extern from *:
     """
     void* resize_octets "wirefmt_resize"(void* p, size_t old, size_t size) noexcept nogil
     void release_octets "wirefmt_release"(void* p, size_t size) noexcept nogil
-    size_t octets_room "wirefmt_room"(size_t size) noexcept nogil
+    size_t octets_capacity "wirefmt_capacity"(size_t size) noexcept nogil
 
 
 cdef inline size_t data_size(const Col* c, int64_t rows) noexcept nogil:
@@ -99,18 +99,18 @@ cdef inline size_t offsets_size(int64_t rows) noexcept nogil:
 
 
 cdef enum:
-    GROWTH_EARLY = 1 << 18      # a column with less room than this grows four times: memory that is not written costs nothing
-    GROWTH_MOST = 8             # a column grows to at most so many times its room, so that a dense beginning costs little
+    GROWTH_EARLY = 1 << 18      # a column with less space than this grows four times: memory that is not written costs nothing
+    GROWTH_MOST = 8             # a column grows to at most so many times its space, so that a dense beginning costs little
     CLEARED = 1024              # rows whose values are set to zero at a time
 
 
-cdef inline int64_t grown(const Tally* t, int64_t room) noexcept nogil:
-    """The room after `room` is filled: a multiple, or what the rest of the input will need if it is like the part before."""
+cdef inline int64_t grown(const Tally* t, int64_t capacity) noexcept nogil:
+    """The capacity after `capacity` is filled: a multiple, or what the rest of the input will need if it is like the part before."""
     if t.read == 0:
-        return room * (4 if room < GROWTH_EARLY else 2)
+        return capacity * (4 if capacity < GROWTH_EARLY else 2)
     if t.whole // t.read < 2:
-        return 2 * room
-    return room * min(t.whole // t.read + 1, <int64_t>GROWTH_MOST)
+        return 2 * capacity
+    return capacity * min(t.whole // t.read + 1, <int64_t>GROWTH_MOST)
 
 
 cdef inline bint resize(Col* c, void** block, size_t old, size_t size) noexcept nogil:
@@ -125,7 +125,7 @@ cdef inline bint resize(Col* c, void** block, size_t old, size_t size) noexcept 
 
 cdef bint keep_rows(Col* c, int64_t rows) noexcept nogil:
     """Memory for at least `rows` rows. False: out of memory."""
-    cdef int64_t kept = max(grown(c.tally, c.kept), rows, max(c.first_room, <int64_t>FIRST_ROOM))
+    cdef int64_t kept = max(grown(c.tally, c.kept), rows, max(c.first_capacity, <int64_t>FIRST_CAPACITY))
     if rows > OFFSET_MAX - 8:
         c.tally.full = True
         return False
@@ -150,15 +150,15 @@ cdef bint keep_rows(Col* c, int64_t rows) noexcept nogil:
 
 cdef bint grow_rows(Col* c, int64_t rows) noexcept nogil:
     """Room for at least `rows` rows. False: out of memory."""
-    cdef int64_t room
+    cdef int64_t capacity
     if rows > c.kept and not keep_rows(c, rows):
         return False
-    room = c.kept
+    capacity = c.kept
     if c.kind == KIND_FIXED and c.validity != NULL:
         # what lies under nulls is zero, at no cost per row; a step's zeros are still in the cache when values replace them
-        room = min(max(rows, c.room + CLEARED), room)
-        memset(c.data + data_size(c, c.room), 0, data_size(c, room) - data_size(c, c.room))
-    c.room = room
+        capacity = min(max(rows, c.capacity + CLEARED), capacity)
+        memset(c.data + data_size(c, c.capacity), 0, data_size(c, capacity) - data_size(c, c.capacity))
+    c.capacity = capacity
     return True
 
 
@@ -176,8 +176,8 @@ cdef bint fill_nulls(Col* c, int64_t rows) noexcept nogil:
         memset(c.validity, 0xFF, <size_t>(c.rows >> 3))
         if c.rows & 7:
             c.validity[c.rows >> 3] = <uint8_t>((1 << (c.rows & 7)) - 1)
-        c.room = c.rows
-    if rows > c.room and not grow_rows(c, rows):
+        c.capacity = c.rows
+    if rows > c.capacity and not grow_rows(c, rows):
         return False
     if c.kind == KIND_OCTETS or c.kind == KIND_LIST:
         offsets = c.offsets
@@ -194,7 +194,7 @@ cdef bint reach_row(Col* c, int64_t row) noexcept nogil:
     """Make `row` the next row to fill, of any column, which may have to grow. False: it is off, or out of memory."""
     if not c.on or row < c.rows or (row > c.rows and not fill_nulls(c, row)):
         return False
-    if row == c.room and not grow_rows(c, row + 1):
+    if row == c.capacity and not grow_rows(c, row + 1):
         return False
     if c.validity != NULL:
         set_bit(c.validity, row)
@@ -203,12 +203,12 @@ cdef bint reach_row(Col* c, int64_t row) noexcept nogil:
 
 
 cdef int64_t begin_run(Col* c, int64_t row) noexcept nogil:
-    """Make `row` the next row to fill. Returns the number of rows from it on for which there is room; 0: none, out of memory."""
+    """Make `row` the next row to fill. Returns the number of rows from it on for which there is space; 0: none, out of memory."""
     if not c.on:
         return OFFSET_MAX
-    if row < c.rows or (row > c.rows and not fill_nulls(c, row)) or (row >= c.room and not grow_rows(c, row + 1)):
+    if row < c.rows or (row > c.rows and not fill_nulls(c, row)) or (row >= c.capacity and not grow_rows(c, row + 1)):
         return 0
-    return c.room - row
+    return c.capacity - row
 
 
 cdef void end_run(Col* c, int64_t row) noexcept nogil:
@@ -241,7 +241,7 @@ cdef bint grow_octets(Col* c, int64_t n) noexcept nogil:
         c.tally.no_memory = True
         return False
     c.data = <uint8_t*>p
-    c.size = <int64_t>octets_room(<size_t>size)
+    c.size = <int64_t>octets_capacity(<size_t>size)
     return True
 
 
@@ -256,7 +256,7 @@ cdef void put_octets_checked(Col* c, int64_t row, const uint8_t* p, int64_t n) n
 
 
 cdef MapWriter add_entry_checked(MapWriter w, const uint8_t* k, int64_t kn, const uint8_t* v, int64_t vn) noexcept nogil:
-    """add_entry without room, or in columns with nulls. The writer is passed and returned as a value: its address would keep the
+    """add_entry without space, or in columns with nulls. The writer is passed and returned as a value: its address would keep the
     compiler from holding its members in registers."""
     end_map(&w)
     put_map(w.map, w.row, k, kn, v, vn)
@@ -265,10 +265,10 @@ cdef MapWriter add_entry_checked(MapWriter w, const uint8_t* k, int64_t kn, cons
 
 
 cdef bint reserve(Col* c, int64_t rows, int64_t octets) noexcept nogil:
-    """Make room for `rows` rows and `octets` octets at once. Pages that are not written cost nothing."""
+    """Make space for `rows` rows and `octets` octets at once. Pages that are not written cost nothing."""
     if not c.on:
         return True
-    return ((rows <= c.room or grow_rows(c, rows))
+    return ((rows <= c.capacity or grow_rows(c, rows))
             and (octets <= c.size - c.used or c.kind != KIND_OCTETS or grow_octets(c, octets)))
 
 
@@ -317,22 +317,22 @@ cdef Text NO_TEXT = pad_text(b"")
 cdef Text SECRET_SHOWN_TEXT = pad_text(SECRET_SHOWN_OCTETS)       # in place of a secret
 
 
-cdef void text_or_hex(const Span* octets, uint8_t* room, Span* out) noexcept nogil:
-    """The text of octets in a column of text: the octets if they are UTF-8, otherwise hex_text of them in `room` (HEX_ROOM).
+cdef void text_or_hex(const Span* octets, uint8_t* scratch, Span* out) noexcept nogil:
+    """The text of octets in a column of text: the octets if they are UTF-8, otherwise hex_text of them in `scratch` (HEX_ROOM).
     `out` may be `octets`."""
     cdef size_t bad = 0
     if check_utf8(octets.at, octets.size, &bad) == UTF8_OK:
         out[0] = octets[0]
         return
-    out.size = hex_text(octets.at, octets.size, room)
-    out.at = room
+    out.size = hex_text(octets.at, octets.size, scratch)
+    out.at = scratch
 
 
-cdef uint32_t hex_text(const uint8_t* p, uint32_t size, uint8_t* room) noexcept nogil:
-    """Write the first HEX_OCTETS octets in hexadecimal to `room` (HEX_ROOM), and the number of all if there are more: "00ff...
+cdef uint32_t hex_text(const uint8_t* p, uint32_t size, uint8_t* scratch) noexcept nogil:
+    """Write the first HEX_OCTETS octets in hexadecimal to `scratch` (HEX_ROOM), and the number of all if there are more: "00ff...
     (1024 of 5000 bytes)". Returns the size of the text."""
     cdef uint32_t n = min(size, <uint32_t>HEX_OCTETS)
-    write_hex(p, n, room)
+    write_hex(p, n, scratch)
     if n == size:
         return 2 * n
-    return 2 * n + <uint32_t>snprintf(<char*>room + 2 * n, <size_t>HEX_ROOM - 2 * n, "... (%u of %u bytes)", n, size)
+    return 2 * n + <uint32_t>snprintf(<char*>scratch + 2 * n, <size_t>HEX_SIZE - 2 * n, "... (%u of %u bytes)", n, size)

@@ -33,7 +33,7 @@ cdef enum ColumnKind:
     KIND_STRUCT = 4
 
 cdef enum:
-    FIRST_ROOM = 1024           # rows
+    FIRST_CAPACITY = 1024           # rows
     FIRST_OCTETS = 16384
     SHORT_OCTETS = 32           # copy_octets copies them without a call
     AHEAD_OCTETS = 16           # copy_ahead reads and writes so many after the end
@@ -54,7 +54,7 @@ cdef struct Tally:              # shared by the columns of a set
 cdef struct Col:
     uint8_t kind, on, width
     int64_t rows                # filled, nulls included
-    int64_t room                # rows that may be filled
+    int64_t capacity                # rows that may be filled
     uint8_t* validity           # bits; NULL until the first null
     uint8_t* data               # values, bits, or octets
     int64_t used, size          # octets in `data`, for KIND_OCTETS
@@ -64,8 +64,8 @@ cdef struct Col:
     int children_count
     # members that few puts need
     int64_t nulls               # of a finished column
-    int64_t kept                # rows that memory was allocated for; `room` of a column with nulls follows in steps (grow_rows)
-    int64_t first_room          # rows and octets to begin with: those of the previous batch
+    int64_t kept                # rows with memory; `capacity` of a column with nulls follows in steps (grow_rows)
+    int64_t first_capacity          # rows and octets to begin with: those of the previous batch
     int64_t first_size
 
 
@@ -78,8 +78,8 @@ cdef inline bint at_row(Col* c, int64_t row) noexcept nogil:
     """Make `row` of a column with offsets the next row to fill. False: the column is off, or out of memory. In a capture of
     several protocols the columns of each have nulls before nearly every row."""
     cdef int32_t* at
-    if row < c.rows or row >= c.room or row - c.rows > (0 if c.validity == NULL else SHORT_GAP):
-        return c.on and reach_row(c, row)       # a column that is off has no room
+    if row < c.rows or row >= c.capacity or row - c.rows > (0 if c.validity == NULL else SHORT_GAP):
+        return c.on and reach_row(c, row)       # a column that is off has no space
     if c.validity != NULL:
         at = c.offsets + c.rows                 # of the nulls; later puts overwrite the surplus, for which there is memory
         at[1] = at[2] = at[3] = at[4] = at[5] = at[6] = at[7] = at[8] = at[0]
@@ -91,9 +91,9 @@ cdef inline bint at_row(Col* c, int64_t row) noexcept nogil:
 cdef inline bint at_value(Col* c, int64_t row) noexcept nogil:
     """at_row of a column without offsets: nothing is written for the nulls before the row, which are counted at the end."""
     if c.validity == NULL:
-        if row != c.rows or row >= c.room:
+        if row != c.rows or row >= c.capacity:
             return c.on and reach_row(c, row)
-    elif row < c.rows or row >= c.room:
+    elif row < c.rows or row >= c.capacity:
         return reach_row(c, row)
     else:
         set_bit(c.validity, row)
@@ -155,8 +155,8 @@ cdef inline void put_octets(Col* c, int64_t row, const uint8_t* p, int64_t n) no
     """A string (the caller has checked that it is UTF-8) or a binary. Whatever needs a call is done by put_octets_checked, so a
     short one needs none."""
     cdef int64_t used = c.used
-    if <size_t>n > <size_t>SHORT_OCTETS or n > c.size - used or row != c.rows or row >= c.room:
-        if c.on:                            # otherwise it has no room
+    if <size_t>n > <size_t>SHORT_OCTETS or n > c.size - used or row != c.rows or row >= c.capacity:
+        if c.on:                            # otherwise it has no space
             put_octets_checked(c, row, p, n)
         return
     if c.validity != NULL:
@@ -194,7 +194,7 @@ cdef inline void put_text(Col* c, int64_t row, const Text* t) noexcept nogil:
     """put_octets for short texts: copies a fixed number of octets; the next put overwrites the surplus."""
     cdef int64_t n = t.size
     cdef int64_t used = c.used
-    if n > TEXT_PAD or c.size - used < TEXT_PAD or row != c.rows or row >= c.room:
+    if n > TEXT_PAD or c.size - used < TEXT_PAD or row != c.rows or row >= c.capacity:
         if c.on:
             put_octets_checked(c, row, t.at, n)
         return
@@ -234,11 +234,11 @@ cdef inline void put_span(Col* c, int64_t row, const Span* s) noexcept nogil:
 
 cdef enum:
     HEX_OCTETS = 1024           # octets of a value that is not text which a column of text shows
-    HEX_ROOM = 2 * HEX_OCTETS + 32
+    HEX_SIZE = 2 * HEX_OCTETS + 32
 
 
-cdef void text_or_hex(const Span* octets, uint8_t* room, Span* out) noexcept nogil
-cdef uint32_t hex_text(const uint8_t* p, uint32_t size, uint8_t* room) noexcept nogil
+cdef void text_or_hex(const Span* octets, uint8_t* scratch, Span* out) noexcept nogil
+cdef uint32_t hex_text(const uint8_t* p, uint32_t size, uint8_t* scratch) noexcept nogil
 cdef inline bint is_hex(const Span* text) noexcept nogil:
     """Could hex_text have written this for a whole value?"""
     cdef uint32_t i
@@ -257,14 +257,14 @@ cdef inline void store_hex(const Span* text, uint8_t* out) noexcept nogil:
         out[i] = <uint8_t>(hex_digit(text.at[2 * i]) << 4 | hex_digit(text.at[2 * i + 1]))
 
 
-cdef inline Span octets_shown(const Span* text, uint8_t* room) noexcept nogil:
-    """The octets that a column shows as `text`, which is hexadecimal if they are not UTF-8. `room`: HEX_OCTETS."""
+cdef inline Span octets_shown(const Span* text, uint8_t* scratch) noexcept nogil:
+    """The octets that a column shows as `text`, which is hexadecimal if they are not UTF-8. `scratch`: HEX_OCTETS."""
     cdef Span octets = text[0]
     cdef size_t bad = 0
     if is_hex(text):
-        store_hex(text, room)
-        if check_utf8(room, text.size // 2, &bad) != UTF8_OK:
-            octets.at = room
+        store_hex(text, scratch)
+        if check_utf8(scratch, text.size // 2, &bad) != UTF8_OK:
+            octets.at = scratch
             octets.size = text.size // 2
     return octets
 
@@ -309,7 +309,7 @@ cdef inline void close_list(Col* c, int64_t child_rows) noexcept nogil:
 
 
 cdef inline void add_octets_at(Col* c, int64_t row, const uint8_t* p, int64_t n) noexcept nogil:
-    """put_octets to the next row of a column without nulls, which has room for both."""
+    """put_octets to the next row of a column without nulls, which has space for both."""
     cdef int64_t used = c.used
     copy_octets(c.data + used, p, <size_t>n)
     c.rows = row + 1
@@ -336,7 +336,7 @@ cdef inline void put_map(Col* c, int64_t row, const uint8_t* k, int64_t kn,
         v = SECRET_SHOWN_TEXT.at
         vn = SECRET_SHOWN_TEXT.size
     put_struct(entries, at)
-    if (at == keys.rows and at == values.rows and at < keys.room and at < values.room and keys.validity == NULL
+    if (at == keys.rows and at == values.rows and at < keys.capacity and at < values.capacity and keys.validity == NULL
             and values.validity == NULL and kn <= keys.size - keys.used and vn <= values.size - values.used):
         add_octets_at(keys, at, k, kn)
         add_octets_at(values, at, v, vn)
@@ -356,14 +356,14 @@ cdef inline void put_secret_entry(Col* c, int64_t row, const uint8_t* k, int64_t
         put_map(c, row, k, kn, SECRET_SHOWN_TEXT.at, SECRET_SHOWN_TEXT.size)
 
 
-# The entries of one map in a row: begin_map finds out once how much room there is, add_entry copies, and end_map sets what the
-# columns count. Between them nothing else is put to the map. An entry without room, or in a column with nulls, is put by put_map,
+# The entries of one map in a row: begin_map finds out once how much space there is, add_entry copies, and end_map sets what the
+# columns count. Between them nothing else is put to the map. An entry without space, or in a column with nulls, is put by put_map,
 # so the columns are the same. Without end_map, the entries since begin_map (or since the last put_map) are not part of the map.
 cdef struct MapWriter:
     Col* map
     int64_t row
-    int64_t first, at, most     # rows of entries: the first one, the next one, and where the room ends
-    int64_t spare               # octets for which both keys and values have room
+    int64_t first, at, most     # rows of entries: the first one, the next one, and where the space ends
+    int64_t spare               # octets for which both keys and values have space
     int64_t octets              # `spare` at the beginning
     uint8_t* keys               # data and offsets of the children
     uint8_t* values
@@ -386,9 +386,9 @@ cdef inline bint begin_map(MapWriter* w, Col* c, int64_t row, const uint8_t* end
     w.ahead = end - AHEAD_OCTETS if end != NULL else NULL
     w.first = w.at = w.most = entries.rows
     w.octets = w.spare = 0
-    if (c.on and c.rows <= row + 1 and w.at == (c.offsets[c.rows] if c.room else 0) and w.at == keys.rows and w.at == values.rows
-            and entries.validity == NULL and keys.validity == NULL and values.validity == NULL):
-        w.most = min(entries.room, keys.room, values.room)
+    if (c.on and c.rows <= row + 1 and w.at == (c.offsets[c.rows] if c.capacity else 0) and w.at == keys.rows
+            and w.at == values.rows and entries.validity == NULL and keys.validity == NULL and values.validity == NULL):
+        w.most = min(entries.capacity, keys.capacity, values.capacity)
         w.octets = w.spare = min(keys.size - keys.used, values.size - values.used) - AHEAD_OCTETS
         w.keys = keys.data
         w.values = values.data

@@ -62,10 +62,10 @@ cdef class Outbox:
         """The small buffers at the end."""
         cdef bytes tail = PyBytes_FromStringAndSize(<const char*>self.at, <Py_ssize_t>self.size)
         self.size = 0
-        if self.room > OUTBOX_KEPT:         # a large queue does not keep its memory permanently
+        if self.capacity > OUTBOX_KEPT:         # a large queue does not keep its memory permanently
             free(self.at)
             self.at = NULL
-            self.room = 0
+            self.capacity = 0
         return tail
 
     cdef int close_tail(self) except -1:
@@ -74,12 +74,12 @@ cdef class Outbox:
         return 0
 
     cdef int enlarge(self, size_t n) except -1:
-        cdef size_t room = max(self.room * 2, self.size + n)
-        cdef uint8_t* bigger = <uint8_t*>realloc(self.at, room)
+        cdef size_t capacity = max(self.capacity * 2, self.size + n)
+        cdef uint8_t* bigger = <uint8_t*>realloc(self.at, capacity)
         if bigger == NULL:
             raise MemoryError
         self.at = bigger
-        self.room = room
+        self.capacity = capacity
         return 0
 
 
@@ -182,7 +182,7 @@ cdef class EndpointFlows:
 
     Attributes:
         _outbox: bytes for the peer.
-        _reading: True: nothing that has come is left to be read, so there is nothing to go on with. Only `Endpoint` changes it.
+        _reading: True: nothing is left to be read, so there is nothing to go on with. Only `Endpoint` changes it.
     """
 
     def __cinit__(self):

@@ -59,7 +59,7 @@ cdef void line_number(DetailLine* l, const DetailField* f, bint negative, uint64
 
 
 cdef void line_digits(DetailLine* l, bint negative, uint64_t v) noexcept nogil:
-    cdef uint8_t[DIGITS_ROOM] text
+    cdef uint8_t[DIGITS_CAPACITY] text
     line_ascii(l, text, write_digits(negative, v, text))
 
 

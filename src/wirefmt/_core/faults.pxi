@@ -8,43 +8,43 @@ from wirefmt.errors import DecodeError, EncodeError, LimitExceeded, Malformed, T
 cdef tuple FAULT_CLASSES = (DecodeError, DecodeError, Truncated, Malformed, LimitExceeded, Unsupported)
 
 
-cdef int write_path(const ProtocolTables* t, int field, int index, char* out, size_t room) noexcept nogil:
+cdef int write_path(const ProtocolTables* t, int field, int index, char* out, size_t capacity) noexcept nogil:
     """The path of a field with its index in the brackets. Octets written, without the closing NUL."""
     cdef const char* path = t.path[field]
     cdef const char* brackets = strstr(path, "[]")
     cdef int n
     if brackets == NULL or index < 0:
-        n = snprintf(out, room, "%.*s", <int>(strlen(path) if brackets == NULL else brackets - path), path)
-        if brackets != NULL and n >= 0 and <size_t>n < room:
-            n += snprintf(out + n, room - <size_t>n, "%s", brackets + 2)
+        n = snprintf(out, capacity, "%.*s", <int>(strlen(path) if brackets == NULL else brackets - path), path)
+        if brackets != NULL and n >= 0 and <size_t>n < capacity:
+            n += snprintf(out + n, capacity - <size_t>n, "%s", brackets + 2)
     else:
-        n = snprintf(out, room, "%.*s[%d]%s", <int>(brackets - path), path, index, brackets + 2)
-    return printed(n, room)
+        n = snprintf(out, capacity, "%.*s[%d]%s", <int>(brackets - path), path, index, brackets + 2)
+    return printed(n, capacity)
 
 
 cdef int fault_text(const ProtocolTables* t, const Fault* f, int64_t base_offset, char* out,
-                    size_t room) noexcept nogil:
+                    size_t capacity) noexcept nogil:
     """One line, as str(DecodeError) gives it without the protocol: `topic_name: ill-formed UTF-8 at offset 7
-    [MQTT-1.5.4-1]`. `room` is at least 1. Octets written, without the closing NUL."""
+    [MQTT-1.5.4-1]`. `capacity` is at least 1. Octets written, without the closing NUL."""
     cdef char path[128]
     cdef const char* spec = spec_of(t, f)
     cdef int n
     write_path(t, f.field, f.index, path, sizeof(path))
     if f.need:
-        n = snprintf(out, room, "%s%s%s (needs %lld, has %lld%s%s) at offset %lld%s%s%s", path, ": " if path[0] else "",
+        n = snprintf(out, capacity, "%s%s%s (needs %lld, has %lld%s%s) at offset %lld%s%s%s", path, ": " if path[0] else "",
                      t.text[f.check], <long long>f.need, <long long>f.have, ", bounded by " if f.limited_by else "",
                      t.path[f.limited_by], <long long>(base_offset + f.offset),
                      " [" if spec[0] else "", spec, "]" if spec[0] else "")
     else:
-        n = snprintf(out, room, "%s%s%s at offset %lld%s%s%s", path, ": " if path[0] else "", t.text[f.check],
+        n = snprintf(out, capacity, "%s%s%s at offset %lld%s%s%s", path, ": " if path[0] else "", t.text[f.check],
                      <long long>(base_offset + f.offset), " [" if spec[0] else "", spec, "]" if spec[0] else "")
-    return printed(n, room)
+    return printed(n, capacity)
 
 
-cdef int note_text(const ProtocolTables* t, const Notes* notes, int64_t base_offset, char* out, size_t room) noexcept nogil:
+cdef int note_text(const ProtocolTables* t, const Notes* notes, int64_t base_offset, char* out, size_t capacity) noexcept nogil:
     """One line about the first violation that LAX accepted. Octets written, without the closing NUL."""
-    cdef int n = snprintf(out, room, "%s at offset %lld", t.text[notes.check], <long long>(base_offset + notes.offset))
-    return printed(n, room)
+    cdef int n = snprintf(out, capacity, "%s at offset %lld", t.text[notes.check], <long long>(base_offset + notes.offset))
+    return printed(n, capacity)
 
 
 cdef int violation(const CommonOptions* o, Notes* notes, Fault* f, int status, bint lax, int check, int field, int index,
@@ -59,7 +59,7 @@ cdef int violation(const CommonOptions* o, Notes* notes, Fault* f, int status, b
     if notes.count == 0:
         notes.check = check
         notes.offset = offset
-    if o.notes != NULL and notes.count < o.notes_room:
+    if o.notes != NULL and notes.count < o.notes_capacity:
         note = &o.notes[notes.count]
         note.check = check
         note.field = field

@@ -15,8 +15,8 @@ from wirefmt._core.text cimport write_unsigned
 cdef enum:
     BIG_LIMBS = 40              # 1280 bits: 2^1074 * 10, and 2^1024 * 20, with what is added
     FLOAT_DIGITS = 17           # that the shortest form has at most
-    FLOAT_ROOM = 32             # octets of text: -1.2345678901234567e-308
-    SCIENTIFIC_ROOM = 16        # octets besides the decimals of the form with a given number of decimals
+    FLOAT_SIZE = 32             # octets of text: -1.2345678901234567e-308
+    SCIENTIFIC_CAPACITY = 16        # octets besides the decimals of the form with a given number of decimals
 
 
 cdef struct Big:                # an integer, the least significant limb first

@@ -2,7 +2,7 @@
 
 
 cdef enum:
-    KEPT_ROOM = 1 << 16
+    KEPT_CAPACITY = 1 << 16
 
 
 cdef object NO_MESSAGE = object()       # decode_frame: the frame was taken, but its message is not complete
@@ -193,26 +193,26 @@ cdef class FrameDecoder:
         block = PyBytes_FromStringAndSize(<const char*>self.kept, <Py_ssize_t>self.kept_size)
         self.kept_size = 0
         self.frame_octets = 0
-        if self.kept_room > KEPT_ROOM:          # one large frame does not keep its memory permanently
+        if self.kept_capacity > KEPT_CAPACITY:          # one large frame does not keep its memory permanently
             free(self.kept)
             self.kept = NULL
-            self.kept_room = 0
+            self.kept_capacity = 0
         self.decode_whole(block, <const uint8_t*>PyBytes_AS_STRING(block),
                           <const uint8_t*>PyBytes_AS_STRING(block) + PyBytes_GET_SIZE(block), out, PY_SSIZE_T_MAX)
         return p
 
     cdef int keep(self, const uint8_t* p, size_t n) except -1:
         cdef uint8_t* bigger
-        cdef size_t room
+        cdef size_t capacity
         if n == 0:
             return 0
-        if n > self.kept_room - self.kept_size:
-            room = max(self.kept_room * 2, self.kept_size + n)
-            bigger = <uint8_t*>realloc(self.kept, room)
+        if n > self.kept_capacity - self.kept_size:
+            capacity = max(self.kept_capacity * 2, self.kept_size + n)
+            bigger = <uint8_t*>realloc(self.kept, capacity)
             if bigger == NULL:
                 raise MemoryError
             self.kept = bigger
-            self.kept_room = room
+            self.kept_capacity = capacity
         memcpy(self.kept + self.kept_size, p, n)
         self.kept_size += n
         return 0

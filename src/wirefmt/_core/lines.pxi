@@ -29,9 +29,9 @@ cdef struct LineCol:
 
 
 cdef enum:
-    TEXT_PART = 4096            # octets of a text for which room is made at once
-    NUMBER_ROOM = 32
-    TIME_ROOM = 64
+    TEXT_PART = 4096            # octets of a text for which space is made at once
+    NUMBER_SIZE = 32
+    TIME_CAPACITY = 64
     WORD = 8
 
 
@@ -166,7 +166,7 @@ cdef int put_truth(BatchEncoder w, LineCol* c, int64_t row) noexcept nogil:
 cdef int put_integer(BatchEncoder w, LineCol* c, int64_t row) noexcept nogil:
     cdef int64_t v = source_integer(c.source, row)
     cdef bint negative = v < 0 and c.source.is_signed
-    cdef uint8_t* to = w.need(NUMBER_ROOM)
+    cdef uint8_t* to = w.need(NUMBER_SIZE)
     if to == NULL:
         return -1
     w.size += <size_t>write_digits(negative, <uint64_t>0 - <uint64_t>v if negative else <uint64_t>v, to)
@@ -177,7 +177,7 @@ cdef int put_time(BatchEncoder w, LineCol* c, int64_t row) noexcept nogil:
     """2026-02-03T12:00:01.204000Z, in quotes; CSV: 2026-02-03 12:00:01.204000Z. Times of one second share their text."""
     cdef int64_t v = source_integer(c.source, row)
     cdef int64_t second = v // c.scale, rest = v % c.scale
-    cdef uint8_t* to = w.need(TIME_ROOM)
+    cdef uint8_t* to = w.need(TIME_CAPACITY)
     cdef int i
     if to == NULL:
         return -1
@@ -204,7 +204,7 @@ cdef void write_second(LineCol* c, int64_t second) noexcept nogil:
     """The stamp of a second since 1970, in the proleptic Gregorian calendar. Years have 16 bits, as in Arrow's text."""
     cdef int64_t day = second // 86400, clock = second % 86400, era, of_era, year, of_year, month
     cdef uint8_t* to = c.stamp
-    cdef uint8_t[DIGITS_ROOM] digits
+    cdef uint8_t[DIGITS_CAPACITY] digits
     cdef int n
     if clock < 0:
         clock += 86400

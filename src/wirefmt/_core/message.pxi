@@ -167,7 +167,7 @@ cdef tuple message_notes(const MessageOps* ops, const uint8_t* p, size_t n, Comm
     memset(&notes, 0, sizeof(Notes))
     o.strict = 0
     o.notes = found
-    o.notes_room = NOTES_SHOWN
+    o.notes_capacity = NOTES_SHOWN
     ops.review(p, n, o, &notes, &f)
     return notes_of(ops, found, notes.count, &f)
 

@@ -40,8 +40,8 @@ cdef inline const char* spec_of(const ProtocolTables* t, const Fault* f) noexcep
 
 
 cdef int fault_text(const ProtocolTables* t, const Fault* f, int64_t base_offset, char* out,
-                    size_t room) noexcept nogil
-cdef int note_text(const ProtocolTables* t, const Notes* notes, int64_t base_offset, char* out, size_t room) noexcept nogil
+                    size_t capacity) noexcept nogil
+cdef int note_text(const ProtocolTables* t, const Notes* notes, int64_t base_offset, char* out, size_t capacity) noexcept nogil
 cdef int violation(const CommonOptions* o, Notes* notes, Fault* f, int status, bint lax, int check, int field, int index,
                    int64_t offset) noexcept nogil
 cdef object make_fault(const ProtocolTables* t, const Fault* f, int64_t base_offset)
@@ -115,7 +115,7 @@ cdef class Writer:
 
     cdef inline uint8_t* grow(self, size_t n) except NULL:
         """Append `n` octets. Returns where to write them."""
-        if n > self.out.room - self.out.size:
+        if n > self.out.capacity - self.out.size:
             self.enlarge(n)
         self.out.size += n
         return self.out.at + self.out.size - n
@@ -219,7 +219,7 @@ cdef class Input:
     cdef Py_ssize_t size
 
 cdef Input take_input(object data)
-cdef size_t input_head(object data, uint8_t* room) except? 0
+cdef size_t input_head(object data, uint8_t* scratch) except? 0
 cdef bytes take_block(object data)
 cdef extern from *:
     """
@@ -549,7 +549,7 @@ cdef object NO_MESSAGE      # decode_frame: the frame was taken, but its message
 cdef class FrameDecoder:
     cdef const ProtocolTables* tables
     cdef uint8_t* kept          # an incomplete frame
-    cdef size_t kept_size, kept_room
+    cdef size_t kept_size, kept_capacity
     cdef size_t frame_octets    # of that frame; 0: not yet known
     cdef int64_t begin          # octets of the stream before it
     cdef bytes unread_block     # has the bytes that a feed() with a count left unread; None: no bytes are unread
@@ -580,7 +580,7 @@ cdef class Outbox:
     cdef readonly int64_t position, taken
     cdef list buffers
     cdef uint8_t* at            # small buffers that follow the last of `buffers`
-    cdef size_t size, room
+    cdef size_t size, capacity
     cdef int put_block(self, bytes block) except -1
     cdef bytes take_tail(self)
     cdef int close_tail(self) except -1
@@ -588,7 +588,7 @@ cdef class Outbox:
 
     cdef inline uint8_t* grow(self, size_t n) except NULL:
         """Append `n` octets, fewer than KEEP_FROM. Returns where to write them."""
-        if n > self.room - self.size:
+        if n > self.capacity - self.size:
             self.enlarge(n)
         self.size += n
         self.position += <int64_t>n

@@ -12,18 +12,18 @@ cdef enum:
 
 cdef struct Octets:             # all zero: empty and ready to use
     uint8_t* at
-    size_t size, room
+    size_t size, capacity
     uint8_t* start              # the caller's memory that it began with, which is not freed; NULL: none
     bint failed
     bint hides                  # secrets are hidden in the text that is written (secrets.pxi)
 
 
-cdef inline Octets octets_over(uint8_t* start, size_t room) noexcept nogil:
-    """Empty octets that need no allocation up to `room`."""
+cdef inline Octets octets_over(uint8_t* start, size_t capacity) noexcept nogil:
+    """Empty octets that need no allocation up to `capacity`."""
     cdef Octets o
     o.at = o.start = start
     o.size = 0
-    o.room = room
+    o.capacity = capacity
     o.failed = False
     o.hides = False
     return o
@@ -38,20 +38,20 @@ cdef inline void free_octets(Octets* o) noexcept nogil:
 
 cdef inline uint8_t* extend_octets(Octets* o, size_t n) noexcept nogil:
     """Append `n` octets. Returns where to write them; NULL: out of memory."""
-    cdef size_t room
+    cdef size_t capacity
     cdef uint8_t* p
-    if n > o.room - o.size:
+    if n > o.capacity - o.size:
         if o.failed:
             return NULL
-        room = max(o.room * 2, o.size + n)
-        p = <uint8_t*>realloc(NULL if o.at == o.start else o.at, room)
+        capacity = max(o.capacity * 2, o.size + n)
+        p = <uint8_t*>realloc(NULL if o.at == o.start else o.at, capacity)
         if p == NULL:
             o.failed = True
             return NULL
         if o.at == o.start and o.size:
             memcpy(p, o.at, o.size)
         o.at = p
-        o.room = room
+        o.capacity = capacity
     p = o.at + o.size
     o.size += n
     return p

@@ -27,7 +27,7 @@ cdef extern from *:
 
 
 cdef enum:
-    SOURCE_OUTPUT = 4096                # initial room of the output, in octets
+    SOURCE_OUTPUT = 4096                # initial capacity of the output, in octets
     SOURCE_SMALL = 1 << 20              # the output doubles up to this size
 
 
@@ -76,7 +76,7 @@ cdef int64_t source_octets_held(const SourceCol* s, int64_t rows) noexcept nogil
 cdef int source_view(Problem* x, const SourceCol* s, int64_t row, const uint8_t** at, int64_t* size) noexcept nogil:
     """A value of a column of views: at most 12 octets are in the view, longer values in a buffer that it names."""
     cdef int32_t view[4]        # size; 12 octets, or 4, number and offset
-    cdef int64_t room = 0
+    cdef int64_t capacity = 0
     memcpy(view, s.data + 16 * (s.begin + row), 16)
     if view[0] < 0:
         return refuse(x, REFUSED_OFFSETS, s)
@@ -85,8 +85,8 @@ cdef int source_view(Problem* x, const SourceCol* s, int64_t row, const uint8_t*
         at[0] = s.data + 16 * (s.begin + row) + 4
         return 0
     if 0 <= view[2] < s.piece_count and s.pieces[view[2]] != NULL:
-        memcpy(&room, <const uint8_t*>s.pieces[s.piece_count] + 8 * view[2], 8)
-        if view[3] >= 0 and size[0] <= room - view[3]:
+        memcpy(&capacity, <const uint8_t*>s.pieces[s.piece_count] + 8 * view[2], 8)
+        if view[3] >= 0 and size[0] <= capacity - view[3]:
             at[0] = <const uint8_t*>s.pieces[view[2]] + view[3]
             return 0
     return refuse(x, REFUSED_OFFSETS, s)
@@ -195,24 +195,24 @@ cdef class BatchEncoder:
     # ---- output
 
     cdef uint8_t* grow(self, size_t n) noexcept nogil:
-        """need() if there is no room."""
-        # grow by an eighth if the system moves pages instead of copying them, so that little room remains unused
-        cdef size_t more = self.room if self.room < SOURCE_SMALL else self.room // 8
-        cdef size_t room = max(self.size + n, self.room + more, <size_t>SOURCE_OUTPUT)
+        """need() if there is no space."""
+        # grow by an eighth if the system moves pages instead of copying them, so that little space remains unused
+        cdef size_t more = self.capacity if self.capacity < SOURCE_SMALL else self.capacity // 8
+        cdef size_t capacity = max(self.size + n, self.capacity + more, <size_t>SOURCE_OUTPUT)
         with gil:
             try:
-                if room > <size_t>PY_SSIZE_T_MAX // 2:
+                if capacity > <size_t>PY_SSIZE_T_MAX // 2:
                     raise MemoryError
                 if self.block == NULL:
-                    self.block = new_block(NULL, <Py_ssize_t>room)
+                    self.block = new_block(NULL, <Py_ssize_t>capacity)
                 else:
-                    _PyBytes_Resize(&self.block, <Py_ssize_t>room)
+                    _PyBytes_Resize(&self.block, <Py_ssize_t>capacity)
                 self.at = <uint8_t*>PyBytes_AS_STRING(<object>self.block)
-                self.room = room
+                self.capacity = capacity
             except MemoryError:
                 if self.block == NULL:
                     self.at = NULL
-                    self.size = self.room = 0
+                    self.size = self.capacity = 0
                 refuse(&self.problem, REFUSED_MEMORY, NULL)
                 return NULL
         return self.at + self.size
@@ -223,7 +223,7 @@ cdef class BatchEncoder:
             return b""
         self.block = NULL
         self.at = NULL
-        if self.size and self.room - self.size <= self.size // 4 + SOURCE_OUTPUT:
+        if self.size and self.capacity - self.size <= self.size // 4 + SOURCE_OUTPUT:
             cut_bytes(block, <Py_ssize_t>self.size)
         else:
             _PyBytes_Resize(&block, <Py_ssize_t>self.size)

@@ -187,9 +187,9 @@ cdef class BatchEncoder:
     cdef const ProtocolTables* tables
     cdef Problem problem
     cdef int64_t first_row      # rows of arrays before this one
-    cdef PyObject* block        # the output: bytes of `room`, filled up to `size`
+    cdef PyObject* block        # the output: bytes of `capacity`, filled up to `size`
     cdef uint8_t* at
-    cdef size_t size, room
+    cdef size_t size, capacity
     cdef Octets scratch         # for a frame whose size is not known in advance
     cdef int prepare(self, SourceCol* s, Field field, str above) except -1
     cdef bytes encode(self, data)
@@ -200,5 +200,5 @@ cdef class BatchEncoder:
     cdef int raise_problem(self) except -1
 
     cdef inline uint8_t* need(self, size_t n) noexcept nogil:
-        """Make room for `n` more octets. Returns where to write them; NULL: out of memory."""
-        return self.at + self.size if n <= self.room - self.size and self.at != NULL else self.grow(n)
+        """Make space for `n` more octets. Returns where to write them; NULL: out of memory."""
+        return self.at + self.size if n <= self.capacity - self.size and self.at != NULL else self.grow(n)

@@ -42,7 +42,7 @@ cdef struct CommonOptions:  # the first member of every protocol's options; set 
     uint32_t max_frame_size     # octets of a whole frame; 0: no limit
     uint32_t max_elements   # of all lists, maps and arrays of one frame or message; 0: no limit
     Violation* notes        # LAX lists here what it accepted; NULL: only the first is kept
-    int notes_room
+    int notes_capacity
 
 
 cdef inline int fault(Fault* f, int status, int check, int field, int64_t offset,

@@ -36,7 +36,7 @@ cdef class MessageTable(ColumnSet):
         self.batch_rows = self.batch_bytes = 1 << 62
 
     cdef bint prepare_row(self, int64_t row) noexcept nogil:
-        """Make `row` the next row of all columns of begin_row, and find out for how many more they have room. False: no memory.
+        """Make `row` the next row of all columns of begin_row, and find out for how many more they have space. False: no memory.
         Prefetch the next rows: a batch is larger than the second cache, and has more columns than the processor foresees."""
         cdef int64_t ready = row + ROWS_AHEAD
         cdef Col* c
@@ -46,7 +46,7 @@ cdef class MessageTable(ColumnSet):
             if c.on:
                 if not reach_row(c, row):
                     return False
-                ready = min(ready, c.room if c.validity == NULL else 0)
+                ready = min(ready, c.capacity if c.validity == NULL else 0)
         self.ready = ready
         if row >= self.foreseen:
             if row:

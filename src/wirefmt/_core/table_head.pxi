@@ -54,7 +54,7 @@ cdef class MessageTable(ColumnSet):
     cdef int64_t all_rows                       # since the table was made
     cdef int64_t[4] status_rows                 # ... of each RowStatus
     cdef int64_t batch_rows, batch_bytes        # a batch with one of them is full
-    cdef int64_t ready                          # earlier rows have room in the columns of begin_row, and no null before them
+    cdef int64_t ready                          # earlier rows have space in the columns of begin_row, and no null before them
     cdef int64_t foreseen                       # the memory of earlier rows has been prefetched
     cdef TableOptions options
 
@@ -298,7 +298,7 @@ cdef struct Protocol:           # `state` is one connection's; direction: 0 clie
     # that the state holds changes, and the capture knows its `carrier`
     size_t (*put_usual)(MessageTable t, MessageContext* m, void* state, bint strict, const uint8_t* p,
                         size_t n) noexcept nogil
-    int64_t usual_buffered                  # octets that `put` of such frames would buffer meanwhile: there must be room for them
+    int64_t usual_buffered                  # octets that `put` of such frames would buffer meanwhile: they need space
     # put a row for a frame of which only the first `n` octets are available; `text` has the reason. NULL: a row without fields
     bint (*put_part)(MessageTable t, const MessageContext* m, void* state, const uint8_t* p, size_t n,
                      const char* text, size_t text_size) noexcept nogil

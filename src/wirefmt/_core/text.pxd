@@ -4,14 +4,14 @@ from wirefmt._core.octets cimport Octets, add_octets, add_u8, extend_octets
 
 
 cdef enum:
-    DIGITS_ROOM = 21            # octets of a number of 64 bits with its sign
-    UUID_ROOM = 36
+    DIGITS_CAPACITY = 21            # octets of a number of 64 bits with its sign
+    UUID_SIZE = 36
     NOT_HEX = 0x10000           # more than four hexadecimal digits write
 
 
 cdef extern from *:
     """
-    /* The decimal digits of v at `out` (20 octets of room). Returns their number. Digits are made in a register: octets that are
+    /* The decimal digits of v at `out` (20 octets). Returns their number. Digits are made in a register: octets that are
        written one by one delay a read of them as a word right after. */
     #if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
     static inline uint64_t wirefmt_eight_digits(uint32_t v) {       /* v < 10^8; a digit in each octet, the first the lowest */
@@ -48,9 +48,9 @@ cdef extern from *:
     int write_unsigned "wirefmt_write_digits"(uint64_t v, uint8_t* out) noexcept nogil
 
 
-cdef inline int printed(int n, size_t room) noexcept nogil:
-    """The size of the text that snprintf has put in `room` octets, of its result `n`: the text may have been truncated."""
-    return n if <size_t>n < room else <int>room - 1
+cdef inline int printed(int n, size_t capacity) noexcept nogil:
+    """The size of the text that snprintf has put in `capacity` octets, of its result `n`: the text may have been truncated."""
+    return n if <size_t>n < capacity else <int>capacity - 1
 
 
 cdef inline int write_digits(bint negative, uint64_t v, uint8_t* out) noexcept nogil:

@@ -39,7 +39,7 @@ cdef class Writer:
         free_octets(&self.out)
 
     cdef int enlarge(self, size_t n) except -1:
-        """Make room for `n` more octets by allocating."""
+        """Make space for `n` more octets by allocating."""
         if extend_octets(&self.out, n) == NULL:
             raise MemoryError
         self.out.size -= n

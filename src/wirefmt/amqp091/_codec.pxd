@@ -107,7 +107,7 @@ cdef inline const uint8_t* amqp091_property(const Amqp091PropertiesView* p, int 
 
 
 cdef inline size_t amqp091_open(Octets* o) noexcept nogil:
-    """Begin a table or array with room for its length. Pass the result to amqp091_close."""
+    """Begin a table or array with space for its length. Pass the result to amqp091_close."""
     extend_octets(o, 4)
     return o.size
 

@@ -427,7 +427,7 @@ class ClientChannelFlows(ChannelFlows):
     def _send_again(self, publication: Publication, method: Method) -> None:
         """Publish a message of another channel once more, with this method."""
     def _take_tag(self, tag: int, no_ack: bool) -> None:
-        """A basic.get-ok has come with this delivery-tag."""
+        """A basic.get-ok has arrived with this delivery-tag."""
     def ack(self, delivery_tag: int, multiple: bool = False) -> list[Any]: ...
 
 @disjoint_base
@@ -437,7 +437,7 @@ class ServerChannelFlows(ChannelFlows):
     _transacted: int
     """Deliveries that the transaction has settled."""
     _unheard: bool
-    """Messages have come since the host was last known to have handled all."""
+    """Messages have arrived since the host was last known to have handled all."""
     @property
     def _deliveries(self) -> Tags[Delivery]:
         """Those that wait for their acknowledgement."""
@@ -446,7 +446,7 @@ class ServerChannelFlows(ChannelFlows):
         """The delivery-tag that was given last."""
     def _take_confirm(self, event: Any) -> int:
         """Settle a message that waits for its confirm; its number."""
-    def room(self, consumer_tag: str) -> int: ...
+    def capacity(self, consumer_tag: str) -> int: ...
     def deliver(
         self,
         consumer_tag: str,

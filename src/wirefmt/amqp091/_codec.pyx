@@ -15,7 +15,7 @@ from libc.string cimport memcmp, memcpy, memset, strlen
 
 from wirefmt._core cimport (
     BatchEncoder, CText, Col, DEFAULT_FRAME_SIZE, DETAIL_FIELD, DetailField, DetailForm, DetailLine, EndpointFlows, Factory,
-    FrameBatch, FrameDecoder, HEX_OCTETS, HEX_ROOM, HIDDEN_OCTETS, INPUT_HEAD, Input, KEEP_FROM, LINE_VALUE, MORE,
+    FrameBatch, FrameDecoder, HEX_OCTETS, HEX_SIZE, HIDDEN_OCTETS, INPUT_HEAD, Input, KEEP_FROM, LINE_VALUE, MORE,
     MapWriter, MessageContext, MessageOps, MessageTable, NO, NO_MESSAGE, NO_TEXT, Outbox, Problem, Protocol,
     ProtocolTables, PyDescr_NewGetSet, PyGetSetDef, PyObject_GC_UnTrack, REFUSED_FAULT, REFUSED_MEMORY, REFUSED_NULL,
     ROW_MALFORMED, ROW_OK, ROW_PARTIAL, SECRET_SHOWN, SECRET_SHOWN_OCTETS, SECRET_SHOWN_TEXT, SHARED_OCTETS,
@@ -36,7 +36,7 @@ from wirefmt._core.be cimport load_u16, load_u32, load_u64, store_u16, store_u32
 from wirefmt._core.cursor cimport Cursor, Span, cursor_over, left
 from wirefmt._core.octets cimport BLOCK_OCTETS, extend_octets
 from wirefmt._core.status cimport CommonOptions, Fault, NEED_DATA, Notes, OK, fault
-from wirefmt._core.text cimport DIGITS_ROOM, add_hex, add_json_string, printed, write_digits, write_signed
+from wirefmt._core.text cimport DIGITS_CAPACITY, add_hex, add_json_string, printed, write_digits, write_signed
 from wirefmt._core.utf8 cimport UTF8_OK, check_utf8, is_plain_text, is_utf8
 from wirefmt._core.words cimport ascii_before, is_ascii
 

@@ -43,7 +43,7 @@ class Parent(Protocol):
         _left: the channel that sends what an earlier process has left; the others wait for it.
         _topology: what was declared.
         _unconfirmed: what was sent.
-        _progress: who waits until there is room to publish, or until the end of a channel has been handled.
+        _progress: who waits until there is space to publish, or until the end of a channel has been handled.
         _options: of the connections.
         _inbox_limit: messages that may wait for the host.
         _random: for consumer tags and requests.

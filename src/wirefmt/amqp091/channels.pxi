@@ -170,7 +170,7 @@ cdef class ClientChannelFlows(ChannelFlows):
         return 0
 
     def _take_tag(self, tag, no_ack):
-        """A basic.get-ok has come with this delivery-tag."""
+        """A basic.get-ok has arrived with this delivery-tag."""
         cdef uint64_t number = tag
         self.check_tag(number)
         self._last_delivery = number
@@ -258,32 +258,32 @@ cdef class ServerChannelFlows(ChannelFlows):
 
     # ---- deliveries
 
-    def room(self, consumer_tag):
+    def capacity(self, consumer_tag):
         """How many deliveries a consumer may have now."""
         cdef PyObject* found = PyDict_GetItemWithError(self.consumers, consumer_tag)
         if found == NULL or type(<object>found) is not Consumer or not self.open_:
             return 0
-        return self.room_of(<Consumer><object>found)
+        return self.credit_of(<Consumer><object>found)
 
-    cdef int64_t room_of(self, Consumer consumer) noexcept:
-        cdef int64_t room = self.flows.most_unacknowledged
+    cdef int64_t credit_of(self, Consumer consumer) noexcept:
+        cdef int64_t capacity = self.flows.most_unacknowledged
         if not self.active:
             return 0
         if consumer.no_ack:     # its deliveries do not count, but wait while the window of all consumers is closed (RabbitMQ)
-            return 0 if self.shared_prefetch and self.shared_used >= self.shared_prefetch else room
-        room -= self._deliveries.count + self._transacted
+            return 0 if self.shared_prefetch and self.shared_used >= self.shared_prefetch else capacity
+        capacity -= self._deliveries.count + self._transacted
         if consumer.prefetch:
-            room = min(room, consumer.prefetch - consumer.unacknowledged)
+            capacity = min(capacity, consumer.prefetch - consumer.unacknowledged)
         if self.shared_prefetch:
-            room = min(room, self.shared_prefetch - self.shared_used)
-        return max(room, 0)
+            capacity = min(capacity, self.shared_prefetch - self.shared_used)
+        return max(capacity, 0)
 
     def deliver(self, consumer_tag, exchange, routing_key, body=b"", properties=None, *, redelivered=False, context=None):
         """Deliver a message to a consumer: basic.deliver.
 
         Returns its handle, which `Settled` names; None if the consumer does not acknowledge.
 
-        Raises LocalProtocolError: there is no such consumer, its window is closed (`room`), or too many bytes are queued.
+        Raises LocalProtocolError: there is no such consumer, its window is closed (`capacity`), or too many bytes are queued.
         """
         cdef Consumer consumer = self.ready_consumer(consumer_tag, exchange, routing_key, redelivered)
         return self.send_to(consumer, properties_of(properties), body_octets(body), context)
@@ -304,7 +304,7 @@ cdef class ServerChannelFlows(ChannelFlows):
         if len(properties) != len(bodies) or (contexts is not None and len(contexts) != len(bodies)):
             raise LocalProtocolError("there are not as many properties or contexts as bodies")
         while at < PyList_GET_SIZE(bodies):
-            if at and (not self.room_of(consumer) or (most and outbox.position - outbox.taken >= most)):
+            if at and (not self.credit_of(consumer) or (most and outbox.position - outbox.taken >= most)):
                 break
             try:
                 self.send_to(consumer, properties_of(properties[at]), body_octets(bodies[at]),
@@ -326,7 +326,7 @@ cdef class ServerChannelFlows(ChannelFlows):
         if found == NULL or type(<object>found) is not Consumer:
             raise LocalProtocolError(f"the channel has no consumer {consumer_tag!r}")
         consumer = <Consumer><object>found
-        if not self.room_of(consumer):
+        if not self.credit_of(consumer):
             raise LocalProtocolError(f"the window of consumer {consumer_tag!r} is closed")
         if consumer.head is None or not PyObject_RichCompareBool(routing_key, consumer.routing_key, Py_EQ) or \
                 not PyObject_RichCompareBool(exchange, consumer.exchange, Py_EQ):

@@ -239,9 +239,9 @@ class ClientChannel(Channel, ClientChannelFlows):
         return len(self._unconfirmed)
 
     def _window(self, events: list[Event]) -> None:
-        if self._full and (room := self.send_quota):
+        if self._full and (capacity := self.send_quota):
             self._full = False
-            events.append(WindowOpened(room, self))
+            events.append(WindowOpened(capacity, self))
 
     def _on_flow(self, message: amqp091.ChannelFlow, events: list[Event]) -> None:
         super()._on_flow(message, events)

@@ -88,7 +88,7 @@ cdef class Publication:
         channel: the number of the channel.
         tag: the number of the confirm on its channel (basic.ack's delivery-tag); used again on another channel.
         message: the message.
-        returned: the basic.return that has come for it, or None.
+        returned: the basic.return that has arrived for it, or None.
     """
     cdef readonly uint64_t number
     cdef readonly uint64_t tag
@@ -517,23 +517,23 @@ cdef class ChannelFlows:
         self.confirming = mode == "confirm"
 
     cdef bint take_content(self, BasicMessage message, list events) except -1:
-        """A message has come. False: it is not a frequent one."""
+        """A message has arrived. False: it is not a frequent one."""
         return False
 
     cdef int take_ack(self, Method message, int kind, list events) except -1:
-        """A basic.ack, nack or reject has come. kind: see AckKind."""
+        """A basic.ack, nack or reject has arrived. kind: see AckKind."""
         return 0
 
     def _on_ack(self, BasicAck message not None, list events not None):
-        """A basic.ack has come."""
+        """A basic.ack has arrived."""
         self.take_ack(message, BY_ACK, events)
 
     def _on_nack(self, BasicNack message not None, list events not None):
-        """A basic.nack has come."""
+        """A basic.nack has arrived."""
         self.take_ack(message, BY_NACK, events)
 
     def _on_reject(self, BasicReject message not None, list events not None):
-        """A basic.reject has come."""
+        """A basic.reject has arrived."""
         self.take_ack(message, BY_REJECT, events)
 
     cdef int settle(self, uint64_t tag) except -1:

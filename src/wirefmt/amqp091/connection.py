@@ -415,12 +415,14 @@ class ServerConnection(Endpoint[ServerEvent], ServerFlows):
             server_properties=self._properties, mechanisms=" ".join(self.mechanisms), locales="en_US"
         ).encode()
         self._check_size(self._start)
-        #: The client's start-ok, once it has come.
+        #: The client's start-ok, once it has arrived.
         self.start_ok: amqp091.ConnectionStartOk | None = None
         self._waits: Any = None  # the event of the handshake that waits for the host
         self._secret: Any = None
         self._tuned = (0, 0, 0)
-        self._postponed: dict[int, deque[Any]] = {}  # by channel: what has come after a request that waits for the host
+        self._postponed: dict[
+            int, deque[Any]
+        ] = {}  # by channel: what has arrived after a request that waits for the host
 
     @property
     def undecided(self) -> int:
@@ -533,7 +535,7 @@ class ServerConnection(Endpoint[ServerEvent], ServerFlows):
         """Answer a request with its reply, and these fields of it: `queue`, `message_count` and `consumer_count` of declare-ok,
         `message_count` of purge-ok and delete-ok, `consumer_tag` of consume-ok. With nowait nothing is sent.
 
-        Returns events of what has come after the request, and of bytes that were waiting. Raises LocalProtocolError if the
+        Returns events of what has arrived after the request, and of bytes that were waiting. Raises LocalProtocolError if the
         event does not wait for it.
         """
         self._check_open()
@@ -653,7 +655,7 @@ class ServerConnection(Endpoint[ServerEvent], ServerFlows):
             super()._answer_fault(error, message, events)
 
     def _go_on_with(self, channel: ServerChannel) -> list[ServerEvent]:
-        """Take what has come after a request of this channel, until one of it has to wait. Then go on reading."""
+        """Take what has arrived after a request of this channel, until one of it has to wait. Then go on reading."""
         events: list[Event] = []
         if channel.number in self._postponed:
             self._take_postponed(channel.number, events)
@@ -680,7 +682,7 @@ class ServerConnection(Endpoint[ServerEvent], ServerFlows):
         self._drop_postponed(number)
 
     def _take_all_postponed(self, events: list[Event]) -> None:
-        """The client ends the connection or has made it end: what has come before that is the host's."""
+        """The client ends the connection or has made it end: what has arrived before that is the host's."""
         for number in list(self._postponed):
             self._take_postponed(number, events, ending=True)
 

@@ -24,7 +24,7 @@ cdef class BasicMessage:
     cdef BasicProperties properties_            # after the first access, or from the constructor
     cdef bytes block            # contains the body, if it is in one frame
     cdef const uint8_t* at      # the body
-    cdef uint64_t size, room    # room: the size of the memory at `at`, if the body has several frames
+    cdef uint64_t size, capacity    # capacity: the size of the memory at `at`, if the body has several frames
     cdef list sizes             # of the body frames; None: one frame of `size` octets, or none if it is 0
     cdef uint64_t number        # on the channel of a server in confirm mode: of its confirm
 
@@ -42,7 +42,7 @@ cdef class BasicMessage:
         self.method_ = method
 
     def __dealloc__(self):
-        if self.room:
+        if self.capacity:
             free(<void*>self.at)
 
     @property
@@ -214,7 +214,7 @@ cdef BasicMessage message_of(bytes block, Amqp091Content* k, int side):
     else:                                       # the message takes over the memory
         made.at = k.body.at
         made.size = k.body.size
-        made.room = k.body.room
+        made.capacity = k.body.capacity
         memset(&k.body, 0, sizeof(Octets))
     if k.bodies > 1:
         made.sizes = [(<const uint32_t*>k.sizes.at)[i] for i in range(k.bodies)]
@@ -225,7 +225,7 @@ cdef list cut_sizes(uint64_t size, object frame_max):
     """The octets in each frame of a body; None: it is in one frame, or empty."""
     cdef uint64_t most = <uint64_t>whole_number(frame_max, 0xFFFFFFFF, "frame_max")
     if most and most <= AMQP091_OVERHEAD:
-        raise EncodeError(f"frame_max: {most} bytes leave no room for a body")
+        raise EncodeError(f"frame_max: {most} bytes leave no capacity for a body")
     most = (most if most else AMQP091_FRAME_TOP) - AMQP091_OVERHEAD
     if size <= most:
         return None

@@ -32,7 +32,7 @@ cdef object AMQP091_READ_JSON = None            # set at the first table
 cdef object amqp091_json_float(str text):
     """A number with a fraction or an exponent: a double if its text is the same, otherwise a decimal."""
     cdef double number = float(text)
-    cdef uint8_t[FLOAT_ROOM] shown
+    cdef uint8_t[FLOAT_SIZE] shown
     cdef uint64_t bits
     if number - number != 0:
         raise ValueError(text)
@@ -261,8 +261,8 @@ cdef class RowEncoder(BatchEncoder):
 
     cdef void put_longstr(self, const Span* text) noexcept nogil:
         """A long string of an argument. The column has octets that are not text in hexadecimal, such as the response of PLAIN."""
-        cdef uint8_t[HEX_OCTETS] room
-        cdef Span octets = octets_shown(text, room)
+        cdef uint8_t[HEX_OCTETS] scratch
+        cdef Span octets = octets_shown(text, scratch)
         add_u32(&self.scratch, octets.size)
         add_octets(&self.scratch, octets.at, octets.size)
 

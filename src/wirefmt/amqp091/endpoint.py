@@ -209,7 +209,7 @@ class Endpoint(endpoint.Endpoint[State, EventT], Flows):
         """The peer has broken a rule with a soft code: close the channel."""
         raise NotImplementedError
 
-    def _room(self) -> int:
+    def _capacity(self) -> int:
         """How many messages may be read now."""
         if self._paused or self._over or self._state is State.DECIDING:
             return 0
@@ -217,8 +217,8 @@ class Endpoint(endpoint.Endpoint[State, EventT], Flows):
             return 1024
         if not self._up:
             return 1
-        room = self.options.undecided - self._waiting()
-        return room if room > 0 else 0
+        capacity = self.options.undecided - self._waiting()
+        return capacity if capacity > 0 else 0
 
     def _waiting(self) -> int:
         """Events that count for the limit of `undecided`."""
@@ -245,7 +245,7 @@ class Endpoint(endpoint.Endpoint[State, EventT], Flows):
             )
 
     def _use_frame_max(self, frame_max: int) -> None:
-        """Tune-ok has been sent or has come. Without a limit a frame is still bounded by the size of a body."""
+        """Tune-ok has been sent or has arrived. Without a limit a frame is still bounded by the size of a body."""
         self.frame_max = frame_max
         self._decoder.frame_max = frame_max or self.options.body_size + FRAME_OVERHEAD
 
@@ -270,7 +270,7 @@ class Endpoint(endpoint.Endpoint[State, EventT], Flows):
         channel.state = self._free_state
 
     def _closed(self, channel: Channel, events: list[Event]) -> None:
-        """close-ok has come for our channel.close."""
+        """close-ok has arrived for our channel.close."""
         self._free(channel)
 
     # ---- the end

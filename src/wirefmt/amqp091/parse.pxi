@@ -235,14 +235,14 @@ cdef inline int amqp091_take_argument(Amqp091Reader* x, const Amqp091ArgumentRow
 
 cdef inline int amqp091_take_value(Amqp091Reader* x, int type, int field, int truncated) noexcept nogil:
     """A value of any type except table (general 4.2.5)."""
-    cdef size_t room = left(&x.c), size
+    cdef size_t capacity = left(&x.c), size
     if type == AMQP091_SHORTSTR:
-        size = <size_t>1 + x.c.at[0] if room else 1
+        size = <size_t>1 + x.c.at[0] if capacity else 1
     elif type == AMQP091_LONGSTR:
-        size = <size_t>4 + load_u32(x.c.at) if room >= 4 else 4
+        size = <size_t>4 + load_u32(x.c.at) if capacity >= 4 else 4
     else:
         size = AMQP091_TYPE_SIZE[type]
-    if room < size:
+    if capacity < size:
         return amqp091_cut(x, truncated, field, -1, x.c.at, <int64_t>size, x.c.end, AMQP091_FIELD_SIZE)
     x.c.at += size
     return OK
@@ -258,10 +258,10 @@ cdef inline int amqp091_read_header(Amqp091Reader* x, Amqp091FrameView* m) noexc
     """
     cdef const uint8_t* p = x.c.at
     cdef int status = OK
-    cdef size_t room = left(&x.c)
-    if room < 12:
-        return amqp091_cut(x, AMQP091_CHECK_FIELD_TRUNCATED, AMQP091_FIELD_CLASS_ID if room < 2 else
-                           AMQP091_FIELD_WEIGHT if room < 4 else AMQP091_FIELD_BODY_SIZE, -1, p, 12, x.c.end,
+    cdef size_t capacity = left(&x.c)
+    if capacity < 12:
+        return amqp091_cut(x, AMQP091_CHECK_FIELD_TRUNCATED, AMQP091_FIELD_CLASS_ID if capacity < 2 else
+                           AMQP091_FIELD_WEIGHT if capacity < 4 else AMQP091_FIELD_BODY_SIZE, -1, p, 12, x.c.end,
                            AMQP091_FIELD_SIZE)
     m.class_id = load_u16(p)
     m.weight = load_u16(p + 2)

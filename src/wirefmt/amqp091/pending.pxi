@@ -21,7 +21,7 @@ cdef enum Amqp091Join:          # results of amqp091_join
 
 
 cdef enum:
-    AMQP091_SPARE_MAX = 1 << 16         # octets of room that the spare content of a receiver keeps
+    AMQP091_SPARE_MAX = 1 << 16         # octets of space that the spare content of a receiver keeps
     AMQP091_FEW = 256                   # octets of method and header that need no memory of their own
     AMQP091_CHAINS = 8                  # at first; a power of two
 
@@ -100,7 +100,7 @@ cdef int amqp091_join(Amqp091Contents* d, const Amqp091FrameView* frame, Amqp091
         amqp091_end_content(d, k)
         return AMQP091_JOIN_ENDED
     if k == NULL:
-        if not amqp091_has_room(d):
+        if not amqp091_has_capacity(d):
             return AMQP091_JOIN_FULL
         k = amqp091_begin_content(d, frame.channel)
         if k == NULL:
@@ -171,7 +171,7 @@ cdef inline void amqp091_free_content(Amqp091Content* k) noexcept nogil:
 
 cdef inline int64_t amqp091_content_octets(const Amqp091Content* k) noexcept nogil:
     """Memory of a content."""
-    return <int64_t>(sizeof(Amqp091Content) + k.head.room - AMQP091_FEW + k.body.room + 3 * BLOCK_OCTETS)
+    return <int64_t>(sizeof(Amqp091Content) + k.head.capacity - AMQP091_FEW + k.body.capacity + 3 * BLOCK_OCTETS)
 
 
 cdef inline void amqp091_drop_done(Amqp091Contents* d) noexcept nogil:
@@ -181,7 +181,7 @@ cdef inline void amqp091_drop_done(Amqp091Contents* d) noexcept nogil:
     if k == NULL:
         return
     d.done = NULL
-    if not d.observes and d.spare == NULL and k.head.room <= AMQP091_SPARE_MAX and k.body.room <= AMQP091_SPARE_MAX and \
+    if not d.observes and d.spare == NULL and k.head.capacity <= AMQP091_SPARE_MAX and k.body.capacity <= AMQP091_SPARE_MAX and \
             not k.head.failed and not k.body.failed:
         d.spare = k
         return
@@ -212,8 +212,8 @@ cdef inline Amqp091Content* amqp091_oldest(Amqp091Contents* d) noexcept nogil:
     return d.first
 
 
-cdef bint amqp091_has_room(Amqp091Contents* d) noexcept nogil:
-    """Is there room for another content? Otherwise the oldest one ends and is `done`."""
+cdef bint amqp091_has_capacity(Amqp091Contents* d) noexcept nogil:
+    """Is there space for another content? Otherwise the oldest one ends and is `done`."""
     if d.max_count == 0 or d.count < d.max_count:
         return True
     amqp091_end_content(d, amqp091_oldest(d))
@@ -374,18 +374,18 @@ cdef inline void amqp091_take_body(Amqp091Contents* d, Amqp091Content* k, const 
 
 
 cdef void amqp091_extend_body(Amqp091Contents* d, Amqp091Content* k, const uint8_t* at, size_t n) noexcept nogil:
-    """Grow the room with the received octets, not with the announced size, which is its limit."""
+    """Grow the memory with the received octets, not with the announced size, which is its limit."""
     cdef Octets* body = &k.body
-    cdef size_t room
+    cdef size_t capacity
     cdef uint8_t* bigger
     if d.observes:
         n = <size_t>min(<uint64_t>n, d.max_kept - min(<uint64_t>body.size, d.max_kept))
-    if n > body.room - body.size:
-        room = <size_t>min(<uint64_t>max(body.room * 2, body.size + n), k.state.body_size)
-        bigger = <uint8_t*>realloc(body.at, room)
+    if n > body.capacity - body.size:
+        capacity = <size_t>min(<uint64_t>max(body.capacity * 2, body.size + n), k.state.body_size)
+        bigger = <uint8_t*>realloc(body.at, capacity)
         if bigger == NULL:
             body.failed = True
             return
         body.at = bigger
-        body.room = room
+        body.capacity = capacity
     add_octets(body, at, n)

@@ -230,16 +230,16 @@ cdef bint amqp091_put_octets(MessageTable t, int64_t row, const Amqp091FrameView
     return True
 
 
-cdef int amqp091_say_unfinished(const Amqp091Content* k, char* out, size_t room, const char* text,
+cdef int amqp091_say_unfinished(const Amqp091Content* k, char* out, size_t capacity, const char* text,
                                 size_t text_size) noexcept nogil:
     """Write the reason why a content is incomplete, and the size of its available part."""
     cdef int size
     if k.state.stage == AMQP091_AWAITS_BODY:
-        size = snprintf(out, room, "%.*s: %llu of %llu bytes of the body read", <int>text_size, text,
+        size = snprintf(out, capacity, "%.*s: %llu of %llu bytes of the body read", <int>text_size, text,
                         <unsigned long long>k.state.body_have, <unsigned long long>k.state.body_size)
     else:
-        size = snprintf(out, room, "%.*s: no content header", <int>text_size, text)
-    return printed(size, room)
+        size = snprintf(out, capacity, "%.*s: no content header", <int>text_size, text)
+    return printed(size, capacity)
 
 
 cdef void amqp091_put_alone(MessageTable t, const MessageContext* m, Amqp091Connection* c, const Amqp091FrameView* frame,
@@ -371,7 +371,7 @@ cdef void amqp091_put_faulty(MessageTable t, const MessageContext* m, Amqp091Con
         amqp091_put_alone(t, m, c, frame, ROW_MALFORMED, text, <size_t>size)
         return
     if k == NULL:
-        if not amqp091_has_room(d):
+        if not amqp091_has_capacity(d):
             amqp091_put_content(t, c, d, d.done, ROW_PARTIAL, b"limit", 5)
         k = amqp091_begin_content(d, frame.channel)
         if k == NULL:

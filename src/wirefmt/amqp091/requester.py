@@ -74,7 +74,7 @@ class Requester:
             del self.waiting[identifier]
 
     def reply(self, message: Message) -> None:
-        """A reply has come."""
+        """A reply has arrived."""
         future = self._future(message.properties)
         if future is not None and not future.done():
             future.set_result(message)

@@ -510,7 +510,7 @@ _CLIENT_OPEN: dict[str, ChannelTransition] = {
     ON_CHANNEL_ZERO_ONLY: _WRONG_CHANNEL,
 }
 
-#: What we send on a channel. A client may use a channel before open-ok has come.
+#: What we send on a channel. A client may use a channel before open-ok has arrived.
 CHANNEL_SENDS: Final[ChannelTable] = {
     **rows(CLIENT, ChannelState.UNUSED, CHANNEL_KINDS, {"channel.open": ChannelState.OPENING}, _UNUSED),
     **rows(CLIENT, ChannelState.OPENING, CHANNEL_KINDS, _CLIENT_OPEN, ChannelState.OPENING),

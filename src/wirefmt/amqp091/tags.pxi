@@ -4,8 +4,8 @@ from libc.stdlib cimport qsort
 
 
 cdef enum:
-    TAGS_ROOM = 16              # numbers that there is room for at first
-    TAGS_KEPT = 1024            # ... and that there is still room for once all have been settled
+    TAGS_CAPACITY = 16              # numbers that there is space for at first
+    TAGS_KEPT = 1024            # ... and that there is still space for once all have been settled
     ACK_OCTETS = 21             # a basic.ack frame
 
 
@@ -48,9 +48,9 @@ cdef class Tags:
     cdef list records           # SETTLED: taken out
     cdef Py_ssize_t first       # the first one that waits, or the end
     cdef Py_ssize_t count       # of those that wait
-    cdef Py_ssize_t room
+    cdef Py_ssize_t capacity
     cdef uint64_t* noted        # settled, and the ack is not written
-    cdef Py_ssize_t noted_count, noted_room
+    cdef Py_ssize_t noted_count, noted_capacity
 
     def __init__(self):
         self.records = []
@@ -112,8 +112,8 @@ cdef class Tags:
 
     cdef int put(self, uint64_t tag, object record) except -1:
         """Add a number that is above all others."""
-        if PyList_GET_SIZE(self.records) == self.room:
-            self.make_room()
+        if PyList_GET_SIZE(self.records) == self.capacity:
+            self.grow_tags()
         self.records.append(record)
         self.tags[PyList_GET_SIZE(self.records) - 1] = tag
         self.count += 1
@@ -166,7 +166,7 @@ cdef class Tags:
         cdef Py_ssize_t end = PyList_GET_SIZE(self.records)
         while self.first < end and <PyObject*>self.records[self.first] == <PyObject*>SETTLED:
             self.first += 1
-        if self.count == 0 and self.room > TAGS_KEPT:
+        if self.count == 0 and self.capacity > TAGS_KEPT:
             self.release()
         return 0
 
@@ -174,15 +174,15 @@ cdef class Tags:
         """Drop all numbers, and the memory."""
         cdef list records = self.records
         self.records = []
-        self.first = self.count = self.room = 0
+        self.first = self.count = self.capacity = 0
         free(self.tags)
         self.tags = NULL
         records.clear()         # the last, since it may end objects
         return 0
 
-    cdef int make_room(self) except -1:
-        """Close the gaps if half of the numbers are settled, else make room for twice as many."""
-        cdef Py_ssize_t end = PyList_GET_SIZE(self.records), at = 0, i, room
+    cdef int grow_tags(self) except -1:
+        """Close the gaps if half of the numbers are settled, else make space for twice as many."""
+        cdef Py_ssize_t end = PyList_GET_SIZE(self.records), at = 0, i, capacity
         cdef uint64_t* bigger
         if end > 0 and self.count <= end >> 1:
             for i in range(self.first, end):
@@ -195,24 +195,24 @@ cdef class Tags:
             self.first = 0
             del self.records[at:]
             return 0
-        room = max(2 * self.room, <Py_ssize_t>TAGS_ROOM)
-        bigger = <uint64_t*>realloc(self.tags, <size_t>room * sizeof(uint64_t))
+        capacity = max(2 * self.capacity, <Py_ssize_t>TAGS_CAPACITY)
+        bigger = <uint64_t*>realloc(self.tags, <size_t>capacity * sizeof(uint64_t))
         if bigger == NULL:
             raise MemoryError
         self.tags = bigger
-        self.room = room
+        self.capacity = capacity
         return 0
 
     cdef int note_ack(self, uint64_t tag) except -1:
-        cdef Py_ssize_t room
+        cdef Py_ssize_t capacity
         cdef uint64_t* bigger
-        if self.noted_count == self.noted_room:
-            room = max(2 * self.noted_room, <Py_ssize_t>TAGS_ROOM)
-            bigger = <uint64_t*>realloc(self.noted, <size_t>room * sizeof(uint64_t))
+        if self.noted_count == self.noted_capacity:
+            capacity = max(2 * self.noted_capacity, <Py_ssize_t>TAGS_CAPACITY)
+            bigger = <uint64_t*>realloc(self.noted, <size_t>capacity * sizeof(uint64_t))
             if bigger == NULL:
                 raise MemoryError
             self.noted = bigger
-            self.noted_room = room
+            self.noted_capacity = capacity
         self.noted[self.noted_count] = tag
         self.noted_count += 1
         return 0
@@ -238,10 +238,10 @@ cdef class Tags:
         for i in range(together, self.noted_count):
             put_ack(outbox, channel, self.noted[i], False)
         self.noted_count = 0
-        if self.noted_room > TAGS_KEPT:
+        if self.noted_capacity > TAGS_KEPT:
             free(self.noted)
             self.noted = NULL
-            self.noted_room = 0
+            self.noted_capacity = 0
         return 0
 
 

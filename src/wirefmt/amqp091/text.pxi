@@ -2,35 +2,35 @@
 #
 # Octets that are not text are shown in hexadecimal, as in all columns (text_or_hex).
 from libc.stdio cimport snprintf
-from wirefmt._core.floats cimport FLOAT_ROOM, write_float
+from wirefmt._core.floats cimport FLOAT_SIZE, write_float
 
 
 cdef void amqp091_put_text(Col* c, int64_t row, const Span* s) noexcept nogil:
     """A string column. An absent span leaves the row null."""
-    cdef uint8_t[HEX_ROOM] room
+    cdef uint8_t[HEX_SIZE] scratch
     cdef Span shown
     if not c.on or s.at == NULL:
         return
     if is_plain_text(s.at, s.size):
         put_octets(c, row, s.at, s.size)
         return
-    text_or_hex(s, room, &shown)
+    text_or_hex(s, scratch, &shown)
     put_octets(c, row, shown.at, shown.size)
 
 
 cdef void amqp091_add_plain(Octets* o, const uint8_t* p, uint32_t size) noexcept nogil:
     """A string as text."""
-    cdef uint8_t[HEX_ROOM] room
+    cdef uint8_t[HEX_SIZE] scratch
     cdef Span octets, shown
     octets.at = p
     octets.size = size
-    text_or_hex(&octets, room, &shown)
+    text_or_hex(&octets, scratch, &shown)
     add_octets(o, shown.at, shown.size)
 
 
 cdef void amqp091_add_entry(MapWriter* w, const Span* name, const Amqp091Entry* e) noexcept nogil:
     """Add an entry of a table to a map. Most are strings or integers, whose text needs no memory."""
-    cdef uint8_t[DIGITS_ROOM] digits
+    cdef uint8_t[DIGITS_CAPACITY] digits
     cdef const uint8_t* text = NULL
     cdef int64_t size = 0, number = 0
     cdef size_t bad = 0
@@ -182,17 +182,17 @@ cdef bint amqp091_holds_secret(const uint8_t* p, bint named) noexcept nogil:
 
 cdef void amqp091_add_string(Octets* o, const uint8_t* p, uint32_t size) noexcept nogil:
     """A JSON string."""
-    cdef uint8_t[HEX_ROOM] room
+    cdef uint8_t[HEX_SIZE] scratch
     cdef Span octets, s
     octets.at = p
     octets.size = size
-    text_or_hex(&octets, room, &s)
+    text_or_hex(&octets, scratch, &s)
     add_json_string(o, s.at, s.size, False)
 
 
 cdef void amqp091_add_integer(Octets* o, const Amqp091Entry* e) noexcept nogil:
     """An integer or a timestamp in digits."""
-    cdef uint8_t[DIGITS_ROOM] text
+    cdef uint8_t[DIGITS_CAPACITY] text
     cdef int64_t v = 0
     if amqp091_entry_number(e, &v):
         add_octets(o, text, <size_t>write_signed(v, text))
@@ -211,6 +211,6 @@ cdef void amqp091_add_decimal(Octets* o, int scale, uint32_t unscaled) noexcept 
 
 
 cdef void amqp091_add_float(Octets* o, const Amqp091Entry* e) noexcept nogil:
-    cdef uint8_t[FLOAT_ROOM] text
+    cdef uint8_t[FLOAT_SIZE] text
     cdef bint wide = e.letter == c"d"
     add_octets(o, text, <size_t>write_float(load_u64(e.at) if wide else load_u32(e.at), wide, text))

@@ -477,6 +477,6 @@ class ReceiverFlows(LinkFlows):
     def _skip(self, delivery: Incoming) -> None:
         """The rest of this delivery is not needed."""
     def _drop_partial(self) -> None:
-        """No more of a message that has come in part is wanted."""
+        """No more of a message that has arrived in part is wanted."""
     def settle(self, delivery: Incoming, state: Any, settled: bool | None = None) -> None: ...
     def forget(self, delivery: Incoming) -> None: ...

@@ -17,7 +17,7 @@ from libc.string cimport memchr, memcmp, memcpy, memset, strcmp, strlen
 from wirefmt._core cimport (
     BatchEncoder, CARRIER_PLAIN, CARRIER_TLS, Col, DEFAULT_FRAME_SIZE, DETAIL_FIELD,
     DetailField, DetailForm, DetailLine, EndpointFlows, Factory, FrameBatch,
-    FrameDecoder, HEX_OCTETS, HEX_ROOM, HIDDEN_OCTETS, INPUT_HEAD, Input, KEEP_FROM, KeywordOrder, LINE_MAX,
+    FrameDecoder, HEX_OCTETS, HEX_SIZE, HIDDEN_OCTETS, INPUT_HEAD, Input, KEEP_FROM, KeywordOrder, LINE_MAX,
     LINE_VALUE, MORE, MapWriter, MessageContext, MessageOps, MessageTable, NO, NO_MESSAGE, NO_TEXT, Outbox, Problem,
     Protocol, ProtocolTables, PyMemberDef, RECENT_PLACES, REFUSED_FAULT, REFUSED_MEMORY, REFUSED_NULL,
     ROW_MALFORMED, ROW_OK, ROW_PARTIAL, Recent, SECRET_SHOWN, SECRET_SHOWN_OCTETS, SECRET_SHOWN_TEXT, SHARED_OCTETS,
@@ -43,7 +43,7 @@ from wirefmt._core.octets cimport (
     BLOCK_OCTETS, Octets, add_octets, add_u32, add_u8, free_octets, octets_over,
 )
 from wirefmt._core.status cimport CommonOptions, Fault, NEED_DATA, Notes, OK, fault
-from wirefmt._core.text cimport UUID_ROOM, add_hex, add_json_string, printed, store_utf8, write_digits, write_signed, write_uuid
+from wirefmt._core.text cimport UUID_SIZE, add_hex, add_json_string, printed, store_utf8, write_digits, write_signed, write_uuid
 from wirefmt._core.utf8 cimport UTF8_NUL, UTF8_OK, check_utf8, is_utf8
 from wirefmt._core.words cimport ascii_before, hash_octets, is_ascii, mix
 

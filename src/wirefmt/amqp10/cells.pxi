@@ -67,7 +67,7 @@ cdef void amqp10_put_entry(Col* map, int64_t row, const Amqp10ValueView* key, co
     """An entry of the row's map<string,string>; a value that is null is empty."""
     cdef Octets o
     cdef uint8_t[512] start
-    cdef uint8_t[AMQP10_SHORT_ROOM] short
+    cdef uint8_t[AMQP10_SHORT_CAPACITY] short
     cdef size_t named
     cdef int n
     if not map.on:
@@ -103,7 +103,7 @@ cdef void amqp10_put_entries(Col* map, int64_t row, const uint8_t* at, bint plai
     cdef MapWriter w
     cdef Amqp10ValueView v, key
     cdef Span name, text
-    cdef uint8_t[AMQP10_SHORT_ROOM] short
+    cdef uint8_t[AMQP10_SHORT_CAPACITY] short
     cdef const uint8_t* value
     cdef int64_t entries
     cdef uint32_t left_

@@ -305,12 +305,12 @@ class Client(connecting.Client[_Host]):
         Args:
             address: where the request goes.
             message: the request. Its other properties stay as they are.
-            timeout: seconds until the reply must have come; None: no limit.
+            timeout: seconds until the reply must have arrived; None: no limit.
 
         Returns the reply.
 
         Raises:
-            TimeoutError: no reply has come in time.
+            TimeoutError: no reply has arrived in time.
             Refused: the server refuses a link or the request, for example because nobody takes it.
             ConnectionLost: the connection, the link for replies or its session has ended after the request was sent. It is not
                 known whether it has been answered; it is not sent again.

@@ -252,7 +252,7 @@ cdef class ConnectionFlows(EndpointFlows):
 
     Attributes:
         frame_limit: bytes of a frame that the peer takes.
-        unfinished: bytes of messages that have come in part.
+        unfinished: bytes of messages that have arrived in part.
     """
     cdef public dict _by_remote             # sessions by the peer's channel
     cdef public bint _opened                # both opens have been exchanged
@@ -382,7 +382,7 @@ cdef class SessionFlows:
 
     @property
     def next_incoming_id(self):
-        """The transfer-id expected next; None: the peer's begin has not come."""
+        """The transfer-id expected next; None: the peer's begin has not arrived."""
         return self.next_in if self.has_next else None
 
     @next_incoming_id.setter

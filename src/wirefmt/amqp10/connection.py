@@ -147,8 +147,8 @@ class ClientConnection(Endpoint[ClientEvent]):
                 self._outbox.clear()
                 self._end("peer", message.code, reason, events, message=message)
 
-    def _has_room(self) -> bool:
-        return self._open is not None and super()._has_room()
+    def _has_capacity(self) -> bool:
+        return self._open is not None and super()._has_capacity()
 
     def _answer_header(self) -> None:
         pass  # it has been sent

@@ -112,7 +112,7 @@ fill_amqp10_detail()
 cdef void amqp10_line_value(DetailLine* l, const DetailField* f, const uint8_t* at) noexcept nogil:
     """A value by its type: a flag, a number, text, bytes; an ellipsis for lists, maps and arrays."""
     cdef Amqp10ValueView v
-    cdef uint8_t[UUID_ROOM] uuid
+    cdef uint8_t[UUID_SIZE] uuid
     cdef Span s
     amqp10_read(at, &v)
     s = span_of(v.body, v.size)
@@ -129,7 +129,7 @@ cdef void amqp10_line_value(DetailLine* l, const DetailField* f, const uint8_t* 
     elif v.type == AMQP10_UUID:
         line_field(l, f)
         write_uuid(v.body, uuid)
-        line_ascii(l, uuid, UUID_ROOM)
+        line_ascii(l, uuid, UUID_SIZE)
     elif v.type != AMQP10_NULL:
         line_field(l, f)
         line_piece(l, b"\xe2\x80\xa6", 3)

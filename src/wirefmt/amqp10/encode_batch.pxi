@@ -161,9 +161,9 @@ cdef int amqp10_encode_json_map(Octets* o, object pairs, bint binary_keys, bint 
 
 cdef void amqp10_add_shown_binary(Octets* o, const uint8_t* p, uint32_t n) noexcept nogil:
     """A binary from its text, which is hexadecimal in columns if the octets are not text."""
-    cdef uint8_t[HEX_OCTETS] room
+    cdef uint8_t[HEX_OCTETS] scratch
     cdef Span text = span_of(p, n)
-    cdef Span octets = octets_shown(&text, room)
+    cdef Span octets = octets_shown(&text, scratch)
     amqp10_add_variable(o, AMQP10_CODE_VBIN8, octets.at, octets.size)
 
 
@@ -380,8 +380,8 @@ cdef class RowEncoder(BatchEncoder):
         cdef Octets* o = &self.scratch
         cdef Octets* m = &self.message
         cdef int64_t transfers = 1, handle = 0, format = 0
-        cdef uint8_t[64] room
-        cdef Octets rest = octets_over(room, sizeof(room))
+        cdef uint8_t[64] scratch
+        cdef Octets rest = octets_over(scratch, sizeof(scratch))
         cdef Amqp10MessageView message
         cdef const uint8_t* octets = b""
         cdef size_t at, part, most, mark

@@ -420,22 +420,22 @@ class Endpoint(endpoint.Endpoint[ConnectionState, EventT], ConnectionFlows):
             channel = (channel + 1) % count
         return channel
 
-    def _has_room(self) -> bool:
+    def _has_capacity(self) -> bool:
         return not self._paused and self._undecided is None and not self._over
 
-    def _room(self) -> int:
-        if not self._has_room():
+    def _capacity(self) -> int:
+        if not self._has_capacity():
             return 0
         return STEP if self._opened else 1
 
     def _finish_eof(self, events: list[Event]) -> None:
-        if self._has_room():
+        if self._has_capacity():
             super()._finish_eof(events)
 
     # ---- headers, open and close
 
     def _on_header(self) -> None:
-        """The peer's AMQP header has come."""
+        """The peer's AMQP header has arrived."""
 
     def _take_sasl(self, kind: str, message: Any, events: list[Event]) -> None:
         raise NotImplementedError

@@ -69,7 +69,7 @@ class Parent(Protocol):
         """Let all senders send what waits."""
 
     def _displaced(self, end: End, *, final: bool) -> None:
-        """A link is gone: there is room for another one."""
+        """A link is gone: there is space for another one."""
 
     def _check_journal(self) -> None:
         """Raises JournalError while the journal cannot be written."""
@@ -246,7 +246,7 @@ class Sender(End):
         self._broken: set[Outgoing] = set()  # streamed messages: they are not sent again
         self._stream: Entry | None = None  # the streamed message whose turn it is
         self._aborted: Outgoing | None = None  # it was given up, and the receiver does not know it yet
-        self._room: asyncio.Future[None] | None = None  # it waits for the window
+        self._capacity: asyncio.Future[None] | None = None  # it waits for the window
         self._draining = False  # the receiver wants its credit back
 
     async def send(self, message: Message | Buffer, *, transaction: Transaction | None = None, **fields: Any) -> State:
@@ -299,7 +299,7 @@ class Sender(End):
         try:
             await turn.future  # those before it are sent
             while not (self.link is not None and self.client._ready and self.link.send_quota):
-                await self._wait_room()
+                await self._wait_for_window()
             future: asyncio.Future[State] = loop.create_future()
             return await self._send_parts(cut, held, fields, future)
         finally:
@@ -353,22 +353,22 @@ class Sender(End):
 
     async def _send_part(self, link: SenderLink, handle: Outgoing, part: bytes, *, more: bool = True) -> None:
         while link.open is handle and not (self.client._ready and link.takes_part):
-            await self._wait_room()
+            await self._wait_for_window()
         if link.open is handle:  # else the receiver has settled it
             link.send_more(handle, part, more=more)
             self.client._update()
 
-    async def _wait_room(self) -> None:
+    async def _wait_for_window(self) -> None:
         self.check()
-        self._room = asyncio.get_running_loop().create_future()
-        await self._room
+        self._capacity = asyncio.get_running_loop().create_future()
+        await self._capacity
         self.check()
 
     def pump(self) -> None:
         """Send what waits, as far as credit, window and transport allow."""
         link, queue = self.link, self._queue
-        if self._room is not None and not self._room.done():
-            self._room.set_result(None)
+        if self._capacity is not None and not self._capacity.done():
+            self._capacity.set_result(None)
         if self._aborted is not None:
             self._abort()
         if link is None or self._held:
@@ -482,8 +482,8 @@ class Sender(End):
             for entry in self._queue:
                 connecting.fail(entry.future, error)
             self._queue.clear()
-        if self._room is not None and not self._room.done():
-            self._room.set_result(None)
+        if self._capacity is not None and not self._capacity.done():
+            self._capacity.set_result(None)
 
 
 class Earlier(Sender):

@@ -33,7 +33,7 @@ State = Any  # a delivery state: Accepted, Rejected, Released, Modified, Receive
 
 #: Default of max-frame-size, channel-max and handle-max where the field is absent (2.7.1, 2.7.2).
 UNLIMITED: Final = 0xFFFFFFFF
-#: The least max-frame-size, and what may be sent before the peer's open has come (2.7.1).
+#: The least max-frame-size, and what may be sent before the peer's open has arrived (2.7.1).
 SMALLEST_FRAME: Final = 512
 #: Serial numbers count modulo 2 ** 32 (RFC 1982).
 MASK: Final = 0xFFFFFFFF
@@ -63,7 +63,7 @@ class ConnectionOptions:
         links: links of a session at a time (announced as handle-max, one less).
         incoming_window: transfer frames of a session that the peer may send before we renew its window (announced).
         unsettled: deliveries of a session that are not settled, in each direction. The window announced closes at it.
-        unfinished_bytes: bytes of messages that have come in part, over all links. A message above it detaches its link.
+        unfinished_bytes: bytes of messages that have arrived in part, over all links. A message above it detaches its link.
         message_size: bytes of one message (announced as max-message-size); 0: no limit but `unfinished_bytes`.
         elements: list entries in one frame.
         idle_timeout: seconds of silence of the peer after which the connection is over; half of it is announced. None:
@@ -72,7 +72,7 @@ class ConnectionOptions:
         undecided: logins, opens and attaches that may wait for the host; attaches beyond it are refused.
         unread_bytes: bytes kept while we do not read.
         pending_bytes: bytes queued for the peer. `send` refuses above it.
-        open_timeout: seconds until the peer's open must have come.
+        open_timeout: seconds until the peer's open must have arrived.
         close_timeout: seconds that we wait for the peer's close.
         journaled: True: `changes` notes deliveries of links with a `Terminus`.
     """
@@ -265,7 +265,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Aborted:
-    """The sender has given up a delivery of which a part had come. It needs no answer (2.7.5)."""
+    """The sender has given up a delivery of which a part had arrived. It needs no answer (2.7.5)."""
 
     delivery: Incoming
 

@@ -20,7 +20,7 @@ cdef class LinkFlows:
 
     @property
     def available(self):
-        """Messages that the sender has ready, as it has said, without those that have come since (2.6.7); None: it has not
+        """Messages that the sender has ready, as it has said, without those that have arrived since (2.6.7); None: it has not
         said."""
         return None if self.available_ < 0 else self.available_
 
@@ -357,7 +357,7 @@ cdef class ReceiverFlows(LinkFlows):
         return 0
 
     cdef int complete(self, Incoming delivery, list events) except -1:
-        """All of a delivery has come."""
+        """All of a delivery has arrived."""
         cdef SessionFlows session = self.session
         if not delivery.settled:
             if self.snd_settle_mode == MODE_SETTLED:
@@ -371,7 +371,7 @@ cdef class ReceiverFlows(LinkFlows):
         return 0
 
     def _drop_partial(self):
-        """No more of a message that has come in part is wanted."""
+        """No more of a message that has arrived in part is wanted."""
         if self.partial is not None:
             for part in self.parts:
                 self.session.connection.unfinished -= len(part)

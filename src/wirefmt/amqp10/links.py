@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from wirefmt.amqp10.sessions import Session
 
 #: The most bytes of an attach without its unsettled map.
-ATTACH_ROOM: Final = 4096
+ATTACH_CAPACITY: Final = 4096
 
 
 class Fault(Exception):
@@ -42,7 +42,7 @@ class Link:
         terminus: what outlives the link, or None.
         incomplete: True: an unsettled map did not fit into a frame. No new messages can be sent; when the deliveries
             that are listed are settled, detach and attach again (2.7.3).
-        available: messages that the sender has ready, as it has said, without those that have come since; None: it has not said.
+        available: messages that the sender has ready, as it has said, without those that arrived since; None: it has not said.
         properties: of the last flow with some.
     """
 
@@ -67,7 +67,7 @@ class Link:
         self.incomplete = False
         self.refused = False  # the peer's attach has no terminus: its detach follows
         self.attaching: Attaching | None = None
-        self.gone = False  # LinkDetached has come, or has no need to come
+        self.gone = False  # LinkDetached has arrived, or has no need to come
         self.echo = False
         self.draining = False
         self.initial_delivery_count: int | None = None

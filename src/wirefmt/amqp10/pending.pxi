@@ -157,7 +157,7 @@ cdef inline void amqp10_drop_done(Amqp10Deliveries* d) noexcept nogil:
 
 cdef inline int64_t amqp10_delivery_octets(const Amqp10Delivery* delivery) noexcept nogil:
     """Memory of a pending delivery."""
-    return <int64_t>(sizeof(Amqp10Delivery) + delivery.first.room + delivery.payload.room + 3 * BLOCK_OCTETS)
+    return <int64_t>(sizeof(Amqp10Delivery) + delivery.first.capacity + delivery.payload.capacity + 3 * BLOCK_OCTETS)
 
 
 cdef Amqp10Delivery* amqp10_find_delivery(Amqp10Deliveries* d, uint16_t channel, uint32_t handle) noexcept nogil:

@@ -135,9 +135,9 @@ class Places:
         if self._spread:
             free = next((place for place in self._places if not place.ends and self._lives(place)), None)
             return free or (Place() if len(self._places) < SPREAD else None)
-        return next((place for place in self._places if self._has_room(place)), None) or Place()
+        return next((place for place in self._places if self._has_capacity(place)), None) or Place()
 
-    def _has_room(self, place: Place) -> bool:
+    def _has_capacity(self, place: Place) -> bool:
         assert place.session is not None
         most = place.session.handle_max + 1 if self._most is None else self._most
         return len(place.ends) < most and self._lives(place)
@@ -164,11 +164,11 @@ class Places:
             if not alone:
                 if not all(self._lives(place) for place in self._places):
                     return  # the event that says so comes now
-                rooms = [place for place in self._places if self._has_room(place)]
-                idle = [place for place in rooms if len(place.attached) == len(place.ends)]
-                if rooms and not idle:
+                free = [place for place in self._places if self._has_capacity(place)]
+                idle = [place for place in free if len(place.attached) == len(place.ends)]
+                if free and not idle:
                     return
-                if not rooms:
+                if not free:
                     waiting, self._sharing = self._sharing, deque()
                     why = "all links of all sessions are in use (2.7.1, 2.7.2)"
                     for end in waiting:  # one that was attached before is asked for again later

@@ -31,7 +31,7 @@ cdef struct Amqp10Link:             # a link, from its attach
     uint64_t key                    # direction of the attach, channel, handle
     uint32_t size
     uint8_t* address                # as UTF-8
-    size_t room                     # octets allocated at `address`
+    size_t capacity                     # octets allocated at `address`
 
 
 cdef struct Amqp10Connection:       # what a capture knows about one connection: a ProtocolState
@@ -150,7 +150,7 @@ cdef inline int amqp10_link_bucket(uint64_t key) noexcept nogil:
 
 cdef inline int64_t amqp10_link_octets(const Amqp10Link* link) noexcept nogil:
     """Memory of a link."""
-    return <int64_t>(sizeof(Amqp10Link) + link.room + 2 * BLOCK_OCTETS)
+    return <int64_t>(sizeof(Amqp10Link) + link.capacity + 2 * BLOCK_OCTETS)
 
 
 cdef const Amqp10Link* amqp10_find_link(const Amqp10Connection* c, uint64_t key) noexcept nogil:
@@ -215,7 +215,7 @@ cdef void amqp10_attach_link(Amqp10Connection* c, int direction, const Amqp10Fra
     link.key = key
     link.address = o.at
     link.size = <uint32_t>o.size
-    link.room = o.room
+    link.capacity = o.capacity
     link.next = c.links[amqp10_link_bucket(key)]
     c.links[amqp10_link_bucket(key)] = link
     c.link_count += 1
@@ -281,7 +281,7 @@ cdef void amqp10_put_line(MessageTable t, int64_t row, const Amqp10Connection* c
 
 
 cdef int amqp10_put_delivery_message(MessageTable t, int64_t row, const Amqp10FrameView* f, const uint8_t* p, size_t n,
-                                     int64_t base, bint strict, char* text, size_t room, int* size) noexcept nogil:
+                                     int64_t base, bint strict, char* text, size_t capacity, int* size) noexcept nogil:
     """Put the payload of a delivery. Returns a RowStatus, and in `text` the row's error. `base`: octets before it."""
     cdef Amqp10Options o
     cdef Amqp10MessageView m
@@ -293,18 +293,18 @@ cdef int amqp10_put_delivery_message(MessageTable t, int64_t row, const Amqp10Fr
         return ROW_OK
     amqp10_options(&o, strict)
     if amqp10_parse_message(p, n, &o, &m, &fault) != OK:
-        size[0] = fault_text(&AMQP10_TABLES, &fault, base, text, room)
+        size[0] = fault_text(&AMQP10_TABLES, &fault, base, text, capacity)
         return ROW_MALFORMED
     amqp10_put_sections(t, row, &m)
     amqp10_put_payload(t, row, &m)
     if n and t.hides_octets() and amqp10_secret_message(&m):
-        size[0] = snprintf(text, room, "%s", HIDDEN_OCTETS)
+        size[0] = snprintf(text, capacity, "%s", HIDDEN_OCTETS)
     elif n:
         t.put_message(row, p, n)
     if m.properties.shape and amqp10_field(&m.properties, AMQP10_PROPERTIES_TO, &v):
         amqp10_put_text(t.cols + T_DESTINATION, row, &v)            # unless the link's address is known
     if m.notes.check:
-        size[0] = note_text(&AMQP10_TABLES, &m.notes, base, text, room)
+        size[0] = note_text(&AMQP10_TABLES, &m.notes, base, text, capacity)
     return ROW_OK
 
 
@@ -563,7 +563,7 @@ cdef bint amqp10_put(MessageTable t, const MessageContext* m, void* state, bint 
     cdef int shape, size
     cdef char text[256]
     amqp10_options(&o, strict)
-    if amqp10_find_usual(t, c, m.direction, &o, p, n, &u):         # its packets have come one by one
+    if amqp10_find_usual(t, c, m.direction, &o, p, n, &u):         # its packets have arrived one by one
         amqp10_put_delivery(t, m, c, &u)
         return True
     if amqp10_parse(p, n, &o, &f, &fault) != OK:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from wirefmt.amqp10.sessions import Session
 
 #: Bytes of a transfer before its payload, without its state, at most.
-HEAD_ROOM: Final = 128
+HEAD_CAPACITY: Final = 128
 
 
 class Sender(Link, SenderFlows):
@@ -176,7 +176,7 @@ class Sender(Link, SenderFlows):
         flags = [encode_value(flag or None) for flag in (resume, False, batchable)]
         encoded = encode_value(None) if made.state is None else made.state.encode()
         tail = b"".join((encode_value(None), encoded, *flags))
-        if len(tail) + HEAD_ROOM > self.session.connection.frame_limit:
+        if len(tail) + HEAD_CAPACITY > self.session.connection.frame_limit:
             raise LocalProtocolError("the state does not fit into a frame of the peer (2.7.1)")
         return tail
 

@@ -62,7 +62,7 @@ class Session(SessionFlows):
     Attributes:
         connection: its connection.
         channel: our number for it.
-        remote_channel: the peer's; None: its begin has not come.
+        remote_channel: the peer's; None: its begin has not arrived.
         links: our links by our handle.
         remote: the peer's begin, or None.
         state: the state (`SessionState`).
@@ -541,9 +541,11 @@ class Session(SessionFlows):
         if not self.mapped and self._state is not SessionState.BEGIN_SENT:
             return
         if self.flow_due or self.dirty:
-            room = min(self.connection.options.incoming_window, self.connection.options.unsettled - len(self.incoming))
-            if room > self.incoming_window:
-                self.incoming_window = room
+            capacity = min(
+                self.connection.options.incoming_window, self.connection.options.unsettled - len(self.incoming)
+            )
+            if capacity > self.incoming_window:
+                self.incoming_window = capacity
             elif not self.dirty and not self.flow_due:
                 return
         if self.dirty:

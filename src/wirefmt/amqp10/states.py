@@ -186,7 +186,7 @@ C = State
 
 
 def _before_open(state: State, opened: State) -> Table:
-    """The header has come and open is awaited; an empty frame is not a performative."""
+    """The header has arrived and open is awaited; an empty frame is not a performative."""
     legal: dict[str, Transition] = {"open": opened, "empty frame": state, "AMQP header": _SECOND_HEADER}
     return _rows(BOTH, state, KINDS, legal, _OPEN_FIRST)
 
@@ -221,7 +221,7 @@ RECEIVES: Final[Table] = {
 
 _NOT_OPEN = _wrong("open has not been sent (2.4.1)")
 _CLOSED = _wrong("nothing follows close (2.4.3)")
-#: Frames that may follow our open before the peer's has come (2.4.4).
+#: Frames that may follow our open before the peer's has arrived (2.4.4).
 PIPELINED: Final = (*IN_SESSION, "empty frame")
 SENDS: Final[Table] = {
     **_rows(BOTH, C.START, KINDS, {"AMQP header": C.HDR_SENT}, _HEADER_FIRST),

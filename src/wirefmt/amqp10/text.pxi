@@ -5,20 +5,20 @@
 # list, map, array or described value is an array of pairs, [[key, value], ...], not an object. And values in the head of an array
 # are written once: the descriptor of its elements ({"descriptor": ..., "values": [...]}), and elements without
 # octets ({"repeat": n, "of": ...}).
-from wirefmt._core.floats cimport FLOAT_ROOM, write_float
+from wirefmt._core.floats cimport FLOAT_SIZE, write_float
 from wirefmt._core.octets cimport Octets, add_octets, add_u8, free_octets, octets_over
 
 
 cdef enum:
     AMQP10_SHOWN_REPEATS = 16       # more elements without octets are counted, not written
-    AMQP10_SHORT_ROOM = 32          # octets of a number as text
+    AMQP10_SHORT_CAPACITY = 32          # octets of a number as text
 
 
 # ------------------------------------------------------------------------------------------------ text
 
 cdef void amqp10_add_text(Octets* o, const Amqp10ValueView* v) noexcept nogil:
     """A value as text of its own column: null is empty."""
-    cdef uint8_t[UUID_ROOM] uuid
+    cdef uint8_t[UUID_SIZE] uuid
     if amqp10_is_text(v):
         amqp10_add_octets_text(o, v.body, v.size, True)
     elif v.type == AMQP10_BINARY:
@@ -27,7 +27,7 @@ cdef void amqp10_add_text(Octets* o, const Amqp10ValueView* v) noexcept nogil:
         add_hex(o, v.body, v.size)
     elif v.type == AMQP10_UUID:
         write_uuid(v.body, uuid)
-        add_octets(o, uuid, UUID_ROOM)
+        add_octets(o, uuid, UUID_SIZE)
     elif v.type == AMQP10_CHAR:
         amqp10_add_char(o, <uint32_t>amqp10_unsigned(v))
     elif v.type != AMQP10_NULL:
@@ -36,7 +36,7 @@ cdef void amqp10_add_text(Octets* o, const Amqp10ValueView* v) noexcept nogil:
 
 cdef void amqp10_add_json(Octets* o, const Amqp10ValueView* v) noexcept nogil:
     """A value as JSON. Nested as deep as the parser lets be."""
-    cdef uint8_t[AMQP10_SHORT_ROOM] short
+    cdef uint8_t[AMQP10_SHORT_CAPACITY] short
     if v.type >= AMQP10_LIST:
         amqp10_add_compound_json(o, v)
     elif v.type == AMQP10_NULL:
@@ -82,7 +82,7 @@ cdef void amqp10_add_elements_json(Octets* o, const Amqp10ValueView* v) noexcept
 cdef void amqp10_add_array_json(Octets* o, const Amqp10ValueView* v) noexcept nogil:
     cdef Amqp10ValueView item = v[0]
     cdef Amqp10Items items
-    cdef uint8_t[AMQP10_SHORT_ROOM] short
+    cdef uint8_t[AMQP10_SHORT_CAPACITY] short
     if v.inner[0] == 0:                     # one descriptor for all elements
         add_octets(o, <const uint8_t*>b'{"descriptor":', 14)
         amqp10_read(v.inner + 1, &item)
@@ -198,7 +198,7 @@ cdef void amqp10_add_json_string(Octets* o, const Octets* text) noexcept nogil:
 
 cdef void amqp10_add_octets_text(Octets* o, const uint8_t* p, size_t n, bint nul) noexcept nogil:
     """Octets as they are if they are text (U+0000 is if `nul`), else hex_text of them."""
-    cdef uint8_t[HEX_ROOM] room
+    cdef uint8_t[HEX_SIZE] scratch
     cdef size_t bad = 0, at = 0
     cdef int found = check_utf8(p, n, &bad)
     while found == UTF8_NUL and nul:
@@ -207,15 +207,15 @@ cdef void amqp10_add_octets_text(Octets* o, const uint8_t* p, size_t n, bint nul
     if found == UTF8_OK:
         add_octets(o, p, n)
     else:
-        add_octets(o, room, hex_text(p, <uint32_t>n, room))
+        add_octets(o, scratch, hex_text(p, <uint32_t>n, scratch))
 
 
 cdef void amqp10_add_char(Octets* o, uint32_t c) noexcept nogil:
     """As UTF-8; a surrogate (LAX) has none."""
-    cdef uint8_t[4] room
+    cdef uint8_t[4] scratch
     if 0xD800 <= c < 0xE000:
         c = 0xFFFD
-    add_octets(o, room, store_utf8(c, room))
+    add_octets(o, scratch, store_utf8(c, scratch))
 
 
 cdef inline bint amqp10_is_short(int type) noexcept nogil:

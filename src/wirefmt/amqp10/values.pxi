@@ -8,7 +8,7 @@ from cpython.float cimport PyFloat_CheckExact
 from wirefmt._core.octets cimport Octets, add_octets, add_u8, free_octets, octets_over
 
 cdef extern from *:
-    dict __Pyx_PyDict_NewPresized(Py_ssize_t n)     # Cython's own: with room for n entries
+    dict __Pyx_PyDict_NewPresized(Py_ssize_t n)     # Cython's own: with space for n entries
 
 
 from collections.abc import ItemsView, Mapping, Sequence

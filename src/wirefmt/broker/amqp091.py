@@ -73,7 +73,7 @@ _ASKED: Final = (amqp091.BasicMessage, amqp091.Method)
 class Subscriber:
     """A consumer on a channel (`queues.Consumer`).
 
-    One that has had no room is noted where what opens its window finds it: the transport, its channel, or its own prefetch.
+    One that has had no space is noted where what opens its window finds it: the transport, its channel, or its own prefetch.
     """
 
     def __init__(self, peer: Peer, session: Session, view: ServerChannel, consume: amqp091.BasicConsume) -> None:
@@ -85,21 +85,21 @@ class Subscriber:
         self.exclusive = consume.exclusive
         self.priority: int = consume.arguments.get("x-priority", 0)
         self.queue: Queue
-        self.noted: dict[Any, Subscriber] | None = None  # where it waits for room
+        self.noted: dict[Any, Subscriber] | None = None  # where it waits for space
         self.key: Any = None
 
-    def room(self) -> int:
+    def capacity(self) -> int:
         if not self.peer.ready:
             self._note(self.session.unready, self)
             return 0
-        room: int = self.view.room(self.tag)
-        if room <= 0:
+        capacity: int = self.view.capacity(self.tag)
+        if capacity <= 0:
             window = self.view.consumers.get(self.tag)
             if window is not None and 0 < window.prefetch <= window.unacknowledged:
                 self._note(self.session.full, window)
             else:
                 self._note(self.session.waiting.setdefault(self.view.number, {}), self)
-        return room
+        return capacity
 
     def _note(self, where: dict[Any, Subscriber], key: Any) -> None:
         if self.noted is not where:
@@ -108,18 +108,18 @@ class Subscriber:
             self.noted, self.key = where, key
 
     def forget(self) -> None:
-        """It does not wait for room."""
+        """It does not wait for space."""
         if self.noted is not None:
             self.noted.pop(self.key, None)
             self.noted = None
 
     def wake(self) -> None:
-        """There may be room."""
+        """There may be space."""
         self.forget()
         self.queue.wake(self)
 
     def deliver(self, queue: Queue, items: Sequence[Item], at: int) -> int:
-        """Deliver message number `at` and the following ones that were published in the same way, as far as there is room."""
+        """Deliver message number `at` and the following ones that were published in the same way, as far as there is space."""
         first, redelivered = items[at].published.envelope, items[at].redelivered
         one, body = items[at].for_amqp091()
         properties: list[Any] = [one]
@@ -171,7 +171,7 @@ class Subscriber:
 
 class Replies:
     """The consumer of direct replies on a channel (`routing.Sink`). Without acknowledgements, and without a queue: a reply for
-    which the client has no room is lost."""
+    which the client has no space is lost."""
 
     def __init__(self, broker: Broker, peer: Peer, view: ServerChannel, tag: str, routing_key: str) -> None:
         self.broker = broker
@@ -219,7 +219,7 @@ class Session:
         self.host: Router | None = None
         self.holder = UNOWNED  # what it has in this host
         self.subscriptions: dict[tuple[int, str], tuple[Queue, Subscriber]] = {}
-        # consumers that have had no room: for the transport did not take more; by the number of their channel, for that took no
+        # consumers that have had no space: for the transport did not take more; by the number of their channel, for that took no
         # more; or by their windows, for these were full
         self.unready: dict[Any, Subscriber] = {}
         self.waiting: dict[int, dict[Any, Subscriber]] = {}
@@ -237,7 +237,7 @@ class Broker:
         options: what it allows.
         hosts: the routers of the virtual hosts, by their names.
         dropped: messages that a full queue has refused, where the publisher could not be told, and direct replies for which
-            their client had no room.
+            their client had no space.
 
     Args:
         options: what it allows.
@@ -627,7 +627,7 @@ class Broker:
                     other = self._envelope(properties, exchange, method, session, host)
                 except Refusal:
                     break
-                if not other.goes_with(envelope) or _embeds(properties):
+                if not other.matches(envelope) or _embeds(properties):
                     break
                 envelope = other
             messages.append(Published(envelope, event.body_bytes()))
@@ -804,7 +804,7 @@ class Broker:
             except ConversionError:
                 queue.router.dead_letter(queue, item, "rejected", unfit=True)
             except LocalProtocolError as error:  # too much is queued or unacknowledged
-                queue.untake(item)
+                queue.requeue(item)
                 raise Refusal(ReplyCode.PRECONDITION_FAILED, str(error)) from error
             else:
                 peer.driver.update(events)
@@ -827,7 +827,7 @@ class Broker:
             subscriber.wake()
 
     def _wake(self, session: Session, channel: int, settled: Iterable[Settled]) -> None:
-        """Deliveries of a channel are finished: there is room for those consumers that have had none, and for no others."""
+        """Deliveries of a channel are finished: there is space for those consumers that have had none, and for no others."""
         if session.full:
             for event in settled:
                 for delivery in event.deliveries:

@@ -112,13 +112,13 @@ class Subscriber:
         self.exclusive = False
         self.priority = priority if isinstance(priority, int) else 0
 
-    def room(self) -> int:
+    def capacity(self) -> int:
         ready = self.peer.ready
-        room = self.link.send_quota if self.link.attached and ready else 0
-        self.link.waiting |= not room  # `WindowOpened` is wanted
+        capacity = self.link.send_quota if self.link.attached and ready else 0
+        self.link.waiting |= not capacity  # `WindowOpened` is wanted
         if not ready:
             self.client.unready[self.link] = None
-        return room
+        return capacity
 
     def deliver(self, queue: Queue, items: Sequence[Item], at: int) -> int:
         """Send message number `at`."""
@@ -141,9 +141,9 @@ class Subscriber:
         return 1
 
     def wake(self, queue: Queue) -> None:
-        """There may be room: deliver what there is. `drain` is answered when there is no more (2.6.7)."""
+        """There may be credit: deliver what there is. `drain` is answered when there is no more (2.6.7)."""
         queue.wake(self)
-        waits = queue.looks(self) or (queue.count > 0 and self.link.credit > 0 and self.room() <= 0)
+        waits = queue.looks(self) or (queue.count > 0 and self.link.credit > 0 and self.capacity() <= 0)
         if self.draining and not waits:
             self._drained()
 
@@ -197,7 +197,7 @@ class _Transaction:
             raise Refused(ErrorCondition.RESOURCE_LIMIT_EXCEEDED, error.reason) from error
 
     def fits(self) -> bool:
-        """Is there room for all messages in the queues that refuse what is too much?"""
+        """Is there space for all messages in the queues that refuse what is too much?"""
         bound_for: dict[Queue, list[Published]] = {}
         for (published, destinations), _ in self.posted.messages:
             for queue in destinations:
@@ -556,7 +556,7 @@ class Broker:
     # ---- messages to clients
 
     def _pump(self, client: _Client, link: Link) -> None:
-        """There may be room on a link."""
+        """There may be credit on a link."""
         if link in client.consumers:
             queue, subscriber = client.consumers[link]
             subscriber.wake(queue)

@@ -61,7 +61,7 @@ class Options:
             them without a header are refused, and connections to the others with one.
         connections: clients of each listener at a time; further ones are closed immediately. Two protocols on one port are one
             listener.
-        unfinished: bytes of packets, frames and messages that have come in part, over all connections (`aio.unfinished`).
+        unfinished: bytes of packets, frames and messages that have arrived in part, over all connections (`aio.unfinished`).
         limits: limits of AMQP's exchanges and queues, and the dialect for messages between MQTT and AMQP.
         stalled: seconds for which a client may read nothing while data for it waits; then it is dropped. None: no limit.
         grace: seconds that clients have to answer when the broker closes; then they are dropped.
@@ -153,7 +153,7 @@ class Broker:
         mqtt, amqp, amqp10, nsq, rocketmq, phpmq: the brokers of the protocols.
         router: the exchanges and queues that MQTT, AMQP 0.9.1 (virtual host "/") and AMQP 1.0 share.
         servers: the servers, by listener.
-        unfinished: what has come in part.
+        unfinished: what has arrived in part.
         faults: faults on purpose (`wirefmt.broker.faults`).
         counts: the number of messages that clients have published, by protocol.
     """

@@ -68,7 +68,7 @@ class SharedPort:
         """The protocol of a new transport, as in `aio.Server.accept`."""
         return _Undecided(self, source) if error is None else self.old.accept(source, error)
 
-    def has_room(self) -> bool:
+    def has_capacity(self) -> bool:
         """Called for each new connection. Returns False if it must be closed."""
         used = len(self.undecided) + len(self.old.drivers) + len(self.new.drivers)
         if self._listener is None or used >= self._connections:
@@ -100,7 +100,7 @@ class _Undecided(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = transport = cast(asyncio.Transport, transport)  # uvloop's are not, and are used alike
-        if not self._port.has_room():
+        if not self._port.has_capacity():
             transport.abort()
             return
         self._port.undecided.add(self)

@@ -88,7 +88,7 @@ class Channel:
         self.queue: deque[Message] = deque()
         self.deferred: list[tuple[float, int, Message]] = []  # a heap
         self.clients: set[Peer] = set()
-        self._able: OrderedDict[Peer, None] = OrderedDict()  # clients that may have room, in turn
+        self._able: OrderedDict[Peer, None] = OrderedDict()  # clients that may have space, in turn
         self.counter = 0
         self.timer: asyncio.Handle | None = None
         self.timer_at = 0.0
@@ -117,29 +117,29 @@ class Channel:
         self.soon(self)
 
     def pump(self, most: int) -> int:
-        """Send what waits to the clients in turn, as far as they have room, `most` messages at most. Those that have none are not
+        """Send what waits to the clients in turn, as far as they have space: `most` messages at most. Those without are not
         asked again until they say so: see `able`. Returns how many messages have been sent."""
         queue, able, left = self.queue, self._able, most
         while queue and able and left:
             peer = next(iter(able))
             connection = peer.connection
-            room = min(connection.send_quota, len(queue), left) if peer.ready else 0
-            if not room:
+            capacity = min(connection.send_quota, len(queue), left) if peer.ready else 0
+            if not capacity:
                 del able[peer]
                 continue
             if len(able) > 1:
                 able.move_to_end(peer)
-                room = 1
-            for _ in range(room):
+                capacity = 1
+            for _ in range(capacity):
                 message = queue.popleft()
                 message.attempts += 1
                 connection.deliver(message.message_id, message.body, message.timestamp, message.attempts, message)
-            left -= room
+            left -= capacity
             peer.driver.update()
         return most - left
 
     def able(self, peer: Peer) -> None:
-        """A client may have room."""
+        """A client may have space."""
         if peer in self.clients:
             self._able[peer] = None
 
@@ -194,7 +194,7 @@ class LookupServer:
         accept = partial(Proxied, self) if proxy_protocol else self.accept
         self._listener = await asyncio.get_running_loop().create_server(accept, host, port)
 
-    def has_room(self) -> bool:
+    def has_capacity(self) -> bool:
         """Is another transport to be kept?"""
         return not self._closing and len(self._tasks) + len(self.undecided) < self._most
 
@@ -215,7 +215,7 @@ class LookupServer:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        if not self.has_room():
+        if not self.has_capacity():
             writer.transport.abort()
             return
         task = asyncio.current_task()
@@ -404,7 +404,7 @@ class Broker:
         else:
             bodies = (event.body_bytes(),)
         size = sum(map(len, bodies))
-        if not self._has_room(name, len(bodies), size, holder):
+        if not self._has_capacity(name, len(bodies), size, holder):
             self.counts["refused"] += len(bodies)
             peer.refuse(event, f"E_{event.name}_FAILED", f"{event.name} failed the broker is full")
             return None
@@ -492,7 +492,7 @@ class Broker:
             holder = self._holders[peer] = self.shares.holder(None)
         return holder
 
-    def _has_room(self, name: str, count: int, size: int, holder: Holder) -> bool:
+    def _has_capacity(self, name: str, count: int, size: int, holder: Holder) -> bool:
         topic, options, shares = self.topics.get(name), self.options, self.shares
         if topic is None and (
             len(self.topics) + self._made >= options.topics or shares.lacks(holder, "topics", options.topics)

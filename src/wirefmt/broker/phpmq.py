@@ -69,7 +69,7 @@ class Queue:
         self.holder = holder
         self.messages: dict[str, Message] = {}  # also those in flight
         self.clients: set[Peer] = set()
-        self._able: OrderedDict[Peer, None] = OrderedDict()  # clients that may have room, in turn
+        self._able: OrderedDict[Peer, None] = OrderedDict()  # clients that may have space, in turn
         self._heap: list[tuple[int, Message]] = []  # (order, message), and some that are done
         self._done = 0  # of them
 
@@ -96,7 +96,7 @@ class Queue:
                 self._done = 0
 
     def wake(self, peer: Peer) -> None:
-        """A client may have room. Each has to say so when it has had none."""
+        """A client may have space. Each has to say so when it has had none."""
         if peer in self.clients:
             self._able[peer] = None
             self.pump()
@@ -106,7 +106,7 @@ class Queue:
         self._able.pop(peer, None)
 
     def pump(self) -> None:
-        """Send what waits to the clients in turn, as far as they have room."""
+        """Send what waits to the clients in turn, as far as they have space."""
         while self._heap and self._able:
             peer = next(iter(self._able))
             if not peer.ready or not peer.connection.send_quota:
@@ -165,7 +165,7 @@ class Broker:
             holder = self._holders[peer] = self.shares.holder(None)
         return holder
 
-    def _has_room(self, name: str, holder: Holder, size: int = 0, messages: int = 0) -> bool:
+    def _has_capacity(self, name: str, holder: Holder, size: int = 0, messages: int = 0) -> bool:
         """May there be a queue of this name, with so many bytes and messages more?"""
         options, shares = self.options, self.shares
         if name not in self.queues:
@@ -216,7 +216,7 @@ class Broker:
     def _on_publish(self, peer: Peer, event: phpmq.MessageClientToServer) -> None:
         content, name = event.content_bytes() or b"", event.queue_name or ""
         holder = self._holder(peer)
-        if self._has_room(name, holder, len(content) + ENTRY, 1):
+        if self._has_capacity(name, holder, len(content) + ENTRY, 1):
             self.publish(name, content, event.ttl or 0, holder)
         else:
             self._refuse(peer)
@@ -225,7 +225,7 @@ class Broker:
         self._leave(peer)
         name = event.queue_name or ""
         holder = self._holder(peer)
-        if not self._has_room(name, holder):
+        if not self._has_capacity(name, holder):
             self._refuse(peer)
             return
         queue = self._by_peer[peer] = self.queue(name, holder)
@@ -238,7 +238,7 @@ class Broker:
         peer.abort()
 
     def _on_returned(self, peer: Peer, event: Returned) -> None:
-        self._leave(peer)  # its room is for the queue that it asks for now
+        self._leave(peer)  # its space is for the queue that it asks for now
         self._give_back(peer, event.handles)
 
     def _on_acknowledged(self, peer: Peer, event: Acknowledged) -> None:

@@ -80,12 +80,12 @@ class Consumer(Protocol):
     exclusive: bool
     priority: int
 
-    def room(self) -> int:
+    def capacity(self) -> int:
         """Messages that it takes now. If there are none, the broker of its protocol calls `Queue.wake` when there may be."""
         ...
 
     def deliver(self, queue: Queue, items: Sequence[Item], at: int) -> int:
-        """Give it message number `at` and the following ones, as far as it takes them together. There is room for one.
+        """Give it message number `at` and the following ones, as far as it takes them together. There is space for one.
 
         Returns how many it has taken; 0: it takes none now, and the broker of its protocol calls `Queue.wake`. Raises
         ConversionError if message number `at` is not for its protocol; then it has taken none.
@@ -133,7 +133,7 @@ class Queue:
         self.consumers: dict[Consumer, None] = {}
         self._views: dict[Consumer, View] = {}  # of consumers that do not just take the next message
         self._looking: dict[Consumer, None] = {}  # those of them that go on in the next turn
-        self._able: dict[int, OrderedDict[Consumer, None]] = {}  # those that may have room, by priority, in turn
+        self._able: dict[int, OrderedDict[Consumer, None]] = {}  # those that may have space, by priority, in turn
         self._ranks: list[int] = []  # the priorities of these, negated: the highest comes first
         self.dropped = 0
         self.gone = False
@@ -286,7 +286,7 @@ class Queue:
         """The next message. None, too, while more messages before it have expired than one step of `expire` takes."""
         return self._pop() if self.expire() and self._waiting.count else None
 
-    def untake(self, item: Item) -> None:
+    def requeue(self, item: Item) -> None:
         """A message that was taken and not delivered: to its place."""
         self._push(item)
         self._watch()
@@ -314,7 +314,7 @@ class Queue:
         return count
 
     def pump(self) -> None:
-        """Deliver what there is to consumers that have room: higher priorities first, others in turns."""
+        """Deliver what there is to consumers that have space: higher priorities first, others in turns."""
         if self._pumping or not self._ranks:
             return
         self._pumping = True
@@ -396,7 +396,7 @@ class Queue:
         return consumer in self._looking
 
     def _show(self, items: Iterable[Item], *, returned: bool = False) -> None:
-        """Messages have come: those who have seen everything look again."""
+        """Messages have arrived: those who have seen everything look again."""
         for consumer, view in self._views.items():
             for item in items:
                 view.miss((-item.priority, item.where, item), returned=returned)
@@ -421,11 +421,11 @@ class Queue:
             self._pumping = False
 
     def _give(self, consumer: Consumer, items: Sequence[Item]) -> int:
-        """Deliver messages, in order, to a consumer that has room for one. Returns how many are done with: those that it has
+        """Deliver messages, in order, to a consumer that has space for one. Returns how many are done with: those that it has
         taken, and those that are not for its protocol, which are dead letters."""
         at = given = 0
         while at < len(items):
-            if at and (consumer not in self.consumers or consumer.room() <= 0):
+            if at and (consumer not in self.consumers or consumer.capacity() <= 0):
                 break  # if it is still there, `_next` lets it rest
             try:
                 taken = consumer.deliver(self, items, at)
@@ -450,13 +450,13 @@ class Queue:
 
     def _next(self) -> tuple[Consumer, int] | None:
         """The consumer whose turn it is, and how many messages it may be given: one, if others wait for theirs. Those that have
-        no room are not asked again until `wake`."""
+        no space are not asked again until `wake`."""
         while self._ranks:
             turns = self._able[-self._ranks[0]]
             consumer = next(iter(turns))
-            room = consumer.room()
-            if room > 0:
-                return consumer, min(room, TOGETHER) if len(turns) == 1 else 1
+            capacity = consumer.capacity()
+            if capacity > 0:
+                return consumer, min(capacity, TOGETHER) if len(turns) == 1 else 1
             self._rest(consumer)
         return None
 
@@ -470,7 +470,7 @@ class Queue:
                 self._ranks.remove(-consumer.priority)
 
     def wake(self, consumer: Consumer) -> None:
-        """A consumer may have room: deliver what there is. Each of them has to say so when it has had none."""
+        """A consumer may have space: deliver what there is. Each of them has to say so when it has had none."""
         if consumer not in self.consumers:
             return
         self._enable(consumer)
@@ -497,7 +497,7 @@ class Queue:
     def check(self, consumer: Consumer, view: View | None = None) -> None:
         """Raises Refusal if the consumer must not be inserted."""
         if view is not None and not self.router.shares.fits(UNOWNED, self.router.limits.memory, view.size):
-            raise Refusal(ReplyCode.PRECONDITION_FAILED, "no room for another filter")
+            raise Refusal(ReplyCode.PRECONDITION_FAILED, "no capacity for another filter")
         first = next(iter(self.consumers), None)  # an exclusive one is alone
         if first is not None and (first.exclusive or consumer.exclusive):
             raise Refusal(

@@ -146,7 +146,7 @@ class Router:
         self._bindings = 0
         self._owned: dict[object, dict[Queue, None]] = {}  # exclusive queues by their owners
         self._dead: deque[tuple[Queue, Item, str, bool]] = deque()  # to be buried; they count
-        self._burying = False
+        self._dead_lettering = False
         self._letters = LETTERS  # left until the loop goes on
         self._resting: asyncio.Handle | None = None  # burials go on then
         self.work = 0
@@ -377,12 +377,12 @@ class Router:
             return
         self._dead.append((queue, item, reason, unfit))
         self.count(item.published)
-        if not self._burying and self._resting is None:  # further deaths on the way wait for their turn
-            self._bury_all()
+        if not self._dead_lettering and self._resting is None:  # further deaths on the way wait for their turn
+            self._dead_letter_all()
 
-    def _bury_all(self) -> None:
+    def _dead_letter_all(self) -> None:
         """Bury who is dead, as many as one iteration of the event loop takes."""
-        self._burying = True
+        self._dead_lettering = True
         try:
             while self._dead:
                 if self._letters <= 0:
@@ -391,17 +391,17 @@ class Router:
                 queue, item, reason, unfit = self._dead.popleft()
                 self.discount(item.published)
                 before = self.work
-                self._bury(queue, item, reason, unfit)
+                self._dead_letter(queue, item, reason, unfit)
                 self.work += LETTER
                 self._letters -= self.work - before
         finally:
-            self._burying = False
+            self._dead_lettering = False
 
     def _rested(self) -> None:
         self._resting, self._letters = None, LETTERS
-        self._bury_all()
+        self._dead_letter_all()
 
-    def _bury(self, queue: Queue, item: Item, reason: str, unfit: bool) -> None:
+    def _dead_letter(self, queue: Queue, item: Item, reason: str, unfit: bool) -> None:
         exchange = self.exchanges.get(queue.dead_letter_exchange or "")
         if exchange is None:
             queue.dropped += 1

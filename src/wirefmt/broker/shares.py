@@ -96,7 +96,7 @@ class Shares:
         )
 
     def lacks(self, holder: Holder, kind: str, limit: int, more: int = 1) -> str | None:
-        """Who has no room for more of something: "client" or "user"; None: both have."""
+        """Who has no space for more of something: "client" or "user"; None: both have."""
         user = holder.user
         has = user.counts.get(kind, 0) if user is not None else 0
         return self._lacking(holder, holder.counts.get(kind, 0) + more, has + more, limit, 1)

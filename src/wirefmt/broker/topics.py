@@ -159,7 +159,7 @@ class Walk(Generic[_Value]):
         return level.topic, level.value  # with "#" also that of the level above (4.7.1.2)
 
     def ahead(self, topic: str) -> _Value | None:
-        """The value of a topic that the filter matches, if it belongs to the walk, and the walk has not come to it; else None."""
+        """The value of a topic that the filter matches, if it belongs to the walk, and the walk is not there yet; else None."""
         found = self._tree._find(topic)
         if self.done or found is None or found.value is None or found.changed > self.number:
             return None

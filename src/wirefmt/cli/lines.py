@@ -7,7 +7,7 @@
 
 On a terminal a line is cut to the width; in a file or pipe it is whole. The columns `server` and `ch` (an AMQP channel) are
 omitted until a row needs them; then a new header is printed. The kind is never cut. A text that explains a failure is not cut
-either: it continues below its line, and so does the error of the row itself (column `error`). Where there is little room,
+either: it continues below its line, and so does the error of the row itself (column `error`). Where there is little space,
 long words, such as topics, lose their middle first.
 """
 
@@ -66,8 +66,8 @@ class LinesWriter:
         self._sink = sink
         self._terminal = sink is sys.stdout.buffer and sys.stdout.isatty()
         self._colour = self._terminal and not os.environ.get("NO_COLOR")
-        self._room = max(shutil.get_terminal_size().columns, NARROWEST) if self._terminal else sys.maxsize
-        self._wide = self._room >= WIDE
+        self._capacity = max(shutil.get_terminal_size().columns, NARROWEST) if self._terminal else sys.maxsize
+        self._wide = self._capacity >= WIDE
         self._held: list[Line] | None = []
         self._date = ""
         self._server = ("", "")  # the first server
@@ -114,7 +114,7 @@ class LinesWriter:
         self._print(held)
 
     def _fit(self, line: Line) -> bool:
-        """Make room for a line. True: it needs a column that was omitted."""
+        """Make space for a line. True: it needs a column that was omitted."""
         from rich.cells import cell_len
 
         missing = False
@@ -177,14 +177,14 @@ class LinesWriter:
         from .text import printable
 
         text = self._columns(line, self._shown(line.server))
-        left = self._room - cell_len(text)
+        left = self._capacity - cell_len(text)
         detail, below = line.detail, list[str]()
         if _TEXT.search(detail):
             if cell_len(detail) > left:
-                detail, *below = _folded(detail, left, self._room)
+                detail, *below = _folded(detail, left, self._capacity)
         else:
-            room = left - (min(cell_len(line.tail), LEAST) + 1 if line.tail else 0)
-            detail = _cut(_shortened(detail, room), left)
+            capacity = left - (min(cell_len(line.tail), LEAST) + 1 if line.tail else 0)
+            detail = _cut(_shortened(detail, capacity), left)
         text += detail
         left -= cell_len(detail)
         wrong, after = f"! {printable(line.error)}" if line.error is not None else "", ""
@@ -197,7 +197,7 @@ class LinesWriter:
         self._put(f"{text.rstrip()} {self._styled(after, _RED)}".rstrip())
         for part in below:
             self._put(part)
-        for part in _folded(wrong, 0, self._room)[1:] if wrong else ():
+        for part in _folded(wrong, 0, self._capacity)[1:] if wrong else ():
             self._put(self._styled(part, _RED))
 
     def _styled(self, text: str, style: str) -> str:
@@ -286,7 +286,7 @@ def _shortened(text: str, width: int) -> str:
         sizes = [cell_len(word) for word in words]
         at = sizes.index(max(sizes))
         if sizes[at] <= SHORTEST:
-            return text  # no room for all of it anyway
+            return text  # no space for all of it anyway
         words[at] = _middle_cut(words[at], max(sizes[at] - over, SHORTEST))
         over = cell_len(" ".join(words)) - width
     return " ".join(words)
@@ -303,7 +303,7 @@ def _middle_cut(word: str, width: int) -> str:
     return f"{begin}…{end}"
 
 
-def _folded(text: str, first: int, room: int) -> list[str]:
+def _folded(text: str, first: int, capacity: int) -> list[str]:
     """A text broken between words: the first line as far as it fits, then indented lines."""
     from rich.cells import cell_len, set_cell_size
 
@@ -312,9 +312,9 @@ def _folded(text: str, first: int, room: int) -> list[str]:
         blank = " " if lines[-1].strip() else ""
         if cell_len(lines[-1] + blank + word) > width:
             lines.append(_INDENT)
-            width, blank = room, ""
-        while cell_len(lines[-1] + word) > room:
-            part = set_cell_size(word, room - len(_INDENT)).rstrip()
+            width, blank = capacity, ""
+        while cell_len(lines[-1] + word) > capacity:
+            part = set_cell_size(word, capacity - len(_INDENT)).rstrip()
             lines[-1] += part
             lines.append(_INDENT)
             word = word[len(part) :]

@@ -1,7 +1,7 @@
 """Readable rows of the requested columns: aligned, streamed. lines.py has the default table.
 
 Widths come from the first rows; on a terminal the widest texts are shortened until a row fits in a line. The error of
-a message (column `error`) follows its row or, if there is no room, is printed below it; it has no column.
+a message (column `error`) follows its row or, if there is no space, is printed below it; it has no column.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class TableWriter:
         self._colour = self._terminal and not os.environ.get("NO_COLOR")
         self._held: list[Row] = []
         self._widths: list[int] | None = None
-        self._room = 0
+        self._capacity = 0
 
     def write(self, batch: pa.RecordBatch) -> None:
         rows = self._rows(batch)
@@ -85,12 +85,12 @@ class TableWriter:
         header = [_HEADERS.get(name, name) for name in self._names]
         sample = [header, *(cells for cells, _ in held)]
         self._widths = [max(map(cell_len, column)) for column in zip(*sample, strict=True)]
-        self._room = shutil.get_terminal_size().columns
+        self._capacity = shutil.get_terminal_size().columns
         if self._terminal:
-            room = self._room - len(_GAP) * (len(self._widths) - 1)
+            capacity = self._capacity - len(_GAP) * (len(self._widths) - 1)
             whole = {i for i, name in enumerate(self._names) if name == "kind"}
-            _fit(self._widths, [i for i in self._texts if i not in whole], NARROW, room)
-            _fit(self._widths, [i for i in range(len(self._widths)) if i not in whole], NARROWEST, room)
+            _fit(self._widths, [i for i in self._texts if i not in whole], NARROW, capacity)
+            _fit(self._widths, [i for i in range(len(self._widths)) if i not in whole], NARROWEST, capacity)
         self._line(header, None, _BOLD)
         return held
 
@@ -110,7 +110,7 @@ class TableWriter:
         line = _GAP.join(padded).rstrip()
         if error is not None:
             wrong = f"! {printable(error)}"
-            apart = self._terminal and cell_len(line) + len(_GAP) + cell_len(wrong) > self._room
+            apart = self._terminal and cell_len(line) + len(_GAP) + cell_len(wrong) > self._capacity
             line += "\n    " if apart else _GAP
             line += f"{_RED}{wrong}{_PLAIN}" if self._colour else wrong
         elif style and self._colour:
@@ -127,9 +127,9 @@ class TableWriter:
         return space + text if right else text + space
 
 
-def _fit(widths: list[int], columns: list[int], narrow: int, room: int) -> None:
+def _fit(widths: list[int], columns: list[int], narrow: int, capacity: int) -> None:
     """Shrink the widest of `columns`, one character at a time, until all fit or none is wider than `narrow`."""
-    while columns and sum(widths) > room:
+    while columns and sum(widths) > capacity:
         widest = max(columns, key=lambda i: widths[i])
         if widths[widest] <= narrow:
             return

@@ -459,7 +459,7 @@ class Receivers:
             raise
 
     def wake(self, count: int = 1) -> None:
-        """Things have come: wake up as many as there are things."""
+        """Things have arrived: wake up as many as there are things."""
         while count and self._waiters:
             waiter = self._waiters.popleft()
             if not waiter.done():

@@ -41,7 +41,7 @@ class Change(NamedTuple):
     value: bytes = b""
 
 
-#: Keys of records are below: room for all numbers that a session ever gives.
+#: Keys of records are below: space for all numbers that a session ever gives.
 LAST_KEY: Final = 1 << 62
 
 

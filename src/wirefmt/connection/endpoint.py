@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
 #: Answers may exceed the limit on queued bytes by so much before a peer that does not read is given up.
-ANSWER_ROOM: Final = 1 << 20
+ANSWER_CAPACITY: Final = 1 << 20
 
 #: Messages that are read in one step, if nothing else limits them.
 STEP: Final = 1 << 20
@@ -120,7 +120,7 @@ class Endpoint(EndpointFlows, Generic[_State, EventT]):
     def _enter(self, state: _State) -> None:
         """The state has changed."""
 
-    def _room(self) -> int:
+    def _capacity(self) -> int:
         """How many messages may be read now. 0 while paused and after the end."""
         raise NotImplementedError
 
@@ -133,7 +133,7 @@ class Endpoint(EndpointFlows, Generic[_State, EventT]):
         self._deadlines.advance(now)
 
     def _heard(self) -> None:
-        """Bytes have come."""
+        """Bytes have arrived."""
         self._keepalive.received()
 
     def _send_keepalive(self) -> None:
@@ -165,7 +165,7 @@ class Endpoint(EndpointFlows, Generic[_State, EventT]):
         return events
 
     def receive_eof(self, now: float) -> list[EventT]:
-        """Take the end of the peer's stream. What was left unread is read first, once there is room."""
+        """Take the end of the peer's stream. What was left unread is read first, once there is space."""
         self._check_over()
         self._advance(now)
         self._eof = True
@@ -198,12 +198,12 @@ class Endpoint(EndpointFlows, Generic[_State, EventT]):
 
     @property
     def unfinished_bytes(self) -> int:
-        """Bytes of what has come in part, and of what is not read yet."""
+        """Bytes of what has arrived in part, and of what is not read yet."""
         decoder = self._decoder
         return decoder.pending + decoder.unread + len(self._trailing)
 
     def give_up(self) -> list[EventT]:
-        """The host has no room for what has come in part: end the connection, as for a peer that costs too much memory."""
+        """The host has no space for what has arrived in part: end the connection, as for a peer that costs too much memory."""
         self._check_over()
         events: list[Any] = []
         self._give_up("too much has come in part", events)
@@ -266,7 +266,7 @@ class Endpoint(EndpointFlows, Generic[_State, EventT]):
     # ---- reading
 
     def _read(self, data: Buffer, events: list[Any]) -> None:
-        """Read as many messages as there is room for."""
+        """Read as many messages as there is space for."""
         if self._trailing:
             data, self._trailing = self._trailing + bytes(data), b""
         decoder = self._decoder
@@ -276,7 +276,7 @@ class Endpoint(EndpointFlows, Generic[_State, EventT]):
         while True:
             fault: DecodeError | None = None
             try:
-                messages = decoder.feed(data, 0 if self._turn_over else self._room())
+                messages = decoder.feed(data, 0 if self._turn_over else self._capacity())
             except DecodeError as error:
                 messages, fault = list(error.messages), error
             data = b""
@@ -290,7 +290,7 @@ class Endpoint(EndpointFlows, Generic[_State, EventT]):
                 self._fault(fault, events)
                 return
             decoder = self._decoder  # the host may have changed the version
-            if self._turn_over or not decoder.unread or not self._room():
+            if self._turn_over or not decoder.unread or not self._capacity():
                 break
             rounds += 1
             if rounds == ROUNDS or (isinstance(decoder, CarriedDecoder) and decoder.spent):
@@ -302,10 +302,10 @@ class Endpoint(EndpointFlows, Generic[_State, EventT]):
 
     def _check_limits(self, events: list[Any], *, kept: bool = True) -> None:
         """All that can be read has been read. Ends the connection if the peer costs more memory than it may. `kept`: what is left
-        counts; it does not if it has come while we read."""
+        counts; it does not if it has arrived while we read."""
         options, outbox = self.options, self._outbox
-        reading = not self._turn_over and self._room() > 0
-        if outbox.position - outbox.taken > options.pending_bytes + ANSWER_ROOM:
+        reading = not self._turn_over and self._capacity() > 0
+        if outbox.position - outbox.taken > options.pending_bytes + ANSWER_CAPACITY:
             self._give_up("the peer does not take its answers", events)
         elif not reading and kept and self._unread() > options.unread_bytes:
             self._give_up("more bytes than are kept while the host decides", events)
@@ -330,7 +330,7 @@ class Endpoint(EndpointFlows, Generic[_State, EventT]):
 
     def _note_reading(self) -> None:
         """Silence of the peer does not count while we do not read."""
-        reading = not self._turn_over and self._room() > 0
+        reading = not self._turn_over and self._capacity() > 0
         if reading is not self._reading:
             self._reading = reading
             if reading:
@@ -339,7 +339,7 @@ class Endpoint(EndpointFlows, Generic[_State, EventT]):
                 self._keepalive.suspend()
 
     def _finish_eof(self, events: list[Any]) -> None:
-        if self._over or self._paused or self._turn_over or (self._unread() and not self._room()):
+        if self._over or self._paused or self._turn_over or (self._unread() and not self._capacity()):
             return  # `resume` or an answer reads them first
         inside = self._decoder.pending or self._trailing
         self._end(

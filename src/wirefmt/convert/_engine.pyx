@@ -19,7 +19,7 @@ from wirefmt._core.octets cimport (
     Octets, add_octets, add_u16, add_u32, add_u64, add_u8, extend_octets, free_octets, octets_over,
 )
 from wirefmt._core.status cimport Fault, NEED_DATA, OK, UNSUPPORTED, fault
-from wirefmt._core.text cimport DIGITS_ROOM, hex2, write_digits, write_uuid
+from wirefmt._core.text cimport DIGITS_CAPACITY, hex2, write_digits, write_uuid
 from wirefmt._core.utf8 cimport UTF8_OK, check_utf8, is_utf8
 from wirefmt._core.varint cimport VARINT_MAX, read_varint, store_varint, varint_size
 from wirefmt._core.words cimport is_ascii

@@ -140,7 +140,7 @@ cdef int convert_apply_text(Converter* x, const ConvertRow* row, ConvertValue* v
     cdef size_t bad = 0
     cdef int how = row.how
     if how == HOW_URN_UUID or how == HOW_UUID:
-        at = convert_room(x, 45)
+        at = convert_reserve(x, 45)
         if at == NULL:
             return DONE_NO
         if how == HOW_UUID:
@@ -202,7 +202,7 @@ cdef Span convert_topic(Converter* x, Span s, bint topic) noexcept nogil:
     cdef uint8_t octet
     if x.topics == TOPICS_UNCHANGED:
         return s
-    at = start = convert_room(x, <size_t>s.size + 2)
+    at = start = convert_reserve(x, <size_t>s.size + 2)
     if at == NULL:
         s.size = 0
         return s
@@ -250,7 +250,7 @@ cdef Span convert_percent_encoded(Converter* x, const char* before, size_t size,
     """`before`, the exchange and a slash if there is one, and all but unreserved characters as %XX."""
     cdef const char* digits = b"0123456789ABCDEF"
     cdef size_t between = <size_t>exchange.size + 1 if exchange != NULL else 0
-    cdef uint8_t* at = convert_room(x, size + between + <size_t>s.size * 3)
+    cdef uint8_t* at = convert_reserve(x, size + between + <size_t>s.size * 3)
     cdef uint8_t* start = at
     cdef uint32_t i
     cdef uint8_t c
@@ -282,7 +282,7 @@ cdef Span convert_old_address(Converter* x, Span topic) noexcept nogil:
     """/exchange/:exchange/:key, without percent-encoding."""
     cdef Span key = convert_topic(x, topic, False)
     cdef uint32_t between = x.mqtt_exchange.size
-    cdef uint8_t* at = convert_room(x, <size_t>11 + between + key.size)
+    cdef uint8_t* at = convert_reserve(x, <size_t>11 + between + key.size)
     if at == NULL:
         key.size = 0
         return key
@@ -303,7 +303,7 @@ cdef bint convert_percent_decoded(Converter* x, Span* s) noexcept nogil:
     if x.plain_addresses:
         return True
     x.reason = REASON_PERCENT
-    at = convert_room(x, s.size)
+    at = convert_reserve(x, s.size)
     if at == NULL:
         return False
     while i < s.size:
@@ -519,7 +519,7 @@ cdef Span convert_joined(Converter* x) noexcept nogil:
     """The contents of all data sections, one after another."""
     cdef const uint8_t* at = x.rest.at
     cdef const uint8_t* end = x.rest.at + x.rest.size
-    cdef uint8_t* to = convert_room(x, x.rest.size)
+    cdef uint8_t* to = convert_reserve(x, x.rest.size)
     cdef Amqp10Section section
     cdef Amqp10ValueView v
     cdef Span s

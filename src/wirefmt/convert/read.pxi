@@ -307,7 +307,7 @@ cdef int convert_parse_publish(Converter* x, const uint8_t* p, size_t n, MqttPac
     if mqtt_parse(p, n, &o, m, &x.fault) != OK:
         if x.valid or not convert_is_bad_string(x.fault.check):
             return CONVERT_UNDECODABLE
-        copy = convert_room(x, n)
+        copy = convert_reserve(x, n)
         if copy == NULL:
             return CONVERT_UNDECODABLE
         memcpy(copy, p, n)
@@ -454,9 +454,9 @@ cdef bint convert_collect(Converter* x, const Span* area, uint32_t count, Span* 
     memset(&v, 0, sizeof(v))
     memset(pairs, 0, sizeof(ConvertPairs))
     if count:
-        pairs.keys = <Span*>convert_room(x, count * sizeof(Span))
-        pairs.values = <Span*>convert_room(x, count * sizeof(Span))
-        pairs.again = convert_room(x, (count + 15) & ~<uint32_t>15)
+        pairs.keys = <Span*>convert_reserve(x, count * sizeof(Span))
+        pairs.values = <Span*>convert_reserve(x, count * sizeof(Span))
+        pairs.again = convert_reserve(x, (count + 15) & ~<uint32_t>15)
         if pairs.keys == NULL or pairs.values == NULL or pairs.again == NULL:
             return False
         memset(pairs.again, 0, count)

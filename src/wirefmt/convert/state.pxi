@@ -266,7 +266,7 @@ cdef void convert_free_chunks(Converter* x) noexcept nogil:
         free(chunk)
 
 
-cdef uint8_t* convert_room(Converter* x, size_t size) noexcept nogil:
+cdef uint8_t* convert_reserve(Converter* x, size_t size) noexcept nogil:
     """Memory that lives as long as the Converter, aligned for pointers. NULL: memory ran out, and the conversion fails."""
     cdef ConvertChunk* chunk
     cdef uint8_t* at
@@ -612,7 +612,7 @@ cdef const uint8_t* convert_key_of_address(const Converter* x, const Span* s, bi
 
 cdef Span convert_decimal(Converter* x, uint64_t n) noexcept nogil:
     """A non-negative number, in digits."""
-    cdef uint8_t digits[DIGITS_ROOM]
+    cdef uint8_t digits[DIGITS_CAPACITY]
     cdef Span s
     s.size = <uint32_t>write_digits(False, n, digits)
     s.at = convert_copy(x, digits, s.size)
@@ -620,7 +620,7 @@ cdef Span convert_decimal(Converter* x, uint64_t n) noexcept nogil:
 
 
 cdef uint8_t* convert_copy(Converter* x, const void* p, size_t size) noexcept nogil:
-    cdef uint8_t* at = convert_room(x, size)
+    cdef uint8_t* at = convert_reserve(x, size)
     if at == NULL:
         return x.scratch
     memcpy(at, p, size)

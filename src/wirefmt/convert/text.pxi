@@ -1,6 +1,6 @@
 # Scalars as text, as RabbitMQ writes them.
 from libc.stdio cimport snprintf
-from wirefmt._core.floats cimport SCIENTIFIC_ROOM, write_scientific
+from wirefmt._core.floats cimport SCIENTIFIC_CAPACITY, write_scientific
 
 cdef bint convert_text(Converter* x, const ConvertValue* v, Span* out) noexcept nogil:
     """A scalar as text, as RabbitMQ writes it: numbers as digits, floats with twenty decimals, timestamps in seconds. False:
@@ -58,7 +58,7 @@ cdef bint convert_text_of_10(Converter* x, const ConvertValue* v, int type, Span
         return convert_text_of_decimal(x, v.octets, out)
     if type != AMQP10_UUID and type != AMQP10_CHAR:
         return False
-    at = convert_room(x, 36)
+    at = convert_reserve(x, 36)
     if at == NULL:
         return False
     out.at = at
@@ -220,7 +220,7 @@ cdef bint convert_signed(Converter* x, int64_t n, Span* out) noexcept nogil:
     cdef uint8_t* at
     out[0] = convert_decimal(x, <uint64_t>n if n >= 0 else 0 - <uint64_t>n)
     if n < 0:
-        at = convert_room(x, out.size + 1)
+        at = convert_reserve(x, out.size + 1)
         if at == NULL:
             return False
         at[0] = c"-"
@@ -232,7 +232,7 @@ cdef bint convert_signed(Converter* x, int64_t n, Span* out) noexcept nogil:
 
 cdef bint convert_float(Converter* x, const ConvertValue* v, bint wide, Span* out) noexcept nogil:
     """1.50000000000000000000e+00; nan, inf, -inf."""
-    cdef uint8_t text[20 + SCIENTIFIC_ROOM]
+    cdef uint8_t text[20 + SCIENTIFIC_CAPACITY]
     cdef int n = write_scientific(v.number, wide, 20, text)
     out.at = convert_copy(x, text, <size_t>n)
     out.size = <uint32_t>n
@@ -248,7 +248,7 @@ cdef bint convert_scaled(Converter* x, uint8_t scale, uint64_t n, Span* out) noe
     if scale == 0:
         out[0] = digits
         return True
-    at = convert_room(x, <size_t>whole + 1 + scale)
+    at = convert_reserve(x, <size_t>whole + 1 + scale)
     if at == NULL:
         return False
     for i in range(whole + scale):

@@ -305,7 +305,7 @@ cdef void convert_mark_again(Converter* x, Span* keys, uint8_t* again, uint32_t 
                     again[i] = 1
                     break
         return
-    ordered = <Span**>convert_room(x, count * sizeof(Span*))
+    ordered = <Span**>convert_reserve(x, count * sizeof(Span*))
     if ordered == NULL:
         return
     for i in range(count):
@@ -343,8 +343,8 @@ cdef uint8_t* convert_repeated_names(Converter* x, const Amqp10ValueView* map_) 
     cdef uint32_t count = 0
     if map_.count < 4:
         return NULL
-    names = <Span*>convert_room(x, map_.count // 2 * sizeof(Span))
-    marks = convert_room(x, map_.count // 2)
+    names = <Span*>convert_reserve(x, map_.count // 2 * sizeof(Span))
+    marks = convert_reserve(x, map_.count // 2)
     if names == NULL or marks == NULL:
         return NULL
     while amqp10_next(&items, &key):
@@ -369,8 +369,8 @@ cdef uint8_t* convert_repeated(Converter* x, Cursor c) noexcept nogil:
         count += 1
     if count < 2:
         return NULL
-    names = <Span*>convert_room(x, count * sizeof(Span))
-    marks = convert_room(x, count)
+    names = <Span*>convert_reserve(x, count * sizeof(Span))
+    marks = convert_reserve(x, count)
     if names == NULL or marks == NULL:
         return NULL
     memset(marks, 0, count)

@@ -16,7 +16,7 @@ cdef void convert_drop_repeated(Converter* x, int list_) noexcept nogil:
     if not x.valid or count < 2 or o.failed or x.failed:
         return
     keys = convert_keys(x, list_)
-    again = convert_room(x, count)
+    again = convert_reserve(x, count)
     if keys == NULL or again == NULL:
         return
     memset(again, 0, count)
@@ -44,7 +44,7 @@ cdef inline size_t convert_entry_size(const Converter* x, int list_, uint32_t i)
 cdef Span* convert_keys(Converter* x, int list_) noexcept nogil:
     """The keys of a list as written. NULL: no memory."""
     cdef uint32_t i, count = x.counts[list_]
-    cdef Span* keys = <Span*>convert_room(x, count * sizeof(Span))
+    cdef Span* keys = <Span*>convert_reserve(x, count * sizeof(Span))
     cdef const uint8_t* at
     cdef Amqp10ValueView v
     if keys == NULL:
@@ -170,7 +170,7 @@ cdef void convert_write_sorted(Converter* x, Octets* o) noexcept nogil:
     """Headers by name; of headers with the same name the first."""
     cdef uint32_t count = x.counts[0], i, k
     cdef Span* names = convert_keys(x, 0)
-    cdef Span** ordered = <Span**>convert_room(x, count * sizeof(Span*))
+    cdef Span** ordered = <Span**>convert_reserve(x, count * sizeof(Span*))
     if names == NULL or ordered == NULL or x.lists[0].failed:
         return
     for i in range(count):

@@ -502,7 +502,7 @@ class Flows(EndpointFlows):
     _arrivals: Final[Arrivals]
     """QoS 1 and 2 messages of the peer whose PUBACK or PUBREC is not queued."""
     _releasing: Final[set[int]]
-    """Packet identifiers of QoS 2 messages of the peer: PUBREC is queued on this connection, PUBREL has not come."""
+    """Packet identifiers of QoS 2 messages of the peer: PUBREC is queued on this connection, PUBREL has not arrived."""
     _quota: Final[Window]
     """For the PUBLISHes of QoS 1 and 2 that we send. `_keep_to` makes it."""
     _replay: Final[deque[Delivery]]
@@ -565,7 +565,7 @@ class Flows(EndpointFlows):
     def _run(self, messages: list[Packet], at: int, events: list[Any]) -> int:
         """Handle PUBACKs, and PUBLISHes that need no look. Returns the number of the first other packet."""
     def _arrive(self, message: Publish) -> bool:
-        """A PUBLISH has come, and has been looked at. Returns True if it is an event; False: it is a copy."""
+        """A PUBLISH has arrived, and has been looked at. Returns True if it is an event; False: it is a copy."""
     def _on_puback(self, message: Puback, events: list[Any]) -> None:
         """The handler of PUBACK."""
     def _finish(self, delivery: Delivery, message: Packet, code: int, events: list[Any]) -> None:

@@ -13,7 +13,7 @@ from libc.string cimport memcmp, memcpy, memset, strlen
 
 from wirefmt._core cimport (
     BatchEncoder, Col, DEFAULT_FRAME_SIZE, DETAIL_FIELD, DetailField, DetailForm, DetailLine, EndpointFlows, Factory, FrameBatch,
-    FrameDecoder, HEX_OCTETS, HEX_ROOM, HIDDEN_OCTETS, INPUT_HEAD, Identifiers, Input, KEEP_FROM, KeywordOrder,
+    FrameDecoder, HEX_OCTETS, HEX_SIZE, HIDDEN_OCTETS, INPUT_HEAD, Identifiers, Input, KEEP_FROM, KeywordOrder,
     LINE_VALUE, MORE, MapWriter, MessageContext, MessageOps, MessageTable, NO, OFFSET_MAX, Outbox, Problem,
     Protocol, ProtocolTables, PyMemberDef, RECENT_PLACES, REFUSED_FAULT, REFUSED_MEMORY, REFUSED_NULL,
     ROW_MALFORMED, ROW_OK, ROW_PARTIAL, Recent, SECRET_SHOWN_OCTETS, STRICT_MODE, SourceCol, T_CLIENT_ID, T_CODE,

@@ -12,7 +12,7 @@ MQTT_RUN_FIELD = [M_FLAGS, M_DUP, M_RETAIN]
 
 
 cdef inline void run_octets(Col* c, int64_t row, const Span* s) noexcept nogil:
-    """A string or binary in a row of a run, for which there is room."""
+    """A string or binary in a row of a run, for which there is space."""
     copy_octets(c.data + c.used, s.at, s.size)
     c.used += s.size
     c.tally.octets += s.size
@@ -20,7 +20,7 @@ cdef inline void run_octets(Col* c, int64_t row, const Span* s) noexcept nogil:
 
 
 cdef inline bint has_octets(Col* c, int64_t n) noexcept nogil:
-    """Is there room for another `n` octets?"""
+    """Is there space for another `n` octets?"""
     return n <= c.size - c.used or grow_octets(c, n)
 
 
@@ -76,7 +76,7 @@ cdef class BatchColumns(FrameBatch):
         cdef Col* run[MQTT_RUN]
         cdef MqttUsual m
         cdef MqttSink sink
-        cdef int64_t row = self.row, room = OFFSET_MAX
+        cdef int64_t row = self.row, capacity = OFFSET_MAX
         cdef int i, columns = 0
         cdef size_t n = 0
         cdef Fault f
@@ -95,12 +95,12 @@ cdef class BatchColumns(FrameBatch):
                 run[columns] = fields + MQTT_RUN_FIELD[i]
                 columns += 1
         for i in range(columns):
-            room = min(room, begin_run(run[i], row))
-        if room == 0:
+            capacity = min(capacity, begin_run(run[i], row))
+        if capacity == 0:
             return at
         sink = self.sink()
-        room += row
-        while n and row < room:
+        capacity += row
+        while n and row < capacity:
             if (topic.on and not has_octets(topic, m.topic.size)) or \
                     (self.payload and payload.on and not has_octets(payload, m.payload.size)):
                 break

@@ -269,7 +269,7 @@ class Client(connecting.Client[Link]):
         self._responses = asyncio.Lock()  # while a request subscribes to it
         self._replies: dict[bytes, asyncio.Future[mqtt.Publish]] = {}  # awaited, by Correlation Data
         self._reauthentication: asyncio.Future[None] | None = None
-        self._fresh_start = True  # no connection of this opening has come up
+        self._fresh_start = True  # no connection of this opening has arrived up
         self._doubtful = False  # CONNECT was sent and CONNACK was not seen: the server may have begun a new session
 
     # ---- opening and closing
@@ -387,7 +387,7 @@ class Client(connecting.Client[Link]):
         Returns the reply.
 
         Raises:
-            TimeoutError: no reply has come in time. Whether somebody has the request is not known.
+            TimeoutError: no reply has arrived in time. Whether somebody has the request is not known.
             Refused: the server refuses the request, or the subscription to the Response Topic.
             LocalProtocolError, ConnectionLost: as `publish`; before 5.0 there are no Response Topics. With `reconnect` the call
                 goes on waiting over the end of a connection; a request that was acknowledged is not sent again.

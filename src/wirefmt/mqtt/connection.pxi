@@ -19,8 +19,8 @@ cdef extern from "Python.h":
 cdef enum:
     PUBACK_FIRST = 0x40         # first octets of acknowledgements
     PUBREC_FIRST = 0x50
-    ARRIVALS_ROOM = 16          # initial room for arrivals
-    ARRIVALS_KEPT = 64          # room for arrivals that is kept after all have been answered
+    ARRIVALS_CAPACITY = 16          # initial space for arrivals
+    ARRIVALS_KEPT = 64          # space for arrivals that is kept after all have been answered
 
 
 cdef str HANDLE = intern("handle"), MESSAGE = intern("message"), CODE = intern("code")
@@ -44,7 +44,7 @@ cdef class Delivery:
         packet_identifier: the identifier on the wire; used again once the delivery is finished.
         qos: 1 or 2.
         version: the protocol version of the packet kept.
-        received: QoS 2: True once PUBREC has come; PUBREL is what is sent again then.
+        received: QoS 2: True once PUBREC has arrived; PUBREL is what is sent again then.
         transmitted: True once its bytes have been handed to the transport, so it is sent again with DUP 1.
         mark: the position in the outbox of the connection that sends it; None: it has not been sent on this connection.
         charged: True while it takes one of that connection's send quota.
@@ -79,12 +79,12 @@ cdef class Delivery:
 
     @property
     def packet(self):
-        """The PUBLISH packet with its identifier and full topic, DUP 0; empty once PUBREC has come."""
+        """The PUBLISH packet with its identifier and full topic, DUP 0; empty once PUBREC has arrived."""
         return b"".join((self.head, self.tail))
 
     @property
     def message(self):
-        """The PUBLISH; None once PUBREC has come, since the content is not needed any more."""
+        """The PUBLISH; None once PUBREC has arrived, since the content is not needed any more."""
         return None if self.received else decode(self.packet, version=self.version)
 
     @property
@@ -101,7 +101,7 @@ cdef class Delivery:
         return self.head, self.tail
 
     def drop_content(self):
-        """PUBREC has come: only the identifier is needed."""
+        """PUBREC has arrived: only the identifier is needed."""
         self.received = True
         self.head = b""
         self.tail = b""
@@ -232,7 +232,7 @@ cdef class SessionFlows:
             self._note_held(packet_identifier, held)
 
 
-# ------------------------------------------------------------------------------------------------ messages that have come
+# ------------------------------------------------------------------------------------------------ messages that have arrived
 
 cdef struct Arrival:
     PyObject* message           # both owned; neither can be part of a cycle
@@ -248,7 +248,7 @@ cdef class Arrivals:
     of arrival. `undecided` counts those that the host has not answered."""
     cdef Arrival* arrivals
     cdef int32_t* buckets       # by the low bits of the identifier
-    cdef int32_t room           # a power of two: of both
+    cdef int32_t capacity           # a power of two: of both
     cdef int32_t count, free
     cdef int32_t first[3]       # by QoS
     cdef int32_t last[3]
@@ -306,7 +306,7 @@ cdef class Arrivals:
         cdef int32_t i
         if self.count == 0:
             return -1
-        i = self.buckets[identifier & (self.room - 1)]
+        i = self.buckets[identifier & (self.capacity - 1)]
         while i >= 0 and self.arrivals[i].identifier != identifier:
             i = self.arrivals[i].chain
         return i
@@ -316,7 +316,7 @@ cdef class Arrivals:
         cdef int32_t* bucket
         cdef int32_t i
         cdef int qos = message.first_octet >> 1 & 3
-        if self.count == self.room:
+        if self.count == self.capacity:
             self.enlarge()
         i = self.free
         a = &self.arrivals[i]
@@ -328,7 +328,7 @@ cdef class Arrivals:
         a.qos = <uint8_t>qos
         a.code = a.decided = 0
         a.next = -1
-        bucket = &self.buckets[a.identifier & (self.room - 1)]
+        bucket = &self.buckets[a.identifier & (self.capacity - 1)]
         a.chain = bucket[0]
         bucket[0] = i
         if self.first[qos] < 0:
@@ -353,7 +353,7 @@ cdef class Arrivals:
     cdef void take(self, int32_t i) noexcept:
         """Remove the first message of its QoS. The caller takes over the objects that it owns."""
         cdef Arrival* a = &self.arrivals[i]
-        cdef int32_t* at = &self.buckets[a.identifier & (self.room - 1)]
+        cdef int32_t* at = &self.buckets[a.identifier & (self.capacity - 1)]
         while at[0] != i:
             at = &self.arrivals[at[0]].chain
         at[0] = a.chain
@@ -363,33 +363,33 @@ cdef class Arrivals:
         self.count -= 1
 
     cdef int enlarge(self) except -1:
-        cdef int32_t i, j, room = self.room * 2 if self.room else ARRIVALS_ROOM
+        cdef int32_t i, j, capacity = self.capacity * 2 if self.capacity else ARRIVALS_CAPACITY
         cdef Arrival* arrivals
-        cdef int32_t* buckets = <int32_t*>malloc(<size_t>room * sizeof(int32_t))
+        cdef int32_t* buckets = <int32_t*>malloc(<size_t>capacity * sizeof(int32_t))
         if buckets == NULL:
             raise MemoryError
-        arrivals = <Arrival*>realloc(self.arrivals, <size_t>room * sizeof(Arrival))
+        arrivals = <Arrival*>realloc(self.arrivals, <size_t>capacity * sizeof(Arrival))
         if arrivals == NULL:
             free(buckets)
             raise MemoryError
-        for i in range(room):
+        for i in range(capacity):
             buckets[i] = -1
-        for i in range(self.room):              # all are in use
-            j = arrivals[i].identifier & (room - 1)
+        for i in range(self.capacity):              # all are in use
+            j = arrivals[i].identifier & (capacity - 1)
             arrivals[i].chain = buckets[j]
             buckets[j] = i
-        for i in range(self.room, room):
-            arrivals[i].next = i + 1 if i + 1 < room else -1
+        for i in range(self.capacity, capacity):
+            arrivals[i].next = i + 1 if i + 1 < capacity else -1
         free(self.buckets)
         self.arrivals = arrivals
         self.buckets = buckets
-        self.free = self.room
-        self.room = room
+        self.free = self.capacity
+        self.capacity = capacity
         return 0
 
     cdef void shrink(self) noexcept:
         """Free memory that a burst needed."""
-        if self.count == 0 and self.room > ARRIVALS_KEPT:
+        if self.count == 0 and self.capacity > ARRIVALS_KEPT:
             self.drop()
 
     cdef void drop(self) noexcept:
@@ -404,7 +404,7 @@ cdef class Arrivals:
         free(self.buckets)
         self.arrivals = NULL
         self.buckets = NULL
-        self.room = self.count = self.undecided = 0
+        self.capacity = self.count = self.undecided = 0
 
 
 @cython.final
@@ -419,12 +419,12 @@ cdef class ArrivalView:
 
 cdef enum:
     ONWARD_IDENTIFIERS = 8      # Subscription Identifiers that a message gets at most without an object
-    ONWARD_ROOM = 5 * (ONWARD_IDENTIFIERS + 1)
+    ONWARD_CAPACITY = 5 * (ONWARD_IDENTIFIERS + 1)
 
 
 cdef struct Onward:             # its properties
     Span before, after          # those that it has, around its Message Expiry Interval
-    uint8_t[ONWARD_ROOM] more   # those that the host adds
+    uint8_t[ONWARD_CAPACITY] more   # those that the host adds
     size_t more_size
 
 
@@ -764,7 +764,7 @@ cdef class Flows(EndpointFlows):
         return at
 
     def _arrive(self, Publish message not None):
-        """A PUBLISH has come, and has been looked at. Returns True if it is an event; False: a copy of a message that has come.
+        """A PUBLISH has arrived and been looked at. Returns True if it is an event; False: a copy of a message that has arrived.
         If the connection answers by itself, it has answered, except a message that is an event at its PUBREL."""
         if self.session_ is None:
             raise ValueError("the connection has no session")
@@ -804,7 +804,7 @@ cdef class Flows(EndpointFlows):
         return True
 
     def _on_puback(self, Puback message not None, list events not None):
-        """PUBACK has come."""
+        """PUBACK has arrived."""
         if self.session_ is None:
             raise ValueError("the connection has no session")
         self.take_puback(message, events)

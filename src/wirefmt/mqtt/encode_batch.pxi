@@ -386,7 +386,7 @@ cdef class RowEncoder(BatchEncoder):
         cdef const SourceCol* element = column.children
         cdef int64_t at = 0, end = 0, v = 0
         cdef Span name, value
-        cdef uint8_t[4] room
+        cdef uint8_t[4] scratch
         if source_range(&self.problem, column, row, &at, &end):
             return -1
         while at < end and o.size <= VARINT_MAX:
@@ -402,7 +402,7 @@ cdef class RowEncoder(BatchEncoder):
             else:
                 if source_needed_number(&self.problem, element, at, 0, VARINT_MAX, &v):
                     return -1
-                add_octets(o, room, <size_t>store_varint(room, <uint32_t>v))
+                add_octets(o, scratch, <size_t>store_varint(scratch, <uint32_t>v))
             at += 1
         return 0
 
@@ -458,11 +458,11 @@ cdef class RowEncoder(BatchEncoder):
         """A property from its text; False: the text is not a value of its type."""
         cdef Octets* o = &self.area
         cdef int type = mqtt_properties[identifier].type
-        cdef uint8_t[HEX_OCTETS] room
+        cdef uint8_t[HEX_OCTETS] scratch
         cdef uint64_t v = 0
         cdef Span octets
         if type == MQTT_STRING or type == MQTT_BINARY:
-            octets = text[0] if type == MQTT_STRING else octets_shown(text, room)
+            octets = text[0] if type == MQTT_STRING else octets_shown(text, scratch)
             add_u8(o, <uint8_t>identifier)
             add_u16(o, <uint16_t>octets.size)
             add_octets(o, octets.at, octets.size)

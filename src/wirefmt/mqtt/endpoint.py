@@ -218,7 +218,7 @@ class Endpoint(endpoint.Endpoint[State, EventT], Flows):
         if not self.options.control_characters and _CONTROLS.search(text):
             raise RemoteProtocolError(f"a control character or noncharacter in {text!r} (1.5.4)", reply=reply)
 
-    def _room(self) -> int:
+    def _capacity(self) -> int:
         """How many packets may be read now."""
         if self._paused or self._over or (self.role is Role.SERVER and self.state is State.CONNECTING):
             return 0

@@ -46,8 +46,8 @@ class ConnectionOptions:
         outgoing_bytes: of QoS 1 and 2 messages that we have sent and the peer has not acknowledged: no further one is sent then
             (`send_quota` is 0), however many Receive Maximum allows.
         released_bytes: with `qos2_event="release"`: bytes of messages that wait for PUBREL.
-        connect_timeout: seconds until CONNECT (server) or CONNACK (client) must have come.
-        authentication_timeout: seconds until the peer's next AUTH must have come.
+        connect_timeout: seconds until CONNECT (server) or CONNACK (client) must have arrived.
+        authentication_timeout: seconds until the peer's next AUTH must have arrived.
         answer_timeout: seconds that a client waits for any byte after PINGREQ.
         control_characters: False: control characters and noncharacters in topics, filters and Client Identifiers are
             faults. The standard lets a receiver choose (1.5.4).
@@ -131,7 +131,7 @@ class Negotiated:
 
 @dataclass(frozen=True, slots=True)
 class Released:
-    """PUBREL has come for a QoS 2 message of the peer. Only with `qos2_event="release"`; PUBCOMP is queued."""
+    """PUBREL has arrived for a QoS 2 message of the peer. Only with `qos2_event="release"`; PUBCOMP is queued."""
 
     message: mqtt.Publish
 

@@ -30,7 +30,7 @@ class Arrival:
 
     def __init__(self, message: mqtt.Publish, driver: aio.Driver | None) -> None:
         self.message = message  # what the host has
-        self.wire = message  # what the connection waits for: another object if it has come again
+        self.wire = message  # what the connection waits for: another object if it has arrived again
         self.driver = driver
         self.answer: tuple[int, Pairs] | None = None  # decided while there was no connection
         self.record: Record | None = None  # for the journal, with the acknowledgement

@@ -347,7 +347,7 @@ cdef class Publish(Packet):
             properties = (<Properties>properties).pairs
         try:
             if PyTuple_CheckExact(properties) and (v == 5 or PyTuple_GET_SIZE(properties) == 0):
-                extend_octets(&o, LENGTH_ROOM)
+                extend_octets(&o, LENGTH_CAPACITY)
                 count = write_plain_properties(&o, <PyObject*>properties, MQTT_PUBLISH)
             if count < 0:
                 w = new_writer()
@@ -355,10 +355,10 @@ cdef class Publish(Packet):
                 area = w.out.at
                 area_size = w.out.size
             elif v == 5:
-                area_size = o.size - LENGTH_ROOM
+                area_size = o.size - LENGTH_CAPACITY
                 length_size = <size_t>varint_size(<uint32_t>area_size)
-                area = o.at + LENGTH_ROOM - length_size
-                store_varint(o.at + LENGTH_ROOM - length_size, <uint32_t>area_size)
+                area = o.at + LENGTH_CAPACITY - length_size
+                store_varint(o.at + LENGTH_CAPACITY - length_size, <uint32_t>area_size)
                 area_size += length_size
             block = take_block(payload)
             if dup:

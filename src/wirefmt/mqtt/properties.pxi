@@ -471,7 +471,7 @@ cdef int property_identifier(object name) except -1:
 
 cdef enum:
     NAME_SLOTS = 256            # a power of two, several times the number of properties
-    LENGTH_ROOM = 4             # octets of Property Length, which is written last
+    LENGTH_CAPACITY = 4             # octets of Property Length, which is written last
 
 
 cdef PyObject* NAME_OBJECTS[NAME_SLOTS]         # names of properties by their pointer; PROPERTY_NAMES owns them

@@ -22,7 +22,7 @@ cdef struct MqttAlias:
 
 cdef struct MqttAliases:            # Topic Aliases of one direction (5.0, 3.3.2.3.4)
     MqttAlias* rows                 # a hash table, because the first alias may be 65535
-    uint32_t room, count            # capacity: a power of two, or 0
+    uint32_t capacity, count            # capacity: a power of two, or 0
     int64_t octets                  # of ALIAS_OCTETS_MAX
 
 
@@ -41,27 +41,27 @@ cdef void mqtt_flow_clear(MqttFlow* flow) noexcept nogil:
     free(<void*>flow.client_id.at)
     for d in range(2):
         buffered -= flow.aliases[d].octets
-        for i in range(flow.aliases[d].room):
+        for i in range(flow.aliases[d].capacity):
             free(flow.aliases[d].rows[i].topic)
         free(flow.aliases[d].rows)
     memset(flow, 0, sizeof(MqttFlow))
     flow.buffered = buffered
 
 
-cdef MqttAlias* place_of(MqttAlias* rows, uint32_t room, uint32_t alias) noexcept nogil:
+cdef MqttAlias* place_of(MqttAlias* rows, uint32_t capacity, uint32_t alias) noexcept nogil:
     """The alias' row, or the free row for it. There is always a free row."""
-    cdef uint32_t at = keyed_place(alias, room)
+    cdef uint32_t at = keyed_place(alias, capacity)
     while rows[at].alias != 0 and rows[at].alias != alias:
-        at = (at + 1) & (room - 1)
+        at = (at + 1) & (capacity - 1)
     return &rows[at]
 
 
 cdef MqttAlias* find_alias(const MqttAliases* a, uint32_t alias) noexcept nogil:
     """NULL: unknown."""
     cdef MqttAlias* row
-    if a.room == 0 or alias == 0:
+    if a.capacity == 0 or alias == 0:
         return NULL
-    row = place_of(a.rows, a.room, alias)
+    row = place_of(a.rows, a.capacity, alias)
     return row if row.alias else NULL
 
 
@@ -69,18 +69,18 @@ cdef MqttAlias* add_alias(MqttAliases* a, uint32_t alias) noexcept nogil:
     """A row for a new alias. NULL: out of memory or over the limit."""
     cdef MqttAlias* grown
     cdef MqttAlias* row
-    cdef uint32_t i, room = max(2 * a.room, <uint32_t>8)
-    if 4 * a.count >= 3 * a.room:
-        grown = <MqttAlias*>calloc(room, sizeof(MqttAlias))
+    cdef uint32_t i, capacity = max(2 * a.capacity, <uint32_t>8)
+    if 4 * a.count >= 3 * a.capacity:
+        grown = <MqttAlias*>calloc(capacity, sizeof(MqttAlias))
         if grown == NULL:
             return NULL
-        for i in range(a.room):
+        for i in range(a.capacity):
             if a.rows[i].alias:
-                place_of(grown, room, a.rows[i].alias)[0] = a.rows[i]
+                place_of(grown, capacity, a.rows[i].alias)[0] = a.rows[i]
         free(a.rows)
         a.rows = grown
-        a.room = room
-    row = place_of(a.rows, a.room, alias)
+        a.capacity = capacity
+    row = place_of(a.rows, a.capacity, alias)
     row.alias = alias
     a.count += 1
     a.octets += ALIAS_OCTETS
@@ -165,7 +165,7 @@ cdef void put_properties(const MqttSink* sink, int64_t row, const Span* area) no
 
 cdef void put_text_or_hex(Col* c, int64_t row, const Span* octets) noexcept nogil:
     """A binary in a column of text."""
-    cdef uint8_t[HEX_ROOM] hex
+    cdef uint8_t[HEX_SIZE] hex
     cdef Span text
     text_or_hex(octets, hex, &text)
     put_span(c, row, &text)
@@ -244,7 +244,7 @@ cdef void put_will_properties(Col* m, int64_t row, const Span* area) noexcept no
     cdef const uint8_t* p = area.at
     cdef const uint8_t* end = p + area.size
     cdef MqttProperty v
-    cdef uint8_t[HEX_ROOM] room
+    cdef uint8_t[HEX_SIZE] scratch
     begin_map(&map, m + M_WILL_PROPERTIES, row, end)
     while p < end:
         p = mqtt_next_property(p, &v)
@@ -254,12 +254,12 @@ cdef void put_will_properties(Col* m, int64_t row, const Span* area) noexcept no
         v.name.at = MQTT_PROPERTY_TEXT[v.identifier].at
         v.name.size = <uint32_t>MQTT_PROPERTY_TEXT[v.identifier].size
         if v.value.at == NULL:
-            v.value.size = <uint32_t>snprintf(<char*>room, sizeof(room), "%u", v.number)
-            v.value.at = room
+            v.value.size = <uint32_t>snprintf(<char*>scratch, sizeof(scratch), "%u", v.number)
+            v.value.at = scratch
             if v.identifier == MQTT_PROPERTY_WILL_DELAY_INTERVAL:
                 put_i64(m + M_WILL_DELAY_INTERVAL, row, v.number)
         elif mqtt_properties[v.identifier].type == MQTT_BINARY:
-            text_or_hex(&v.value, room, &v.value)
+            text_or_hex(&v.value, scratch, &v.value)
         add_entry_of(&map, v.name.at, v.name.size, v.value.at, v.value.size)
     end_map(&map)
 

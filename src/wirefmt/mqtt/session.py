@@ -108,7 +108,7 @@ class Session(SessionFlows):
     # ---- what a connection does
 
     def release(self, packet_identifier: int) -> Held | None:
-        """QoS 2: PUBREL has come. Returns what `hold` was given."""
+        """QoS 2: PUBREL has arrived. Returns what `hold` was given."""
         held: Held | None = self.incoming.pop(packet_identifier)
         if self._changes is not None:
             self._changes.append(Change("delete", "incoming", packet_identifier))
@@ -163,7 +163,7 @@ class Session(SessionFlows):
 
     def amend(self, delivery: Delivery, properties: Iterable[tuple[str, Any]]) -> Delivery:
         """Give a delivery other properties before the session is resumed: what is left of its Message Expiry Interval, say
-        [MQTT-3.3.2-6]. One of an older version, or of QoS 2 once PUBREC has come, stays as it is.
+        [MQTT-3.3.2-6]. One of an older version, or of QoS 2 once PUBREC has arrived, stays as it is.
 
         Returns the delivery that takes its place. Raises LocalProtocolError as `discard` does.
         """
@@ -321,7 +321,7 @@ def _outgoing_from(number: int, value: bytes) -> Delivery:
 
 def _check(version: int, content: Held | bytes, identifier: int, qos: int) -> None:
     """Raises DecodeError if this is not the PUBLISH of this packet identifier and QoS, with its full topic. What we send keeps
-    all rules; what has come may break those that its connection tolerated."""
+    all rules; what has arrived may break those that its connection tolerated."""
     if version not in _VERSIONS:
         raise _bad(f"no packet has version {version}")
     try:

@@ -304,7 +304,7 @@ class ClientFlows(Flows):
     def _allow(self, messages: bool, answers: bool, publishing: bool) -> None:
         """What may be done without a look at the state: take messages, take answers, publish."""
     def _flow(self, messages: Sequence[Any], at: int, events: list[Any]) -> int:
-        """Take messages for which RDY leaves room, and OK for publishing commands. Returns the number of another frame."""
+        """Take messages for which RDY leaves space, and OK for publishing commands. Returns the number of another frame."""
     def _publish(self, command: Command) -> Request | None:
         """Queue a publishing command; None: it needs a further look, and nothing has changed."""
     def finish(self, message: MessageFrame) -> None: ...

@@ -13,7 +13,7 @@ from libc.string cimport memchr, memcmp, memcpy, memset, strlen
 
 from wirefmt._core cimport (
     BatchEncoder, CARRIER_DEFLATE, CARRIER_PLAIN, CARRIER_SNAPPY, CARRIER_TLS, CText, Col, DETAIL_FIELD,
-    DetailField, DetailForm, DetailLine, EndpointFlows, Factory, FrameBatch, FrameDecoder, HEX_ROOM, Input, KEEP_FROM, MORE,
+    DetailField, DetailForm, DetailLine, EndpointFlows, Factory, FrameBatch, FrameDecoder, HEX_SIZE, Input, KEEP_FROM, MORE,
     MessageContext, MessageOps, MessageTable, NO, NO_TEXT, Outbox, Problem, Protocol, ProtocolTables, PyMemberDef,
     REFUSED_FAULT, REFUSED_MEMORY, REFUSED_NULL, ROW_MALFORMED, ROW_OK, ROW_PARTIAL, SECRET_SHOWN_OCTETS,
     SECRET_SHOWN_TEXT, STRICT_MODE, SourceCol, T_ATTEMPTS, T_CLIENT_ID, T_CONSUMER_GROUP, T_DESTINATION, T_KIND,

@@ -297,7 +297,7 @@ class Client(connecting.Client[Link]):
                     self._fail(handle, link.lost())  # type: ignore[arg-type]
 
     def _answered(self) -> None:
-        """Answers have come: go on, or let `close` go on."""
+        """Answers have arrived: go on, or let `close` go on."""
         if self._queue:
             self._pump()
         drained = self._drained

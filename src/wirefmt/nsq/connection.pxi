@@ -150,7 +150,7 @@ cdef class ClientFlows(Flows):
         self._flowing = messages or answers
 
     def _flow(self, messages, Py_ssize_t at, list events not None):
-        """Take frames from number `at` on, while they are messages for which RDY leaves room, or OK for a publishing command.
+        """Take frames from number `at` on, while they are messages for which RDY leaves space, or OK for a publishing command.
         Returns the number of the first other one."""
         cdef Py_ssize_t count = len(messages)
         cdef dict by_id = self.by_id
@@ -280,7 +280,7 @@ cdef class Run:
 
 
 cdef class Inbox:
-    """Messages that have come and that the host has not taken. `Consumer` is derived from it.
+    """Messages that have arrived and that the host has not taken. `Consumer` is derived from it.
 
     It calls `_answered` of the derived class after each message that is done, if `_watched` says so.
     """

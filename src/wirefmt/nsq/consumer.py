@@ -103,7 +103,7 @@ class Consumer(Inbox):
 
     `max_in_flight` is shared among the connections; with more connections than messages they take turns. It is never exceeded by
     what the host has. A server may send a message before it has seen that its turn is over: that one waits here until there is
-    room. For messages that the host has not answered, TOUCH is sent at half their timeout. A message that is requeued makes the
+    space. For messages that the host has not answered, TOUCH is sent at half their timeout. A message that is requeued makes the
     consumer back off: it takes nothing for a while, then one message at a time. It takes all again once as many messages are done
     as had failed. A lost connection is made again; one to a server that a look-up has found, only if a look-up still names it.
 
@@ -135,7 +135,7 @@ class Consumer(Inbox):
         self._options = replace(client._options, touch=touch)
         self._servers: dict[Any, _Server] = {}  # by key of the address
         self._links: list[Link] = []  # those that are up; with fewer messages than these the first ones have their turn
-        self._aside: deque[tuple[Link, nsq.MessageFrame]] = deque()  # came while there was no room
+        self._aside: deque[tuple[Link, nsq.MessageFrame]] = deque()  # came while there was no space
         self._tasks: set[asyncio.Task[None]] = set()
         self._hand_over(Message)
         self._receivers = Receivers()
@@ -358,15 +358,15 @@ class Consumer(Inbox):
         return links[0].connection.undecided if len(links) == 1 else sum(link.connection.undecided for link in links)
 
     def _admit(self) -> None:
-        """Let the host have messages that came while there was no room."""
+        """Let the host have messages that came while there was no space."""
         if not self._aside:
             return
         waiting = [(link, frame) for link, frame in self._aside if link.connection.holds(frame)]
-        room = max(self._max_in_flight - (self._in_flight() - len(waiting)), 0)
-        for link, frame in waiting[:room]:
+        capacity = max(self._max_in_flight - (self._in_flight() - len(waiting)), 0)
+        for link, frame in waiting[:capacity]:
             self._put(link, [frame], 0)
             self._receivers.wake()
-        self._aside = deque(waiting[room:])
+        self._aside = deque(waiting[capacity:])
         self._watch()
 
     def _watch(self) -> None:
@@ -405,7 +405,7 @@ class Consumer(Inbox):
         each, more = divmod(total, len(links) or 1)
         self._take_turns(links, more if not each else 0)
         wanted: list[tuple[Link, int]] = []
-        room = self._max_in_flight
+        capacity = self._max_in_flight
         for at, link in enumerate(links):
             connection = link.connection
             negotiated = connection.negotiated
@@ -418,15 +418,15 @@ class Consumer(Inbox):
                 self._ready(link, count)
             elif count > connection.ready_count:
                 wanted.append((link, count))
-            room -= self._held(link)
+            capacity -= self._held(link)
         self._waits = False
         for link, count in wanted:
             connection = link.connection
             has = self._held(link)
-            given = min(count, has + max(room, 0))
+            given = min(count, has + max(capacity, 0))
             if given > connection.ready_count:
                 self._ready(link, given)
-                room -= self._held(link) - has
+                capacity -= self._held(link) - has
             self._waits = self._waits or given < count
         self._watch()
 
@@ -437,7 +437,7 @@ class Consumer(Inbox):
         return max(connection.ready_count, connection.undecided, before)
 
     def _settle(self, link: Link) -> None:
-        """RDY is about to be less, and the server has room for messages until it knows."""
+        """RDY is about to be less, and the server has space for messages until it knows."""
         link.before, link.settled = self._held(link), self._now() + SETTLE
         if self._settling is None:
             self._settling = asyncio.get_running_loop().call_later(SETTLE, self._seen)

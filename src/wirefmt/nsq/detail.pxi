@@ -43,10 +43,10 @@ fill_nsq_detail()
 
 
 cdef void nsq_line_member(DetailLine* l, const DetailField* f, const NsqMember* m) noexcept nogil:
-    cdef uint8_t[NSQ_TEXT_MAX] room
+    cdef uint8_t[NSQ_TEXT_MAX] scratch
     cdef Span shown
     if m.type == NSQ_JSON_STRING:
-        nsq_json_string_to(&m.value, room, &shown)
+        nsq_json_string_to(&m.value, scratch, &shown)
         line_text(l, f, &shown)
     elif m.type == NSQ_JSON_INTEGER:
         line_signed(l, f, m.number)

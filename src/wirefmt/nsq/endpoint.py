@@ -174,7 +174,7 @@ class Endpoint(endpoint.Endpoint[State, EventT]):
         """Has the peer made a fault that waits for its turn? Nothing is read after it."""
         return self._fault_after is not None
 
-    def _room(self) -> int:
+    def _capacity(self) -> int:
         if self._paused or self._over or self._held:
             return 0
         step = self._step()

@@ -35,7 +35,7 @@ class ConnectionOptions:
         undecided_bytes: server: bytes of these commands.
         unread_bytes: bytes kept while we do not read. A driver that reads on although `wants_read` is False meets it.
         pending_bytes: bytes queued for the peer. `send` refuses above it.
-        identify_timeout: server: seconds until the magic and a first command must have come, and until TLS must be complete.
+        identify_timeout: server: seconds until the magic and a first command must have arrived, and until TLS must be complete.
         server: server: what it accepts, with the names and defaults of nsqd's flags.
         tls: server: whether TLS is offered; "required": every command but IDENTIFY is refused without it.
         auth_required: server: SUB and publishing need AUTH first. False: AUTH is refused with E_AUTH_DISABLED.
@@ -116,7 +116,7 @@ class TimedOut:
 
 @dataclass(frozen=True, slots=True)
 class Requeued:
-    """REQ has come: the message is not in flight any more, and the host delivers it again after `delay` milliseconds."""
+    """REQ has arrived: the message is not in flight any more, and the host delivers it again after `delay` milliseconds."""
 
     handle: nsq.Delivery
     delay: int

@@ -7,7 +7,7 @@
 cdef enum:
     NSQ_JSON_DEPTH = 64             # levels of nested arrays and objects
     NSQ_JSON_NUMBER_MAX = 1024      # octets of a number
-    NSQ_NAME_ROOM = 32              # longer than any name of the tables
+    NSQ_NAME_CAPACITY = 32              # longer than any name of the tables
 
 
 cdef enum NsqJsonType:
@@ -259,7 +259,7 @@ cdef int nsq_fold_name(const Span* name, char* folded) noexcept nogil:
     cdef int c
     while p < end:
         c = nsq_next_letter(&p)
-        if n == NSQ_NAME_ROOM or c >= 0x80:
+        if n == NSQ_NAME_CAPACITY or c >= 0x80:
             return -1
         folded[n] = <char>(c | 32 if c"A" <= c <= c"Z" else c)
         n += 1
@@ -268,7 +268,7 @@ cdef int nsq_fold_name(const Span* name, char* folded) noexcept nogil:
 
 cdef int nsq_member_row(const Span* name) noexcept nogil:
     """The row of nsq_members with this name, in any case and with any escapes; -1: none."""
-    cdef char folded[NSQ_NAME_ROOM]
+    cdef char folded[NSQ_NAME_CAPACITY]
     cdef int n = nsq_fold_name(name, folded)
     cdef int i
     for i in range(NSQ_MEMBERS):

@@ -121,7 +121,7 @@ cdef class Decoder(FrameDecoder):
         if reason is None:
             at = min(<size_t>max(f.offset, 0), self.seen_size)
             self._faulty = (octets_of(self.seen, <uint32_t>min(self.seen_size, <size_t>(NSQ_LINE_MAX + 4))),
-                            octets_of(self.seen + at, <uint32_t>min(self.seen_size - at, <size_t>NSQ_NAME_ROOM)))
+                            octets_of(self.seen + at, <uint32_t>min(self.seen_size - at, <size_t>NSQ_NAME_CAPACITY)))
         return FrameDecoder.fail(self, f, reason, out)
 
     cdef int frame_size(self, const uint8_t* p, size_t n, size_t* size, Fault* f) noexcept:

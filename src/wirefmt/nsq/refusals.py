@@ -18,7 +18,7 @@ class _Refused(NamedTuple):
     Attributes:
         words: of its line; the first one is the command.
         at: the bytes at the fault.
-        size: the number in the four bytes after the line; 0: they have not come.
+        size: the number in the four bytes after the line; 0: they have not arrived.
         need, have: of a limit: what is asked for, and the limit.
         place: of the message in an MPUB; None: the fault is elsewhere.
         server: the limits.

@@ -31,7 +31,7 @@ cdef void nsq_flow_clear(NsqFlow* flow) noexcept nogil:
 
 cdef inline void nsq_put_shown(Col* c, int64_t row, const Span* octets) noexcept nogil:
     """Octets in a column of text."""
-    cdef uint8_t[HEX_ROOM] hex
+    cdef uint8_t[HEX_SIZE] hex
     cdef Span shown
     if not c.on:
         return
@@ -44,7 +44,7 @@ cdef inline void nsq_put_shown(Col* c, int64_t row, const Span* octets) noexcept
 
 cdef void nsq_keep_text(NsqFlow* flow, Text* kept, const Span* text) noexcept nogil:
     """Keep a copy of a column's text; null if memory runs out."""
-    cdef uint8_t[HEX_ROOM] hex
+    cdef uint8_t[HEX_SIZE] hex
     cdef Span shown
     if text.size:
         text_or_hex(text, hex, &shown)
@@ -58,7 +58,7 @@ cdef Text NSQ_CUT_TEXT = pad_text(b"... (cut)")
 
 cdef enum:
     NSQ_TEXT_MAX = 4096             # octets of a rewritten JSON string
-    NSQ_TEXT_ROOM = NSQ_TEXT_MAX - 16       # ... without NSQ_CUT_TEXT
+    NSQ_TEXT_CAPACITY = NSQ_TEXT_MAX - 16       # ... without NSQ_CUT_TEXT
     NSQ_FIELDS = 64                 # more than the struct has
 
 cdef Text[NSQ_KINDS] NSQ_KIND_TEXT
@@ -99,7 +99,7 @@ fill_nsq_tables()
 
 cdef int nsq_field_of(const Span* name) noexcept nogil:
     """The field of the struct for a member of IDENTIFY's or the server's JSON; -1: none, -2: client_id."""
-    cdef char folded[NSQ_NAME_ROOM]
+    cdef char folded[NSQ_NAME_CAPACITY]
     cdef int n = nsq_fold_name(name, folded)
     cdef int i
     if n == 9 and memcmp(folded, b"client_id", 9) == 0:
@@ -110,8 +110,8 @@ cdef int nsq_field_of(const Span* name) noexcept nogil:
     return -1
 
 
-cdef void nsq_json_string_to(const Span* raw, uint8_t* room, Span* out) noexcept nogil:
-    """A JSON string as UTF-8: in place if possible, otherwise rewritten to `room` (NSQ_TEXT_MAX). A truncated text ends with
+cdef void nsq_json_string_to(const Span* raw, uint8_t* scratch, Span* out) noexcept nogil:
+    """A JSON string as UTF-8: in place if possible, otherwise rewritten to `scratch` (NSQ_TEXT_MAX). A truncated text ends with
     NSQ_CUT_TEXT."""
     cdef const uint8_t* p = raw.at
     cdef const uint8_t* end = p + raw.size
@@ -120,7 +120,7 @@ cdef void nsq_json_string_to(const Span* raw, uint8_t* room, Span* out) noexcept
     out[0] = raw[0]
     if memchr(p, 0x5C, raw.size) == NULL and is_utf8(p, raw.size, &bad):
         return
-    while p < end and used + 4 <= NSQ_TEXT_ROOM:
+    while p < end and used + 4 <= NSQ_TEXT_CAPACITY:
         if p[0] == 0x5C:
             c = nsq_json_escape(&p, end)
         elif p[0] < 0x80:
@@ -130,19 +130,19 @@ cdef void nsq_json_string_to(const Span* raw, uint8_t* room, Span* out) noexcept
             c = 0xFFFD
             p += 1
         else:                               # a letter's octets, one by one
-            room[used] = p[0]
+            scratch[used] = p[0]
             used += 1
             p += 1
-            while p < end and p[0] & 0xC0 == 0x80 and used < NSQ_TEXT_ROOM:
-                room[used] = p[0]
+            while p < end and p[0] & 0xC0 == 0x80 and used < NSQ_TEXT_CAPACITY:
+                scratch[used] = p[0]
                 used += 1
                 p += 1
             continue
-        used += store_utf8(c, room + used)
+        used += store_utf8(c, scratch + used)
     if p < end:
-        memcpy(room + used, NSQ_CUT_TEXT.at, <size_t>NSQ_CUT_TEXT.size)
+        memcpy(scratch + used, NSQ_CUT_TEXT.at, <size_t>NSQ_CUT_TEXT.size)
         used += <size_t>NSQ_CUT_TEXT.size
-    out.at = room
+    out.at = scratch
     out.size = <uint32_t>used
 
 
@@ -168,21 +168,21 @@ cdef void nsq_put_json(Col* fields, int64_t row, const Span* text, NsqFlow* flow
     cdef NsqMember[NSQ_FIELDS] found
     cdef NsqMember client
     cdef Span shown
-    cdef uint8_t[NSQ_TEXT_MAX] room
+    cdef uint8_t[NSQ_TEXT_MAX] scratch
     cdef int i, type
     cdef bint whole
     memset(found, 0, sizeof(found))
     client.type = NSQ_JSON_NONE
     whole = nsq_find_members(text, found, &client)
     if identify and client.type == NSQ_JSON_STRING:
-        nsq_json_string_to(&client.value, room, &shown)
+        nsq_json_string_to(&client.value, scratch, &shown)
         nsq_keep_text(flow, &flow.client_id, &shown)
     if not whole:
         return
     for i in range(NSQ_F_HOSTNAME, NSQ_F_PERMISSION_COUNT + 1):
         type = found[i].type
         if type == NSQ_JSON_STRING:
-            nsq_json_string_to(&found[i].value, room, &shown)
+            nsq_json_string_to(&found[i].value, scratch, &shown)
             put_span(fields + i, row, &shown)
         elif type == NSQ_JSON_INTEGER:
             put_i64(fields + i, row, found[i].number)

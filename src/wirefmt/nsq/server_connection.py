@@ -15,7 +15,7 @@ from wirefmt import nsq
 from wirefmt.connection.carriers import Deflate, Snappy
 from wirefmt.connection.contract import Acknowledged, Connected, StartTls, WindowOpened
 from wirefmt.connection.deadlines import Keepalive
-from wirefmt.connection.endpoint import ANSWER_ROOM, Fault
+from wirefmt.connection.endpoint import ANSWER_CAPACITY, Fault
 from wirefmt.connection.states import Role, Violation
 from wirefmt.errors import DecodeError, LocalProtocolError, RemoteProtocolError
 from wirefmt.framing import Limits
@@ -80,7 +80,7 @@ class ServerConnection(Endpoint[ServerEvent], ServerFlows):
     - `nsq.Publish`, `nsq.MultiPublish`, `nsq.DeferredPublish`: `acknowledge`, `refuse`. Answers leave in the order of the
       commands, whatever the order of the calls.
 
-    Events that have no answer: `WindowOpened` (the client has room for messages again); `Acknowledged` (FIN), `Requeued` (REQ)
+    Events that have no answer: `WindowOpened` (the client has space for messages again); `Acknowledged` (FIN), `Requeued` (REQ)
     and `TimedOut`, one of them for each message sent; `nsq.Close`; `Disconnected`, whose `lost` are the messages in flight:
     the host puts them into their channel again. Refusing anything ends the connection, as every error of nsqd does but the
     three about messages that are not in flight.
@@ -138,7 +138,7 @@ class ServerConnection(Endpoint[ServerEvent], ServerFlows):
 
     @property
     def send_quota(self) -> int:
-        """How many messages the client has room for."""
+        """How many messages the client has space for."""
         return max(self.ready_count - len(self._in_flight), 0) if self._state is State.SUBSCRIBED else 0
 
     def accept(self, event: Asked, **members: Any) -> list[ServerEvent]:
@@ -213,7 +213,7 @@ class ServerConnection(Endpoint[ServerEvent], ServerFlows):
     def send(self, message: nsq.MessageFrame) -> Delivery:
         """Send a message. Its handle is in flight until `Acknowledged`, `Requeued`, `TimedOut` or `Disconnected` names it.
 
-        Raises LocalProtocolError if the client has no room, or the message is not legal now; nothing has changed then.
+        Raises LocalProtocolError if the client has no space, or the message is not legal now; nothing has changed then.
         """
         self._check_over()
         kind = kind_of(message)
@@ -235,7 +235,7 @@ class ServerConnection(Endpoint[ServerEvent], ServerFlows):
             raise LocalProtocolError(transition.rule)
         flight = self._in_flight
         if len(flight) >= self.ready_count:
-            raise LocalProtocolError(f"the client has no room: RDY {self.ready_count}")
+            raise LocalProtocolError(f"the client has no capacity: RDY {self.ready_count}")
         if len(message_id) != 16 or message_id in flight.by_id:
             raise LocalProtocolError(f"{message_id!r} has not 16 bytes, or is in flight")
         if type(body) is not bytes:
@@ -311,7 +311,7 @@ class ServerConnection(Endpoint[ServerEvent], ServerFlows):
             case "heartbeat":
                 if self._state not in (State.IDENTIFYING, State.SECURING):
                     self._outbox.put(_HEARTBEAT)
-                if self.pending_bytes > self.options.pending_bytes + ANSWER_ROOM:
+                if self.pending_bytes > self.options.pending_bytes + ANSWER_CAPACITY:
                     self._end("local", None, "the client does not read", events)
                 else:
                     self._deadlines.set("heartbeat", self._deadlines.clock + self._interval)
@@ -355,8 +355,8 @@ class ServerConnection(Endpoint[ServerEvent], ServerFlows):
             return 0
         if self._undecided_bytes >= self.options.undecided_bytes:
             return 0
-        room = self.options.undecided - len(self._waiting)
-        return room if self._settled else min(room, 1)
+        capacity = self.options.undecided - len(self._waiting)
+        return capacity if self._settled else min(capacity, 1)
 
     def _failed(self) -> bool:
         return self._failing or super()._failed()
@@ -515,7 +515,7 @@ class ServerConnection(Endpoint[ServerEvent], ServerFlows):
         return self._asked
 
     def _answer_due(self) -> list[ServerEvent]:
-        """Queue the answers whose turn has come, and go on reading if there is room again."""
+        """Queue the answers whose turn has arrived, and go on reading if there is space again."""
         events: list[Event] = []
         replies = self._replies
         while replies and replies[0].answer is not None and not self._over:

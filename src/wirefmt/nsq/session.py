@@ -1,4 +1,4 @@
-"""What a producer remembers beyond a connection: publishing commands whose answer has not come."""
+"""What a producer remembers beyond a connection: publishing commands whose answer has not arrived."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Session:
             self._changes.append(Change("put", "outgoing", request.number, request.command.encode()))
 
     def finish(self, request: Request) -> None:
-        """Its answer has come. A command that is not remembered is not ours."""
+        """Its answer has arrived. A command that is not remembered is not ours."""
         if self.pending.pop(request.number, None) is not None and self._changes is not None:
             self._changes.append(Change("delete", "outgoing", request.number))
 

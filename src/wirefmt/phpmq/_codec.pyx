@@ -10,7 +10,7 @@ from libc.stdio cimport snprintf
 from libc.string cimport memcmp, memcpy, memset
 
 from wirefmt._core cimport (
-    BatchEncoder, Col, DETAIL_FIELD, DetailField, DetailForm, DetailLine, Factory, FrameBatch, FrameDecoder, HEX_ROOM,
+    BatchEncoder, Col, DETAIL_FIELD, DetailField, DetailForm, DetailLine, Factory, FrameBatch, FrameDecoder, HEX_SIZE,
     Input, MORE, MessageContext, MessageOps, MessageTable, NO, Problem, Protocol, ProtocolTables, REFUSED_FAULT,
     REFUSED_NULL, ROW_MALFORMED, ROW_PARTIAL, SERVERS, STRICT_MODE, SourceCol, T_DESTINATION, T_KIND, T_MESSAGE_ID,
     T_OPERATION, T_PROTOCOL, T_TTL_MS, T_VERSION, Text, Writer, YES, bare_object, copy_octets, detail_form,

@@ -134,11 +134,11 @@ class Client(connecting.Client[_Link]):
                 end = link.connection.position
                 link.driver.update()
                 while link.connection.taken < end and self._link is link:
-                    await self._room(link) if not link.driver.ready else await asyncio.sleep(0)
+                    await self._capacity(link) if not link.driver.ready else await asyncio.sleep(0)
                 if link.connection.taken >= end:
                     return
             else:
-                await self._room(link)
+                await self._capacity(link)
 
     async def consume(self, queue_name: str, count: int = 10) -> None:
         """Ask for the messages of a queue, at most `count` in flight. It replaces the queue asked for before, whose messages in
@@ -216,7 +216,7 @@ class Client(connecting.Client[_Link]):
                 self._changed.remove(waiter)
             raise
 
-    async def _room(self, link: _Link) -> None:
+    async def _capacity(self, link: _Link) -> None:
         """Wait until something has changed, and drop a connection whose server does not read."""
         try:
             async with asyncio.timeout(self._timeout):

@@ -72,7 +72,7 @@ class _Connection(Endpoint[State, EventT]):
         side: Any = "server" if self.role is Role.CLIENT else "client"
         return phpmq.Decoder(side=side, limits=Limits(frame_size=self.options.frame_size))
 
-    def _room(self) -> int:
+    def _capacity(self) -> int:
         return 0 if self._paused or self._over else STEP
 
     def _handle(self, messages: list[Any], events: list[Event]) -> None:
@@ -260,18 +260,18 @@ class ServerConnection(_Connection[ServerEvent]):
 
     @property
     def send_quota(self) -> int:
-        """How many messages the client has room for."""
+        """How many messages the client has space for."""
         return 0 if self._over else max(self._count - len(self._in_flight), 0)
 
     def send(self, message: phpmq.MessageServerToClient) -> Delivery:
         """Send a message. Its handle is in flight until `Acknowledged`, `Returned` or `Disconnected` names it.
 
-        Raises LocalProtocolError if the client has no room, or the message is not legal now; nothing has changed then.
+        Raises LocalProtocolError if the client has no space, or the message is not legal now; nothing has changed then.
         """
         _, _, data = self._checked(message)
         message_id = message.message_id or ""
         if not self.send_quota:
-            raise LocalProtocolError(f"the client has no room: it has asked for {self._count}")
+            raise LocalProtocolError(f"the client has no capacity: it has asked for {self._count}")
         if message_id in self._in_flight:
             raise LocalProtocolError(f"{message_id!r} is in flight")
         delivery = Delivery(self._next_number, message.queue_name or "", message_id)

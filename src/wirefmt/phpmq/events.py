@@ -23,7 +23,7 @@ class ConnectionOptions:
         in_flight: server: messages that may be in flight, whatever a consume request says.
         unread_bytes: bytes kept while we do not read. A driver that reads on although `wants_read` is False meets it.
         pending_bytes: bytes queued for the peer. `send` refuses above it.
-        first_timeout: server: seconds until the client's first message must have come, whole; None: any time.
+        first_timeout: server: seconds until the client's first message must have arrived, whole; None: any time.
         idle_timeout: server: seconds without bytes of a client after which the connection ends; None: none. The protocol has no
             heartbeat: a consumer without messages is silent, and a publisher that is cut off loses what it sends next without
             being told. So it is None, unless clients are known to say something.

@@ -30,7 +30,7 @@ cdef inline int phpmq_row_of(const PhpmqMessageView* m) noexcept nogil:
 
 cdef void phpmq_put_text(Col* c, int64_t row, const Span* v) noexcept nogil:
     """Put a packet into a text column."""
-    cdef uint8_t[HEX_ROOM] hex
+    cdef uint8_t[HEX_SIZE] hex
     cdef Span shown
     if v.at != NULL:
         text_or_hex(v, hex, &shown)

@@ -23,7 +23,7 @@ class Peer(aio.Peer):
     def deliver(self, queue_name: str, content: Buffer, message_id: str, ttl: int = 0, host: Any = None) -> Delivery:
         """Send a message. One of `Acknowledged`, `Returned` and `Disconnected` has the handle returned.
 
-        Raises LocalProtocolError if the client has no room.
+        Raises LocalProtocolError if the client has no space.
         """
         delivery = self.connection.deliver(queue_name, content, message_id, ttl, host)
         self.driver.update()

@@ -346,7 +346,7 @@ class Flows(EndpointFlows):
     _deadlines: Deadlines
     """The clock that `receive` and `request` compare with. `Endpoint` makes it."""
     _keepalive: Any
-    """What `receive` tells that bytes have come. `Endpoint` makes it."""
+    """What `receive` tells that bytes have arrived. `Endpoint` makes it."""
     _serialize_type: Any
     """The form of the headers of our requests."""
     def __init__(self, *args: Any, **kwargs: Any) -> None: ...
@@ -356,7 +356,7 @@ class Flows(EndpointFlows):
     def _flow(self, messages: Sequence[Any], at: int, events: list[Any]) -> int:
         """Take commands that need no look at the table of states. Returns the number of the first other one."""
     def _settle(self, message: RemotingCommand, events: list[Any]) -> int:
-        """A response has come."""
+        """A response has arrived."""
     def _free_opaque(self) -> int:
         """The next number on the wire that is not in use. `_put_request` takes it."""
     def _put_request(

@@ -37,7 +37,7 @@ from wirefmt._core.be cimport load_u16, load_u32, load_u64, store_u32
 from wirefmt._core.cursor cimport Span
 from wirefmt._core.octets cimport BLOCK_OCTETS, Octets, add_octets, add_u16, add_u32, add_u8, extend_octets
 from wirefmt._core.status cimport Fault, LIMIT, MALFORMED, NEED_DATA, OK, TRUNCATED, UNSUPPORTED, fault
-from wirefmt._core.text cimport DIGITS_ROOM, hex2, hex4, store_utf8, write_signed
+from wirefmt._core.text cimport DIGITS_CAPACITY, hex2, hex4, store_utf8, write_signed
 from wirefmt._core.utf8 cimport is_utf8
 from wirefmt._core.words cimport is_ascii, same_octets, word_at
 

@@ -7,7 +7,7 @@ from wirefmt.rocketmq.columns import BATCH as ROCKETMQ_BATCH_COLUMNS
 
 cdef struct RocketmqScratch:        # holds unescaped text; grows; its owner frees it
     uint8_t* p
-    size_t room
+    size_t capacity
     uint8_t* start                  # the caller's memory that it began with, not to be freed; NULL: none
     bint failed                     # memory ran out
 
@@ -32,22 +32,22 @@ fill_rocketmq_names()
 
 cdef bint rocketmq_reserve(RocketmqScratch* scratch, size_t n) noexcept nogil:
     cdef void* p
-    if n <= scratch.room:
+    if n <= scratch.capacity:
         return True
-    n = max(n, 2 * scratch.room, <size_t>4096)
+    n = max(n, 2 * scratch.capacity, <size_t>4096)
     p = realloc(NULL if scratch.p == scratch.start else scratch.p, n)       # discards the contents
     if p == NULL:
         scratch.failed = True
         return False
     scratch.p = <uint8_t*>p
-    scratch.room = n
+    scratch.capacity = n
     return True
 
 
-cdef inline void rocketmq_lend(RocketmqScratch* scratch, uint8_t* start, size_t room) noexcept nogil:
+cdef inline void rocketmq_lend(RocketmqScratch* scratch, uint8_t* start, size_t capacity) noexcept nogil:
     """Begin with the caller's memory, which lives until rocketmq_drop_scratch."""
     scratch.p = scratch.start = start
-    scratch.room = room
+    scratch.capacity = capacity
 
 
 cdef inline void rocketmq_drop_scratch(RocketmqScratch* scratch) noexcept nogil:

@@ -596,7 +596,7 @@ cdef str rocketmq_id(const RocketmqMessageView* m):
 
 
 cdef int rocketmq_write_id(const RocketmqMessageView* m, uint8_t* out) noexcept nogil:
-    """Write the offset message id to `out`, which has room for 56 digits; return its length."""
+    """Write the offset message id to `out`, which has space for 56 digits; return its length."""
     cdef uint8_t[28] octets
     cdef int n = <int>m.store_host.size, i
     memcpy(octets, m.store_host.at, m.store_host.size)

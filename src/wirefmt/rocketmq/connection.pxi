@@ -24,7 +24,7 @@ cdef tuple NO_ARGUMENTS = ()
 cdef enum:
     GO_AWAY_CODE = 1500
     LAST_OPAQUE = 0x7FFFFFFF
-    BINARY_CODES = 0x7FFF                   # larger ones have no room in the ROCKETMQ header
+    BINARY_CODES = 0x7FFF                   # larger ones have no space in the ROCKETMQ header
 
 
 @cython.final
@@ -115,17 +115,17 @@ cdef class Flows(EndpointFlows):
 
     def receive(self, data, now):
         """Take bytes from the peer; return the events they complete, in order."""
-        cdef Py_ssize_t room = self.most_undecided - PyDict_Size(self._undecided), at
+        cdef Py_ssize_t capacity = self.most_undecided - PyDict_Size(self._undecided), at
         cdef Outbox outbox = self._outbox
         cdef list events = []
-        if not self._open or not self._reading or room <= 0:
+        if not self._open or not self._reading or capacity <= 0:
             return self._receive(data, now)
         if PyList_GET_SIZE(self.waiting) or now != self._deadlines.clock:
             self._advance(now)
         if (PyBytes_GET_SIZE(data) if PyBytes_CheckExact(data) else memoryview(data).nbytes):
             self._keepalive.received()
         try:
-            messages = self._decoder.feed(data, room)
+            messages = self._decoder.feed(data, capacity)
         except DecodeError as error:
             self._read_on(list(error.messages), error, events)
             return events
@@ -157,7 +157,7 @@ cdef class Flows(EndpointFlows):
         return at
 
     cpdef int _settle(self, RemotingCommand message, list events) except -1:
-        """A response has come."""
+        """A response has arrived."""
         cdef PyObject* found
         opaque = message.m.opaque if message.m.has_opaque else None
         found = PyDict_GetItemWithError(self._pending, opaque)
@@ -186,7 +186,7 @@ cdef class Flows(EndpointFlows):
             header: its typed header; or `ext_fields`.
             body: its body.
             oneway: True: there is no response.
-            timeout: seconds until the response must have come; None: the options'.
+            timeout: seconds until the response must have arrived; None: the options'.
             now: the time, if the caller knows it. Without it the request's time begins with the next call that brings the
                 time, and `next_timeout` asks for one at once.
 
@@ -315,7 +315,7 @@ cdef class Flows(EndpointFlows):
         return lost
 
     def respond(self, event, code=0, header=None, body=None, *, ext_fields=None, remark=None):
-        """Answer a request, in the form of its header. Returns the events that were waiting for room.
+        """Answer a request, in the form of its header. Returns the events that were waiting for space.
 
         Raises LocalProtocolError if the request does not wait for an answer, or the response cannot be written.
         """

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
 from wirefmt.connection import endpoint
 from wirefmt.connection.contract import Acknowledged, Connected, StartTls
 from wirefmt.connection.deadlines import Keepalive
-from wirefmt.connection.endpoint import ANSWER_ROOM, EventT
+from wirefmt.connection.endpoint import ANSWER_CAPACITY, EventT
 from wirefmt.connection.states import Outcome, Role, Violation
 from wirefmt.errors import DecodeError, EncodeError, LocalProtocolError, RemoteProtocolError
 from wirefmt.framing import Limits
@@ -107,7 +107,7 @@ class Endpoint(endpoint.Endpoint[State, EventT], Flows):
     def _enter(self, state: State) -> None:
         self._open = state is State.OPEN
 
-    def _room(self) -> int:
+    def _capacity(self) -> int:
         """How many commands may be read now."""
         if self._paused or self._over or self._state is State.SECURING:
             return 0
@@ -294,7 +294,7 @@ class Endpoint(endpoint.Endpoint[State, EventT], Flows):
         if self.role is Role.SERVER and self._state in _OPENING:
             self._trailing += bytes(data)
             data = b""
-            if self._room() and not self._preface(events):
+            if self._capacity() and not self._preface(events):
                 if not self._over:
                     self._check_limits(events)
                 return
@@ -349,7 +349,7 @@ class Endpoint(endpoint.Endpoint[State, EventT], Flows):
         self._note_reading()
 
     def _read_on(self, messages: list[RemotingCommand], fault: DecodeError | None, events: list[Event]) -> None:
-        """Handle what `receive` leaves: commands that need the table, a fault after them, bytes that had no room."""
+        """Handle what `receive` leaves: commands that need the table, a fault after them, bytes that had no space."""
         try:
             self._handle(messages, events)
         except (DecodeError, RemoteProtocolError) as error:
@@ -358,7 +358,7 @@ class Endpoint(endpoint.Endpoint[State, EventT], Flows):
             return
         if fault is not None:
             self._fault(fault, events)
-        elif self._decoder.unread and self._room():
+        elif self._decoder.unread and self._capacity():
             super()._read(b"", events)
         else:
             self._check_limits(events)
@@ -452,7 +452,7 @@ class Endpoint(endpoint.Endpoint[State, EventT], Flows):
         del self._undecided[id(event)]
         outbox = self._outbox
         outbox.put(response)
-        if outbox.position - outbox.taken > self.options.pending_bytes + ANSWER_ROOM:
+        if outbox.position - outbox.taken > self.options.pending_bytes + ANSWER_CAPACITY:
             events: list[Event] = []
             self._give_up("the peer does not take its answers", events)
             return events

@@ -23,7 +23,7 @@ cdef void rocketmq_add_string(Octets* o, const uint8_t* p, size_t n) noexcept no
 
 
 cdef void rocketmq_add_decimal(Octets* o, int64_t number) noexcept nogil:
-    cdef uint8_t[DIGITS_ROOM] digits
+    cdef uint8_t[DIGITS_CAPACITY] digits
     add_octets(o, digits, <size_t>write_signed(number, digits))
 
 

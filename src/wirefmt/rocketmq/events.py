@@ -78,7 +78,7 @@ class ConnectionOptions:
         remembered: requests that have timed out or were cancelled and whose late responses are counted as such.
         idle_timeout: seconds without bytes of the peer after which a server ends the connection; None: none. Real servers:
             120.
-        first_timeout: server: seconds until the client's first command must have come, whole; None: any time.
+        first_timeout: server: seconds until the client's first command must have arrived, whole; None: any time.
         tls: what a server does about a client that begins with TLS (section 12). "disabled": end. "permissive": `StartTls`.
             "enforcing": a client that does not is a fault.
         proxy: True: a server takes a PROXY preface, version 1 or 2 (section 12).
@@ -141,7 +141,7 @@ class Negotiated:
 
 @dataclass(frozen=True, slots=True)
 class TimedOut:
-    """No response has come in time. The handle is finished; a later response is counted in `late`."""
+    """No response has arrived in time. The handle is finished; a later response is counted in `late`."""
 
     handle: Request
 

@@ -389,7 +389,7 @@ cdef int rocketmq_json_value(RocketmqJson* j, RocketmqText* out) noexcept nogil:
 # ---- escapes
 
 cdef size_t rocketmq_unescape(const uint8_t* p, size_t n, uint8_t* out) noexcept nogil:
-    """The octets of a string with checked escapes, in UTF-8; `out` has room for `n`. An unpaired surrogate
+    """The octets of a string with checked escapes, in UTF-8; `out` has space for `n`. An unpaired surrogate
     becomes U+FFFD."""
     cdef const uint8_t* end = p + n
     cdef uint8_t* o = out
@@ -399,7 +399,7 @@ cdef size_t rocketmq_unescape(const uint8_t* p, size_t n, uint8_t* out) noexcept
     cdef uint8_t c
     while p < end:
         if p[0] != c"\\":
-            if end - p >= ROCKETMQ_BLOCK:           # `out` has as much room left as there are octets
+            if end - p >= ROCKETMQ_BLOCK:           # `out` has as much space left as there are octets
                 memcpy(o, p, ROCKETMQ_BLOCK)
                 marks = ROCKETMQ_MARKS(p, c"\\", c"\\")
                 run = ROCKETMQ_FIRST(marks) if marks else ROCKETMQ_BLOCK

@@ -46,8 +46,8 @@ cdef struct RocketmqExtFields:     # gather_fields returns the object that owns 
     bint present                # False: absent, not an empty map
 
 
-cdef int room_for_fields(RocketmqExtFields* fields, Py_ssize_t count) except -1:
-    """Make room for more than ROCKETMQ_FIELDS_START. Until then `fields` uses the caller's array."""
+cdef int space_for_fields(RocketmqExtFields* fields, Py_ssize_t count) except -1:
+    """Make space for more than ROCKETMQ_FIELDS_START. Until then `fields` uses the caller's array."""
     cdef RocketmqExtField* at = <RocketmqExtField*>malloc(<size_t>count * (sizeof(RocketmqExtField) + sizeof(uint32_t)))
     if at == NULL:
         raise MemoryError
@@ -79,7 +79,7 @@ cdef object gather_fields(RocketmqExtFields* out, object header, object ext_fiel
     cdef dict fields
     cdef list first
     # the map of the Java code begins with 16 buckets, or with 256 if a hook added a field before the header class
-    cdef uint32_t room = 16 if ext_fields is None or header is None else 256
+    cdef uint32_t capacity = 16 if ext_fields is None or header is None else 256
     if header is None and ext_fields is None:
         return None
     out.present = True
@@ -89,20 +89,20 @@ cdef object gather_fields(RocketmqExtFields* out, object header, object ext_fiel
             form = <HeaderForm>found
             header_fields(out, form, <CommandCustomHeader>header, binary and form.fast)
             if not (binary and form.fast):
-                order_fields(out, room)
+                order_fields(out, capacity)
             return header
     fields = command_fields(header, ext_fields)
     if len(fields) > ROCKETMQ_FIELDS_START:
-        room_for_fields(out, len(fields))
+        space_for_fields(out, len(fields))
     first = list(header.ext_fields()) if binary and header is not None and header.FAST else []
     if first:
         others = [name for name in fields if name not in first]
-        for name in [*first, *java_order(others, room)]:
+        for name in [*first, *java_order(others, capacity)]:
             add_field(out, name, fields[name])
         return fields
     for name, value in fields.items():
         add_field(out, name, value)
-    order_fields(out, room)
+    order_fields(out, capacity)
     return fields
 
 
@@ -114,7 +114,7 @@ cdef int header_fields(RocketmqExtFields* out, HeaderForm form, CommandCustomHea
     cdef PyObject* value
     cdef int i, k
     if form.count > ROCKETMQ_FIELDS_START:
-        room_for_fields(out, form.count)
+        space_for_fields(out, form.count)
     for i in range(form.count):
         k = i if declared_order else form.put[i]
         value = borrowed_item(items, k)
@@ -131,21 +131,21 @@ cdef int header_fields(RocketmqExtFields* out, HeaderForm form, CommandCustomHea
     return 0
 
 
-cdef int order_fields(RocketmqExtFields* fields, uint32_t room) except -1:
-    """Sort the fields into the iteration order of a Java HashMap that began with `room` buckets."""
+cdef int order_fields(RocketmqExtFields* fields, uint32_t capacity) except -1:
+    """Sort the fields into the iteration order of a Java HashMap that began with `capacity` buckets."""
     cdef uint64_t[ROCKETMQ_FIELDS_START] start
     cdef uint64_t* keys = start
     cdef uint64_t key
     cdef uint32_t hash
     cdef Py_ssize_t i, k
-    room = java_room(fields.count, room)
+    capacity = java_capacity(fields.count, capacity)
     if fields.count > ROCKETMQ_FIELDS_START:
         keys = <uint64_t*>malloc(<size_t>fields.count * sizeof(uint64_t))
         if keys == NULL:
             raise MemoryError
     for i in range(fields.count):
         hash = fields.at[i].hash
-        key = <uint64_t>((hash ^ hash >> 16) & (room - 1)) << 32 | <uint64_t>i
+        key = <uint64_t>((hash ^ hash >> 16) & (capacity - 1)) << 32 | <uint64_t>i
         if keys != start:
             keys[i] = key
             continue
@@ -187,7 +187,7 @@ cdef const uint8_t* field_text(PyObject* value, uint8_t* digits, Py_ssize_t* siz
 cdef int write_json_command(Writer w, object code, object language, object version, object opaque, object flag,
                             object remark, const RocketmqExtFields* fields) except -1:
     """Section 2: members in the order of their names; None members are omitted."""
-    cdef uint8_t[DIGITS_ROOM] digits
+    cdef uint8_t[DIGITS_CAPACITY] digits
     cdef Py_ssize_t i, size = 0
     cdef const RocketmqExtField* field
     cdef const uint8_t* text
@@ -224,7 +224,7 @@ cdef int write_json_command(Writer w, object code, object language, object versi
 cdef int write_binary_command(Writer w, object code, object language, object version, object opaque, object flag,
                               object remark, const RocketmqExtFields* fields) except -1:
     """Section 3."""
-    cdef uint8_t[DIGITS_ROOM] digits
+    cdef uint8_t[DIGITS_CAPACITY] digits
     cdef Py_ssize_t i, size = 0
     cdef const RocketmqExtField* field
     cdef const uint8_t* text

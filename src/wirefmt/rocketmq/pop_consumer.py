@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 # Request codes
 
-# Response codes: nothing has come
+# Response codes: nothing has arrived
 NOT_FOUND, POLLING_FULL, POLLING_TIMEOUT = 19, 209, 210
 
 

@@ -193,7 +193,7 @@ cdef void rocketmq_clear_state(void* state) noexcept nogil:
     cdef uint32_t i
     cdef int d
     for d in range(2):
-        for i in range(c.asked[d].room):
+        for i in range(c.asked[d].capacity):
             free(c.asked[d].rows[i].far)
         free(c.asked[d].rows)
     free(<void*>c.client_id.at)

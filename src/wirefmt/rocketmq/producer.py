@@ -231,12 +231,12 @@ class Producer:
 
         Args:
             topic, body, tags, keys, properties, flag, queue: as of `send`.
-            timeout: seconds until the reply must have come.
+            timeout: seconds until the reply must have arrived.
 
         Returns the reply.
 
         Raises:
-            TimeoutError: the message has been sent, and no reply has come in time.
+            TimeoutError: the message has been sent, and no reply has arrived in time.
             Refused, ConnectionLost: as `send`.
         """
         client = self.client

@@ -57,8 +57,8 @@ class _Work:
         self.dropped = False
         self.locked = False
         self.locked_at = self.pulled_at = self.consumed_at = 0.0
-        self.room = asyncio.Event()
-        self.room.set()
+        self.capacity = asyncio.Event()
+        self.capacity.set()
         self.task: asyncio.Task[None] | None = None
 
     def came(self, message: MessageExt) -> int:
@@ -393,8 +393,8 @@ class PushConsumer:
         expression = self._subscriptions[queue.topic]
         while not work.dropped:
             if len(work.open) >= self._cached:
-                work.room.clear()
-                await work.room.wait()
+                work.capacity.clear()
+                await work.capacity.wait()
             if not work.locked:
                 await asyncio.sleep(self._pause)
                 continue
@@ -469,7 +469,7 @@ class PushConsumer:
             work.done(number)
             if not self._clustering:
                 self.offsets[work.queue] = work.committed
-            work.room.set()
+            work.capacity.set()
 
     async def _listen(self, message: MessageExt) -> bool:
         """True: consumed."""

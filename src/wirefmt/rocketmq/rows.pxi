@@ -26,7 +26,7 @@ cdef struct RocketmqAsked:              # a request that waits for its response
 
 cdef struct RocketmqAskedTable:
     RocketmqAsked* rows                 # by the low bits of opaque; taken slots move on to the next
-    uint32_t room                       # a power of two, or 0
+    uint32_t capacity                       # a power of two, or 0
     uint32_t count                      # live
 
 
@@ -138,9 +138,9 @@ cdef inline void rocketmq_put_i32(Col* c, int64_t row, const RocketmqText* t) no
 cdef inline uint32_t rocketmq_asked_slot(const RocketmqAskedTable* t, int32_t opaque) noexcept nogil:
     """The slot of the request whose number has these low bits, or else the free slot for it. A table of ROCKETMQ_ASKED_MOST has
     one slot for each, a smaller one always has a free slot."""
-    cdef uint32_t i = <uint32_t>opaque & (t.room - 1)
+    cdef uint32_t i = <uint32_t>opaque & (t.capacity - 1)
     while t.rows[i].live and (t.rows[i].opaque ^ opaque) & (ROCKETMQ_ASKED_MOST - 1):
-        i = (i + 1) & (t.room - 1)
+        i = (i + 1) & (t.capacity - 1)
     return i
 
 
@@ -159,18 +159,18 @@ cdef RocketmqAsked* rocketmq_asked_place(RocketmqConnection* c, RocketmqAskedTab
     cdef RocketmqAskedTable old = t[0]
     cdef RocketmqAsked* row
     cdef uint32_t i
-    if t.room < ROCKETMQ_ASKED_MOST and 4 * t.count >= 3 * t.room:
-        grown = <RocketmqAsked*>malloc((2 * t.room if t.room else ROCKETMQ_ASKED_FIRST) * sizeof(RocketmqAsked))
+    if t.capacity < ROCKETMQ_ASKED_MOST and 4 * t.count >= 3 * t.capacity:
+        grown = <RocketmqAsked*>malloc((2 * t.capacity if t.capacity else ROCKETMQ_ASKED_FIRST) * sizeof(RocketmqAsked))
         if grown == NULL:
             return NULL
-        t.room = 2 * t.room if t.room else ROCKETMQ_ASKED_FIRST
-        memset(grown, 0, t.room * sizeof(RocketmqAsked))     # calloc does not reuse what was just freed
+        t.capacity = 2 * t.capacity if t.capacity else ROCKETMQ_ASKED_FIRST
+        memset(grown, 0, t.capacity * sizeof(RocketmqAsked))     # calloc does not reuse what was just freed
         t.rows = grown
-        for i in range(old.room):
+        for i in range(old.capacity):
             if old.rows[i].live:
                 grown[rocketmq_asked_slot(t, old.rows[i].opaque)] = old.rows[i]
         free(old.rows)
-        c.buffered += <int64_t>((t.room - old.room) * sizeof(RocketmqAsked))
+        c.buffered += <int64_t>((t.capacity - old.capacity) * sizeof(RocketmqAsked))
     row = &t.rows[rocketmq_asked_slot(t, opaque)]
     if row.live:
         rocketmq_forget_names(c, row)
@@ -195,16 +195,16 @@ cdef inline void rocketmq_forget_names(RocketmqConnection* c, RocketmqAsked* row
 
 cdef void rocketmq_forget(RocketmqConnection* c, RocketmqAskedTable* t, RocketmqAsked* row) noexcept nogil:
     """Forget an answered request. An empty table keeps no memory: that of many connections would not stay in the cache."""
-    cdef uint32_t mask = t.room - 1
+    cdef uint32_t mask = t.capacity - 1
     cdef uint32_t hole = <uint32_t>(row - t.rows)
     cdef uint32_t i = hole
     rocketmq_forget_names(c, row)
     t.count -= 1
     if t.count == 0:
-        c.buffered -= <int64_t>(t.room * sizeof(RocketmqAsked))
+        c.buffered -= <int64_t>(t.capacity * sizeof(RocketmqAsked))
         free(t.rows)
         t.rows = NULL
-        t.room = 0
+        t.capacity = 0
         return
     while True:                                         # linear probing: move later requests back
         i = (i + 1) & mask
@@ -425,7 +425,7 @@ cdef void rocketmq_put_properties(MessageTable t, int64_t row, const RocketmqRow
     if properties.at == NULL:
         p = rocketmq_slot(x.slots, ROCKETMQ_PROPERTIES).at
     elif p == x.c.properties.p:
-        readable = p + x.c.properties.room
+        readable = p + x.c.properties.capacity
     shown = begin_map(&map, c + T_HEADERS, row, readable)
     if properties.at == NULL and x.shown:
         map.exposed = True                              # none of these names is secret
@@ -472,7 +472,7 @@ cdef void rocketmq_put_body(MessageTable t, int64_t row, const Span* body, int s
     memset(&inflated, 0, sizeof(inflated))
     n = rocketmq_inflate(body, sys_flag, &inflated, why, sizeof(why))
     if n < 0:
-        t.put_payload(row, inflated.p, <int64_t>inflated.room)
+        t.put_payload(row, inflated.p, <int64_t>inflated.capacity)
         t.put_status(row, ROW_OK, NULL, 0)
     else:
         t.put_payload(row, body.at, body.size)
@@ -480,8 +480,8 @@ cdef void rocketmq_put_body(MessageTable t, int64_t row, const Span* body, int s
     free(inflated.p)
 
 
-cdef int rocketmq_inflate(const Span* body, int sys_flag, RocketmqScratch* out, char* why, size_t room) noexcept with gil:
-    """Decompress to `out` (with `room` octets); -1, or the length of the reason in `why`."""
+cdef int rocketmq_inflate(const Span* body, int sys_flag, RocketmqScratch* out, char* why, size_t capacity) noexcept with gil:
+    """Decompress to `out` (with `capacity` octets); -1, or the length of the reason in `why`."""
     cdef bytes text, octets
     try:
         if sys_flag >> 8 & 7 > 3:
@@ -490,11 +490,11 @@ cdef int rocketmq_inflate(const Span* body, int sys_flag, RocketmqScratch* out, 
         out.p = <uint8_t*>malloc(<size_t>PyBytes_GET_SIZE(octets) + 1)
         if out.p == NULL:
             raise MemoryError
-        out.room = <size_t>PyBytes_GET_SIZE(octets)
-        memcpy(out.p, PyBytes_AS_STRING(octets), out.room)
+        out.capacity = <size_t>PyBytes_GET_SIZE(octets)
+        memcpy(out.p, PyBytes_AS_STRING(octets), out.capacity)
         return -1
     except Exception as error:
-        text = f"body is compressed: {getattr(error, 'reason', error)}".encode("ascii", "replace")[:<Py_ssize_t>room]
+        text = f"body is compressed: {getattr(error, 'reason', error)}".encode("ascii", "replace")[:<Py_ssize_t>capacity]
         memcpy(why, PyBytes_AS_STRING(text), <size_t>PyBytes_GET_SIZE(text))
         return <int>PyBytes_GET_SIZE(text)
 

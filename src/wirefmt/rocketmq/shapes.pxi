@@ -364,7 +364,7 @@ cdef bint rocketmq_secret_parts(const RocketmqFields* fields) noexcept nogil:
 
 
 cdef uint8_t* rocketmq_join(const RocketmqFields* fields, uint8_t* out) noexcept nogil:
-    """Write the properties without escapes to `out`, which has room for them with escapes and AHEAD_OCTETS. Returns the end."""
+    """Write the properties without escapes to `out`, which has space for them with escapes and AHEAD_OCTETS. Returns the end."""
     cdef const RocketmqText* t = &fields.values[fields.shape.properties]
     cdef const uint8_t* p = t.at
     cdef int i

@@ -106,7 +106,7 @@ _ENDING = Violation("the connection is ending: no request is sent any more")
 _SILENT = Violation("the client speaks first: it may begin with TLS (section 12)")
 _NO_PREFACE = Violation("a preface is sent by the host")
 
-#: What we send. Responses are answers to requests that have come.
+#: What we send. Responses are answers to requests that have arrived.
 SENDS: Final[Table] = {
     **rows(
         CLIENT,

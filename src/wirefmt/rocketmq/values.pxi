@@ -37,7 +37,7 @@ cdef str rocketmq_replaced(const uint8_t* p, size_t n):
 
 cdef object rocketmq_text(const RocketmqText* t):
     """The value of a text: str or None."""
-    cdef uint8_t[ROCKETMQ_STACK_TEXT] room
+    cdef uint8_t[ROCKETMQ_STACK_TEXT] scratch
     cdef uint8_t* more
     if t.form == ROCKETMQ_NULL:
         return None
@@ -46,7 +46,7 @@ cdef object rocketmq_text(const RocketmqText* t):
     if t.form == ROCKETMQ_VALUE:
         return java_text(rocketmq_build(t.at, t.size))
     if t.size <= ROCKETMQ_STACK_TEXT:
-        return rocketmq_utf8(room, rocketmq_unescape(t.at, t.size, room))
+        return rocketmq_utf8(scratch, rocketmq_unescape(t.at, t.size, scratch))
     more = <uint8_t*>malloc(t.size)
     if more == NULL:
         raise MemoryError
@@ -195,21 +195,21 @@ def hash_code(str text not None, /):
     return <int32_t>java_hash(text)
 
 
-cdef inline uint32_t java_room(Py_ssize_t count, uint32_t room) noexcept nogil:
-    """Buckets of a HashMap that began with `room`: they double when three quarters are full."""
-    while count > room * 3 // 4:
-        room *= 2
-    return room
+cdef inline uint32_t java_capacity(Py_ssize_t count, uint32_t capacity) noexcept nogil:
+    """Buckets of a HashMap that began with `capacity`: they double when three quarters are full."""
+    while count > capacity * 3 // 4:
+        capacity *= 2
+    return capacity
 
 
-cdef list java_order(object names, uint32_t room):
-    """Names in the iteration order of a HashMap that began with `room` buckets."""
+cdef list java_order(object names, uint32_t capacity):
+    """Names in the iteration order of a HashMap that began with `capacity` buckets."""
     cdef list out = list(names)
-    room = java_room(len(out), room)
+    capacity = java_capacity(len(out), capacity)
     placed = []
     for i, name in enumerate(out):
         h = java_hash(name)
-        placed.append(((h ^ h >> 16) & (room - 1), i, name))
+        placed.append(((h ^ h >> 16) & (capacity - 1), i, name))
     placed.sort()
     return [name for _, _, name in placed]
 
@@ -225,7 +225,7 @@ cdef int write_java_string(Writer w, object value, str field) except -1:
 
 cdef enum:
     JAVA_STEP = 8               # most octets that one step of write_java_octets writes
-    JAVA_ROOM = 4096            # octets for which it makes room at a time
+    JAVA_CAPACITY = 4096            # octets for which it makes space at a time
 
 
 cdef int write_java_octets(Writer w, const uint8_t* p, size_t size) except -1:
@@ -233,14 +233,14 @@ cdef int write_java_octets(Writer w, const uint8_t* p, size_t size) except -1:
     cdef const uint8_t* end = p + size
     cdef uint8_t* out = NULL
     cdef uint8_t* limit = NULL
-    cdef size_t room
+    cdef size_t capacity
     w.put_u8(c'"')
     while p < end:
         if limit - out < JAVA_STEP:
             w.out.size -= <size_t>(limit - out)
-            room = min(6 * <size_t>(end - p), <size_t>JAVA_ROOM) + JAVA_STEP
-            out = w.grow(room)
-            limit = out + room
+            capacity = min(6 * <size_t>(end - p), <size_t>JAVA_CAPACITY) + JAVA_STEP
+            out = w.grow(capacity)
+            limit = out + capacity
         write_java_step(&p, end, &out)
     w.out.size -= <size_t>(limit - out)
     return w.put_u8(c'"')
@@ -303,7 +303,7 @@ cdef int write_ascii(Writer w, str text) except -1:
 
 cdef int write_decimal(Writer w, int64_t number) except -1:
     """A number in decimal digits."""
-    cdef uint8_t[DIGITS_ROOM] digits
+    cdef uint8_t[DIGITS_CAPACITY] digits
     return w.put_octets(digits, <size_t>write_signed(number, digits))
 
 

@@ -95,7 +95,7 @@ class FaultyConnection:
         """Pass the client's bytes to the connection, as far as the faults allow it. Returns the events."""
         events: list[Any] = []
         while self._unread and not self._stalled and not self._cut:
-            piece = self._unread.popleft()[: self._room()]
+            piece = self._unread.popleft()[: self._capacity()]
             found = self.connection.receive(piece, now)
             if self._reads_messages():
                 for event in found:
@@ -184,7 +184,7 @@ class FaultyConnection:
                 for message in messages:
                     self.requests.pop(message.opaque, None)
             if not lost:
-                frame = frame[: self._room()]
+                frame = frame[: self._capacity()]
                 out += frame
                 self._count(deliveries, len(frame))
         if self._cut:
@@ -236,7 +236,7 @@ class FaultyConnection:
     def _reads_messages(self) -> bool:
         return self._counts_messages() and self._rules.is_framed(self.connection)
 
-    def _room(self) -> int:
+    def _capacity(self) -> int:
         """Bytes that may pass before the connection is dropped."""
         return min(
             (

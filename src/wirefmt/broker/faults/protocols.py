@@ -204,7 +204,7 @@ def _nsq_again(broker: nsq_broker.Broker, peer: Any, event: Any) -> None:
     if permissions is not None and not permissions.may(broker._users.get(peer, ""), "nsq.publish", event.topic):
         return
     holder = broker._holder(peer)
-    if not broker._has_room(event.topic, len(bodies), sum(map(len, bodies)), holder):
+    if not broker._has_capacity(event.topic, len(bodies), sum(map(len, bodies)), holder):
         return
     defer = (event.defer_time or 0) if isinstance(event, nsq.DeferredPublish) else 0
     broker.publish(event.topic, *bodies, defer=defer, holder=holder)

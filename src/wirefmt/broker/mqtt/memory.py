@@ -20,7 +20,7 @@ class Memory(Shares):
     def clear(self) -> None:
         self.bytes = self.messages = 0
 
-    def has_room(self, holder: Holder, size: int) -> bool:
+    def has_capacity(self, holder: Holder, size: int) -> bool:
         """May so many bytes more be kept (`BrokerOptions.memory`)?"""
         return self.fits(holder, self.options.memory, size)
 
@@ -43,7 +43,7 @@ class Memory(Shares):
 
     def may_wait(self, message: Message) -> bool:
         """May the message wait in one more queue, as far as the memory goes?"""
-        return self.has_room(message.holder, QUEUED_BYTES + (0 if message.holders else message.size))
+        return self.has_capacity(message.holder, QUEUED_BYTES + (0 if message.holders else message.size))
 
     def full_for(self, subscriber: Subscriber, message: Message, copies: int = 1) -> bool:
         """Would the client's queue have to drop messages to take these copies?"""

@@ -33,7 +33,7 @@ class Outgoing:
         self._memory = memory
 
     def deliver(self, subscriber: Subscriber, queued: Queued, taken: bool = False) -> None:
-        """Send, or queue after what waits already. `taken`: there was room when it was looked for, perhaps before PUBREC: it is
+        """Send, or queue after what waits already. `taken`: there was space when it was looked for, perhaps before PUBREC: it is
         queued even if the queue is full now. The memory of the broker is a limit for it, too."""
         if not subscriber.queue and self.send(subscriber, queued):
             return

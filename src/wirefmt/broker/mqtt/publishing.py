@@ -41,7 +41,7 @@ WAITING: Final = 16
 #: What a message has come to: the code for its publisher, and what is left to do before it, with the work of each step.
 Outcome: TypeAlias = tuple[int, Iterator[int] | None]
 
-#: The search for room for a message, with the work of each step. It returns the code to refuse the message with; 0: it is taken.
+#: The search for space for a message, with the work of each step. It returns the code to refuse the message with; 0: it is taken.
 Search: TypeAlias = Generator[int, None, int]
 
 #: Read for each message: on Python 3.11 an attribute of an enum takes some 0.1 us.
@@ -229,12 +229,12 @@ class Publishing:
         return search if len(targets) > TOGETHER // COPY else _end(search)
 
     def _is_not_retained(self, message: Message) -> bool:
-        """Is it to be retained, and there is no room for that?"""
+        """Is it to be retained, and there is no space for that?"""
         wanted = message.retain and len(message.packet.payload) and self.options.retain_available
         return bool(wanted) and self._retained.refuses(message)
 
     def _search(self, message: Message, targets: list[Target]) -> Search:
-        """Have all of these room for the message? Otherwise it goes to none."""
+        """Have all of these space for the message? Otherwise it goes to none."""
         copies: Counter[Subscriber] = Counter()
         for at in range(0, len(targets), TOGETHER):
             for found in self._subscriptions.allowed(message.topic, targets[at : at + TOGETHER]):
@@ -244,9 +244,9 @@ class Publishing:
                     if self._memory.full_for(subscriber, message, copies[subscriber]):
                         return ReasonCode.QUOTA_EXCEEDED
             yield TOGETHER
-        room = not copies or self._memory.may_wait(message)
+        capacity = not copies or self._memory.may_wait(message)
         # others may have been retained between the steps
-        return _SUCCESS if room and not self._is_not_retained(message) else ReasonCode.QUOTA_EXCEEDED
+        return _SUCCESS if capacity and not self._is_not_retained(message) else ReasonCode.QUOTA_EXCEEDED
 
     def wants(self, routing_key: str) -> bool:
         """A message is published to amq.topic: does a subscription match? (`routing.Sink`)"""
@@ -372,7 +372,7 @@ class Publishing:
         """Retain a message that is not refused, and deliver it.
 
         Args:
-            taken: there was room for it some time ago: see `Outgoing.deliver`.
+            taken: there was space for it some time ago: see `Outgoing.deliver`.
             told: its publisher knows already that it is taken.
             crossed: it comes from AMQP.
             elsewhere: it does not come from a packet of a client, which has steps of its own.
@@ -463,7 +463,7 @@ class Publishing:
                 merged[found.subscriber] = queued
         for subscriber, queued in merged.items():
             self._outgoing.deliver(subscriber, queued, taken)
-        for sharing in shared:  # last: the room that was found is that of the subscribers' own
+        for sharing in shared:  # last: the space that was found is that of the subscribers' own
             self.deliver_shared(sharing, message)
 
     def _queued(self, subscription: Subscription, message: Message, identifiers: tuple[int, ...]) -> Queued:

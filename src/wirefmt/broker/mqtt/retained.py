@@ -37,7 +37,7 @@ class Retained:
         self.bytes = 0
 
     def refuses(self, message: Message) -> bool:
-        """Is there no room to retain the message?"""
+        """Is there no space to retain the message?"""
         size = retained_size(message)
         if size > self.options.retained_bytes or self._lacks(message, size):
             return True
@@ -47,7 +47,7 @@ class Retained:
         return not self._fits(message, size)
 
     def put(self, message: Message) -> None:
-        """Retain a message, if there is room. One without payload removes what is retained."""
+        """Retain a message, if there is space. One without payload removes what is retained."""
         if not len(message.packet.payload):
             self.drop(message.topic)
             return

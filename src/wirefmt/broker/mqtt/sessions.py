@@ -121,7 +121,7 @@ class Sessions:
             holder = self._memory.holder((connect.user_name or "") if self.options.authenticate is not None else None)
             if not code and self._memory.lacks(holder, "sessions", self.options.sessions):
                 code = ReasonCode.QUOTA_EXCEEDED
-        if not code and not self._memory.has_room(holder, size - (known.size if known is not None else 0)):
+        if not code and not self._memory.has_capacity(holder, size - (known.size if known is not None else 0)):
             code = ReasonCode.QUOTA_EXCEEDED
         if (
             not code

@@ -89,7 +89,7 @@ class Subscriptions:
             subscription.shared = shared
             if before is None and (
                 len(subscriber.subscriptions) >= self.options.subscriptions
-                or not self._memory.has_room(subscriber.holder, subscription.size)
+                or not self._memory.has_capacity(subscriber.holder, subscription.size)
             ):
                 codes.append(ReasonCode.QUOTA_EXCEEDED)
                 continue

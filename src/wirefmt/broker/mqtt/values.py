@@ -205,7 +205,7 @@ class Subscriber:
         unacknowledged: QoS 1 messages of shared subscriptions that have been sent.
         expiring: when messages expire that have been sent and are not acknowledged. `held`: the same for those of the client that
             wait for PUBREL, by packet identifier.
-        walks: subscriptions whose retained messages are still to come. `early`: topics whose retained message has come before its
+        walks: subscriptions whose retained messages are still to come. `early`: topics whose retained message arrived before its
             turn, with the last walk that it was part of.
         passed_over: shared subscriptions that are not among the able members of their shares (`Rank`).
         will: while it is delayed.

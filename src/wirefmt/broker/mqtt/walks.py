@@ -58,7 +58,7 @@ class Walks:
             self._walk(subscriber)
 
     def bring_forward(self, topic: str, targets: list[Subscription | Sharing[Subscription]]) -> None:
-        """A message goes to these. The retained message of its topic that has not come yet comes before it."""
+        """A message goes to these. The retained message of its topic that has not arrived yet comes before it."""
         early: set[Subscriber] = set()
         for found in targets:
             if isinstance(found, Sharing) or found.walk is None:
@@ -129,7 +129,7 @@ class Walks:
         subscriber.early.clear()
 
     def end(self, subscription: Subscription) -> None:
-        """All have come, or no more are wanted."""
+        """All have arrived, or no more are wanted."""
         if subscription.walk is not None:
             subscription.walk = None
             subscription.plain = subscription.identifier is None and not subscription.asked.no_local

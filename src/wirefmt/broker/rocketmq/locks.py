@@ -37,9 +37,9 @@ class Locks:
             key = (group, queue.topic or "", queue.queue_id or 0)
             owner, until, whose = self.locks.get(key, (client, 0.0, None))
             free = owner == client or until < now
-            room = whose is not None or len(self.locks) < most
-            room = room and (whose is holder or not self._clients.shares.lacks(holder, "locks", most))
-            if free and room and 0 <= key[2] < len(self._log.topics.get(key[1], ())):
+            capacity = whose is not None or len(self.locks) < most
+            capacity = capacity and (whose is holder or not self._clients.shares.lacks(holder, "locks", most))
+            if free and capacity and 0 <= key[2] < len(self._log.topics.get(key[1], ())):
                 self._unlock_one(key)
                 self.locks[key] = (client, now + self.options.lock, holder)
                 holder.count("locks")

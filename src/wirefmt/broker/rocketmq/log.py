@@ -140,7 +140,7 @@ class Log:
             holder.count("topics")
         return found
 
-    def has_room(self, size: int, holder: Holder) -> bool:
+    def has_capacity(self, size: int, holder: Holder) -> bool:
         """May so many bytes more be stored?"""
         return self.shares.fits(holder, self.options.memory, size)
 

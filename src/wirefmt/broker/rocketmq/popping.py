@@ -85,10 +85,10 @@ class Popping:
 
         def look() -> Answer | None:
             limit = self.options.popped
-            room = min(limit - len(self.popped), self._clients.shares.left(holder, "popped", limit))
-            if room <= 0:
-                return end  # another client of the group may have room
-            most = min(max(header.max_msg_nums, 1), MESSAGES_MAX, room)
+            capacity = min(limit - len(self.popped), self._clients.shares.left(holder, "popped", limit))
+            if capacity <= 0:
+                return end  # another client of the group may have space
+            most = min(max(header.max_msg_nums, 1), MESSAGES_MAX, capacity)
             found, all_seen = self._take_next(group, topic, queues, ids, most, wanted, header.init_mode, holder)
             if not found:
                 return None if all_seen else nothing
@@ -98,8 +98,8 @@ class Popping:
                 taken = Taken(m.queue_id, m.queue_offset, m.reconsume_times, holder)
                 try:
                     frames.append(self._checked(m, now, invisible).encode())
-                except EncodeError:  # its properties have no room for that of a pop, so no pop can have it
-                    self._bury(group, topic, taken)
+                except EncodeError:  # its properties have no space for that of a pop, so no pop can have it
+                    self._dead_letter(group, topic, taken)
                 else:
                     self._hide(group, topic, taken, now, invisible)
             if not frames:
@@ -190,21 +190,21 @@ class Popping:
         taken = self._unhide(key).taken
         taken = taken._replace(failed=taken.failed + 1)
         if taken.failed > MOST_RETRIES:
-            self._bury(group, topic, taken)
+            self._dead_letter(group, topic, taken)
             return
         self.revived.add((group, topic), taken)
         self._waits.wake_group(topic, group)
         if len(self.revived) > self.options.popped:
             (group, topic), taken = self.revived.drop()
-            self._bury(group, topic, taken)
+            self._dead_letter(group, topic, taken)
 
-    def _bury(self, group: str, topic: str, taken: Taken) -> None:
-        """A message becomes a dead letter. It is dropped if who has popped it has no room."""
+    def _dead_letter(self, group: str, topic: str, taken: Taken) -> None:
+        """A message becomes a dead letter. It is dropped if who has popped it has no space."""
         message, dead, holder = self._message(topic, taken), f"{DLQ_PREFIX}{group}", taken.holder
         if message is None:
             return
         if (
-            self._log.has_room(len(message.body or b"") + ENTRY, holder)
+            self._log.has_capacity(len(message.body or b"") + ENTRY, holder)
             and self._log.topic(dead, 1, holder) is not None
         ):
             self._log.store({**fields_of(message), "topic": dead, "queue_id": 0}, holder)

@@ -73,7 +73,7 @@ class Pulling:
         return found.wants
 
     def _look(self, queue: Queue, begin: int, count: int, wanted: Wants) -> Answer | None:
-        """What the queue has from an offset on; None: nothing has come since."""
+        """What the queue has from an offset on; None: nothing has arrived since."""
         if begin > queue.end or begin < queue.base:
             return _pulled(ResponseCode.PULL_OFFSET_MOVED, queue, queue.end if begin > queue.end else queue.base)
         most = max(1, min(count, MESSAGES_MAX))

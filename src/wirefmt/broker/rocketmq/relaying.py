@@ -87,11 +87,11 @@ class Relaying:
     def _keep_reply(
         self, header: SendMessageRequestHeader, properties: Mapping[str, str], body: bytes, peer: Peer
     ) -> Answer:
-        """Store the reply if there is room, and say where it is."""
+        """Store the reply if there is space, and say where it is."""
         holder = self._clients.holders[peer]
         queues = self._log.topic(header.topic, 1, holder)
         fits = len(body) <= self.options.message_bytes
-        fits = fits and self._log.has_room(len(body) + len(header.properties or "") + ENTRY, holder)
+        fits = fits and self._log.has_capacity(len(body) + len(header.properties or "") + ENTRY, holder)
         if queues is None or not fits:
             return Answer(header=rocketmq.SendMessageResponseHeader(msg_id="0", queue_id=0, queue_offset=0))
         address = peer.address

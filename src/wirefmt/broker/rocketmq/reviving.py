@@ -52,7 +52,7 @@ class Revived:
         return self._remove(next(iter(messages))) if messages else None
 
     def drop(self) -> tuple[Place, Taken]:
-        """Make room: the first message of who has most of them."""
+        """Make space: the first message of who has most of them."""
         owner = next(iter(self._levels[self._most]))
         waiting = next(iter(self._owners[owner]))
         return waiting[0], self._remove(waiting)

@@ -117,7 +117,7 @@ class Sending:
         if len(body) > self.options.message_bytes or len(properties) > PROPERTIES_MAX:
             return Answer(ResponseCode.MESSAGE_ILLEGAL, remark="the message is too large")
         holder = self._clients.holders[peer]
-        if not self._log.has_room(len(body) + len(properties) + ENTRY, holder):
+        if not self._log.has_capacity(len(body) + len(properties) + ENTRY, holder):
             return Answer(ResponseCode.SYSTEM_BUSY, remark="the memory for messages is full")
         queue_id, sys_flag = int(given[field.queue_id] or ""), int(given[field.sys_flag] or "")
         queues = self._log.topics.get(topic) or self._log.topic(
@@ -165,7 +165,7 @@ class Sending:
             return Answer(ResponseCode.MESSAGE_ILLEGAL, remark="a batch without messages")
         cluster = {"CLUSTER": self.options.cluster}
         count, first = len(messages), messages[0].properties.get("UNIQ_KEY")
-        if not self._log.has_room(len(body) + count * (ENTRY + FRAME), holder):
+        if not self._log.has_capacity(len(body) + count * (ENTRY + FRAME), holder):
             return Answer(ResponseCode.SYSTEM_BUSY, remark="the memory for messages is full")
         stored: list[MessageExt] = []
         for m in messages:
@@ -187,7 +187,7 @@ class Sending:
         if message is None:
             return Answer(ResponseCode.SYSTEM_ERROR, remark="can not find message by the offset")
         holder = self._clients.holders[peer]
-        if not self._log.has_room(len(message.body or b"") + ENTRY, holder):
+        if not self._log.has_capacity(len(message.body or b"") + ENTRY, holder):
             return Answer(ResponseCode.SYSTEM_BUSY, remark="the memory for messages is full")
         most = MOST_RETRIES if header.max_reconsume_times is None else header.max_reconsume_times
         dead = message.reconsume_times >= most or header.delay_level < 0

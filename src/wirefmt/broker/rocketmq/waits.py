@@ -67,7 +67,7 @@ class Waits:
             self._resting.cancel()
 
     def wake(self, topic: str, queue_id: int) -> None:
-        """A message has come: answer the pulls that wait for its queue, and one pop of each group, or more as long as there is
+        """A message has arrived: answer the pulls that wait for its queue, and one pop of each group, or more as long as there is
         something for them."""
         for number in (queue_id, -1):
             for group in self.waiting.get(topic, {}).get(number, ()):

@@ -214,7 +214,7 @@ class Driver(asyncio.BufferedProtocol):
         self._rest: Iterator[int] | None = None  # steps of an event that are left
         self._late = False  # these wait for their turn; nothing is read meanwhile
         self._gone = False  # the transport is gone, which the host receives after them
-        self._over = False  # Disconnected has come
+        self._over = False  # Disconnected has arrived
         self._finished = False  # the sending side is shut down
         self._immediate = False  # nothing more is written
         self._eof = False
@@ -223,7 +223,7 @@ class Driver(asyncio.BufferedProtocol):
         self._reading = True
         #: Since when the transport's buffer has been full, in the loop's time; None: it is not.
         self.full_since: float | None = None
-        self._unfinished = False  # the server counts bytes that have come in part
+        self._unfinished = False  # the server counts bytes that have arrived in part
         self._wanted = False  # the host has seen that we are not ready
         self._storing = False
         self._scheduled = False
@@ -295,7 +295,7 @@ class Driver(asyncio.BufferedProtocol):
         return self._turn.left <= 0
 
     def go_on(self) -> None:
-        """The driver's turn has come: pass on events that have waited for it."""
+        """The driver's turn has arrived: pass on events that have waited for it."""
         self._late = False
         self.update()
         if self._gone and not self._late:
@@ -498,7 +498,7 @@ class Driver(asyncio.BufferedProtocol):
                 self.server.unfinished.count(self, 0 if self._over else size, now)
 
     def give_up(self) -> None:
-        """All connections together have too many bytes of what has come in part: end this one."""
+        """All connections together have too many bytes of what has arrived in part: end this one."""
         self._unfinished = False
         if not self._ended:
             self.update(self.connection.give_up())
@@ -589,7 +589,7 @@ class Driver(asyncio.BufferedProtocol):
             self.host.writable()
 
     def tell_writable(self) -> None:
-        """The driver's turn has come: if there is still room, the host can send."""
+        """The driver's turn has arrived: if there is still space, the host can send."""
         try:
             if self._wanted and not self._over and self.ready:
                 self._wanted = False

@@ -20,7 +20,7 @@ class Listener(Protocol):
     #: Connections that have not come to a protocol yet. Each has `abort()`.
     undecided: set[Any]
 
-    def has_room(self) -> bool:
+    def has_capacity(self) -> bool:
         """Called for each new connection. Returns False if it must be closed; it is counted then."""
         ...
 
@@ -55,7 +55,7 @@ class Proxied(asyncio.BufferedProtocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = transport = cast(asyncio.Transport, transport)  # uvloop's are not, and are used alike
-        if not self._listener.has_room():
+        if not self._listener.has_capacity():
             transport.abort()
             return
         self._listener.undecided.add(self)

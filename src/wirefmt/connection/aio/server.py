@@ -209,7 +209,7 @@ class Server:
         self.tasks: set[asyncio.Task[None]] = set()
         #: Transports whose PROXY header, or TLS handshake after it, is not complete.
         self.undecided: set[Any] = set()
-        #: What has come in part, over all connections. Set another one to share it with other servers.
+        #: What has arrived in part, over all connections. Set another one to share it with other servers.
         self.unfinished = Unfinished()
         #: Transports that were closed at once, since there were too many.
         self.turned_away = 0
@@ -252,12 +252,12 @@ class Server:
 
     def admit(self, driver: Driver) -> bool:
         """Called by a driver once it has a transport."""
-        if not self.has_room():
+        if not self.has_capacity():
             return False
         self.drivers.add(driver)
         return True
 
-    def has_room(self) -> bool:
+    def has_capacity(self) -> bool:
         """Is another transport to be kept? If not, it is counted."""
         if self._closing or len(self.drivers) + len(self.undecided) >= self._most:
             self.turned_away += 1

@@ -1,4 +1,4 @@
-"""What has come in part, over all connections of a server: packets, frames and messages that are not complete."""
+"""What has arrived in part, over all connections of a server: packets, frames and messages that are not complete."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ UNFINISHED: Final = 1 << 28
 
 
 class Unfinished:
-    """The bytes of what has come in part. Servers can share it.
+    """The bytes of what has arrived in part. Servers can share it.
 
     When they are too many, connections end as those of peers that cost too much memory, with the protocol's own code: first those
     that have been silent for SILENT seconds, the longest first, then the largest. The others go on.

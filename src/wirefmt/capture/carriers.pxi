@@ -60,7 +60,7 @@ cdef class CarriedStreams(FrameStreams):
 
     cdef void drop_socket(self, Side* side) noexcept nogil:
         if side.socket != NULL:
-            self.buffered -= sizeof(WebSocket) + BLOCK_OCTETS
+            self.memory.buffered -= sizeof(WebSocket) + BLOCK_OCTETS
             free(side.socket)
             side.socket = NULL
 
@@ -139,7 +139,7 @@ cdef class CarriedStreams(FrameStreams):
                 self.begin_search(side, WHY_NO_FRAME)
             side.broken = True
             return
-        if self.buffered + UNPACKER_OCTETS > self.max_buffered:
+        if self.memory.buffered + UNPACKER_OCTETS > self.memory.max_buffered:
             self.seen.messages_limited += 1
             self.break_off(f, end, b"compressed: limit", mark)
             return
@@ -149,15 +149,15 @@ cdef class CarriedStreams(FrameStreams):
             self.break_off(f, end, b"compressed with snappy: to read it install cramjam (wirefmt[snappy])", mark)
             return
         except BaseException:
-            self.counts.no_memory += 1
+            self.memory.no_memory += 1
             side.broken = True
             return
         Py_INCREF(u)
         side.unpacker = <PyObject*>u
-        self.buffered += u.count()
+        self.memory.buffered += u.count()
 
     cdef void drop_unpacker(self, Side* side) noexcept with gil:
-        self.buffered -= (<Unpacker>side.unpacker).counted
+        self.memory.buffered -= (<Unpacker>side.unpacker).counted
         Py_XDECREF(side.unpacker)
         side.unpacker = NULL
 
@@ -183,9 +183,9 @@ cdef class CarriedStreams(FrameStreams):
                     break
                 u.used += self.consume(f, end, <const uint8_t*>PyBytes_AS_STRING(u.piece) + u.used,
                                        <size_t>PyBytes_GET_SIZE(u.piece) - u.used, mark)
-            self.buffered += u.count()
+            self.memory.buffered += u.count()
         except MemoryError:
-            self.counts.no_memory += 1
+            self.memory.no_memory += 1
         except Exception as error:
             text = f"compressed: {error}".encode("ascii", "replace")[:REASON_MOST]
             self.break_off(f, end, PyBytes_AS_STRING(text), mark)

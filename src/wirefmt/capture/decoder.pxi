@@ -13,6 +13,7 @@ cdef enum:
     BATCH_MAX = 1 << 28         # octets: a column of a batch has 32-bit offsets, which also allow one message more
 
 
+@cython.no_gc_clear
 cdef class CaptureDecoder(KnownStreams):
     """Decodes bytes of capture files to batches of the message table.
 
@@ -42,6 +43,18 @@ cdef class CaptureDecoder(KnownStreams):
     cdef int64_t fragment_octets                        # of `packets`, as counted in `buffered`
     cdef uint8_t* carry                                 # octets of an incomplete record
     cdef size_t carry_at, carry_size, carry_room
+
+    def __cinit__(self, *args, **keywords):
+        self.tcp.sink.to = <void*>self
+        self.tcp.sink.begins = decoder_begins
+        self.tcp.sink.octets = decoder_octets
+        self.tcp.sink.gap = decoder_gap
+        self.tcp.sink.front = decoder_front
+        self.tcp.sink.ignored = decoder_ignored
+        self.tcp.sink.end = decoder_end
+        self.tcp.sink.close = decoder_close
+        self.tcp.sink.is_busy = decoder_is_busy
+        self.tcp.sink.prefetch = decoder_prefetch
 
     def __init__(self, options=None, /, **keywords):
         options = options_of(options, keywords)
@@ -76,16 +89,16 @@ cdef class CaptureDecoder(KnownStreams):
             self.port_forced[<uint16_t>port] = <uint8_t>(names.index(name) + 1)
 
     cdef set_limits(self, values):
-        self.max_flows = values["max_flows"]
-        self.max_out_of_order = values["max_out_of_order"]
+        self.tcp.max_flows = values["max_flows"]
+        self.tcp.max_out_of_order = values["max_out_of_order"]
         self.max_message = self.table.options.max_message = values["max_message"]
-        self.max_buffered = values["max_buffered"]
+        self.memory.max_buffered = values["max_buffered"]
         self.max_inflated = values["max_inflated"]
-        self.idle_ns = values["idle_seconds"] * SECOND
+        self.tcp.idle_ns = values["idle_seconds"] * SECOND
 
     def __dealloc__(self):
         self.drop_deferred()
-        self.drop_flows()
+        self.tcp.drop_flows()
         free(self.carry)
 
     # ---- feeding ----------------------------------------------------------------------------------------------------
@@ -299,7 +312,7 @@ cdef class CaptureDecoder(KnownStreams):
             "websocket_flows": c.websockets, "carrier_bytes": c.carrier_octets,
             "messages_limited": c.messages_limited, "capture_faults": c.capture_faults,
         }
-        stats.update(self.reassembly_stats())
+        stats.update(self.tcp.stats())
         stats["buffered"] += self.deferred_octets
         stats["packet_kinds"] = self.packets.stats()
         stats["not_decoded"] = {
@@ -319,14 +332,14 @@ cdef class CaptureDecoder(KnownStreams):
         return self.table.rows
 
     cdef check_memory(self):
-        if self.counts.no_memory or self.table.tally.no_memory:
+        if self.memory.no_memory or self.table.tally.no_memory:
             raise MemoryError
 
     cdef bint end_flows(self) noexcept nogil:
         """True: none is left."""
         if not self.resume():
             return False
-        while not self.end_some(1, WHY_CAPTURE_END):
+        while not self.tcp.end_some(1, WHY_CAPTURE_END):
             if self.is_full():
                 return False
         return not self.waiting
@@ -373,7 +386,7 @@ cdef class CaptureDecoder(KnownStreams):
         if n > self.carry_room - self.carry_size:
             grown = <uint8_t*>realloc(self.carry, self.carry_size + n)
             if grown == NULL:
-                self.counts.no_memory += 1
+                self.memory.no_memory += 1
                 return False
             self.carry = grown
             self.carry_room = self.carry_size + n
@@ -425,7 +438,7 @@ cdef class CaptureDecoder(KnownStreams):
         used[0] = at
 
     cdef void count_fragments(self) noexcept nogil:
-        self.buffered += self.packets.datagram_octets - self.fragment_octets
+        self.memory.buffered += self.packets.datagram_octets - self.fragment_octets
         self.fragment_octets = self.packets.datagram_octets
 
     cdef inline Segment* next_place(self) noexcept nogil:
@@ -445,7 +458,7 @@ cdef class CaptureDecoder(KnownStreams):
         mark.capture = capture
         mark.push = s.flags & TCP_PSH != 0
         self.group_hashes[self.group_count] = segment_table_hash(s)
-        self.prefetch_slot(self.group_hashes[self.group_count])
+        self.tcp.prefetch_slot(self.group_hashes[self.group_count])
         self.group_count += 1
         if self.group_count == GROUP or volatile:
             self.take_group()
@@ -456,12 +469,12 @@ cdef class CaptureDecoder(KnownStreams):
         cdef int i
         self.group_count = 0
         if count > 1:
-            self.prefetch_flows(self.group_hashes, count)
+            self.tcp.prefetch_flows(self.group_hashes, count)
         for i in range(count):
             if self.must_wait():
                 self.defer_segment(&self.group[i], &self.group_marks[i])
             else:
-                self.segment(&self.group[i], self.group_hashes[i], &self.group_marks[i])
+                self.tcp.segment(&self.group[i], self.group_hashes[i], &self.group_marks[i])
 
     cdef bint take_items(self, const SegmentList* segments) noexcept nogil:
         """Take the items of a share, from `taken` on. False: a batch is full."""
@@ -479,14 +492,14 @@ cdef class CaptureDecoder(KnownStreams):
                     count = i
                     break
                 self.group_hashes[i] = segment_table_hash(&item[i].segment)
-                self.prefetch_slot(self.group_hashes[i])
+                self.tcp.prefetch_slot(self.group_hashes[i])
                 prefetch_read(item[i].segment.payload, min(item[i].segment.captured, <uint32_t>PAYLOAD_AHEAD))
             if count > 1:
-                self.prefetch_flows(self.group_hashes, count)
+                self.tcp.prefetch_flows(self.group_hashes, count)
             for i in range(count):
                 if self.must_wait():
                     return False
-                self.segment(&item[i].segment, self.group_hashes[i], &item[i].mark)
+                self.tcp.segment(&item[i].segment, self.group_hashes[i], &item[i].mark)
                 self.taken += 1
         return self.taken == segments.count
 
@@ -503,7 +516,7 @@ cdef class CaptureDecoder(KnownStreams):
         cdef Segment s
         memcpy(&s, d.octets, sizeof(Segment))
         s.payload = d.octets + sizeof(Segment)
-        self.segment(&s, segment_table_hash(&s), &d.mark)
+        self.tcp.segment(&s, segment_table_hash(&s), &d.mark)
 
     cdef void run(self, const Deferred* d) noexcept nogil:
         cdef Flow* f = d.flow
@@ -511,7 +524,7 @@ cdef class CaptureDecoder(KnownStreams):
             self.run_segment(d)
         elif d.kind == DEFERRED_CLOSE:
             self.close_state(f)
-            self.recycle(f)
+            self.tcp.recycle(f)
         elif d.kind == DEFERRED_REPORT:
             self.put_file_fault(<const char*>d.octets, d.n, &d.mark)
         elif f.ignored:
@@ -546,19 +559,20 @@ cdef class CaptureDecoder(KnownStreams):
         while d != NULL:
             if d.kind == DEFERRED_CLOSE:
                 self.close_state(d.flow)
-                self.recycle(d.flow)
+                self.tcp.recycle(d.flow)
             free(d)
             d = next_deferred(&self.deferred)
         self.waiting = False
 
     # ---- events of the reassembly -----------------------------------------------------------------------------------
 
-    cdef int on_flow(self, Flow* f) noexcept nogil:
+    cdef int client_by_port(self, const Flow* f) noexcept nogil:
         """The end with a registered port is the server."""
         if self.port_is_known(f.port[1]):
             return 0
         return 1 if self.port_is_known(f.port[0]) else -1
 
+    @cython.final
     cdef void on_octets(self, Flow* f, int end, const uint8_t* p, size_t n, const Mark* mark) noexcept nogil:
         cdef size_t used = 0
         if not self.must_wait():
@@ -657,7 +671,7 @@ cdef class CaptureDecoder(KnownStreams):
             return
         front = self.open_front(f, mark)
         if front == NULL:
-            self.counts.no_memory += 1
+            self.memory.no_memory += 1
             return
         side = &(<FlowState*>front.state).sides[end]
         side.stage = STAGE_FRAMES
@@ -666,7 +680,7 @@ cdef class CaptureDecoder(KnownStreams):
         self.search(front, end, p, n, mark)
         self.on_end(front, end, WHY_FRONT)
         if self.on_close(front):
-            self.recycle(front)
+            self.tcp.recycle(front)
 
     cdef Flow* open_front(self, const Flow* f, const Mark* mark) noexcept nogil:
         """A new flow outside the table, with the same ends and protocol; NULL: out of memory."""
@@ -689,14 +703,9 @@ cdef class CaptureDecoder(KnownStreams):
         memset(state.sides, 0, sizeof(state.sides))
         state.state = kept
         state.counted = 0
-        self.buffered += flow_octets() + <int64_t>sizeof(FlowState) + BLOCK_OCTETS
+        self.memory.buffered += flow_octets() + <int64_t>sizeof(FlowState) + BLOCK_OCTETS
         self.count_buffered(state)
         return front
-
-    cdef void on_ignored(self, Flow* f, int packets, int64_t n) noexcept nogil:
-        cdef FlowState* fs = <FlowState*>f.state
-        self.seen.undecoded_packets[fs.undecoded] += packets
-        self.seen.undecoded_octets[fs.undecoded] += n
 
     cdef void on_end(self, Flow* f, int end, int why) noexcept nogil:
         cdef FlowState* fs = <FlowState*>f.state
@@ -752,16 +761,13 @@ cdef class CaptureDecoder(KnownStreams):
             if fs.sides[end].unpacker != NULL:
                 self.drop_unpacker(&fs.sides[end])
         if fs.protocol != NULL:
-            self.buffered -= fs.counted
+            self.memory.buffered -= fs.counted
             close_state(fs.protocol, fs.state)
-        self.buffered -= sizeof(FlowState) + BLOCK_OCTETS
+        self.memory.buffered -= sizeof(FlowState) + BLOCK_OCTETS
         free(fs)
         f.state = NULL
 
-    cdef bint is_busy(self) noexcept nogil:
-        return self.must_wait()
-
-    cdef void prefetch_states(self, Flow* const* flows, int count) noexcept nogil:
+    cdef void prefetch(self, Flow* const* flows, int count) noexcept nogil:
         cdef FlowState* fs
         cdef const Side* side
         cdef int i
@@ -775,3 +781,42 @@ cdef class CaptureDecoder(KnownStreams):
             side = &fs.sides[flows[i].client == 1]
             if side.size:
                 prefetch(side.pending, PREFETCHED)
+
+
+# ---- the sink of its reassembly
+
+
+cdef int decoder_begins(void* to, const Flow* f) noexcept nogil:
+    return (<CaptureDecoder>to).client_by_port(f)
+
+
+cdef void decoder_octets(void* to, Flow* f, int end, const uint8_t* p, size_t n, const Mark* mark) noexcept nogil:
+    (<CaptureDecoder>to).on_octets(f, end, p, n, mark)
+
+
+cdef void decoder_gap(void* to, Flow* f, int end, int64_t n, int why, const Mark* mark) noexcept nogil:
+    (<CaptureDecoder>to).on_gap(f, end, n, why, mark)
+
+
+cdef void decoder_front(void* to, Flow* f, int end, int64_t at, const uint8_t* p, size_t n, const Mark* mark) noexcept nogil:
+    (<CaptureDecoder>to).on_front(f, end, at, p, n, mark)
+
+
+cdef void decoder_ignored(void* to, Flow* f, int packets, int64_t n) noexcept nogil:
+    (<CaptureDecoder>to).on_ignored(f, packets, n)
+
+
+cdef void decoder_end(void* to, Flow* f, int end, int why) noexcept nogil:
+    (<CaptureDecoder>to).on_end(f, end, why)
+
+
+cdef bint decoder_close(void* to, Flow* f) noexcept nogil:
+    return (<CaptureDecoder>to).on_close(f)
+
+
+cdef bint decoder_is_busy(void* to) noexcept nogil:
+    return (<CaptureDecoder>to).must_wait()
+
+
+cdef void decoder_prefetch(void* to, Flow* const* flows, int count) noexcept nogil:
+    (<CaptureDecoder>to).prefetch(flows, count)

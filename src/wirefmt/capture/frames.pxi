@@ -49,7 +49,7 @@ cdef class FrameStreams(Streams):
         self.context(f, end, mark, mark, 0, 0, &m)
         while at < n and not self.is_full():
             m.byte_offset = side.offset
-            if protocol.put_usual != NULL and self.buffered + protocol.usual_buffered <= self.max_buffered:
+            if protocol.put_usual != NULL and self.memory.buffered + protocol.usual_buffered <= self.memory.max_buffered:
                 size = protocol.put_usual(self.table, &m, fs.state, self.strict, p + at, n - at)
                 if size:
                     side.offset += <int64_t>size
@@ -159,7 +159,7 @@ cdef class FrameStreams(Streams):
         cdef FlowState* fs = <FlowState*>f.state
         cdef bint done = fs.protocol.put(self.table, m, fs.state, self.strict, p, size)
         self.count_buffered(fs)
-        if self.buffered > self.max_buffered and done:
+        if self.memory.buffered > self.memory.max_buffered and done:
             self.flush_for_limit(f, self.table.all_rows)
         return done
 

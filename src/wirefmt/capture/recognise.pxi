@@ -60,9 +60,9 @@ cdef class KnownStreams(CarriedStreams):
         cdef FlowState* fs = <FlowState*>calloc(1, sizeof(FlowState))
         cdef int end
         if fs == NULL:
-            self.counts.no_memory += 1
+            self.memory.no_memory += 1
             return NULL
-        self.buffered += sizeof(FlowState) + BLOCK_OCTETS
+        self.memory.buffered += sizeof(FlowState) + BLOCK_OCTETS
         for end in range(2):
             fs.address_size[end] = <uint8_t>write_address(f.ip_version, f.address[end], fs.address[end])
         f.state = fs
@@ -175,9 +175,9 @@ cdef class KnownStreams(CarriedStreams):
             return verdict
         header = <Proxied*>malloc(sizeof(Proxied) + head[0])
         if header == NULL:
-            self.counts.no_memory += 1
+            self.memory.no_memory += 1
             return NO
-        self.buffered += <int64_t>(sizeof(Proxied) + head[0] + BLOCK_OCTETS)
+        self.memory.buffered += <int64_t>(sizeof(Proxied) + head[0] + BLOCK_OCTETS)
         header.first = side.search.origins[0].mark if side.size else mark[0]
         header.last = mark[0]
         header.size = head[0]
@@ -196,8 +196,8 @@ cdef class KnownStreams(CarriedStreams):
         if side.foreign and not f.streams[end].anchored and not fs.http:
             if side.size + n > LATE_KEPT:
                 self.pass_over(side, side.size)
-            if n > LATE_KEPT or self.buffered > self.max_buffered // 4 or not self.keep_origin(side, side.size, n, mark) \
-                    or not self.append(side, p, n):
+            if n > LATE_KEPT or self.memory.buffered > self.memory.max_buffered // 4 \
+                    or not self.keep_origin(side, side.size, n, mark) or not self.append(side, p, n):
                 self.pass_over(side, side.size)
                 side.skipped += <int64_t>n
             if fs.sides[0].skipped + fs.sides[1].skipped > LATE_SEARCH:
@@ -205,7 +205,7 @@ cdef class KnownStreams(CarriedStreams):
             return
         if side.skipped == 0 and side.missing == 0 and not (side.foreign and fs.sides[1 - end].foreign) \
                 and side.size + n <= <size_t>(FIRST_KEPT if side.foreign else SEARCH_WINDOW) \
-                and (not side.foreign or self.buffered < self.max_buffered // 4) \
+                and (not side.foreign or self.memory.buffered < self.memory.max_buffered // 4) \
                 and self.keep_origin(side, side.size, n, mark) and self.append(side, p, n):
             return
         if self.answers(f, end):
@@ -370,7 +370,7 @@ cdef class KnownStreams(CarriedStreams):
         fs.protocol = &protocols[row - 1]
         fs.state = open_state(fs.protocol)
         if fs.state == NULL:
-            self.counts.no_memory += 1
+            self.memory.no_memory += 1
             fs.protocol = NULL
             self.dismiss(f, UNDECODED_UNKNOWN)
             return
@@ -421,10 +421,10 @@ cdef class KnownStreams(CarriedStreams):
         for end in range(2):
             fs.sides[end].search.candidates = <Candidate*>calloc(PROTOCOLS, sizeof(Candidate))
             if fs.sides[end].search.candidates == NULL:
-                self.counts.no_memory += 1
+                self.memory.no_memory += 1
                 self.dismiss(f, UNDECODED_UNKNOWN)
                 return
-            self.buffered += candidates_octets()
+            self.memory.buffered += candidates_octets()
         self.begin_frames(f)
 
     cdef bint decide(self, Flow* f, int end, bint final) noexcept nogil:
@@ -532,10 +532,10 @@ cdef class KnownStreams(CarriedStreams):
         cdef Side* side = &(<FlowState*>f.state).sides[end]
         side.socket = <WebSocket*>calloc(1, sizeof(WebSocket))
         if side.socket == NULL:
-            self.counts.no_memory += 1
+            self.memory.no_memory += 1
             self.dismiss(f, UNDECODED_UNKNOWN)
             return False
-        self.buffered += sizeof(WebSocket) + BLOCK_OCTETS
+        self.memory.buffered += sizeof(WebSocket) + BLOCK_OCTETS
         side.stage = STAGE_SOCKET
         side.socket.lost = lost
         if lost and not side.searching:
@@ -561,7 +561,7 @@ cdef class KnownStreams(CarriedStreams):
                 self.dismiss(f, UNDECODED_UNKNOWN)
                 return NO
             self.seen.websockets -= 1                   # the server does not upgrade the connection
-            self.buffered -= fs.counted
+            self.memory.buffered -= fs.counted
             close_state(fs.protocol, fs.state)
             fs.protocol = NULL
             fs.state = NULL

@@ -2,7 +2,7 @@
 #
 # Each class extends the one before and has its own room, from the octets of a direction to the files they come from:
 #
-#     Reassembler <- Streams <- FrameStreams <- CarriedStreams <- KnownStreams <- CaptureDecoder
+#     Streams <- FrameStreams <- CarriedStreams <- KnownStreams <- CaptureDecoder
 #
 # A full batch is returned at once, even in the middle of a packet: see deferred.pxi. Every event, and every loop that
 # puts rows, stops when the batch is full, and `resume` continues it. Rows do not depend on where a batch ends.
@@ -95,9 +95,12 @@ cdef inline const char* why_text(int why) noexcept nogil:
     return b"stream ended"
 
 
-cdef class Streams(Reassembler):
+@cython.no_gc_clear
+cdef class Streams:
     """The state of the directions of flows, and the table that rows are put into."""
 
+    cdef Reassembler tcp
+    cdef Memory* memory                                 # that of `tcp`
     cdef MessageTable table
     cdef CaptureCounts seen
     cdef DeferredList deferred
@@ -111,6 +114,8 @@ cdef class Streams(Reassembler):
     cdef uint32_t* unknown_ports                        # connections that were not recognised, by port; NULL: none
 
     def __cinit__(self, *args, **kwargs):
+        self.tcp = Reassembler.__new__(Reassembler)
+        self.memory = &self.tcp.memory
         self.deferred.place = &self.deferred.first
         self.name_objects = []
 
@@ -119,6 +124,9 @@ cdef class Streams(Reassembler):
         free(self.unknown_ports)
 
     # ---- overridden by the classes above
+
+    cdef void on_octets(self, Flow* f, int end, const uint8_t* p, size_t n, const Mark* mark) noexcept nogil:
+        """The next octets of a direction."""
 
     cdef void run(self, const Deferred* d) noexcept nogil:
         """Do what was deferred."""
@@ -288,7 +296,7 @@ cdef class Streams(Reassembler):
     cdef inline void count_buffered(self, FlowState* fs) noexcept nogil:
         cdef int64_t buffered = (<const ProtocolState*>fs.state).buffered
         if buffered != fs.counted:
-            self.buffered += buffered - fs.counted
+            self.memory.buffered += buffered - fs.counted
             fs.counted = buffered
 
     # ---- octets that are kept ---------------------------------------------------------------------------------------
@@ -300,13 +308,13 @@ cdef class Streams(Reassembler):
         if n > side.room - side.size:
             room = max(side.size + n, min(side.need, max(2 * side.room, <size_t>512)))
             room = max(room, side.room + side.room // 2)
-            if self.buffered + <int64_t>(room - side.room) > self.max_buffered:
+            if self.memory.buffered + <int64_t>(room - side.room) > self.memory.max_buffered:
                 return False
             grown = <uint8_t*>realloc(side.pending, room)
             if grown == NULL:
-                self.counts.no_memory += 1
+                self.memory.no_memory += 1
                 return False
-            self.buffered += <int64_t>(room - side.room) + (BLOCK_OCTETS if side.room == 0 else 0)
+            self.memory.buffered += <int64_t>(room - side.room) + (BLOCK_OCTETS if side.room == 0 else 0)
             side.pending = grown
             side.room = room
         memcpy(side.pending + side.size, p, n)
@@ -316,7 +324,7 @@ cdef class Streams(Reassembler):
     cdef void free_pending(self, Side* side) noexcept nogil:
         """Drop the pending octets. No memory is kept for the next: that of many connections would not stay in the cache."""
         if side.room:
-            self.buffered -= <int64_t>side.room + BLOCK_OCTETS
+            self.memory.buffered -= <int64_t>side.room + BLOCK_OCTETS
         free(side.pending)
         side.pending = NULL
         side.size = side.room = side.need = 0
@@ -325,20 +333,20 @@ cdef class Streams(Reassembler):
         """pending[at : at + n] came with this packet. False: out of memory."""
         cdef int64_t before = origins_octets(&side.search)
         if not add_origin(&side.search, at, n, mark):
-            self.counts.no_memory += 1
+            self.memory.no_memory += 1
             return False
-        self.buffered += origins_octets(&side.search) - before
+        self.memory.buffered += origins_octets(&side.search) - before
         return True
 
     cdef void free_origins(self, Side* side) noexcept nogil:
-        self.buffered -= origins_octets(&side.search)
+        self.memory.buffered -= origins_octets(&side.search)
         free(side.search.origins)
         side.search.origins = NULL
         side.search.origin_count = side.search.origin_room = 0
 
     cdef void free_candidates(self, Side* side) noexcept nogil:
         if side.search.candidates != NULL:
-            self.buffered -= candidates_octets()
+            self.memory.buffered -= candidates_octets()
             free(side.search.candidates)
             side.search.candidates = NULL
 
@@ -383,7 +391,7 @@ cdef class Streams(Reassembler):
         cdef int i
         if size == 0:
             return
-        self.buffered -= <int64_t>side.room + BLOCK_OCTETS + origins_octets(&side.search)
+        self.memory.buffered -= <int64_t>side.room + BLOCK_OCTETS + origins_octets(&side.search)
         side.pending = NULL                             # freed below
         side.size = side.room = side.need = 0
         side.search.origins = NULL
@@ -417,7 +425,13 @@ cdef class Streams(Reassembler):
             fs.sides[end].skipped = 0
             self.free_pending(&fs.sides[end])
         self.seen.undecoded_octets[reason] += self.drop_proxied(fs)
-        self.ignore(f)
+        self.tcp.ignore(f)
+
+    cdef void on_ignored(self, Flow* f, int packets, int64_t n) noexcept nogil:
+        """Count packets of an ignored flow, and payload octets."""
+        cdef FlowState* fs = <FlowState*>f.state
+        self.seen.undecoded_packets[fs.undecoded] += packets
+        self.seen.undecoded_octets[fs.undecoded] += n
 
     cdef void count_port(self, const Flow* f) noexcept nogil:
         """A connection of an unknown protocol to this port, the lower one if the server is not known."""
@@ -431,7 +445,7 @@ cdef class Streams(Reassembler):
         cdef int64_t size = 0
         if fs.proxied != NULL:
             size = <int64_t>fs.proxied.size
-            self.buffered -= <int64_t>sizeof(Proxied) + size + BLOCK_OCTETS
+            self.memory.buffered -= <int64_t>sizeof(Proxied) + size + BLOCK_OCTETS
             free(fs.proxied)
             fs.proxied = NULL
         return size
@@ -457,7 +471,7 @@ cdef class Streams(Reassembler):
         cdef Deferred* d = new_deferred(kind, f, end, n, mark)
         self.waiting = True
         if d == NULL:
-            self.counts.no_memory += 1
+            self.memory.no_memory += 1
             return NULL
         insert_deferred(&self.deferred, d)
         self.deferred_octets += <int64_t>(sizeof(Deferred) + n)

@@ -37,6 +37,8 @@ include "columns.pxi"
 include "scanner.pxi"
 # flows by their ends
 include "flows.pxi"
+# events of the reassembly that wait for a full sink
+include "deliveries.pxi"
 # segments -> octets of each stream direction, in order
 include "reassembly.pxi"
 # WebSocket frames -> their payload
@@ -45,8 +47,6 @@ include "websocket.pxi"
 include "proxy.pxi"
 # compressed streams -> what is in them
 include "unpack.pxi"
-# what waits until a full batch has been taken
-include "deferred.pxi"
 # the rows of the protocols
 include "protocols.pxi"
 # where frames begin again after a gap

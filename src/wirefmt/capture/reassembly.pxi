@@ -93,24 +93,30 @@ cdef struct ReassemblyCounts:
     int64_t outside_octets      # after a FIN, in a RST, of keep-alives, in segments without a flow
 
 
+cdef enum:
+    ALL_OCTETS = -1             # FlowSink.octets: all were used
+
+
 cdef struct FlowSink:           # who takes what is passed on; `to` is the first argument of each. None may change the table
     void* to
+    # the sink takes nothing now. It remains full until the caller has emptied it and calls `resume`: then events that a full sink
+    # has refused, or not finished, are called again with the same arguments
+    bint (*is_full)(void* to) noexcept nogil
     # the client's end of a flow that begins without a SYN, or -1
     int (*begins)(void* to, const Flow* f) noexcept nogil
-    # the next `n` octets that `end` sends. They are the caller's and invalid after the return
-    void (*octets)(void* to, Flow* f, int end, const uint8_t* p, size_t n, const Mark* mark) noexcept nogil
-    # `n` octets are missing here; `why`: a Why
-    void (*gap)(void* to, Flow* f, int end, int64_t n, int why, const Mark* mark) noexcept nogil
-    # `n` octets at the negative offset `at`: before the first octet that was passed on
-    void (*front)(void* to, Flow* f, int end, int64_t at, const uint8_t* p, size_t n, const Mark* mark) noexcept nogil
+    # the next `n` octets that `end` sends. They are the caller's and invalid after the return. Returns ALL_OCTETS, or how many
+    # were used: call again with the others, even if there are none
+    int64_t (*octets)(void* to, Flow* f, int end, const uint8_t* p, size_t n, const Mark* mark) noexcept nogil
+    # `n` octets are missing here; `why`: a Why. False: call again
+    bint (*gap)(void* to, Flow* f, int end, int64_t n, int why, const Mark* mark) noexcept nogil
+    # `n` octets at the negative offset `at`: before the first octet that was passed on. False: call again
+    bint (*front)(void* to, Flow* f, int end, int64_t at, const uint8_t* p, size_t n, const Mark* mark) noexcept nogil
     # packets of an ignored flow, and their captured payload octets
     void (*ignored)(void* to, Flow* f, int packets, int64_t n) noexcept nogil
-    # `end` sends no more (at most once a stream, and only for streams that started)
-    void (*end)(void* to, Flow* f, int end, int why) noexcept nogil
-    # the flow was removed from the table: free f.state. Puts no row. False: `f` is still needed; `recycle` it later
-    bint (*close)(void* to, Flow* f) noexcept nogil
-    # True: the sink cannot free a flow now; max_buffered ends flows only after the next packet
-    bint (*is_busy)(void* to) noexcept nogil
+    # `end` sends no more (at most once a stream, and only for streams that started). False: call again
+    bint (*end)(void* to, Flow* f, int end, int why) noexcept nogil
+    # the flow was removed from the table and has no more events: free f.state
+    void (*close)(void* to, Flow* f) noexcept nogil
     # segments of these flows come soon: prefetch what f.state (never NULL) points to, and what that points to
     void (*prefetch)(void* to, Flow* const* flows, int count) noexcept nogil
 
@@ -123,6 +129,7 @@ cdef class Reassembler:
     cdef FlowTable table
     cdef Memory memory
     cdef ReassemblyCounts counts
+    cdef DeliveryList waiting           # events that a full sink did not take
     cdef Flow* current                  # of the last segment: the next one is often of the same flow
     cdef int64_t now_ns                 # latest packet time seen
     cdef size_t max_flows
@@ -131,6 +138,7 @@ cdef class Reassembler:
     def __cinit__(self):
         if not open_table(&self.table):
             raise MemoryError
+        self.waiting.place = &self.waiting.first
         self.max_flows = 1 << 18
         self.memory.max_buffered = 256 << 20
         self.max_out_of_order = 4 << 20
@@ -237,11 +245,11 @@ cdef class Reassembler:
 
     cdef void relieve(self, const Flow* present) noexcept nogil:
         """End flows, closed ones first, those idle longest first, until `buffered` is within max_buffered; never the current
-        flow."""
+        flow. A full sink cannot free a flow: then they end after the next packet."""
         cdef Flow* f
         cdef int i
         for i in range(1, -1, -1):
-            while self.memory.buffered > self.memory.max_buffered and not self.sink.is_busy(self.sink.to):
+            while self.memory.buffered > self.memory.max_buffered and not self.sink.is_full(self.sink.to):
                 f = self.table.lists[i].oldest
                 if f == present:
                     f = f.newer
@@ -520,7 +528,7 @@ cdef class Reassembler:
                     if f.ignored:
                         self.sink.ignored(self.sink.to, f, 0, k)
                     else:
-                        self.sink.front(self.sink.to, f, end, at, p, <size_t>k, mark)
+                        self.pass_front(f, end, at, p, <size_t>k, mark)
                 else:
                     self.counts.outside_octets += k
             at += k
@@ -534,7 +542,7 @@ cdef class Reassembler:
         st.next_seq += kept
         self.counts.octets += kept
         if kept and not f.ignored:
-            self.sink.octets(self.sink.to, f, end, p, kept, mark)
+            self.pass_octets(f, end, p, kept, mark)
         elif kept:
             self.sink.ignored(self.sink.to, f, 0, kept)
         if size > kept:
@@ -548,7 +556,7 @@ cdef class Reassembler:
         self.counts.gaps += 1
         self.counts.gap_octets += n
         if not f.ignored:
-            self.sink.gap(self.sink.to, f, end, n, why, mark)
+            self.pass_gap(f, end, n, why, mark)
 
     cdef void drain(self, Flow* f, int end, const Mark* mark, bint after_gap) noexcept nogil:
         """Pass on the pieces that are now in order. After a filled gap they belong to the packet that filled it; after a gap that
@@ -672,6 +680,78 @@ cdef class Reassembler:
         elif elapsed_ns(st.gap_ns, f.last_ns) >= HOLE_NS:
             self.skip_hole(f, end, WHY_TIMEOUT)
 
+    # ---- events -------------------------------------------------------------------------------------------------
+    # A sink may call pass_octets in an event, to be told octets again: see `resume` for their order.
+
+    cdef inline void pass_octets(self, Flow* f, int end, const uint8_t* p, size_t n, const Mark* mark) noexcept nogil:
+        cdef int64_t used = self.sink.octets(self.sink.to, f, end, p, n, mark)
+        if used != ALL_OCTETS:
+            self.wait(DELIVER_OCTETS, f, end, p + used, n - <size_t>used, mark)
+
+    cdef void pass_gap(self, Flow* f, int end, int64_t n, int why, const Mark* mark) noexcept nogil:
+        cdef Delivery* d
+        if not self.sink.gap(self.sink.to, f, end, n, why, mark):
+            d = self.wait(DELIVER_GAP, f, end, NULL, 0, mark)
+            if d != NULL:
+                d.n = n
+                d.why = why
+
+    cdef void pass_front(self, Flow* f, int end, int64_t at, const uint8_t* p, size_t n, const Mark* mark) noexcept nogil:
+        cdef Delivery* d
+        if not self.sink.front(self.sink.to, f, end, at, p, n, mark):
+            d = self.wait(DELIVER_FRONT, f, end, p, n, mark)
+            if d != NULL:
+                d.n = at
+
+    cdef void pass_end(self, Flow* f, int end, int why) noexcept nogil:
+        cdef Delivery* d
+        if not self.sink.end(self.sink.to, f, end, why):
+            d = self.wait(DELIVER_END, f, end, NULL, 0, NULL)
+            if d != NULL:
+                d.why = why
+
+    cdef Delivery* wait(self, int kind, Flow* f, int end, const uint8_t* p, size_t n, const Mark* mark) noexcept nogil:
+        """Pass an event on later; NULL: out of memory."""
+        cdef Delivery* d = add_delivery(&self.waiting, kind, f, end, p, n, mark)
+        if d == NULL:
+            self.memory.no_memory += 1
+        return d
+
+    cdef bint resume(self) noexcept nogil:
+        """Pass on what waits, in order: an event that is not finished comes after those that it has made wait, and before all
+        others. False: the sink is full again."""
+        cdef Delivery* d
+        while self.waiting.first != NULL and not self.sink.is_full(self.sink.to):
+            d = next_delivery(&self.waiting)
+            if self.deliver(d):
+                free_delivery(&self.waiting, d)
+            else:
+                insert_delivery(&self.waiting, d)
+        last_place(&self.waiting)
+        return self.waiting.first == NULL
+
+    cdef bint deliver(self, Delivery* d) noexcept nogil:
+        cdef void* to = self.sink.to
+        cdef Flow* f = d.flow
+        cdef int64_t used
+        if d.kind == DELIVER_CLOSE:
+            self.close(f)
+        elif f.ignored:                                 # meanwhile
+            if d.size:
+                self.sink.ignored(to, f, 0, <int64_t>(d.size - d.at))
+        elif d.kind == DELIVER_OCTETS:
+            used = self.sink.octets(to, f, d.end, d.octets + d.at, d.size - d.at, &d.mark)
+            if used != ALL_OCTETS:
+                d.at += <size_t>used
+                return False
+        elif d.kind == DELIVER_GAP:
+            return self.sink.gap(to, f, d.end, d.n, d.why, &d.mark)
+        elif d.kind == DELIVER_FRONT:
+            return self.sink.front(to, f, d.end, d.n, d.octets, d.size, &d.mark)
+        else:
+            return self.sink.end(to, f, d.end, d.why)
+        return True
+
     # ---- ends ---------------------------------------------------------------------------------------------------
 
     cdef void end_stream(self, Flow* f, int end, int why) noexcept nogil:
@@ -692,7 +772,7 @@ cdef class Reassembler:
         self.free_pieces(st)
         st.ended = True
         if not f.ignored:
-            self.sink.end(self.sink.to, f, end, why)
+            self.pass_end(f, end, why)
 
     cdef void ignore(self, Flow* f) noexcept nogil:
         """Called by the sink, in an event: pass on no more octets of this flow."""
@@ -716,7 +796,7 @@ cdef class Reassembler:
         self.remove(f)
 
     cdef void remove(self, Flow* f) noexcept nogil:
-        """Remove a flow from the table, and free it unless the sink still needs it."""
+        """Remove a flow from the table, and free it after its last event."""
         cdef int end
         remove_flow(&self.table, f)
         for end in range(2):
@@ -724,17 +804,26 @@ cdef class Reassembler:
             self.free_fronts(&f.streams[end])
         if self.current == f:
             self.current = NULL
-        if self.sink.close(self.sink.to, f):
-            self.recycle(f)
+        if self.waiting.first == NULL:
+            self.close(f)
+        else:                                           # events of this flow may wait
+            self.wait(DELIVER_CLOSE, f, 0, NULL, 0, NULL)
 
-    cdef inline void recycle(self, Flow* f) noexcept nogil:
+    cdef void close(self, Flow* f) noexcept nogil:
         """Free a flow that was removed."""
+        self.sink.close(self.sink.to, f)
         self.memory.buffered -= flow_octets()
         recycle_flow(&self.table, f)
 
     cdef void drop_flows(self) noexcept nogil:
-        """Remove all flows; only `close` of the sink is called."""
+        """Remove all flows, and drop what waits; only `close` of the sink is called."""
+        cdef Delivery* d = next_delivery(&self.waiting)
         cdef Flow* f = oldest_flow(&self.table)
+        while d != NULL:
+            if d.kind == DELIVER_CLOSE:
+                self.close(d.flow)
+            free_delivery(&self.waiting, d)
+            d = next_delivery(&self.waiting)
         while f != NULL:
             self.remove(f)
             f = oldest_flow(&self.table)
@@ -810,10 +899,13 @@ cdef class StreamTrace:
 
     `events` is a list of ("octets", end, bytes, frame_no), ("front", end, offset, bytes), ("gap", end, size, why) and
     ("end", end, why, flow_id); `end` is "client" or "server", or the port number of the end where that is not known.
+
+    at_once: octets, or other events, that the sink takes before it is full. It is emptied after each segment, as often as needed.
     """
 
     cdef readonly list events
     cdef Reassembler tcp
+    cdef int64_t at_once, taken
     cdef bint busy
 
     def __cinit__(self, *args, **keywords):
@@ -826,15 +918,17 @@ cdef class StreamTrace:
         self.tcp.sink.ignored = trace_ignored
         self.tcp.sink.end = trace_end
         self.tcp.sink.close = trace_close
-        self.tcp.sink.is_busy = trace_is_busy
+        self.tcp.sink.is_full = trace_is_full
         self.tcp.sink.prefetch = trace_prefetch
 
     def __dealloc__(self):
         if self.tcp is not None:
             self.tcp.drop_flows()
 
-    def __init__(self, *, max_flows=1 << 18, max_buffered=256 << 20, max_out_of_order=4 << 20, idle_seconds=3 * 3600):
+    def __init__(self, *, max_flows=1 << 18, max_buffered=256 << 20, max_out_of_order=4 << 20, idle_seconds=3 * 3600,
+                 at_once=1 << 62):
         self.events = []
+        self.at_once = at_once
         self.tcp.max_flows = max_flows
         self.tcp.memory.max_buffered = max_buffered
         self.tcp.max_out_of_order = max_out_of_order
@@ -867,6 +961,7 @@ cdef class StreamTrace:
         try:
             with nogil:
                 self.tcp.segment(&s, segment_table_hash(&s), &mark)
+                self.drain()
         finally:
             self.busy = False
 
@@ -877,12 +972,27 @@ cdef class StreamTrace:
             with nogil:
                 while not self.tcp.end_some(1024, WHY_CAPTURE_END):
                     pass
+                self.drain()
         finally:
             self.busy = False
 
     @property
     def stats(self):
         return self.tcp.stats()
+
+    cdef void drain(self) noexcept nogil:
+        """Empty the sink until nothing waits."""
+        self.taken = 0
+        while not self.tcp.resume():
+            self.taken = 0
+
+    cdef bint add(self, tuple event):
+        """False: the sink is full."""
+        if self.taken >= self.at_once:
+            return False
+        self.taken += 1
+        self.events.append(event)
+        return True
 
     cdef object end_name(self, Flow* f, int end):
         if f.client < 0:
@@ -893,36 +1003,40 @@ cdef int trace_begins(void* to, const Flow* f) noexcept nogil:
     return -1
 
 
-cdef void trace_octets(void* to, Flow* f, int end, const uint8_t* p, size_t n, const Mark* mark) noexcept with gil:
+cdef int64_t trace_octets(void* to, Flow* f, int end, const uint8_t* p, size_t n, const Mark* mark) noexcept with gil:
     trace = <StreamTrace>to
-    trace.events.append(("octets", trace.end_name(f, end), (<const char*>p)[:n], mark.frame_no))
+    cdef int64_t used = min(<int64_t>n, trace.at_once - trace.taken)
+    if used > 0:
+        trace.taken += used
+        trace.events.append(("octets", trace.end_name(f, end), (<const char*>p)[:used], mark.frame_no))
+    return ALL_OCTETS if used == <int64_t>n else used
 
 
-cdef void trace_gap(void* to, Flow* f, int end, int64_t n, int why, const Mark* mark) noexcept with gil:
+cdef bint trace_gap(void* to, Flow* f, int end, int64_t n, int why, const Mark* mark) noexcept with gil:
     trace = <StreamTrace>to
-    trace.events.append(("gap", trace.end_name(f, end), n, WHY_NAMES[why]))
+    return trace.add(("gap", trace.end_name(f, end), n, WHY_NAMES[why]))
 
 
-cdef void trace_front(void* to, Flow* f, int end, int64_t at, const uint8_t* p, size_t n, const Mark* mark) noexcept with gil:
+cdef bint trace_front(void* to, Flow* f, int end, int64_t at, const uint8_t* p, size_t n, const Mark* mark) noexcept with gil:
     trace = <StreamTrace>to
-    trace.events.append(("front", trace.end_name(f, end), at, (<const char*>p)[:n]))
+    return trace.add(("front", trace.end_name(f, end), at, (<const char*>p)[:n]))
 
 
 cdef void trace_ignored(void* to, Flow* f, int packets, int64_t n) noexcept nogil:
     pass
 
 
-cdef void trace_end(void* to, Flow* f, int end, int why) noexcept with gil:
+cdef bint trace_end(void* to, Flow* f, int end, int why) noexcept with gil:
     trace = <StreamTrace>to
-    trace.events.append(("end", trace.end_name(f, end), WHY_NAMES[why], f.flow_id))
+    return trace.add(("end", trace.end_name(f, end), WHY_NAMES[why], f.flow_id))
 
 
-cdef bint trace_close(void* to, Flow* f) noexcept nogil:
-    return True
+cdef void trace_close(void* to, Flow* f) noexcept nogil:
+    pass
 
 
-cdef bint trace_is_busy(void* to) noexcept nogil:
-    return False
+cdef bint trace_is_full(void* to) noexcept nogil:
+    return (<StreamTrace>to).taken >= (<StreamTrace>to).at_once
 
 
 cdef void trace_prefetch(void* to, Flow* const* flows, int count) noexcept nogil:

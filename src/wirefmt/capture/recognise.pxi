@@ -149,7 +149,7 @@ cdef class KnownStreams(CarriedStreams):
             if kept:
                 self.replay_rest(f, end, head)
             elif n > head:
-                self.on_octets(f, end, p + head, n - head, mark)
+                self.tcp.pass_octets(f, end, p + head, n - head, mark)
             if not f.ignored:
                 self.replay(f, 1 - end)
         else:
@@ -212,7 +212,7 @@ cdef class KnownStreams(CarriedStreams):
             if f.ignored:
                 self.on_ignored(f, 0, <int64_t>n)
             else:
-                self.on_octets(f, end, p, n, mark)
+                self.tcp.pass_octets(f, end, p, n, mark)
             return
         self.pass_over(side, side.size)
         side.skipped += <int64_t>n
@@ -282,7 +282,7 @@ cdef class KnownStreams(CarriedStreams):
         if f.ignored:
             self.on_ignored(f, 0, <int64_t>n)
         else:
-            self.on_octets(f, end, p, n, mark)
+            self.tcp.pass_octets(f, end, p, n, mark)
         if not f.ignored:
             self.replay(f, 1 - end)
 
@@ -437,22 +437,27 @@ cdef class KnownStreams(CarriedStreams):
             return False
         self.set_protocol(f, found)
         if not f.ignored:
+            side.decided = True
+            side.final = final
             self.read_decided(f, 1 - end, False)
-            if self.waiting:
-                self.defer_look(DEFERRED_DECIDED, f, end, final)
+            if self.is_full():
+                fs.unfinished = True
             else:
                 self.read_decided(f, end, final)
         return True
 
     cdef void read_decided(self, Flow* f, int end, bint final) noexcept nogil:
         """Read a direction's window after the protocol was found: from its first octet, if the stream begins there."""
-        cdef Side* side = &(<FlowState*>f.state).sides[end]
+        cdef FlowState* fs = <FlowState*>f.state
+        cdef Side* side = &fs.sides[end]
+        side.decided = False
         restart_search(&side.search)
         if f.streams[end].anchored and side.offset == 0 and side.missing == 0 and side.skipped == 0:
             if side.size == 0:
                 side.searching = False
             elif not self.read_window(f, end):
-                self.defer_look(DEFERRED_LOOK, f, end, final)
+                side.final = final
+                fs.unfinished = True
                 return
         if side.searching and side.size:
             self.look(f, end, final)
@@ -639,7 +644,7 @@ cdef class KnownStreams(CarriedStreams):
         if f.ignored:
             self.on_ignored(f, 0, <int64_t>n)
             return True
-        self.on_octets(f, end, p, n, mark)
+        self.tcp.pass_octets(f, end, p, n, mark)
         if not f.ignored:
             self.replay(f, 1 - end)
         return True

@@ -1,11 +1,12 @@
-# The directions of flows: their state, rows about them, and work that waits until a full batch is taken.
+# The directions of flows: their state, and rows about them.
 #
 # Each class extends the one before and has its own room, from the octets of a direction to the files they come from:
 #
 #     Streams <- FrameStreams <- CarriedStreams <- KnownStreams <- CaptureDecoder
 #
-# A full batch is returned at once, even in the middle of a packet: see deferred.pxi. Every event, and every loop that
-# puts rows, stops when the batch is full, and `resume` continues it. Rows do not depend on where a batch ends.
+# A full batch is returned at once, even in the middle of a packet. Every event, and every loop that puts rows, stops when the
+# batch is full. The reassembly then calls the event again, with the octets that are left. What it had begun is in the state of
+# the flow and its directions, and is finished first (`finish_event`). Rows do not depend on where a batch ends.
 
 cdef enum SideStage:
     STAGE_START = 0             # the protocol is not known
@@ -43,6 +44,12 @@ cdef struct Side:               # one direction of a flow
     uint32_t likely_frames, likely_octets
     # searches and stream encodings
     int64_t missing, skipped    # octets of the present gap: lost, and skipped
+    # what was begun before the batch was full, besides `reading`: see finish_event
+    uint8_t decided             # the protocol was found, and the search window is to be read
+    uint8_t final               # of `reading` and `decided`: no octets follow the window
+    uint8_t settling            # settle_frame is to be called
+    uint8_t over                # the pending frame is given up
+    int64_t lost                # octets that could not be kept: their gap is to be crossed
     Search search
     WebSocket* socket
     PyObject* unpacker          # an Unpacker, owned
@@ -57,9 +64,13 @@ cdef struct FlowState:
     uint8_t carrier             # a Carrier: the encoding of the streams
     uint8_t http                # a direction begins with HTTP: the handshake of a WebSocket may follow
     uint8_t undecoded           # an Undecoded, if the flow is ignored
+    uint8_t unfinished          # the batch was full in the middle of an event: finish_event
+    uint8_t limiting            # messages that have begun are being flushed for a limit
     uint8_t address_size[2]
     char address[2][ADDRESS_ROOM]
     Side sides[2]               # by end, as in Flow
+    int64_t limit_rows          # `limiting`: the number of rows before
+    Flow* front                 # octets from before the beginning of a direction, read as a flow of their own; NULL: none
 
 
 cdef struct CaptureCounts:
@@ -103,9 +114,6 @@ cdef class Streams:
     cdef Memory* memory                                 # that of `tcp`
     cdef MessageTable table
     cdef CaptureCounts seen
-    cdef DeferredList deferred
-    cdef int64_t deferred_octets                        # not counted in `buffered`: they are freed before the next packet
-    cdef bint waiting                                   # something is deferred: new work must wait, too
     cdef size_t max_message
     cdef uint64_t slice_index
     cdef list name_objects
@@ -116,7 +124,6 @@ cdef class Streams:
     def __cinit__(self, *args, **kwargs):
         self.tcp = Reassembler.__new__(Reassembler)
         self.memory = &self.tcp.memory
-        self.deferred.place = &self.deferred.first
         self.name_objects = []
 
     def __dealloc__(self):
@@ -125,16 +132,16 @@ cdef class Streams:
 
     # ---- overridden by the classes above
 
-    cdef void on_octets(self, Flow* f, int end, const uint8_t* p, size_t n, const Mark* mark) noexcept nogil:
-        """The next octets of a direction."""
-
-    cdef void run(self, const Deferred* d) noexcept nogil:
-        """Do what was deferred."""
-
     cdef bint decide(self, Flow* f, int end, bint final) noexcept nogil:
         """Search a direction of a flow with several candidate protocols for a boundary. True: the protocol is now known, and the
         pending octets of both directions were read."""
         return False
+
+    cdef void read_decided(self, Flow* f, int end, bint final) noexcept nogil:
+        """Read a direction's window after the protocol was found."""
+
+    cdef void lose_header(self, Flow* f, int end, const Mark* mark) noexcept nogil:
+        """The header of a WebSocket's frame is invalid."""
 
     cdef bint find_socket(self, Flow* f, int end, const uint8_t* p, size_t n, const Mark* mark) noexcept nogil:
         """A packet of a connection that began before the capture and of which nothing was read yet. True: it belongs to a
@@ -265,23 +272,6 @@ cdef class Streams:
         put_text(self.table.cols + T_PROTOCOL, row, &fs.protocol.name)
         self.table.put_status(row, ROW_MALFORMED, text, <int>strlen(text))
 
-    cdef void report_fault(self, const char* text, int64_t offset, int64_t frame_no) noexcept nogil:
-        """Put a row for a fault of the current capture file: byte_offset is the position in the file."""
-        cdef Deferred* d
-        cdef Mark mark
-        self.seen.capture_faults += 1
-        if self.slice_index != 0:
-            return
-        memset(&mark, 0, sizeof(mark))
-        mark.capture = self.file_index
-        mark.frame_no = frame_no
-        if not self.waiting:
-            self.put_file_fault(text, offset, &mark)
-            return
-        d = self.defer(DEFERRED_REPORT, NULL, 0, <const uint8_t*>text, strlen(text) + 1, &mark)
-        if d != NULL:
-            d.n = offset
-
     cdef void put_file_fault(self, const char* text, int64_t offset, const Mark* mark) noexcept nogil:
         cdef Col* c = self.table.cols
         cdef MessageContext m
@@ -404,7 +394,7 @@ cdef class Streams:
                 if f.ignored:
                     self.on_ignored(f, 0, <int64_t>(stop - at))
                 else:
-                    self.on_octets(f, end, pending + at, stop - at, &origins[i].mark)
+                    self.tcp.pass_octets(f, end, pending + at, stop - at, &origins[i].mark)
         free(pending)
         free(origins)
 
@@ -450,57 +440,5 @@ cdef class Streams:
             fs.proxied = NULL
         return size
 
-    # ---- what waits until a full batch has been taken ---------------------------------------------------------------
-
     cdef inline bint is_full(self) noexcept nogil:
         return self.table.is_full()
-
-    cdef inline bint must_wait(self) noexcept nogil:
-        """Must new events wait?"""
-        return self.waiting or self.is_full()
-
-    cdef Deferred* defer(self, int kind, Flow* f, int end, const uint8_t* p, size_t n, const Mark* mark) noexcept nogil:
-        """Continue later, after what the current event has deferred before. NULL: out of memory."""
-        cdef Deferred* d = self.defer_room(kind, f, end, n, mark)
-        if d != NULL and n:
-            memcpy(d.octets, p, n)
-        return d
-
-    cdef Deferred* defer_room(self, int kind, Flow* f, int end, size_t n, const Mark* mark) noexcept nogil:
-        """As defer, but the caller fills in the octets."""
-        cdef Deferred* d = new_deferred(kind, f, end, n, mark)
-        self.waiting = True
-        if d == NULL:
-            self.memory.no_memory += 1
-            return NULL
-        insert_deferred(&self.deferred, d)
-        self.deferred_octets += <int64_t>(sizeof(Deferred) + n)
-        return d
-
-    cdef void defer_hole(self, int kind, Flow* f, int end, int64_t n, int why, const Mark* mark) noexcept nogil:
-        cdef Deferred* d = self.defer(kind, f, end, NULL, 0, mark)
-        if d != NULL:
-            d.n = n
-            d.why = why
-
-    cdef void defer_look(self, int kind, Flow* f, int end, bint final) noexcept nogil:
-        cdef Deferred* d = self.defer(kind, f, end, NULL, 0, NULL)
-        if d != NULL:
-            d.flag = final
-
-    cdef bint resume(self) noexcept nogil:
-        """Do the deferred work, in order. True: all is done; False: the batch is full."""
-        cdef Deferred* d
-        if not self.waiting:
-            return True
-        while not self.is_full():
-            self.waiting = False
-            d = next_deferred(&self.deferred)
-            if d == NULL:
-                return True
-            self.deferred_octets -= <int64_t>(sizeof(Deferred) + d.size)
-            self.run(d)
-            free(d)
-            self.waiting = self.deferred.first != NULL
-        last_place(&self.deferred)
-        return not self.waiting

@@ -226,7 +226,7 @@ def test_a_link_that_ends_while_it_looks() -> None:
 
 def test_filters_count_as_memory() -> None:
     async def test() -> None:
-        async with served(bytes=1_000_000) as (_, _, client):
+        async with served(memory=1_000_000) as (_, _, client):
             selector = " OR ".join(f"n = {number}" for number in range(200))
 
             async def attach() -> None:

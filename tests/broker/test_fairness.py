@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -294,7 +295,7 @@ def test_a_message_of_phpmq_asks_only_clients_that_may_have_room(monkeypatch: py
             await clients[-1].consume("q", 1)
             await until(lambda: len(broker.queue("q").clients) == 12)
             asked = 0
-            ready = vars(phpmq.server.Peer)["ready"].fget
+            ready = inspect.getattr_static(phpmq.server.Peer, "ready").fget
 
             def count(peer: Any) -> bool:
                 nonlocal asked
@@ -368,7 +369,7 @@ def test_a_channel_of_nsq_asks_only_clients_that_may_have_room(monkeypatch: pyte
             await until(lambda: "t" in broker.topics and len(broker.topics["t"].channels["c"].clients) == 12)
             await until(lambda: any(peer.connection.send_quota for peer in broker._channels))
             asked = 0
-            ready = vars(nsq.server.Peer)["ready"].fget
+            ready = inspect.getattr_static(nsq.server.Peer, "ready").fget
 
             def count(peer: Any) -> bool:
                 nonlocal asked

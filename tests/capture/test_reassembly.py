@@ -579,6 +579,42 @@ def test_any_packets_at_all() -> None:
     assert trace.stats["gaps"] > 100
 
 
+def joined(events: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+    """Octets of one packet and direction that come one after another, in one event."""
+    out: list[tuple[Any, ...]] = []
+    for event in events:
+        if event[0] == "octets" and out and out[-1][0] == "octets" and (out[-1][1], out[-1][3]) == (event[1], event[3]):
+            event = ("octets", event[1], out.pop()[2] + event[2], event[3])
+        out.append(event)
+    return out
+
+
+@pytest.mark.parametrize("at_once", [1, 7, 1000])
+def test_events_do_not_depend_on_when_the_sink_is_full(at_once: int) -> None:
+    """What it refuses or does not finish is passed on in order, across flows, before the next packet."""
+    found = []
+    for trace in (StreamTrace(max_flows=6), StreamTrace(max_flows=6, at_once=at_once)):
+        chance = random.Random(at_once)
+        for number in range(3000):
+            client, server = (1, chance.randint(1, 8)), (2, 1883)
+            ends = (client, server) if chance.random() < 0.5 else (server, client)
+            trace.segment_in(
+                *ends,
+                chance.choice((ACK, ACK, ACK, ACK, SYN, FIN | ACK, RST)),
+                chance.randint(0, 400),
+                chance.randint(0, 400),
+                chance.randbytes(chance.choice((0, 1, 40))),
+                size=chance.choice((None, None, 50)),
+                ts_ns=number * SECOND,
+                frame_no=number,
+            )
+        trace.finish()
+        assert trace.stats["buffered"] == 0
+        found.append(joined(trace.events))
+    assert found[0] == found[1]
+    assert {event[0] for event in found[0]} == {"octets", "front", "gap", "end"}
+
+
 def test_repeated_segments_behind_a_hole_cost_no_more_each() -> None:
     """A hole, then the same segments over and over: stored once each, however often they come."""
     trace = StreamTrace()

@@ -157,13 +157,13 @@ def test_many_rows_and_columns_that_begin_late() -> None:
 
 def test_batches_of_decoders() -> None:
     octets = mqtt.Publish(topic_name="t", payload=b"\xff", qos=1, packet_identifier=7).encode()
-    batch = mqtt.decode_batch(octets * 2, version=5, columns=("offset", "topic_name", "payload"))
+    batch = mqtt.decode_batch(octets * 2, version=5, columns=("byte_offset", "destination", "payload"))
     assert json_lines(batch) == (
-        b'{"offset":0,"topic_name":"t","payload":{"base64":"/w=="}}\n'
-        b'{"offset":9,"topic_name":"t","payload":{"base64":"/w=="}}\n'
+        b'{"byte_offset":0,"destination":"t","payload":{"base64":"/w=="}}\n'
+        b'{"byte_offset":9,"destination":"t","payload":{"base64":"/w=="}}\n'
     )
     assert csv_lines(batch, header=False) == b'0,"t","base64:/w=="\n9,"t","base64:/w=="\n'
-    assert next(csv.reader(io.StringIO(csv_lines(batch).decode()))) == ["offset", "topic_name", "payload"]
+    assert next(csv.reader(io.StringIO(csv_lines(batch).decode()))) == ["byte_offset", "destination", "payload"]
 
 
 def test_tables_without_rows_or_columns() -> None:

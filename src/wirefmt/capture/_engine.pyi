@@ -62,6 +62,7 @@ class StreamTrace:
         max_buffered: int = 268435456,
         max_out_of_order: int = 4194304,
         idle_seconds: int = 10800,
+        at_once: int = 4611686018427387904,
     ) -> None: ...
     def segment_in(
         self,

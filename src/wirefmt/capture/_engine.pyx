@@ -1,6 +1,7 @@
 # cython: language_level=3, wraparound=False, initializedcheck=False, auto_pickle=False
 # cython: cdivision=True, binding=True, embedsignature=False, always_allow_keywords=True
 """Captures, compiled: packets to streams to rows of the message table. It knows protocols by the rows of the registry."""
+cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.object cimport PyObject
 from cpython.ref cimport Py_INCREF, Py_XDECREF
@@ -36,6 +37,8 @@ include "columns.pxi"
 include "scanner.pxi"
 # flows by their ends
 include "flows.pxi"
+# events of the reassembly that wait for a full sink
+include "deliveries.pxi"
 # segments -> octets of each stream direction, in order
 include "reassembly.pxi"
 # WebSocket frames -> their payload
@@ -44,8 +47,6 @@ include "websocket.pxi"
 include "proxy.pxi"
 # compressed streams -> what is in them
 include "unpack.pxi"
-# what waits until a full batch has been taken
-include "deferred.pxi"
 # the rows of the protocols
 include "protocols.pxi"
 # where frames begin again after a gap
@@ -65,6 +66,6 @@ include "decoder.pxi"
 
 # only constructors make objects; classes and functions belong to the package, except these
 seal(globals(), "wirefmt.capture", (
-    BoundarySearch, CarriedStreams, Dispatcher, FlowTable, FrameStreams, KnownStreams, PacketParser, PacketTrace, PcapFile,
+    BoundarySearch, CarriedStreams, Dispatcher, FrameStreams, KnownStreams, PacketParser, PacketTrace, PcapFile,
     PcapReader, Reassembler, RecordFeed, Share, StreamTrace, Streams, Unpacker, find_record, sniff,
 ))

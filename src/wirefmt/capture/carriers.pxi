@@ -18,7 +18,7 @@ cdef class CarriedStreams(FrameStreams):
         cdef WebSocket* w = side.socket
         cdef size_t at = 0
         cdef size_t k
-        while at < n and not f.ignored and not self.must_wait():
+        while at < n and not f.ignored and not self.is_full():
             if w.lost:
                 self.search(f, end, p + at, n - at, mark)
                 return n
@@ -31,7 +31,7 @@ cdef class CarriedStreams(FrameStreams):
                 if not ws_usual(w):
                     self.seen.carrier_octets -= <int64_t>(w.have - k)
                     self.put_malformed(f, end, b"WebSocket: not the header of a frame", mark)
-                    self.lose_socket(f, end, 0, WHY_NO_FRAME, mark)
+                    self.lose_header(f, end, mark)
                     continue
                 self.seen.carrier_octets += <int64_t>k
                 if w.left == 0:
@@ -60,33 +60,40 @@ cdef class CarriedStreams(FrameStreams):
 
     cdef void drop_socket(self, Side* side) noexcept nogil:
         if side.socket != NULL:
-            self.buffered -= sizeof(WebSocket) + BLOCK_OCTETS
+            self.memory.buffered -= sizeof(WebSocket) + BLOCK_OCTETS
             free(side.socket)
             side.socket = NULL
 
-    cdef void lose_socket(self, Flow* f, int end, int64_t n, int why, const Mark* mark) noexcept nogil:
+    cdef bint lose_socket(self, Flow* f, int end, int64_t n, int why, const Mark* mark) noexcept nogil:
         """`n` octets are missing, possibly with frame headers, or a header is invalid. How many octets of the protocol's stream
-        are missing is not known. The next frame is searched for: see chain."""
+        are missing is not known. The next frame is searched for: see chain. False: the batch is full; call again."""
         cdef Side* side = &(<FlowState*>f.state).sides[end]
-        if not self.must_wait() and side.searching and side.size:
+        if not self.is_full() and side.searching and side.size:
             self.look(f, end, True)
         if f.ignored:
-            return
-        if self.must_wait():
-            self.defer_hole(DEFERRED_LOSE, f, end, n, why, mark)
-            return
+            return True
+        if self.is_full():
+            return False
         if side.searching:
             self.pass_over(side, side.size)
         else:
             if (side.size and not self.put_rest(f, end, why_text(why), mark)) or not self.flush(f, end, why_text(why)):
-                self.defer_hole(DEFERRED_LOSE, f, end, n, why, mark)
-                return
+                return False
             self.begin_search(side, why)
         side.missing += n
         side.search.credit = 0
         side.socket.lost = True
         if why == WHY_NO_FRAME:                         # octets that are not a header are skipped
             side.skipped += side.socket.have
+        return True
+
+    cdef void lose_header(self, Flow* f, int end, const Mark* mark) noexcept nogil:
+        """The header of a frame is invalid."""
+        cdef FlowState* fs = <FlowState*>f.state
+        cdef WebSocket* w = fs.sides[end].socket
+        w.broken = not self.lose_socket(f, end, 0, WHY_NO_FRAME, mark)
+        if w.broken:
+            fs.unfinished = True
 
     cdef void resume_socket(self, Flow* f, int end) noexcept nogil:
         """WebSocket frames begin at pending[at]: earlier octets are part of the gap, the rest is read."""
@@ -122,11 +129,11 @@ cdef class CarriedStreams(FrameStreams):
             self.on_ignored(f, 0, <int64_t>n)
             return
         if n:
-            self.on_octets(f, end, p, n, mark)
+            self.tcp.pass_octets(f, end, p, n, mark)
         if old.size and not other.searching and not f.ignored:
             other.pending = NULL
             other.size = other.room = other.need = 0
-            self.on_octets(f, 1 - end, old.pending, old.size, &old.first)
+            self.tcp.pass_octets(f, 1 - end, old.pending, old.size, &old.first)
             self.free_pending(&old)
 
     cdef void open_unpacker(self, Flow* f, int end, const Mark* mark) noexcept with gil:
@@ -139,7 +146,7 @@ cdef class CarriedStreams(FrameStreams):
                 self.begin_search(side, WHY_NO_FRAME)
             side.broken = True
             return
-        if self.buffered + UNPACKER_OCTETS > self.max_buffered:
+        if self.memory.buffered + UNPACKER_OCTETS > self.memory.max_buffered:
             self.seen.messages_limited += 1
             self.break_off(f, end, b"compressed: limit", mark)
             return
@@ -149,22 +156,23 @@ cdef class CarriedStreams(FrameStreams):
             self.break_off(f, end, b"compressed with snappy: to read it install cramjam (wirefmt[snappy])", mark)
             return
         except BaseException:
-            self.counts.no_memory += 1
+            self.memory.no_memory += 1
             side.broken = True
             return
         Py_INCREF(u)
         side.unpacker = <PyObject*>u
-        self.buffered += u.count()
+        self.memory.buffered += u.count()
 
     cdef void drop_unpacker(self, Side* side) noexcept with gil:
-        self.buffered -= (<Unpacker>side.unpacker).counted
+        self.memory.buffered -= (<Unpacker>side.unpacker).counted
         Py_XDECREF(side.unpacker)
         side.unpacker = NULL
 
     cdef size_t unpack(self, Flow* f, int end, const uint8_t* p, size_t n, const Mark* mark) noexcept with gil:
         """Decompress octets and pass on the result. Returns the octets used: all, because the unpacker keeps them. No octets:
         continue with those that it keeps."""
-        cdef Side* side = &(<FlowState*>f.state).sides[end]
+        cdef FlowState* fs = <FlowState*>f.state
+        cdef Side* side = &fs.sides[end]
         cdef Unpacker u
         if side.broken:
             side.skipped += <int64_t>n
@@ -178,14 +186,14 @@ cdef class CarriedStreams(FrameStreams):
                 if u.given > self.max_inflated and u.given // UNPACKED_RATIO > u.taken:
                     self.seen.messages_limited += 1
                     raise ValueError("limit of the decompressed size")
-                if self.must_wait():
-                    self.defer(DEFERRED_OCTETS, f, end, NULL, 0, mark)
+                if self.is_full():
+                    fs.unfinished = True
                     break
                 u.used += self.consume(f, end, <const uint8_t*>PyBytes_AS_STRING(u.piece) + u.used,
                                        <size_t>PyBytes_GET_SIZE(u.piece) - u.used, mark)
-            self.buffered += u.count()
+            self.memory.buffered += u.count()
         except MemoryError:
-            self.counts.no_memory += 1
+            self.memory.no_memory += 1
         except Exception as error:
             text = f"compressed: {error}".encode("ascii", "replace")[:REASON_MOST]
             self.break_off(f, end, PyBytes_AS_STRING(text), mark)

@@ -13,6 +13,7 @@ cdef enum:
     BATCH_MAX = 1 << 28         # octets: a column of a batch has 32-bit offsets, which also allow one message more
 
 
+@cython.no_gc_clear
 cdef class CaptureDecoder(KnownStreams):
     """Decodes bytes of capture files to batches of the message table.
 
@@ -36,12 +37,27 @@ cdef class CaptureDecoder(KnownStreams):
     cdef Mark[GROUP] group_marks
     cdef uint64_t[GROUP] group_hashes                   # segment_table_hash
     cdef int group_count
+    cdef SegmentList held                               # what comes after a full batch: the rest of a group, faults of a file
+    cdef size_t held_at                                 # items of it that were taken
+    cdef int64_t held_octets                            # memory of the others; not in `buffered`, as that of `tcp.waiting`
     cdef Share share                                    # being taken; None: all were taken
     cdef dict told                                      # stats before the share: other threads may ask for them
     cdef size_t taken                                   # items of it
     cdef int64_t fragment_octets                        # of `packets`, as counted in `buffered`
     cdef uint8_t* carry                                 # octets of an incomplete record
     cdef size_t carry_at, carry_size, carry_room
+
+    def __cinit__(self, *args, **keywords):
+        self.tcp.sink.to = <void*>self
+        self.tcp.sink.begins = decoder_begins
+        self.tcp.sink.octets = decoder_octets
+        self.tcp.sink.gap = decoder_gap
+        self.tcp.sink.front = decoder_front
+        self.tcp.sink.ignored = decoder_ignored
+        self.tcp.sink.end = decoder_end
+        self.tcp.sink.close = decoder_close
+        self.tcp.sink.is_full = decoder_is_full
+        self.tcp.sink.prefetch = decoder_prefetch
 
     def __init__(self, options=None, /, **keywords):
         options = options_of(options, keywords)
@@ -76,16 +92,16 @@ cdef class CaptureDecoder(KnownStreams):
             self.port_forced[<uint16_t>port] = <uint8_t>(names.index(name) + 1)
 
     cdef set_limits(self, values):
-        self.max_flows = values["max_flows"]
-        self.max_out_of_order = values["max_out_of_order"]
+        self.tcp.max_flows = values["max_flows"]
+        self.tcp.max_out_of_order = values["max_out_of_order"]
         self.max_message = self.table.options.max_message = values["max_message"]
-        self.max_buffered = values["max_buffered"]
+        self.memory.max_buffered = values["max_buffered"]
         self.max_inflated = values["max_inflated"]
-        self.idle_ns = values["idle_seconds"] * SECOND
+        self.tcp.idle_ns = values["idle_seconds"] * SECOND
 
     def __dealloc__(self):
-        self.drop_deferred()
-        self.drop_flows()
+        self.tcp.drop_flows()
+        free_list(&self.held)
         free(self.carry)
 
     # ---- feeding ----------------------------------------------------------------------------------------------------
@@ -299,8 +315,8 @@ cdef class CaptureDecoder(KnownStreams):
             "websocket_flows": c.websockets, "carrier_bytes": c.carrier_octets,
             "messages_limited": c.messages_limited, "capture_faults": c.capture_faults,
         }
-        stats.update(self.reassembly_stats())
-        stats["buffered"] += self.deferred_octets
+        stats.update(self.tcp.stats())
+        stats["buffered"] += self.tcp.waiting.octets + self.held_octets
         stats["packet_kinds"] = self.packets.stats()
         stats["not_decoded"] = {
             name: undecoded_of(c.undecoded_packets[i], c.undecoded_octets[i], c.undecoded_flows[i])
@@ -319,17 +335,17 @@ cdef class CaptureDecoder(KnownStreams):
         return self.table.rows
 
     cdef check_memory(self):
-        if self.counts.no_memory or self.table.tally.no_memory:
+        if self.memory.no_memory or self.table.tally.no_memory:
             raise MemoryError
 
     cdef bint end_flows(self) noexcept nogil:
         """True: none is left."""
         if not self.resume():
             return False
-        while not self.end_some(1, WHY_CAPTURE_END):
+        while not self.tcp.end_some(1, WHY_CAPTURE_END):
             if self.is_full():
                 return False
-        return not self.waiting
+        return self.tcp.waiting.first == NULL
 
     cdef size_t feed_octets(self, const uint8_t* p, size_t n) noexcept nogil:
         """Records are read in the caller's octets, except one that crosses chunks, which is assembled in `carry`."""
@@ -373,7 +389,7 @@ cdef class CaptureDecoder(KnownStreams):
         if n > self.carry_room - self.carry_size:
             grown = <uint8_t*>realloc(self.carry, self.carry_size + n)
             if grown == NULL:
-                self.counts.no_memory += 1
+                self.memory.no_memory += 1
                 return False
             self.carry = grown
             self.carry_room = self.carry_size + n
@@ -425,7 +441,7 @@ cdef class CaptureDecoder(KnownStreams):
         used[0] = at
 
     cdef void count_fragments(self) noexcept nogil:
-        self.buffered += self.packets.datagram_octets - self.fragment_octets
+        self.memory.buffered += self.packets.datagram_octets - self.fragment_octets
         self.fragment_octets = self.packets.datagram_octets
 
     cdef inline Segment* next_place(self) noexcept nogil:
@@ -445,23 +461,23 @@ cdef class CaptureDecoder(KnownStreams):
         mark.capture = capture
         mark.push = s.flags & TCP_PSH != 0
         self.group_hashes[self.group_count] = segment_table_hash(s)
-        self.prefetch_slot(self.group_hashes[self.group_count])
+        self.tcp.prefetch_slot(self.group_hashes[self.group_count])
         self.group_count += 1
         if self.group_count == GROUP or volatile:
             self.take_group()
 
     cdef void take_group(self) noexcept nogil:
-        """Take the segments of the group, and defer those that come after a full batch."""
+        """Take the segments of the group, and hold those that come after a full batch."""
         cdef int count = self.group_count
         cdef int i
         self.group_count = 0
         if count > 1:
-            self.prefetch_flows(self.group_hashes, count)
+            self.tcp.prefetch_flows(self.group_hashes, count)
         for i in range(count):
-            if self.must_wait():
-                self.defer_segment(&self.group[i], &self.group_marks[i])
+            if self.is_full():
+                self.hold(&self.group[i], &self.group_marks[i], self.group[i].payload, self.group[i].captured)
             else:
-                self.segment(&self.group[i], self.group_hashes[i], &self.group_marks[i])
+                self.tcp.segment(&self.group[i], self.group_hashes[i], &self.group_marks[i])
 
     cdef bint take_items(self, const SegmentList* segments) noexcept nogil:
         """Take the items of a share, from `taken` on. False: a batch is full."""
@@ -479,104 +495,104 @@ cdef class CaptureDecoder(KnownStreams):
                     count = i
                     break
                 self.group_hashes[i] = segment_table_hash(&item[i].segment)
-                self.prefetch_slot(self.group_hashes[i])
+                self.tcp.prefetch_slot(self.group_hashes[i])
                 prefetch_read(item[i].segment.payload, min(item[i].segment.captured, <uint32_t>PAYLOAD_AHEAD))
             if count > 1:
-                self.prefetch_flows(self.group_hashes, count)
+                self.tcp.prefetch_flows(self.group_hashes, count)
             for i in range(count):
-                if self.must_wait():
+                if self.is_full():
                     return False
-                self.segment(&item[i].segment, self.group_hashes[i], &item[i].mark)
+                self.tcp.segment(&item[i].segment, self.group_hashes[i], &item[i].mark)
                 self.taken += 1
         return self.taken == segments.count
 
     # ---- what waits until a full batch has been taken ---------------------------------------------------------------
 
-    cdef void defer_segment(self, const Segment* s, const Mark* mark) noexcept nogil:
-        cdef Deferred* d = self.defer_room(DEFERRED_SEGMENT, NULL, 0, sizeof(Segment) + s.captured, mark)
-        if d != NULL:
-            memcpy(d.octets, s, sizeof(Segment))
-            if s.captured:
-                memcpy(d.octets + sizeof(Segment), s.payload, s.captured)
+    cdef void hold(self, const Segment* s, const Mark* mark, const void* payload, size_t n) noexcept nogil:
+        """Take a segment later, with a copy of its payload."""
+        cdef Dispatched* item = list_place(&self.held)
+        cdef const uint8_t* copy = list_copy(&self.held, <const uint8_t*>payload, n) if item != NULL else NULL
+        if copy == NULL:
+            self.held.count -= item != NULL
+            self.memory.no_memory += 1
+            return
+        item.segment = s[0]
+        item.segment.payload = copy
+        item.mark = mark[0]
+        self.held_octets += <int64_t>(sizeof(Dispatched) + n)
 
-    cdef void run_segment(self, const Deferred* d) noexcept nogil:
-        cdef Segment s
-        memcpy(&s, d.octets, sizeof(Segment))
-        s.payload = d.octets + sizeof(Segment)
-        self.segment(&s, segment_table_hash(&s), &d.mark)
+    cdef bint resume(self) noexcept nogil:
+        """Do what waits, in order. True: all is done; False: the batch is full."""
+        cdef const Dispatched* item
+        while self.tcp.resume():
+            if self.held_at == self.held.count:
+                if self.held.count:
+                    free_list(&self.held)
+                    memset(&self.held, 0, sizeof(SegmentList))
+                    self.held_at = 0
+                    self.held_octets = 0
+                return True
+            if self.is_full():
+                return False
+            item = self.held.items + self.held_at
+            self.held_at += 1
+            if item.segment.ip_version == 0:
+                self.put_file_fault(<const char*>item.segment.payload, item.mark.ts_ns, &item.mark)
+            else:
+                self.tcp.segment(&item.segment, segment_table_hash(&item.segment), &item.mark)
+        return False
 
-    cdef void run(self, const Deferred* d) noexcept nogil:
-        cdef Flow* f = d.flow
-        if d.kind == DEFERRED_SEGMENT:
-            self.run_segment(d)
-        elif d.kind == DEFERRED_CLOSE:
-            self.close_state(f)
-            self.recycle(f)
-        elif d.kind == DEFERRED_REPORT:
-            self.put_file_fault(<const char*>d.octets, d.n, &d.mark)
-        elif f.ignored:
-            if d.kind == DEFERRED_OCTETS or d.kind == DEFERRED_FRONT:
-                self.on_ignored(f, 0, <int64_t>d.size)
-        elif d.kind == DEFERRED_OCTETS:
-            self.on_octets(f, d.end, d.octets, d.size, &d.mark)
-        elif d.kind == DEFERRED_GAP:
-            self.on_gap(f, d.end, d.n, d.why, &d.mark)
-        elif d.kind == DEFERRED_FRONT:
-            self.on_front(f, d.end, d.n, d.octets, d.size, &d.mark)
-        elif d.kind == DEFERRED_CROSS:
-            self.cross(f, d.end, d.n, d.why, &d.mark)
-        elif d.kind == DEFERRED_LOSE:
-            self.lose_socket(f, d.end, d.n, d.why, &d.mark)
-        elif d.kind == DEFERRED_END:
-            self.on_end(f, d.end, d.why)
-        elif d.kind == DEFERRED_PENDING:
-            self.settle_frame(f, d.end, &d.mark)
-        elif d.kind == DEFERRED_GIVE_UP:
-            self.give_up_frame(f, d.end, &d.mark)
-        elif d.kind == DEFERRED_LOOK:
-            self.look_again(f, d.end, d.flag)
-        elif d.kind == DEFERRED_DECIDED:
-            self.read_decided(f, d.end, d.flag)
-        elif d.kind == DEFERRED_FLUSH:
-            self.flush_for_limit(f, d.n)
-
-    cdef void drop_deferred(self) noexcept nogil:
-        """Drop the deferred work."""
-        cdef Deferred* d = next_deferred(&self.deferred)
-        while d != NULL:
-            if d.kind == DEFERRED_CLOSE:
-                self.close_state(d.flow)
-                self.recycle(d.flow)
-            free(d)
-            d = next_deferred(&self.deferred)
-        self.waiting = False
+    cdef void report_fault(self, const char* text, int64_t offset, int64_t frame_no) noexcept nogil:
+        """Put a row for a fault of the current capture file: byte_offset is the position in the file."""
+        cdef Segment fault
+        cdef Mark mark
+        self.seen.capture_faults += 1
+        if self.slice_index != 0:
+            return
+        memset(&mark, 0, sizeof(mark))
+        mark.capture = self.file_index
+        mark.frame_no = frame_no
+        if self.tcp.waiting.first == NULL and self.held.count == 0:
+            self.put_file_fault(text, offset, &mark)
+            return
+        memset(&fault, 0, sizeof(fault))
+        mark.ts_ns = offset
+        self.hold(&fault, &mark, text, strlen(text) + 1)
 
     # ---- events of the reassembly -----------------------------------------------------------------------------------
 
-    cdef int on_flow(self, Flow* f) noexcept nogil:
+    cdef int client_by_port(self, const Flow* f) noexcept nogil:
         """The end with a registered port is the server."""
         if self.port_is_known(f.port[1]):
             return 0
         return 1 if self.port_is_known(f.port[0]) else -1
 
-    cdef void on_octets(self, Flow* f, int end, const uint8_t* p, size_t n, const Mark* mark) noexcept nogil:
-        cdef size_t used = 0
-        if not self.must_wait():
-            used = self.read(f, end, p, n, mark)
-            if used == n or f.ignored:
-                return
-        self.defer(DEFERRED_OCTETS, f, end, p + used, n - used, mark)
+    cdef int64_t on_octets(self, Flow* f, int end, const uint8_t* p, size_t n, const Mark* mark) noexcept nogil:
+        cdef FlowState* fs = <FlowState*>f.state
+        cdef size_t used
+        cdef bint done
+        if self.is_full():
+            return 0
+        if fs == NULL:
+            fs = self.open_state(f)
+            if fs == NULL:
+                return ALL_OCTETS
+        elif fs.unfinished:
+            done = self.finish_event(f, end, mark)
+            if f.ignored:
+                self.on_ignored(f, 0, <int64_t>n)
+                return ALL_OCTETS
+            if not done:
+                return 0
+        if n == 0 and fs.sides[end].stage != STAGE_PACKED:
+            return ALL_OCTETS
+        used = self.read(f, end, p, n, mark)
+        return <int64_t>used if (used != n or fs.unfinished) and not f.ignored else ALL_OCTETS
 
     cdef inline size_t read(self, Flow* f, int end, const uint8_t* p, size_t n, const Mark* mark) noexcept nogil:
         """Take the next octets of a direction, in any stream encoding. Returns the octets used: all, unless the batch is full or
         the flow is ignored."""
-        cdef FlowState* fs = <FlowState*>f.state
-        cdef Side* side
-        if fs == NULL:
-            fs = self.open_state(f)
-            if fs == NULL:
-                return n
-        side = &fs.sides[end]
+        cdef const Side* side = &(<FlowState*>f.state).sides[end]
         if side.stage == STAGE_FRAMES:
             return self.consume(f, end, p, n, mark)
         if side.stage == STAGE_SOCKET:
@@ -586,67 +602,68 @@ cdef class CaptureDecoder(KnownStreams):
         self.recognise(f, end, p, n, mark)
         return n
 
-    cdef void on_gap(self, Flow* f, int end, int64_t n, int why, const Mark* mark) noexcept nogil:
+    cdef bint on_gap(self, Flow* f, int end, int64_t n, int why, const Mark* mark) noexcept nogil:
         cdef FlowState* fs = <FlowState*>f.state
         cdef Side* side
-        if self.must_wait():
-            self.defer_hole(DEFERRED_GAP, f, end, n, why, mark)
-            return
+        if self.is_full():
+            return False
         if fs == NULL:
             fs = self.open_state(f)
             if fs == NULL:
-                return
+                return True
+        elif fs.unfinished and not self.finish_event(f, end, mark):
+            return f.ignored
+        if f.ignored:
+            return True
         side = &fs.sides[end]
         if side.stage == STAGE_START or side.stage == STAGE_HTTP:
             if side.stage == STAGE_HTTP and fs.protocol != NULL:
                 self.lose_handshake(f, end, n, why)
-                return
+                return True
             side.stage = STAGE_START
             if end != f.client and self.answers(f, end):
-                self.on_gap(f, end, n, why, mark)
-                return
+                return f.ignored or self.on_gap(f, end, n, why, mark)
             self.pass_over(side, side.size)             # too few octets to be read
             side.missing += n
             side.why = <int8_t>why
             if not self.by_port(f):
                 self.set_foreign(f, end)
-            return
+            return True
         if side.stage == STAGE_PACKED:
             self.lose_packed(f, end, n, why, mark)
-            return
+            return True
         if side.stage == STAGE_SOCKET:
             if side.socket.lost and side.size:
                 self.look(f, end, True)
                 if f.ignored:
-                    return
-                if self.waiting:
-                    self.defer_hole(DEFERRED_GAP, f, end, n, why, mark)
-                    return
+                    return True
+                if self.is_full():
+                    return False
             if side.socket.lost or side.socket.need or <uint64_t>n > side.socket.left:
-                self.lose_socket(f, end, n, why, mark)
-                return
+                return self.lose_socket(f, end, n, why, mark)
+        if not self.cross(f, end, n, why, mark):
+            return False
+        if side.stage == STAGE_SOCKET:
             side.socket.left -= <uint64_t>n
             side.socket.at += <uint64_t>n
-        self.cross(f, end, n, why, mark)
+        return True
 
-    cdef void on_front(self, Flow* f, int end, int64_t at, const uint8_t* p, size_t n, const Mark* mark) noexcept nogil:
+    cdef bint on_front(self, Flow* f, int end, int64_t at, const uint8_t* p, size_t n, const Mark* mark) noexcept nogil:
         """Octets from before the beginning of this direction: they are read separately."""
         cdef FlowState* fs = <FlowState*>f.state
-        cdef Deferred* d
         cdef Side* side
         cdef Side whole
         cdef Flow* front
         if fs == NULL:                                  # there was no memory
-            return
-        if self.must_wait():
-            d = self.defer(DEFERRED_FRONT, f, end, p, n, mark)
-            if d != NULL:
-                d.n = at
-            return
+            return True
+        if self.is_full():
+            return False
+        if fs.front != NULL:
+            return self.end_front(fs, end)
         side = &fs.sides[end]
         if fs.protocol == NULL and side.stage == STAGE_START:
             side.skipped += <int64_t>n
-            return
+            return True
         if fs.protocol == NULL or side.stage != STAGE_FRAMES:
             whole = side[0]
             memset(side, 0, sizeof(Side))
@@ -654,19 +671,30 @@ cdef class CaptureDecoder(KnownStreams):
             self.begin_search(side, -1)
             self.put_gap(f, end, <int64_t>n, mark)
             side[0] = whole
-            return
+            return True
         front = self.open_front(f, mark)
         if front == NULL:
-            self.counts.no_memory += 1
-            return
+            self.memory.no_memory += 1
+            return True
+        fs.front = front
         side = &(<FlowState*>front.state).sides[end]
         side.stage = STAGE_FRAMES
         side.offset = at
         self.begin_search(side, -1)
         self.search(front, end, p, n, mark)
-        self.on_end(front, end, WHY_FRONT)
-        if self.on_close(front):
-            self.recycle(front)
+        return self.end_front(fs, end)
+
+    cdef bint end_front(self, FlowState* fs, int end) noexcept nogil:
+        if not self.on_end(fs.front, end, WHY_FRONT):
+            return False
+        self.drop_front(fs)
+        return True
+
+    cdef void drop_front(self, FlowState* fs) noexcept nogil:
+        self.memory.buffered -= flow_octets()
+        self.close_state(fs.front)
+        free(fs.front)
+        fs.front = NULL
 
     cdef Flow* open_front(self, const Flow* f, const Mark* mark) noexcept nogil:
         """A new flow outside the table, with the same ends and protocol; NULL: out of memory."""
@@ -686,53 +714,50 @@ cdef class CaptureDecoder(KnownStreams):
         front.state = state
         state[0] = fs[0]
         state.proxied = NULL
+        state.unfinished = state.limiting = False
         memset(state.sides, 0, sizeof(state.sides))
         state.state = kept
         state.counted = 0
-        self.buffered += flow_octets() + <int64_t>sizeof(FlowState) + BLOCK_OCTETS
+        self.memory.buffered += flow_octets() + <int64_t>sizeof(FlowState) + BLOCK_OCTETS
         self.count_buffered(state)
         return front
 
-    cdef void on_ignored(self, Flow* f, int packets, int64_t n) noexcept nogil:
-        cdef FlowState* fs = <FlowState*>f.state
-        self.seen.undecoded_packets[fs.undecoded] += packets
-        self.seen.undecoded_octets[fs.undecoded] += n
-
-    cdef void on_end(self, Flow* f, int end, int why) noexcept nogil:
+    cdef bint on_end(self, Flow* f, int end, int why) noexcept nogil:
         cdef FlowState* fs = <FlowState*>f.state
         cdef const char* text = why_text(WHY_FRONT if why == WHY_FRONT else WHY_CAPTURE_END)
         cdef Side* side
-        if self.must_wait():
-            self.defer_hole(DEFERRED_END, f, end, 0, why, NULL)
-            return
-        if fs == NULL or (fs.protocol == NULL and not fs.rows and not self.answers(f, end)) or f.ignored:
-            return
+        if self.is_full():
+            return False
+        if fs == NULL:
+            return True
+        if fs.unfinished and not self.finish_event(f, end, &f.last):
+            return f.ignored
+        if (fs.protocol == NULL and not fs.rows and not self.answers(f, end)) or f.ignored:
+            return True
+        if self.is_full():                              # octets that `answers` has read may wait
+            return False
         side = &fs.sides[end]
         if side.stage != STAGE_FRAMES and side.stage != STAGE_SOCKET and side.stage != STAGE_PACKED:
-            return
+            return True
         if side.searching and side.size:
             self.look(f, end, True)
         if f.ignored:
-            return
-        if not self.waiting and side.searching:
+            return True
+        if self.is_full():
+            return False
+        if side.searching:
             self.put_gap(f, end, <int64_t>side.size, &f.last)
             self.free_pending(side)
             side.searching = False
-        if self.waiting or (side.size and not self.put_rest(f, end, text, &f.last)) or not self.flush(f, end, text):
-            self.defer_hole(DEFERRED_END, f, end, 0, why, NULL)
-
-    cdef bint on_close(self, Flow* f) noexcept nogil:
-        if self.waiting:
-            self.defer(DEFERRED_CLOSE, f, 0, NULL, 0, NULL)
-            return False
-        self.close_state(f)
-        return True
+        return (side.size == 0 or self.put_rest(f, end, text, &f.last)) and self.flush(f, end, text)
 
     cdef void close_state(self, Flow* f) noexcept nogil:
         cdef FlowState* fs = <FlowState*>f.state
         cdef int end
         if fs == NULL:
             return
+        if fs.front != NULL:
+            self.drop_front(fs)
         if fs.protocol == NULL and not f.ignored:
             self.seen.undecoded_flows[<int>UNDECODED_UNKNOWN] += 1
             self.seen.undecoded_packets[<int>UNDECODED_UNKNOWN] += f.packets
@@ -752,16 +777,13 @@ cdef class CaptureDecoder(KnownStreams):
             if fs.sides[end].unpacker != NULL:
                 self.drop_unpacker(&fs.sides[end])
         if fs.protocol != NULL:
-            self.buffered -= fs.counted
+            self.memory.buffered -= fs.counted
             close_state(fs.protocol, fs.state)
-        self.buffered -= sizeof(FlowState) + BLOCK_OCTETS
+        self.memory.buffered -= sizeof(FlowState) + BLOCK_OCTETS
         free(fs)
         f.state = NULL
 
-    cdef bint is_busy(self) noexcept nogil:
-        return self.must_wait()
-
-    cdef void prefetch_states(self, Flow* const* flows, int count) noexcept nogil:
+    cdef void prefetch(self, Flow* const* flows, int count) noexcept nogil:
         cdef FlowState* fs
         cdef const Side* side
         cdef int i
@@ -775,3 +797,42 @@ cdef class CaptureDecoder(KnownStreams):
             side = &fs.sides[flows[i].client == 1]
             if side.size:
                 prefetch(side.pending, PREFETCHED)
+
+
+# ---- the sink of its reassembly
+
+
+cdef int decoder_begins(void* to, const Flow* f) noexcept nogil:
+    return (<CaptureDecoder>to).client_by_port(f)
+
+
+cdef int64_t decoder_octets(void* to, Flow* f, int end, const uint8_t* p, size_t n, const Mark* mark) noexcept nogil:
+    return (<CaptureDecoder>to).on_octets(f, end, p, n, mark)
+
+
+cdef bint decoder_gap(void* to, Flow* f, int end, int64_t n, int why, const Mark* mark) noexcept nogil:
+    return (<CaptureDecoder>to).on_gap(f, end, n, why, mark)
+
+
+cdef bint decoder_front(void* to, Flow* f, int end, int64_t at, const uint8_t* p, size_t n, const Mark* mark) noexcept nogil:
+    return (<CaptureDecoder>to).on_front(f, end, at, p, n, mark)
+
+
+cdef void decoder_ignored(void* to, Flow* f, int packets, int64_t n) noexcept nogil:
+    (<CaptureDecoder>to).on_ignored(f, packets, n)
+
+
+cdef bint decoder_end(void* to, Flow* f, int end, int why) noexcept nogil:
+    return (<CaptureDecoder>to).on_end(f, end, why)
+
+
+cdef void decoder_close(void* to, Flow* f) noexcept nogil:
+    (<CaptureDecoder>to).close_state(f)
+
+
+cdef bint decoder_is_full(void* to) noexcept nogil:
+    return (<CaptureDecoder>to).is_full()
+
+
+cdef void decoder_prefetch(void* to, Flow* const* flows, int count) noexcept nogil:
+    (<CaptureDecoder>to).prefetch(flows, count)

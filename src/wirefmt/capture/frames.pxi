@@ -22,7 +22,8 @@ cdef class FrameStreams(Streams):
     # ---- frames -----------------------------------------------------------------------------------------------------
 
     cdef size_t consume(self, Flow* f, int end, const uint8_t* p, size_t n, const Mark* mark) noexcept nogil:
-        """The next octets of the protocol's stream. Octets used: all, unless the batch is full or the flow is ignored."""
+        """The next octets of the protocol's stream. Octets used: all, unless the batch is full or the flow is ignored. If the
+        flow is `unfinished` then, call `finish_event` before the next octets."""
         cdef FlowState* fs = <FlowState*>f.state
         cdef Side* side = &fs.sides[end]
         cdef const Protocol* protocol = fs.protocol
@@ -37,7 +38,7 @@ cdef class FrameStreams(Streams):
             return n
         if side.skip or side.size:
             at = self.complete(f, end, p, n, mark)
-            if self.waiting:
+            if fs.unfinished:
                 return at
             if protocol.carrier != NULL and self.changes_carrier(f, end, mark):
                 self.carry_on(f, end, p + at, n - at, mark)
@@ -49,7 +50,7 @@ cdef class FrameStreams(Streams):
         self.context(f, end, mark, mark, 0, 0, &m)
         while at < n and not self.is_full():
             m.byte_offset = side.offset
-            if protocol.put_usual != NULL and self.buffered + protocol.usual_buffered <= self.max_buffered:
+            if protocol.put_usual != NULL and self.memory.buffered + protocol.usual_buffered <= self.memory.max_buffered:
                 size = protocol.put_usual(self.table, &m, fs.state, self.strict, p + at, n - at)
                 if size:
                     side.offset += <int64_t>size
@@ -74,7 +75,7 @@ cdef class FrameStreams(Streams):
                         return at
                     if side.size or self.append(side, p + at, k):
                         self.give_up_frame(f, end, mark)
-                        if self.waiting:
+                        if fs.unfinished:
                             return at + k
                     else:
                         k = 0
@@ -94,7 +95,8 @@ cdef class FrameStreams(Streams):
 
     cdef size_t complete(self, Flow* f, int end, const uint8_t* p, size_t n, const Mark* mark) noexcept nogil:
         """Take octets of the pending frame, or of the rest of one that was given up. Returns the octets used."""
-        cdef Side* side = &(<FlowState*>f.state).sides[end]
+        cdef FlowState* fs = <FlowState*>f.state
+        cdef Side* side = &fs.sides[end]
         cdef size_t at = 0
         cdef size_t more = 1
         cdef size_t k
@@ -109,15 +111,16 @@ cdef class FrameStreams(Streams):
             k = min(n - at, side.need - side.size if side.need else more)
             if not self.append(side, p + at, k):
                 if side.need:
+                    side.over = True
                     self.give_up_frame(f, end, mark)
-                    if self.waiting:
+                    if fs.unfinished:
                         return at
                     continue
                 self.lost_octets(f, end, p + at, n - at, mark)
                 return n
             at += k
             more = self.settle_frame(f, end, mark)
-            if more == 0 and (self.waiting or not side.skip):
+            if more == 0 and (fs.unfinished or not side.skip):
                 return at
 
     cdef size_t settle_frame(self, Flow* f, int end, const Mark* mark) noexcept nogil:
@@ -137,17 +140,17 @@ cdef class FrameStreams(Streams):
                 if self.lose_boundary(f, end, &fault, mark):
                     self.keep_origin(side, 0, side.size, &side.first)
                 else:
-                    self.defer(DEFERRED_PENDING, f, end, NULL, 0, mark)
+                    side.settling = fs.unfinished = True
                 return 0
             side.need = size
-        if side.need > self.max_message:
+        if side.over or side.need > self.max_message:
             self.give_up_frame(f, end, mark)
             return 0
         if side.size < side.need:
             return side.need - side.size
         self.context(f, end, &side.first, mark, side.offset, <int64_t>side.size, &m)
         if not self.put(f, &m, side.pending, side.size):
-            self.defer(DEFERRED_PENDING, f, end, NULL, 0, mark)
+            side.settling = fs.unfinished = True
             return 0
         side.offset += <int64_t>side.size
         self.free_pending(side)
@@ -159,24 +162,31 @@ cdef class FrameStreams(Streams):
         cdef FlowState* fs = <FlowState*>f.state
         cdef bint done = fs.protocol.put(self.table, m, fs.state, self.strict, p, size)
         self.count_buffered(fs)
-        if self.buffered > self.max_buffered and done:
-            self.flush_for_limit(f, self.table.all_rows)
+        if self.memory.buffered > self.memory.max_buffered and done:
+            fs.limiting = True
+            fs.limit_rows = self.table.all_rows
+            self.flush_for_limit(f)
         return done
 
-    cdef void flush_for_limit(self, Flow* f, int64_t rows) noexcept nogil:
-        """Put `partial` rows for the pending messages that the protocol keeps. `rows`: the number of rows before."""
+    cdef void flush_for_limit(self, Flow* f) noexcept nogil:
+        """Put `partial` rows for the pending messages that the protocol keeps."""
+        cdef FlowState* fs = <FlowState*>f.state
         if not (self.flush(f, 0, b"limit") and self.flush(f, 1, b"limit")):
-            self.defer_hole(DEFERRED_FLUSH, f, 0, rows, WHY_LIMIT, NULL)
-        elif self.table.all_rows != rows:
+            fs.unfinished = True
+            return
+        fs.limiting = False
+        if self.table.all_rows != fs.limit_rows:
             self.seen.messages_limited += 1
 
     cdef void give_up_frame(self, Flow* f, int end, const Mark* mark) noexcept nogil:
         """The pending frame exceeds a limit: put a row of its beginning and skip the rest."""
-        cdef Side* side = &(<FlowState*>f.state).sides[end]
+        cdef FlowState* fs = <FlowState*>f.state
+        cdef Side* side = &fs.sides[end]
         cdef int64_t rest = <int64_t>(side.need - side.size)
         if not self.put_rest(f, end, b"limit", mark):
-            self.defer(DEFERRED_GIVE_UP, f, end, NULL, 0, mark)
+            side.settling = fs.unfinished = True
             return
+        side.over = False
         self.seen.messages_limited += 1
         side.skip = rest
 
@@ -193,36 +203,65 @@ cdef class FrameStreams(Streams):
     cdef void lost_octets(self, Flow* f, int end, const uint8_t* p, size_t n, const Mark* mark) noexcept nogil:
         """Octets for which there is no memory."""
         self.seen.messages_limited += 1
-        self.cross(f, end, <int64_t>n, WHY_LIMIT, mark)
+        (<FlowState*>f.state).sides[end].lost = <int64_t>n
+        self.cross_lost(f, end, mark)
+
+    cdef void cross_lost(self, Flow* f, int end, const Mark* mark) noexcept nogil:
+        cdef FlowState* fs = <FlowState*>f.state
+        cdef Side* side = &fs.sides[end]
+        if self.cross(f, end, side.lost, WHY_LIMIT, mark):
+            side.lost = 0
+        else:
+            fs.unfinished = True
+
+    cdef bint finish_event(self, Flow* f, int end, const Mark* mark) noexcept nogil:
+        """Finish what an earlier call of the present event has begun before the batch was full. False: it is full again."""
+        cdef FlowState* fs = <FlowState*>f.state
+        cdef Side* side = &fs.sides[end]
+        cdef Side* other = &fs.sides[1 - end]
+        fs.unfinished = False
+        if fs.limiting:
+            self.flush_for_limit(f)
+        if other.reading and not fs.unfinished:
+            self.look(f, 1 - end, other.final)
+        if side.decided and not fs.unfinished:
+            self.read_decided(f, end, side.final)
+        if side.reading and not fs.unfinished:
+            self.look(f, end, side.final)
+        if side.socket != NULL and side.socket.broken and not fs.unfinished:
+            self.lose_header(f, end, mark)
+        if side.lost and not fs.unfinished:
+            self.cross_lost(f, end, mark)
+        if side.settling and not fs.unfinished:
+            side.settling = False
+            self.settle_frame(f, end, mark)
+        return not fs.unfinished and not self.is_full()
 
     # ---- gaps, and frame boundaries after them --------------------------------------------------------------------------
 
-    cdef void cross(self, Flow* f, int end, int64_t n, int why, const Mark* mark) noexcept nogil:
-        """`n` octets of the protocol's stream are missing."""
+    cdef bint cross(self, Flow* f, int end, int64_t n, int why, const Mark* mark) noexcept nogil:
+        """`n` octets of the protocol's stream are missing. False: the batch is full; call again."""
         cdef Side* side = &(<FlowState*>f.state).sides[end]
         cdef int64_t rest, k
         if side.searching and side.size:
             self.look(f, end, True)
-            if self.waiting:
-                self.defer_hole(DEFERRED_CROSS, f, end, n, why, mark)
-                return
+            if self.is_full():
+                return False
         if side.searching:
             self.pass_over(side, side.size)
             if side.why < 0:
                 side.why = <int8_t>why
             side.missing += n
             side.search.credit = 0
-            return
+            return True
         side.why = <int8_t>why
         if side.size:
             rest = <int64_t>(side.need - side.size) if side.need else 0
             if not self.put_rest(f, end, why_text(why), mark):
-                self.defer_hole(DEFERRED_CROSS, f, end, n, why, mark)
-                return
+                return False
             side.skip = rest
         if not self.flush(f, end, why_text(why)):
-            self.defer_hole(DEFERRED_CROSS, f, end, n, why, mark)
-            return
+            return False
         if side.skip:                                   # a gap inside a frame of known size
             k = min(n, side.skip)
             side.missing = k
@@ -230,9 +269,10 @@ cdef class FrameStreams(Streams):
             side.skip -= k
             n -= k
             if n == 0:
-                return
+                return True
         self.begin_search(side, why)
         side.missing = n
+        return True
 
     cdef bint lose_boundary(self, Flow* f, int end, const Fault* fault, const Mark* mark) noexcept nogil:
         """The next octets are not a frame: put a row with the reason, then search for a boundary. False: the batch was full."""
@@ -274,7 +314,8 @@ cdef class FrameStreams(Streams):
             self.look(f, end, False)
 
     cdef void look(self, Flow* f, int end, bint final) noexcept nogil:
-        """Search the window for a boundary, and read from there. `final`: no more octets follow."""
+        """Search the window for a boundary, and read from there. `final`: no more octets follow; if the batch is full after it,
+        the event is called again and looks again."""
         cdef FlowState* fs = <FlowState*>f.state
         cdef Side* side = &fs.sides[end]
         if fs.protocol == NULL:
@@ -284,25 +325,16 @@ cdef class FrameStreams(Streams):
             while side.reading or self.find(f, end, final):
                 if not side.reading and side.stage == STAGE_SOCKET and side.socket.lost:
                     self.resume_socket(f, end)
-                    if not final or f.ignored:
-                        pass
-                    elif self.waiting:
-                        self.defer_look(DEFERRED_LOOK, f, end, True)
-                    elif side.searching and side.size:
+                    if final and not f.ignored and not self.is_full() and side.searching and side.size:
                         self.look(f, end, True)
                     return
                 if not self.read_window(f, end):
-                    self.defer_look(DEFERRED_LOOK, f, end, final)
+                    side.final = final
+                    fs.unfinished = True
                     return
                 if not side.searching:
                     return
         self.pass_over(side, searched_octets(&side.search, side.size))
-
-    cdef void look_again(self, Flow* f, int end, bint final) noexcept nogil:
-        """Continue a search, unless the boundary was found meanwhile."""
-        cdef Side* side = &(<FlowState*>f.state).sides[end]
-        if side.reading or (side.searching and side.size):
-            self.look(f, end, final)
 
     cdef bint find(self, Flow* f, int end, bint final) noexcept nogil:
         """Is there a boundary in the window? It is at pending[side.search.at]."""

@@ -1,6 +1,6 @@
 # TCP stream reassembly: segments in; the octets of each direction in order, gaps and ends out.
 # RFC 9293 (TCP), RFC 7413 (data in a SYN), RFC 1122 4.2.3.6 (keep-alives).
-# It knows no protocol and no column: a consumer of the octets inherits Reassembler and overrides its events.
+# It knows no protocol and no column: it passes on what it finds to a FlowSink, which its owner sets.
 #
 # Every rule depends on the packets of one flow only, so flows can be distributed to tasks in any way. The exceptions are the
 # two global limits, max_flows and max_buffered; their effects are counted.
@@ -19,8 +19,8 @@
 #   after the end), with a packet whose sequence and acknowledgement numbers are both more than WINDOW away, LINGER_NS
 #   after both sides sent FIN or one sent RST, and after idle_ns without a packet.
 #
-# Memory: `buffered` counts the memory of flows, here and in the consumer: a Flow, its stored pieces with their
-# descriptions, and what the consumer adds. If it exceeds max_buffered, a flow that has to store octets first gives up its
+# Memory: `memory.buffered` counts the memory of flows, here and in the sink: a Flow, its stored pieces with their
+# descriptions, and what the sink adds. If it exceeds max_buffered, a flow that has to store octets first gives up its
 # gap (`store`); if it is still exceeded after the packet, the flows that were idle longest end (`relieve`).
 
 cdef enum:
@@ -74,37 +74,84 @@ cdef inline bint later(const Mark* a, const Mark* b) noexcept nogil:
     return a.capture > b.capture or (a.capture == b.capture and a.frame_no > b.frame_no)
 
 
-cdef class Reassembler(FlowTable):
-    """The rules. A subclass overrides the events, which must not change the table."""
+cdef struct ReassemblyCounts:
+    int64_t segments, octets
+    int64_t without_flow        # segments that neither belong to a flow nor begin one
+    int64_t retransmitted       # segments without new octets
+    int64_t overlapping         # segments trimmed at the front
+    int64_t out_of_order        # segments stored
+    int64_t gaps, gap_octets
+    int64_t late_starts         # streams that began before the capture
+    int64_t early               # segments from before the beginning of such a stream
+    int64_t replaced            # connections ended by another one between the same ends
+    int64_t idle                # flows ended by idle_ns
+    int64_t flows_evicted       # max_flows, max_buffered
+    int64_t limited             # gaps given up for max_out_of_order, MAX_PIECES or max_buffered
+    int64_t most_buffered       # after any packet, before flows are ended for it
+    # captured payload octets that were not passed on
+    int64_t retransmitted_octets        # that had been captured before
+    int64_t outside_octets      # after a FIN, in a RST, of keep-alives, in segments without a flow
 
-    # ---- events -----------------------------------------------------------------------------------------------
 
-    cdef void on_octets(self, Flow* f, int end, const uint8_t* p, size_t n, const Mark* mark) noexcept nogil:
-        """The next `n` octets that `end` sends. They are the caller's and invalid after the return."""
+cdef enum:
+    ALL_OCTETS = -1             # FlowSink.octets: all were used
 
-    cdef void on_gap(self, Flow* f, int end, int64_t n, int why, const Mark* mark) noexcept nogil:
-        """`n` octets are missing here."""
 
-    cdef void on_front(self, Flow* f, int end, int64_t at, const uint8_t* p, size_t n, const Mark* mark) noexcept nogil:
-        """`n` octets at the negative offset `at`: before the first octet that was passed on."""
+cdef struct FlowSink:           # who takes what is passed on; `to` is the first argument of each. None may change the table
+    void* to
+    # the sink takes nothing now. It remains full until the caller has emptied it and calls `resume`: then events that a full sink
+    # has refused, or not finished, are called again with the same arguments
+    bint (*is_full)(void* to) noexcept nogil
+    # the client's end of a flow that begins without a SYN, or -1
+    int (*begins)(void* to, const Flow* f) noexcept nogil
+    # the next `n` octets that `end` sends. They are the caller's and invalid after the return. Returns ALL_OCTETS, or how many
+    # were used: call again with the others, even if there are none
+    int64_t (*octets)(void* to, Flow* f, int end, const uint8_t* p, size_t n, const Mark* mark) noexcept nogil
+    # `n` octets are missing here; `why`: a Why. False: call again
+    bint (*gap)(void* to, Flow* f, int end, int64_t n, int why, const Mark* mark) noexcept nogil
+    # `n` octets at the negative offset `at`: before the first octet that was passed on. False: call again
+    bint (*front)(void* to, Flow* f, int end, int64_t at, const uint8_t* p, size_t n, const Mark* mark) noexcept nogil
+    # packets of an ignored flow, and their captured payload octets
+    void (*ignored)(void* to, Flow* f, int packets, int64_t n) noexcept nogil
+    # `end` sends no more (at most once a stream, and only for streams that started). False: call again
+    bint (*end)(void* to, Flow* f, int end, int why) noexcept nogil
+    # the flow was removed from the table and has no more events: free f.state
+    void (*close)(void* to, Flow* f) noexcept nogil
+    # segments of these flows come soon: prefetch what f.state (never NULL) points to, and what that points to
+    void (*prefetch)(void* to, Flow* const* flows, int count) noexcept nogil
 
-    cdef void on_ignored(self, Flow* f, int packets, int64_t n) noexcept nogil:
-        """Packets of an ignored flow, and their captured payload octets."""
 
-    cdef void on_end(self, Flow* f, int end, int why) noexcept nogil:
-        """`end` sends no more (at most once a stream, and only for streams that started)."""
+@cython.final
+cdef class Reassembler:
+    """The rules. Its owner sets `sink` and the limits, and calls `drop_flows` while the sink still exists."""
 
-    cdef bint is_busy(self) noexcept nogil:
-        """True: the consumer cannot free a flow now; max_buffered ends flows only after the next packet."""
-        return False
+    cdef FlowSink sink
+    cdef FlowTable table
+    cdef Memory memory
+    cdef ReassemblyCounts counts
+    cdef DeliveryList waiting           # events that a full sink did not take
+    cdef Flow* current                  # of the last segment: the next one is often of the same flow
+    cdef int64_t now_ns                 # latest packet time seen
+    cdef size_t max_flows
+    cdef int64_t max_out_of_order, idle_ns
 
-    cdef void prefetch_states(self, Flow* const* flows, int count) noexcept nogil:
-        """Segments of these flows come soon: prefetch what f.state (never NULL) points to, and what that points to."""
+    def __cinit__(self):
+        if not open_table(&self.table):
+            raise MemoryError
+        self.waiting.place = &self.waiting.first
+        self.max_flows = 1 << 18
+        self.memory.max_buffered = 256 << 20
+        self.max_out_of_order = 4 << 20
+        self.idle_ns = 3 * 3600 * SECOND
+        self.now_ns = -0x7FFFFFFFFFFFFFFF
+
+    def __dealloc__(self):
+        free_table(&self.table)
 
     # ---- one segment ------------------------------------------------------------------------------------------
 
     cdef inline void prefetch_slot(self, uint64_t hash) noexcept nogil:
-        prefetch(self.slots + (hash & self.slot_mask), sizeof(Slot))
+        prefetch(self.table.slots + (hash & self.table.slot_mask), sizeof(Slot))
 
     cdef void prefetch_flows(self, const uint64_t* hashes, int count) noexcept nogil:
         """Prefetch the flows of the next segments, by their table hashes, after prefetch_slot. With many connections the memory
@@ -115,10 +162,10 @@ cdef class Reassembler(FlowTable):
         cdef int found = 0, kept = 0
         cdef int i
         for i in range(count):
-            at = hashes[i] & self.slot_mask
-            while self.slots[at].flow != NULL and self.slots[at].hash != hashes[i]:
-                at = (at + 1) & self.slot_mask
-            f = self.slots[at].flow
+            at = hashes[i] & self.table.slot_mask
+            while self.table.slots[at].flow != NULL and self.table.slots[at].hash != hashes[i]:
+                at = (at + 1) & self.table.slot_mask
+            f = self.table.slots[at].flow
             if f != NULL and (found == 0 or flows[found - 1] != f):
                 prefetch(f, sizeof(Flow))
                 flows[found] = f
@@ -128,7 +175,7 @@ cdef class Reassembler(FlowTable):
             if flows[i].state != NULL:
                 flows[kept] = flows[i]
                 kept += 1
-        self.prefetch_states(flows, kept)
+        self.sink.prefetch(self.sink.to, flows, kept)
 
     cdef inline void prefetch_links(self, const Flow* f) noexcept nogil:
         """Prefetch what `touch` writes to: the members of the flow's neighbours in its list that link to it."""
@@ -149,7 +196,7 @@ cdef class Reassembler(FlowTable):
             f = self.current
         end = sender_of(f, s) if f != NULL else -1
         if end < 0:
-            f = self.lookup(s, hash, &end)
+            f = find_flow(&self.table, s, hash, &end)
         plain = f != NULL and self.is_plain(f, end, s, mark)
         if f != NULL and not plain and self.is_another(f, end, s, mark):
             self.counts.replaced += 1
@@ -169,26 +216,41 @@ cdef class Reassembler(FlowTable):
         f.last = mark[0]
         if mark.ts_ns > f.last_ns:
             f.last_ns = mark.ts_ns
-        self.touch(f)
+        touch_flow(&self.table, f)
         if plain:
             self.take_ack(f, end, s)
             if s.size:
                 self.hand_on(f, end, s.payload, s.size, s.size, mark)
         else:
             self.advance(f, end, s, mark)
-        if self.buffered > self.counts.most_buffered:
-            self.counts.most_buffered = self.buffered
-        if self.buffered > self.max_buffered:
+        if self.memory.buffered > self.counts.most_buffered:
+            self.counts.most_buffered = self.memory.buffered
+        if self.memory.buffered > self.memory.max_buffered:
             self.relieve(f)
+
+    cdef Flow* open_flow(self, const Segment* s, uint64_t hash, const Mark* mark) noexcept nogil:
+        """The flow that this segment begins; NULL: out of memory. Another one ends if there are max_flows."""
+        cdef Flow* f
+        if self.table.count >= self.max_flows:
+            self.counts.flows_evicted += 1
+            self.end_flow(oldest_flow(&self.table), WHY_LIMIT)
+        f = add_flow(&self.table, s, hash, mark)
+        if f == NULL:
+            self.memory.no_memory += 1
+            return NULL
+        self.memory.buffered += flow_octets()
+        if not s.flags & TCP_SYN:
+            f.client = <int8_t>self.sink.begins(self.sink.to, f)
+        return f
 
     cdef void relieve(self, const Flow* present) noexcept nogil:
         """End flows, closed ones first, those idle longest first, until `buffered` is within max_buffered; never the current
-        flow."""
+        flow. A full sink cannot free a flow: then they end after the next packet."""
         cdef Flow* f
         cdef int i
         for i in range(1, -1, -1):
-            while self.buffered > self.max_buffered and not self.is_busy():
-                f = self.lists[i].oldest
+            while self.memory.buffered > self.memory.max_buffered and not self.sink.is_full(self.sink.to):
+                f = self.table.lists[i].oldest
                 if f == present:
                     f = f.newer
                 if f == NULL:
@@ -222,13 +284,13 @@ cdef class Reassembler(FlowTable):
         if st.undecided or other.undecided:
             self.decide_starts(f)
         if f.ignored:
-            self.on_ignored(f, ignored, s.captured)
+            self.sink.ignored(self.sink.to, f, ignored, s.captured)
             if s.flags & TCP_RST:
-                self.close(f)
+                close_flow(&self.table, f)
             elif s.flags & TCP_FIN:
                 st.ended = True
                 if other.ended:
-                    self.close(f)
+                    close_flow(&self.table, f)
             return
         if s.size and not s.flags & TCP_RST:            # the payload of a RST is not data, RFC 9293 3.5.3
             if not st.started:
@@ -251,7 +313,7 @@ cdef class Reassembler(FlowTable):
             self.check_fin(f, end)
         if s.flags & TCP_RST and not f.closed and st.started and not beyond_window(seq_diff(s.seq, st.next_seq)):
             f.reset = True
-            self.close(f)
+            close_flow(&self.table, f)
 
     cdef inline void check_fin(self, Flow* f, int end) noexcept nogil:
         """Is the stream complete up to its FIN?"""
@@ -259,7 +321,7 @@ cdef class Reassembler(FlowTable):
         if 0 <= st.fin <= st.next and not st.ended and not st.undecided:
             self.end_stream(f, end, WHY_FIN)
             if f.streams[1 - end].ended:
-                self.close(f)
+                close_flow(&self.table, f)
 
     cdef inline bint is_another(self, Flow* f, int end, const Segment* s, const Mark* mark) noexcept nogil:
         """Does this segment begin another connection between the ends of `f`?"""
@@ -448,9 +510,9 @@ cdef class Reassembler(FlowTable):
         if st.fronts == NULL:
             st.fronts = <Fronts*>calloc(1, sizeof(Fronts))
             if st.fronts == NULL:
-                self.counts.no_memory += 1
+                self.memory.no_memory += 1
                 return
-            self.buffered += sizeof(Fronts) + BLOCK_OCTETS
+            self.memory.buffered += sizeof(Fronts) + BLOCK_OCTETS
         while n:
             k = <int64_t>n
             for i in range(st.fronts.count):
@@ -464,9 +526,9 @@ cdef class Reassembler(FlowTable):
                 if add_front(st.fronts, at, k):
                     self.counts.octets += k
                     if f.ignored:
-                        self.on_ignored(f, 0, k)
+                        self.sink.ignored(self.sink.to, f, 0, k)
                     else:
-                        self.on_front(f, end, at, p, <size_t>k, mark)
+                        self.pass_front(f, end, at, p, <size_t>k, mark)
                 else:
                     self.counts.outside_octets += k
             at += k
@@ -480,9 +542,9 @@ cdef class Reassembler(FlowTable):
         st.next_seq += kept
         self.counts.octets += kept
         if kept and not f.ignored:
-            self.on_octets(f, end, p, kept, mark)
+            self.pass_octets(f, end, p, kept, mark)
         elif kept:
-            self.on_ignored(f, 0, kept)
+            self.sink.ignored(self.sink.to, f, 0, kept)
         if size > kept:
             self.give_up(f, end, size - kept, WHY_TRUNCATED, mark)
 
@@ -494,7 +556,7 @@ cdef class Reassembler(FlowTable):
         self.counts.gaps += 1
         self.counts.gap_octets += n
         if not f.ignored:
-            self.on_gap(f, end, n, why, mark)
+            self.pass_gap(f, end, n, why, mark)
 
     cdef void drain(self, Flow* f, int end, const Mark* mark, bint after_gap) noexcept nogil:
         """Pass on the pieces that are now in order. After a filled gap they belong to the packet that filled it; after a gap that
@@ -507,7 +569,7 @@ cdef class Reassembler(FlowTable):
             st.first += 1
             st.count -= 1
             st.stored -= piece.kept
-            self.buffered -= piece_octets(&piece)
+            self.memory.buffered -= piece_octets(&piece)
             if after_gap and later(&piece.mark, &latest):
                 latest = piece.mark
             self.hand_on(f, end, piece.octets, piece.kept, piece.size, &latest)
@@ -546,7 +608,7 @@ cdef class Reassembler(FlowTable):
                 if low < st.first + st.count:
                     n = min(n, st.pieces[low].at - at)
                 if not self.insert(st, &low, at, p, min(kept, <uint32_t>n), <uint32_t>n, mark):
-                    self.counts.no_memory += 1
+                    self.memory.no_memory += 1
                     return
             k = min(kept, <uint32_t>n)
             p += k
@@ -555,7 +617,7 @@ cdef class Reassembler(FlowTable):
             at += n
             low += 1
         while st.count and (st.stored > self.max_out_of_order or st.count > MAX_PIECES
-                            or self.buffered > self.max_buffered):
+                            or self.memory.buffered > self.memory.max_buffered):
             self.counts.limited += 1
             self.skip_hole(f, end, WHY_LIMIT)
 
@@ -573,7 +635,7 @@ cdef class Reassembler(FlowTable):
                 grown = <Piece*>realloc(st.pieces, (2 * st.room + PIECES_KEPT) * sizeof(Piece))
                 if grown == NULL:
                     return False
-                self.buffered += <int64_t>((st.room + PIECES_KEPT) * sizeof(Piece))
+                self.memory.buffered += <int64_t>((st.room + PIECES_KEPT) * sizeof(Piece))
                 st.pieces = grown
                 st.room = 2 * st.room + PIECES_KEPT
         if kept:
@@ -590,7 +652,7 @@ cdef class Reassembler(FlowTable):
         piece.mark = mark[0]
         st.count += 1
         st.stored += kept
-        self.buffered += piece_octets(piece)
+        self.memory.buffered += piece_octets(piece)
         return True
 
     cdef void skip_hole(self, Flow* f, int end, int why) noexcept nogil:
@@ -618,6 +680,78 @@ cdef class Reassembler(FlowTable):
         elif elapsed_ns(st.gap_ns, f.last_ns) >= HOLE_NS:
             self.skip_hole(f, end, WHY_TIMEOUT)
 
+    # ---- events -------------------------------------------------------------------------------------------------
+    # A sink may call pass_octets in an event, to be told octets again: see `resume` for their order.
+
+    cdef inline void pass_octets(self, Flow* f, int end, const uint8_t* p, size_t n, const Mark* mark) noexcept nogil:
+        cdef int64_t used = self.sink.octets(self.sink.to, f, end, p, n, mark)
+        if used != ALL_OCTETS:
+            self.wait(DELIVER_OCTETS, f, end, p + used, n - <size_t>used, mark)
+
+    cdef void pass_gap(self, Flow* f, int end, int64_t n, int why, const Mark* mark) noexcept nogil:
+        cdef Delivery* d
+        if not self.sink.gap(self.sink.to, f, end, n, why, mark):
+            d = self.wait(DELIVER_GAP, f, end, NULL, 0, mark)
+            if d != NULL:
+                d.n = n
+                d.why = why
+
+    cdef void pass_front(self, Flow* f, int end, int64_t at, const uint8_t* p, size_t n, const Mark* mark) noexcept nogil:
+        cdef Delivery* d
+        if not self.sink.front(self.sink.to, f, end, at, p, n, mark):
+            d = self.wait(DELIVER_FRONT, f, end, p, n, mark)
+            if d != NULL:
+                d.n = at
+
+    cdef void pass_end(self, Flow* f, int end, int why) noexcept nogil:
+        cdef Delivery* d
+        if not self.sink.end(self.sink.to, f, end, why):
+            d = self.wait(DELIVER_END, f, end, NULL, 0, NULL)
+            if d != NULL:
+                d.why = why
+
+    cdef Delivery* wait(self, int kind, Flow* f, int end, const uint8_t* p, size_t n, const Mark* mark) noexcept nogil:
+        """Pass an event on later; NULL: out of memory."""
+        cdef Delivery* d = add_delivery(&self.waiting, kind, f, end, p, n, mark)
+        if d == NULL:
+            self.memory.no_memory += 1
+        return d
+
+    cdef bint resume(self) noexcept nogil:
+        """Pass on what waits, in order: an event that is not finished comes after those that it has made wait, and before all
+        others. False: the sink is full again."""
+        cdef Delivery* d
+        while self.waiting.first != NULL and not self.sink.is_full(self.sink.to):
+            d = next_delivery(&self.waiting)
+            if self.deliver(d):
+                free_delivery(&self.waiting, d)
+            else:
+                insert_delivery(&self.waiting, d)
+        last_place(&self.waiting)
+        return self.waiting.first == NULL
+
+    cdef bint deliver(self, Delivery* d) noexcept nogil:
+        cdef void* to = self.sink.to
+        cdef Flow* f = d.flow
+        cdef int64_t used
+        if d.kind == DELIVER_CLOSE:
+            self.close(f)
+        elif f.ignored:                                 # meanwhile
+            if d.size:
+                self.sink.ignored(to, f, 0, <int64_t>(d.size - d.at))
+        elif d.kind == DELIVER_OCTETS:
+            used = self.sink.octets(to, f, d.end, d.octets + d.at, d.size - d.at, &d.mark)
+            if used != ALL_OCTETS:
+                d.at += <size_t>used
+                return False
+        elif d.kind == DELIVER_GAP:
+            return self.sink.gap(to, f, d.end, d.n, d.why, &d.mark)
+        elif d.kind == DELIVER_FRONT:
+            return self.sink.front(to, f, d.end, d.n, d.octets, d.size, &d.mark)
+        else:
+            return self.sink.end(to, f, d.end, d.why)
+        return True
+
     # ---- ends ---------------------------------------------------------------------------------------------------
 
     cdef void end_stream(self, Flow* f, int end, int why) noexcept nogil:
@@ -638,14 +772,14 @@ cdef class Reassembler(FlowTable):
         self.free_pieces(st)
         st.ended = True
         if not f.ignored:
-            self.on_end(f, end, why)
+            self.pass_end(f, end, why)
 
     cdef void ignore(self, Flow* f) noexcept nogil:
-        """Called by the consumer, in an event: pass on no more octets of this flow."""
+        """Called by the sink, in an event: pass on no more octets of this flow."""
         cdef int end
         f.ignored = True
         for end in range(2):
-            self.on_ignored(f, 0, f.streams[end].stored)
+            self.sink.ignored(self.sink.to, f, 0, f.streams[end].stored)
             self.free_pieces(&f.streams[end])
 
     cdef void end_flow(self, Flow* f, int why) noexcept nogil:
@@ -661,17 +795,66 @@ cdef class Reassembler(FlowTable):
         self.end_stream(f, 1 - first, why)
         self.remove(f)
 
+    cdef void remove(self, Flow* f) noexcept nogil:
+        """Remove a flow from the table, and free it after its last event."""
+        cdef int end
+        remove_flow(&self.table, f)
+        for end in range(2):
+            self.free_pieces(&f.streams[end])
+            self.free_fronts(&f.streams[end])
+        if self.current == f:
+            self.current = NULL
+        if self.waiting.first == NULL:
+            self.close(f)
+        else:                                           # events of this flow may wait
+            self.wait(DELIVER_CLOSE, f, 0, NULL, 0, NULL)
+
+    cdef void close(self, Flow* f) noexcept nogil:
+        """Free a flow that was removed."""
+        self.sink.close(self.sink.to, f)
+        self.memory.buffered -= flow_octets()
+        recycle_flow(&self.table, f)
+
+    cdef void drop_flows(self) noexcept nogil:
+        """Remove all flows, and drop what waits; only `close` of the sink is called."""
+        cdef Delivery* d = next_delivery(&self.waiting)
+        cdef Flow* f = oldest_flow(&self.table)
+        while d != NULL:
+            if d.kind == DELIVER_CLOSE:
+                self.close(d.flow)
+            free_delivery(&self.waiting, d)
+            d = next_delivery(&self.waiting)
+        while f != NULL:
+            self.remove(f)
+            f = oldest_flow(&self.table)
+
+    cdef void free_pieces(self, Stream* st) noexcept nogil:
+        cdef int i
+        for i in range(st.first, st.first + st.count):
+            self.memory.buffered -= piece_octets(&st.pieces[i])
+            free(st.pieces[i].octets)
+        self.memory.buffered -= <int64_t>(st.room * sizeof(Piece))
+        free(st.pieces)
+        st.pieces = NULL
+        st.first = st.count = st.room = 0
+        st.stored = 0
+
+    cdef void free_fronts(self, Stream* st) noexcept nogil:
+        if st.fronts != NULL:
+            self.memory.buffered -= sizeof(Fronts) + BLOCK_OCTETS
+            free(st.fronts)
+            st.fronts = NULL
+
     cdef bint end_some(self, int count, int why) noexcept nogil:
         """End up to `count` flows, those idle longest first. True: none is left."""
         cdef int i
+        cdef Flow* f
         for i in range(count):
-            if self.lists[1].oldest != NULL:
-                self.end_flow(self.lists[1].oldest, why)
-            elif self.lists[0].oldest != NULL:
-                self.end_flow(self.lists[0].oldest, why)
-            else:
+            f = oldest_flow(&self.table)
+            if f == NULL:
                 return True
-        return self.flow_count == 0
+            self.end_flow(f, why)
+        return self.table.count == 0
 
     cdef inline bint is_recent(self, const Flow* f, int64_t age) noexcept nogil:
         """Was the last packet of `f` at most `age` ago? NULL: yes. A time in the future counts as long ago."""
@@ -679,51 +862,77 @@ cdef class Reassembler(FlowTable):
 
     cdef inline void sweep(self) noexcept nogil:
         """Remove flows whose next packet would begin another flow anyway."""
-        if not self.is_recent(self.lists[1].oldest, LINGER_NS) or not self.is_recent(self.lists[0].oldest, self.idle_ns):
+        cdef const FlowTable* t = &self.table
+        if not self.is_recent(t.lists[1].oldest, LINGER_NS) or not self.is_recent(t.lists[0].oldest, self.idle_ns):
             self.end_idle()
 
     cdef void end_idle(self) noexcept nogil:
         cdef int i
         cdef Flow* f
         for i in range(SWEEP):
-            f = self.lists[1].oldest
+            f = self.table.lists[1].oldest
             if f == NULL or elapsed_ns(f.last_ns, self.now_ns) <= LINGER_NS + SWEEP_NS:
-                f = self.lists[0].oldest
+                f = self.table.lists[0].oldest
                 if f == NULL or elapsed_ns(f.last_ns, self.now_ns) - SWEEP_NS <= self.idle_ns:
                     return
                 self.counts.idle += 1
             self.end_flow(f, WHY_IDLE)
 
-    cdef dict reassembly_stats(self):
+    cdef dict stats(self):
         cdef ReassemblyCounts c = self.counts
         return {
-            "flows": c.flows, "open_flows": self.flow_count, "segments": c.segments, "stream_bytes": c.octets,
+            "flows": self.table.flows, "open_flows": self.table.count, "segments": c.segments, "stream_bytes": c.octets,
             "segments_without_flow": c.without_flow, "retransmitted": c.retransmitted, "overlapping": c.overlapping,
             "retransmitted_bytes": c.retransmitted_octets, "outside_bytes": c.outside_octets,
             "out_of_order": c.out_of_order, "gaps": c.gaps, "gap_bytes": c.gap_octets,
             "late_starts": c.late_starts, "early_segments": c.early, "replaced_flows": c.replaced, "idle_flows": c.idle,
-            "flows_evicted": c.flows_evicted, "equal_flow_hashes": c.equal_hashes, "flow_table_probes": c.probes,
-            "gaps_limited": c.limited, "buffered": self.buffered, "most_buffered": c.most_buffered,
-            "no_memory": c.no_memory,
+            "flows_evicted": c.flows_evicted, "equal_flow_hashes": self.table.equal_hashes,
+            "flow_table_probes": self.table.probes, "gaps_limited": c.limited, "buffered": self.memory.buffered,
+            "most_buffered": c.most_buffered,
+            "no_memory": self.memory.no_memory,
         }
 
 
-cdef class StreamTrace(Reassembler):
+@cython.no_gc_clear
+cdef class StreamTrace:
     """Segments in, events out: the reassembly alone, for tests.
 
     `events` is a list of ("octets", end, bytes, frame_no), ("front", end, offset, bytes), ("gap", end, size, why) and
     ("end", end, why, flow_id); `end` is "client" or "server", or the port number of the end where that is not known.
+
+    at_once: octets, or other events, that the sink takes before it is full. It is emptied after each segment, as often as needed.
     """
 
     cdef readonly list events
+    cdef Reassembler tcp
+    cdef int64_t at_once, taken
     cdef bint busy
 
-    def __init__(self, *, max_flows=1 << 18, max_buffered=256 << 20, max_out_of_order=4 << 20, idle_seconds=3 * 3600):
+    def __cinit__(self, *args, **keywords):
+        self.tcp = Reassembler.__new__(Reassembler)
+        self.tcp.sink.to = <void*>self
+        self.tcp.sink.begins = trace_begins
+        self.tcp.sink.octets = trace_octets
+        self.tcp.sink.gap = trace_gap
+        self.tcp.sink.front = trace_front
+        self.tcp.sink.ignored = trace_ignored
+        self.tcp.sink.end = trace_end
+        self.tcp.sink.close = trace_close
+        self.tcp.sink.is_full = trace_is_full
+        self.tcp.sink.prefetch = trace_prefetch
+
+    def __dealloc__(self):
+        if self.tcp is not None:
+            self.tcp.drop_flows()
+
+    def __init__(self, *, max_flows=1 << 18, max_buffered=256 << 20, max_out_of_order=4 << 20, idle_seconds=3 * 3600,
+                 at_once=1 << 62):
         self.events = []
-        self.max_flows = max_flows
-        self.max_buffered = max_buffered
-        self.max_out_of_order = max_out_of_order
-        self.idle_ns = idle_seconds * SECOND
+        self.at_once = at_once
+        self.tcp.max_flows = max_flows
+        self.tcp.memory.max_buffered = max_buffered
+        self.tcp.max_out_of_order = max_out_of_order
+        self.tcp.idle_ns = idle_seconds * SECOND
 
     def segment_in(self, source, destination, int flags, seq, ack=0, bytes payload=b"", *, size=None,
                    int64_t ts_ns=0, int64_t frame_no=0, int32_t capture=0, uint32_t vni=0):
@@ -751,7 +960,8 @@ cdef class StreamTrace(Reassembler):
         begin_call(&self.busy)
         try:
             with nogil:
-                self.segment(&s, segment_table_hash(&s), &mark)
+                self.tcp.segment(&s, segment_table_hash(&s), &mark)
+                self.drain()
         finally:
             self.busy = False
 
@@ -760,35 +970,77 @@ cdef class StreamTrace(Reassembler):
         begin_call(&self.busy)
         try:
             with nogil:
-                while not self.end_some(1024, WHY_CAPTURE_END):
+                while not self.tcp.end_some(1024, WHY_CAPTURE_END):
                     pass
+                self.drain()
         finally:
             self.busy = False
 
     @property
     def stats(self):
-        return self.reassembly_stats()
+        return self.tcp.stats()
+
+    cdef void drain(self) noexcept nogil:
+        """Empty the sink until nothing waits."""
+        self.taken = 0
+        while not self.tcp.resume():
+            self.taken = 0
+
+    cdef bint add(self, tuple event):
+        """False: the sink is full."""
+        if self.taken >= self.at_once:
+            return False
+        self.taken += 1
+        self.events.append(event)
+        return True
 
     cdef object end_name(self, Flow* f, int end):
         if f.client < 0:
             return f.port[end]
         return "client" if end == f.client else "server"
 
-    cdef void on_octets(self, Flow* f, int end, const uint8_t* p, size_t n, const Mark* mark) noexcept nogil:
-        with gil:
-            self.events.append(("octets", self.end_name(f, end), (<const char*>p)[:n], mark.frame_no))
+cdef int trace_begins(void* to, const Flow* f) noexcept nogil:
+    return -1
 
-    cdef void on_front(self, Flow* f, int end, int64_t at, const uint8_t* p, size_t n, const Mark* mark) noexcept nogil:
-        with gil:
-            self.events.append(("front", self.end_name(f, end), at, (<const char*>p)[:n]))
 
-    cdef void on_gap(self, Flow* f, int end, int64_t n, int why, const Mark* mark) noexcept nogil:
-        with gil:
-            self.events.append(("gap", self.end_name(f, end), n, WHY_NAMES[why]))
+cdef int64_t trace_octets(void* to, Flow* f, int end, const uint8_t* p, size_t n, const Mark* mark) noexcept with gil:
+    trace = <StreamTrace>to
+    cdef int64_t used = min(<int64_t>n, trace.at_once - trace.taken)
+    if used > 0:
+        trace.taken += used
+        trace.events.append(("octets", trace.end_name(f, end), (<const char*>p)[:used], mark.frame_no))
+    return ALL_OCTETS if used == <int64_t>n else used
 
-    cdef void on_end(self, Flow* f, int end, int why) noexcept nogil:
-        with gil:
-            self.events.append(("end", self.end_name(f, end), WHY_NAMES[why], f.flow_id))
+
+cdef bint trace_gap(void* to, Flow* f, int end, int64_t n, int why, const Mark* mark) noexcept with gil:
+    trace = <StreamTrace>to
+    return trace.add(("gap", trace.end_name(f, end), n, WHY_NAMES[why]))
+
+
+cdef bint trace_front(void* to, Flow* f, int end, int64_t at, const uint8_t* p, size_t n, const Mark* mark) noexcept with gil:
+    trace = <StreamTrace>to
+    return trace.add(("front", trace.end_name(f, end), at, (<const char*>p)[:n]))
+
+
+cdef void trace_ignored(void* to, Flow* f, int packets, int64_t n) noexcept nogil:
+    pass
+
+
+cdef bint trace_end(void* to, Flow* f, int end, int why) noexcept with gil:
+    trace = <StreamTrace>to
+    return trace.add(("end", trace.end_name(f, end), WHY_NAMES[why], f.flow_id))
+
+
+cdef void trace_close(void* to, Flow* f) noexcept nogil:
+    pass
+
+
+cdef bint trace_is_full(void* to) noexcept nogil:
+    return (<StreamTrace>to).taken >= (<StreamTrace>to).at_once
+
+
+cdef void trace_prefetch(void* to, Flow* const* flows, int count) noexcept nogil:
+    pass
 
 
 cdef tuple WHY_NAMES = (

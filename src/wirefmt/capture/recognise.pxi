@@ -60,9 +60,9 @@ cdef class KnownStreams(CarriedStreams):
         cdef FlowState* fs = <FlowState*>calloc(1, sizeof(FlowState))
         cdef int end
         if fs == NULL:
-            self.counts.no_memory += 1
+            self.memory.no_memory += 1
             return NULL
-        self.buffered += sizeof(FlowState) + BLOCK_OCTETS
+        self.memory.buffered += sizeof(FlowState) + BLOCK_OCTETS
         for end in range(2):
             fs.address_size[end] = <uint8_t>write_address(f.ip_version, f.address[end], fs.address[end])
         f.state = fs
@@ -149,7 +149,7 @@ cdef class KnownStreams(CarriedStreams):
             if kept:
                 self.replay_rest(f, end, head)
             elif n > head:
-                self.on_octets(f, end, p + head, n - head, mark)
+                self.tcp.pass_octets(f, end, p + head, n - head, mark)
             if not f.ignored:
                 self.replay(f, 1 - end)
         else:
@@ -175,9 +175,9 @@ cdef class KnownStreams(CarriedStreams):
             return verdict
         header = <Proxied*>malloc(sizeof(Proxied) + head[0])
         if header == NULL:
-            self.counts.no_memory += 1
+            self.memory.no_memory += 1
             return NO
-        self.buffered += <int64_t>(sizeof(Proxied) + head[0] + BLOCK_OCTETS)
+        self.memory.buffered += <int64_t>(sizeof(Proxied) + head[0] + BLOCK_OCTETS)
         header.first = side.search.origins[0].mark if side.size else mark[0]
         header.last = mark[0]
         header.size = head[0]
@@ -196,8 +196,8 @@ cdef class KnownStreams(CarriedStreams):
         if side.foreign and not f.streams[end].anchored and not fs.http:
             if side.size + n > LATE_KEPT:
                 self.pass_over(side, side.size)
-            if n > LATE_KEPT or self.buffered > self.max_buffered // 4 or not self.keep_origin(side, side.size, n, mark) \
-                    or not self.append(side, p, n):
+            if n > LATE_KEPT or self.memory.buffered > self.memory.max_buffered // 4 \
+                    or not self.keep_origin(side, side.size, n, mark) or not self.append(side, p, n):
                 self.pass_over(side, side.size)
                 side.skipped += <int64_t>n
             if fs.sides[0].skipped + fs.sides[1].skipped > LATE_SEARCH:
@@ -205,14 +205,14 @@ cdef class KnownStreams(CarriedStreams):
             return
         if side.skipped == 0 and side.missing == 0 and not (side.foreign and fs.sides[1 - end].foreign) \
                 and side.size + n <= <size_t>(FIRST_KEPT if side.foreign else SEARCH_WINDOW) \
-                and (not side.foreign or self.buffered < self.max_buffered // 4) \
+                and (not side.foreign or self.memory.buffered < self.memory.max_buffered // 4) \
                 and self.keep_origin(side, side.size, n, mark) and self.append(side, p, n):
             return
         if self.answers(f, end):
             if f.ignored:
                 self.on_ignored(f, 0, <int64_t>n)
             else:
-                self.on_octets(f, end, p, n, mark)
+                self.tcp.pass_octets(f, end, p, n, mark)
             return
         self.pass_over(side, side.size)
         side.skipped += <int64_t>n
@@ -282,7 +282,7 @@ cdef class KnownStreams(CarriedStreams):
         if f.ignored:
             self.on_ignored(f, 0, <int64_t>n)
         else:
-            self.on_octets(f, end, p, n, mark)
+            self.tcp.pass_octets(f, end, p, n, mark)
         if not f.ignored:
             self.replay(f, 1 - end)
 
@@ -370,7 +370,7 @@ cdef class KnownStreams(CarriedStreams):
         fs.protocol = &protocols[row - 1]
         fs.state = open_state(fs.protocol)
         if fs.state == NULL:
-            self.counts.no_memory += 1
+            self.memory.no_memory += 1
             fs.protocol = NULL
             self.dismiss(f, UNDECODED_UNKNOWN)
             return
@@ -421,10 +421,10 @@ cdef class KnownStreams(CarriedStreams):
         for end in range(2):
             fs.sides[end].search.candidates = <Candidate*>calloc(PROTOCOLS, sizeof(Candidate))
             if fs.sides[end].search.candidates == NULL:
-                self.counts.no_memory += 1
+                self.memory.no_memory += 1
                 self.dismiss(f, UNDECODED_UNKNOWN)
                 return
-            self.buffered += candidates_octets()
+            self.memory.buffered += candidates_octets()
         self.begin_frames(f)
 
     cdef bint decide(self, Flow* f, int end, bint final) noexcept nogil:
@@ -437,22 +437,27 @@ cdef class KnownStreams(CarriedStreams):
             return False
         self.set_protocol(f, found)
         if not f.ignored:
+            side.decided = True
+            side.final = final
             self.read_decided(f, 1 - end, False)
-            if self.waiting:
-                self.defer_look(DEFERRED_DECIDED, f, end, final)
+            if self.is_full():
+                fs.unfinished = True
             else:
                 self.read_decided(f, end, final)
         return True
 
     cdef void read_decided(self, Flow* f, int end, bint final) noexcept nogil:
         """Read a direction's window after the protocol was found: from its first octet, if the stream begins there."""
-        cdef Side* side = &(<FlowState*>f.state).sides[end]
+        cdef FlowState* fs = <FlowState*>f.state
+        cdef Side* side = &fs.sides[end]
+        side.decided = False
         restart_search(&side.search)
         if f.streams[end].anchored and side.offset == 0 and side.missing == 0 and side.skipped == 0:
             if side.size == 0:
                 side.searching = False
             elif not self.read_window(f, end):
-                self.defer_look(DEFERRED_LOOK, f, end, final)
+                side.final = final
+                fs.unfinished = True
                 return
         if side.searching and side.size:
             self.look(f, end, final)
@@ -532,10 +537,10 @@ cdef class KnownStreams(CarriedStreams):
         cdef Side* side = &(<FlowState*>f.state).sides[end]
         side.socket = <WebSocket*>calloc(1, sizeof(WebSocket))
         if side.socket == NULL:
-            self.counts.no_memory += 1
+            self.memory.no_memory += 1
             self.dismiss(f, UNDECODED_UNKNOWN)
             return False
-        self.buffered += sizeof(WebSocket) + BLOCK_OCTETS
+        self.memory.buffered += sizeof(WebSocket) + BLOCK_OCTETS
         side.stage = STAGE_SOCKET
         side.socket.lost = lost
         if lost and not side.searching:
@@ -561,7 +566,7 @@ cdef class KnownStreams(CarriedStreams):
                 self.dismiss(f, UNDECODED_UNKNOWN)
                 return NO
             self.seen.websockets -= 1                   # the server does not upgrade the connection
-            self.buffered -= fs.counted
+            self.memory.buffered -= fs.counted
             close_state(fs.protocol, fs.state)
             fs.protocol = NULL
             fs.state = NULL
@@ -639,7 +644,7 @@ cdef class KnownStreams(CarriedStreams):
         if f.ignored:
             self.on_ignored(f, 0, <int64_t>n)
             return True
-        self.on_octets(f, end, p, n, mark)
+        self.tcp.pass_octets(f, end, p, n, mark)
         if not f.ignored:
             self.replay(f, 1 - end)
         return True

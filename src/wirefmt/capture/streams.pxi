@@ -1,11 +1,12 @@
-# The directions of flows: their state, rows about them, and work that waits until a full batch is taken.
+# The directions of flows: their state, and rows about them.
 #
 # Each class extends the one before and has its own room, from the octets of a direction to the files they come from:
 #
-#     Reassembler <- Streams <- FrameStreams <- CarriedStreams <- KnownStreams <- CaptureDecoder
+#     Streams <- FrameStreams <- CarriedStreams <- KnownStreams <- CaptureDecoder
 #
-# A full batch is returned at once, even in the middle of a packet: see deferred.pxi. Every event, and every loop that
-# puts rows, stops when the batch is full, and `resume` continues it. Rows do not depend on where a batch ends.
+# A full batch is returned at once, even in the middle of a packet. Every event, and every loop that puts rows, stops when the
+# batch is full. The reassembly then calls the event again, with the octets that are left. What it had begun is in the state of
+# the flow and its directions, and is finished first (`finish_event`). Rows do not depend on where a batch ends.
 
 cdef enum SideStage:
     STAGE_START = 0             # the protocol is not known
@@ -43,6 +44,12 @@ cdef struct Side:               # one direction of a flow
     uint32_t likely_frames, likely_octets
     # searches and stream encodings
     int64_t missing, skipped    # octets of the present gap: lost, and skipped
+    # what was begun before the batch was full, besides `reading`: see finish_event
+    uint8_t decided             # the protocol was found, and the search window is to be read
+    uint8_t final               # of `reading` and `decided`: no octets follow the window
+    uint8_t settling            # settle_frame is to be called
+    uint8_t over                # the pending frame is given up
+    int64_t lost                # octets that could not be kept: their gap is to be crossed
     Search search
     WebSocket* socket
     PyObject* unpacker          # an Unpacker, owned
@@ -57,9 +64,13 @@ cdef struct FlowState:
     uint8_t carrier             # a Carrier: the encoding of the streams
     uint8_t http                # a direction begins with HTTP: the handshake of a WebSocket may follow
     uint8_t undecoded           # an Undecoded, if the flow is ignored
+    uint8_t unfinished          # the batch was full in the middle of an event: finish_event
+    uint8_t limiting            # messages that have begun are being flushed for a limit
     uint8_t address_size[2]
     char address[2][ADDRESS_ROOM]
     Side sides[2]               # by end, as in Flow
+    int64_t limit_rows          # `limiting`: the number of rows before
+    Flow* front                 # octets from before the beginning of a direction, read as a flow of their own; NULL: none
 
 
 cdef struct CaptureCounts:
@@ -95,14 +106,14 @@ cdef inline const char* why_text(int why) noexcept nogil:
     return b"stream ended"
 
 
-cdef class Streams(Reassembler):
+@cython.no_gc_clear
+cdef class Streams:
     """The state of the directions of flows, and the table that rows are put into."""
 
+    cdef Reassembler tcp
+    cdef Memory* memory                                 # that of `tcp`
     cdef MessageTable table
     cdef CaptureCounts seen
-    cdef DeferredList deferred
-    cdef int64_t deferred_octets                        # not counted in `buffered`: they are freed before the next packet
-    cdef bint waiting                                   # something is deferred: new work must wait, too
     cdef size_t max_message
     cdef uint64_t slice_index
     cdef list name_objects
@@ -111,7 +122,8 @@ cdef class Streams(Reassembler):
     cdef uint32_t* unknown_ports                        # connections that were not recognised, by port; NULL: none
 
     def __cinit__(self, *args, **kwargs):
-        self.deferred.place = &self.deferred.first
+        self.tcp = Reassembler.__new__(Reassembler)
+        self.memory = &self.tcp.memory
         self.name_objects = []
 
     def __dealloc__(self):
@@ -120,13 +132,16 @@ cdef class Streams(Reassembler):
 
     # ---- overridden by the classes above
 
-    cdef void run(self, const Deferred* d) noexcept nogil:
-        """Do what was deferred."""
-
     cdef bint decide(self, Flow* f, int end, bint final) noexcept nogil:
         """Search a direction of a flow with several candidate protocols for a boundary. True: the protocol is now known, and the
         pending octets of both directions were read."""
         return False
+
+    cdef void read_decided(self, Flow* f, int end, bint final) noexcept nogil:
+        """Read a direction's window after the protocol was found."""
+
+    cdef void lose_header(self, Flow* f, int end, const Mark* mark) noexcept nogil:
+        """The header of a WebSocket's frame is invalid."""
 
     cdef bint find_socket(self, Flow* f, int end, const uint8_t* p, size_t n, const Mark* mark) noexcept nogil:
         """A packet of a connection that began before the capture and of which nothing was read yet. True: it belongs to a
@@ -257,23 +272,6 @@ cdef class Streams(Reassembler):
         put_text(self.table.cols + T_PROTOCOL, row, &fs.protocol.name)
         self.table.put_status(row, ROW_MALFORMED, text, <int>strlen(text))
 
-    cdef void report_fault(self, const char* text, int64_t offset, int64_t frame_no) noexcept nogil:
-        """Put a row for a fault of the current capture file: byte_offset is the position in the file."""
-        cdef Deferred* d
-        cdef Mark mark
-        self.seen.capture_faults += 1
-        if self.slice_index != 0:
-            return
-        memset(&mark, 0, sizeof(mark))
-        mark.capture = self.file_index
-        mark.frame_no = frame_no
-        if not self.waiting:
-            self.put_file_fault(text, offset, &mark)
-            return
-        d = self.defer(DEFERRED_REPORT, NULL, 0, <const uint8_t*>text, strlen(text) + 1, &mark)
-        if d != NULL:
-            d.n = offset
-
     cdef void put_file_fault(self, const char* text, int64_t offset, const Mark* mark) noexcept nogil:
         cdef Col* c = self.table.cols
         cdef MessageContext m
@@ -288,7 +286,7 @@ cdef class Streams(Reassembler):
     cdef inline void count_buffered(self, FlowState* fs) noexcept nogil:
         cdef int64_t buffered = (<const ProtocolState*>fs.state).buffered
         if buffered != fs.counted:
-            self.buffered += buffered - fs.counted
+            self.memory.buffered += buffered - fs.counted
             fs.counted = buffered
 
     # ---- octets that are kept ---------------------------------------------------------------------------------------
@@ -300,13 +298,13 @@ cdef class Streams(Reassembler):
         if n > side.room - side.size:
             room = max(side.size + n, min(side.need, max(2 * side.room, <size_t>512)))
             room = max(room, side.room + side.room // 2)
-            if self.buffered + <int64_t>(room - side.room) > self.max_buffered:
+            if self.memory.buffered + <int64_t>(room - side.room) > self.memory.max_buffered:
                 return False
             grown = <uint8_t*>realloc(side.pending, room)
             if grown == NULL:
-                self.counts.no_memory += 1
+                self.memory.no_memory += 1
                 return False
-            self.buffered += <int64_t>(room - side.room) + (BLOCK_OCTETS if side.room == 0 else 0)
+            self.memory.buffered += <int64_t>(room - side.room) + (BLOCK_OCTETS if side.room == 0 else 0)
             side.pending = grown
             side.room = room
         memcpy(side.pending + side.size, p, n)
@@ -316,7 +314,7 @@ cdef class Streams(Reassembler):
     cdef void free_pending(self, Side* side) noexcept nogil:
         """Drop the pending octets. No memory is kept for the next: that of many connections would not stay in the cache."""
         if side.room:
-            self.buffered -= <int64_t>side.room + BLOCK_OCTETS
+            self.memory.buffered -= <int64_t>side.room + BLOCK_OCTETS
         free(side.pending)
         side.pending = NULL
         side.size = side.room = side.need = 0
@@ -325,20 +323,20 @@ cdef class Streams(Reassembler):
         """pending[at : at + n] came with this packet. False: out of memory."""
         cdef int64_t before = origins_octets(&side.search)
         if not add_origin(&side.search, at, n, mark):
-            self.counts.no_memory += 1
+            self.memory.no_memory += 1
             return False
-        self.buffered += origins_octets(&side.search) - before
+        self.memory.buffered += origins_octets(&side.search) - before
         return True
 
     cdef void free_origins(self, Side* side) noexcept nogil:
-        self.buffered -= origins_octets(&side.search)
+        self.memory.buffered -= origins_octets(&side.search)
         free(side.search.origins)
         side.search.origins = NULL
         side.search.origin_count = side.search.origin_room = 0
 
     cdef void free_candidates(self, Side* side) noexcept nogil:
         if side.search.candidates != NULL:
-            self.buffered -= candidates_octets()
+            self.memory.buffered -= candidates_octets()
             free(side.search.candidates)
             side.search.candidates = NULL
 
@@ -383,7 +381,7 @@ cdef class Streams(Reassembler):
         cdef int i
         if size == 0:
             return
-        self.buffered -= <int64_t>side.room + BLOCK_OCTETS + origins_octets(&side.search)
+        self.memory.buffered -= <int64_t>side.room + BLOCK_OCTETS + origins_octets(&side.search)
         side.pending = NULL                             # freed below
         side.size = side.room = side.need = 0
         side.search.origins = NULL
@@ -396,7 +394,7 @@ cdef class Streams(Reassembler):
                 if f.ignored:
                     self.on_ignored(f, 0, <int64_t>(stop - at))
                 else:
-                    self.on_octets(f, end, pending + at, stop - at, &origins[i].mark)
+                    self.tcp.pass_octets(f, end, pending + at, stop - at, &origins[i].mark)
         free(pending)
         free(origins)
 
@@ -417,7 +415,13 @@ cdef class Streams(Reassembler):
             fs.sides[end].skipped = 0
             self.free_pending(&fs.sides[end])
         self.seen.undecoded_octets[reason] += self.drop_proxied(fs)
-        self.ignore(f)
+        self.tcp.ignore(f)
+
+    cdef void on_ignored(self, Flow* f, int packets, int64_t n) noexcept nogil:
+        """Count packets of an ignored flow, and payload octets."""
+        cdef FlowState* fs = <FlowState*>f.state
+        self.seen.undecoded_packets[fs.undecoded] += packets
+        self.seen.undecoded_octets[fs.undecoded] += n
 
     cdef void count_port(self, const Flow* f) noexcept nogil:
         """A connection of an unknown protocol to this port, the lower one if the server is not known."""
@@ -431,62 +435,10 @@ cdef class Streams(Reassembler):
         cdef int64_t size = 0
         if fs.proxied != NULL:
             size = <int64_t>fs.proxied.size
-            self.buffered -= <int64_t>sizeof(Proxied) + size + BLOCK_OCTETS
+            self.memory.buffered -= <int64_t>sizeof(Proxied) + size + BLOCK_OCTETS
             free(fs.proxied)
             fs.proxied = NULL
         return size
 
-    # ---- what waits until a full batch has been taken ---------------------------------------------------------------
-
     cdef inline bint is_full(self) noexcept nogil:
         return self.table.is_full()
-
-    cdef inline bint must_wait(self) noexcept nogil:
-        """Must new events wait?"""
-        return self.waiting or self.is_full()
-
-    cdef Deferred* defer(self, int kind, Flow* f, int end, const uint8_t* p, size_t n, const Mark* mark) noexcept nogil:
-        """Continue later, after what the current event has deferred before. NULL: out of memory."""
-        cdef Deferred* d = self.defer_room(kind, f, end, n, mark)
-        if d != NULL and n:
-            memcpy(d.octets, p, n)
-        return d
-
-    cdef Deferred* defer_room(self, int kind, Flow* f, int end, size_t n, const Mark* mark) noexcept nogil:
-        """As defer, but the caller fills in the octets."""
-        cdef Deferred* d = new_deferred(kind, f, end, n, mark)
-        self.waiting = True
-        if d == NULL:
-            self.counts.no_memory += 1
-            return NULL
-        insert_deferred(&self.deferred, d)
-        self.deferred_octets += <int64_t>(sizeof(Deferred) + n)
-        return d
-
-    cdef void defer_hole(self, int kind, Flow* f, int end, int64_t n, int why, const Mark* mark) noexcept nogil:
-        cdef Deferred* d = self.defer(kind, f, end, NULL, 0, mark)
-        if d != NULL:
-            d.n = n
-            d.why = why
-
-    cdef void defer_look(self, int kind, Flow* f, int end, bint final) noexcept nogil:
-        cdef Deferred* d = self.defer(kind, f, end, NULL, 0, NULL)
-        if d != NULL:
-            d.flag = final
-
-    cdef bint resume(self) noexcept nogil:
-        """Do the deferred work, in order. True: all is done; False: the batch is full."""
-        cdef Deferred* d
-        if not self.waiting:
-            return True
-        while not self.is_full():
-            self.waiting = False
-            d = next_deferred(&self.deferred)
-            if d == NULL:
-                return True
-            self.deferred_octets -= <int64_t>(sizeof(Deferred) + d.size)
-            self.run(d)
-            free(d)
-            self.waiting = self.deferred.first != NULL
-        last_place(&self.deferred)
-        return not self.waiting

@@ -233,7 +233,7 @@ def test_filters_count_as_memory() -> None:
                 for number in range(100):
                     await client.receiver("q", selector=f"{selector} OR n = {number}")
 
-            with pytest.raises(Refused, match="no room for another filter") as refused:
+            with pytest.raises(Refused, match="no space for another filter") as refused:
                 await attach()
             assert refused.value.code == "amqp:precondition-failed"
 

@@ -50,7 +50,7 @@ class Taker:
     def done(self) -> None:
         self.caught_up += 1
 
-    def room(self) -> int:
+    def credit(self) -> int:
         return self.left
 
     def deliver(self, queue: Queue, items: Sequence[Item], at: int) -> int:
@@ -372,7 +372,7 @@ def test_views_count_as_memory() -> None:
             takers.append(Taker(lambda body: False))
             queue.check(takers[-1], takers[-1].view)
             queue.insert(takers[-1], takers[-1].view)
-        with pytest.raises(Refusal, match="no room"):
+        with pytest.raises(Refusal, match="no space"):
             queue.check(takers[0], takers[0].view)
         assert 50 < len(takers) < 101
         for taker in takers[:10]:

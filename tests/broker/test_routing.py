@@ -553,7 +553,7 @@ class Counting:
         self.got: list[Item] = []
         self.deliveries: list[int] = []
 
-    def room(self) -> int:
+    def credit(self) -> int:
         self.asked += 1
         return self.takes
 

@@ -159,7 +159,7 @@ async def locks(stack: AsyncExitStack, broker: Broker, user: str | None, number:
         body = rocketmq.LockBatchRequestBody(consumer_group=f"g{number}", client_id=f"c{number}", mq_set=[queue])
         answer = await ask(RequestCode.LOCK_BATCH_MQ, body=body.encode())
         if not rocketmq.LockBatchResponseBody.decode(answer.body_bytes()).lock_okmqset:
-            raise ConnectionLost("a lock that there is no room for is not in the answer")
+            raise ConnectionLost("a lock that there is no space for is not in the answer")
 
     return take
 
@@ -475,7 +475,7 @@ def test_dead_letters_of_pops_need_room() -> None:
             for n in range(4):
                 assert await client.pop_consumer(f"g{n}").pop("all", invisible=60.0)
                 (key,) = of._popping.popped
-                of._popping._bury(f"g{n}", "all", of._popping._unhide(key).taken)
+                of._popping._dead_letter(f"g{n}", "all", of._popping._unhide(key).taken)
             assert [name for name in of.topics if name.startswith("%DLQ%")] == ["%DLQ%g0"]
             assert of.dropped == 3
             assert of.shares.bytes < 8000

@@ -217,7 +217,7 @@ async def shared(broker: Broker) -> Flood:
     yield writer.close
 
 
-def room(broker: Broker) -> Any:
+def space(broker: Broker) -> Any:
     """A message for many, which none of them gets unless all have space for it."""
     broker.mqtt.options = dataclasses.replace(broker.mqtt.options, overflow="refuse")
     return copies(broker, 25_000)
@@ -283,7 +283,7 @@ async def rebalance(broker: Broker) -> Flood:
 
 
 FLOODS: tuple[Any, ...] = (commit, nack, requeue, expire, multi_publish, batch, filters, retained)
-FLOODS += (copies, changed_copies, room, shared, crossing, pulls, rebalance)
+FLOODS += (copies, changed_copies, space, shared, crossing, pulls, rebalance)
 
 
 def made() -> Broker:

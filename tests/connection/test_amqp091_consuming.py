@@ -177,10 +177,10 @@ def test_prefetch_of_consumers_started_later() -> None:
     pair, ours, theirs = consuming(prefetch=2)
     ours.qos(5)
     pair.run()
-    assert theirs.room("c") == 2
+    assert theirs.credit("c") == 2
     for _ in range(2):
         theirs.deliver("c", "", "q", b"")
-    assert theirs.room("c") == 0
+    assert theirs.credit("c") == 0
     with pytest.raises(LocalProtocolError):
         theirs.deliver("c", "", "q", b"")
     pair.run()
@@ -190,7 +190,7 @@ def test_prefetch_of_consumers_started_later() -> None:
     pair.run()
     ours.ack(1)
     pair.run()
-    assert theirs.room("c") == 1
+    assert theirs.credit("c") == 1
 
 
 def test_prefetch_shared_by_a_channel() -> None:
@@ -200,12 +200,12 @@ def test_prefetch_shared_by_a_channel() -> None:
     pair.server.reply(consume)
     theirs.deliver("c", "", "q", b"")
     theirs.deliver("d", "", "q", b"")
-    assert (theirs.room("c"), theirs.room("d")) == (1, 1)
+    assert (theirs.credit("c"), theirs.credit("d")) == (1, 1)
     theirs.deliver("d", "", "q", b"")
-    assert (theirs.room("c"), theirs.room("d")) == (0, 0)
+    assert (theirs.credit("c"), theirs.credit("d")) == (0, 0)
     ours.qos(0, shared=True)
     pair.run()
-    assert theirs.room("c") > 1000
+    assert theirs.credit("c") > 1000
 
 
 def test_recover() -> None:

@@ -309,11 +309,11 @@ def test_unacknowledged_deliveries_of_a_channel() -> None:
     server.reply(consume)
     for _ in range(3):
         channel.deliver("c", "", "q", b"")
-    assert channel.room("c") == 0
+    assert channel.credit("c") == 0
     server.receive(octets("basic.ack", delivery_tag=0), 0.0)  # in the transaction they still count
-    assert channel.room("c") == 0
+    assert channel.credit("c") == 0
     server.receive(octets("tx.commit"), 0.0)
-    assert channel.room("c") == 3
+    assert channel.credit("c") == 3
 
 
 def test_consumers_of_a_channel() -> None:

@@ -359,7 +359,7 @@ class World:
         if self.queue:
             number = r.choice(CHANNELS)
             channel = server.channels.get(number)
-            if channel is not None and channel.state is ChannelState.OPEN and channel.room("c"):
+            if channel is not None and channel.state is ChannelState.OPEN and channel.credit("c"):
                 body = self.queue[0]
                 try:
                     delivery = channel.deliver("c", "", "q", b"%d " % self.theirs[number] + body)

@@ -127,7 +127,7 @@ class Pair:
             case amqp091.BasicMessage() if isinstance(message.method, amqp091.BasicDeliver):
                 method = message.method
                 assert channel is not None
-                assert channel.room(str(method.consumer_tag)) > 0, "RabbitMQ keeps to the prefetch"
+                assert channel.credit(str(method.consumer_tag)) > 0, "RabbitMQ keeps to the prefetch"
                 delivery = channel.deliver(
                     str(method.consumer_tag),
                     str(method.exchange),

@@ -360,7 +360,7 @@ def test_a_peer_that_does_not_read_is_given_up() -> None:
 def test_ready_is_a_window() -> None:
     client, server = pair(ready=2)
     first, second = server.deliver(message_id(1), b"1"), server.deliver(message_id(2), b"2", 5, 3)
-    with pytest.raises(LocalProtocolError, match="no room"):
+    with pytest.raises(LocalProtocolError, match="no space"):
         server.deliver(message_id(3), b"3")
     (one, two), _ = flow(client, server)
     assert (two.body_bytes(), two.timestamp, two.attempts) == (b"2", 5, 3)
@@ -376,7 +376,7 @@ def test_ready_is_a_window() -> None:
             answer(one)
     client.ready(0)
     flow(client, server)
-    with pytest.raises(LocalProtocolError, match="no room"):
+    with pytest.raises(LocalProtocolError, match="no space"):
         server.deliver(message_id(3), b"3")
 
 
@@ -499,7 +499,7 @@ def test_a_server_waits_for_a_command_only_so_long() -> None:
     server = nsq.ServerConnection(0.0)
     assert server.handle_timeout(0.0) == []
     gone = only(server.handle_timeout(60.5), Disconnected)
-    assert gone.reason == "no command has come in time"
+    assert gone.reason == "no command has arrived in time"
 
 
 def test_a_client_waits_for_an_answer_only_so_long() -> None:

@@ -136,7 +136,7 @@ def test_both_roles_keep_the_contract() -> None:
 def test_count_is_a_window() -> None:
     client, server = pair()
     deliveries = [server.deliver("q", b"%d" % n, f"{n}") for n in range(2)]
-    with pytest.raises(LocalProtocolError, match="no room"):
+    with pytest.raises(LocalProtocolError, match="no space"):
         server.deliver("q", b"x", "x")
     one, two = exactly(
         client.receive(server.data_to_send(), 0.0), phpmq.MessageServerToClient, phpmq.MessageServerToClient

@@ -186,7 +186,7 @@ def run(seed: int) -> World:
     else:
         raise AssertionError(f"no rest: {len(world.queue)} queued, {len(world.bodies) - len(world.done)} not done")
     assert set(world.bodies.values()) <= world.published
-    assert len(set(world.bodies.values())) == len(world.bodies), "a message has come twice"
+    assert len(set(world.bodies.values())) == len(world.bodies), "a message has arrived twice"
     return world
 
 

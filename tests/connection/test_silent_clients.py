@@ -66,7 +66,7 @@ def test_a_silent_phpmq_client_is_dropped_if_asked_for() -> None:
     assert not ended(connection.handle_timeout(16.9))
     assert connection.next_timeout() == 17.0
     event = only(connection.handle_timeout(17.0), Disconnected)
-    assert event.reason == "nothing has come within the idle timeout"
+    assert event.reason == "nothing has arrived within the idle timeout"
 
 
 @pytest.mark.parametrize("module", [phpmq, rocketmq])

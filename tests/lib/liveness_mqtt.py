@@ -73,7 +73,7 @@ class Model(ModelServer):
                 world.arrivals[name] += 1
                 # a client that does not get the CONNACK cannot know that its session was forgotten
                 if event.qos == 2 and world.arrivals[name] > 1 and not world.forgotten:
-                    world.violate(f"{name!r} of QoS 2 has come twice")
+                    world.violate(f"{name!r} of QoS 2 has arrived twice")
         super().take(peer, event)
 
     def lose_all(self) -> None:

@@ -149,7 +149,7 @@ cdef bint keep_rows(Col* c, int64_t rows) noexcept nogil:
 
 
 cdef bint grow_rows(Col* c, int64_t rows) noexcept nogil:
-    """Room for at least `rows` rows. False: out of memory."""
+    """Space for at least `rows` rows. False: out of memory."""
     cdef int64_t capacity
     if rows > c.kept and not keep_rows(c, rows):
         return False

@@ -357,7 +357,7 @@ cdef inline void put_secret_entry(Col* c, int64_t row, const uint8_t* k, int64_t
 
 
 # The entries of one map in a row: begin_map finds out once how much space there is, add_entry copies, and end_map sets what the
-# columns count. Between them nothing else is put to the map. An entry without space, or in a column with nulls, is put by put_map,
+# columns count. Between them nothing else is put to the map. An entry without space, or of a column with nulls, put_map puts,
 # so the columns are the same. Without end_map, the entries since begin_map (or since the last put_map) are not part of the map.
 cdef struct MapWriter:
     Col* map

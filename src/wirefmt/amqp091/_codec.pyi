@@ -446,7 +446,7 @@ class ServerChannelFlows(ChannelFlows):
         """The delivery-tag that was given last."""
     def _take_confirm(self, event: Any) -> int:
         """Settle a message that waits for its confirm; its number."""
-    def capacity(self, consumer_tag: str) -> int: ...
+    def credit(self, consumer_tag: str) -> int: ...
     def deliver(
         self,
         consumer_tag: str,

@@ -258,7 +258,7 @@ cdef class ServerChannelFlows(ChannelFlows):
 
     # ---- deliveries
 
-    def capacity(self, consumer_tag):
+    def credit(self, consumer_tag):
         """How many deliveries a consumer may have now."""
         cdef PyObject* found = PyDict_GetItemWithError(self.consumers, consumer_tag)
         if found == NULL or type(<object>found) is not Consumer or not self.open_:
@@ -283,7 +283,7 @@ cdef class ServerChannelFlows(ChannelFlows):
 
         Returns its handle, which `Settled` names; None if the consumer does not acknowledge.
 
-        Raises LocalProtocolError: there is no such consumer, its window is closed (`capacity`), or too many bytes are queued.
+        Raises LocalProtocolError: there is no such consumer, its window is closed (`credit`), or too many bytes are queued.
         """
         cdef Consumer consumer = self.ready_consumer(consumer_tag, exchange, routing_key, redelivered)
         return self.send_to(consumer, properties_of(properties), body_octets(body), context)

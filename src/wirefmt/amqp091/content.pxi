@@ -225,7 +225,7 @@ cdef list cut_sizes(uint64_t size, object frame_max):
     """The octets in each frame of a body; None: it is in one frame, or empty."""
     cdef uint64_t most = <uint64_t>whole_number(frame_max, 0xFFFFFFFF, "frame_max")
     if most and most <= AMQP091_OVERHEAD:
-        raise EncodeError(f"frame_max: {most} bytes leave no capacity for a body")
+        raise EncodeError(f"frame_max: {most} bytes leave no space for a body")
     most = (most if most else AMQP091_FRAME_TOP) - AMQP091_OVERHEAD
     if size <= most:
         return None

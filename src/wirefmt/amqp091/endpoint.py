@@ -41,7 +41,7 @@ class Endpoint(endpoint.Endpoint[State, EventT], Flows):
     _exhausted = ReplyCode.RESOURCE_ERROR
     _late: ClassVar = {
         # no close method: the peer would not read it (RabbitMQ)
-        Keepalive.EXPECT: ("nothing has come within two heartbeats (4.2.7)", None),
+        Keepalive.EXPECT: ("nothing has arrived within two heartbeats (4.2.7)", None),
         "handshake": ("the handshake has not been completed in time", None),
         "blocked": ("the server has blocked the connection too long", None),
     }
@@ -85,7 +85,7 @@ class Endpoint(endpoint.Endpoint[State, EventT], Flows):
     def _due(self, name: str, events: list[Event]) -> None:
         if name == "close":
             assert self._closing is not None
-            self._end("local", self._closing[0], "no close-ok has come in time", events)
+            self._end("local", self._closing[0], "no close-ok has arrived in time", events)
         else:
             super()._due(name, events)
 

@@ -125,9 +125,12 @@ class Endpoint(endpoint.Endpoint[ConnectionState, EventT], ConnectionFlows):
     _final_state = ConnectionState.END
     _exhausted = ErrorCondition.RESOURCE_LIMIT_EXCEEDED
     _late: ClassVar = {
-        Keepalive.EXPECT: ("nothing has come within the idle time-out (2.4.5)", ErrorCondition.RESOURCE_LIMIT_EXCEEDED),
-        "open": ("no open has come in time", None),
-        "close": ("no close has come in time", None),
+        Keepalive.EXPECT: (
+            "nothing has arrived within the idle time-out (2.4.5)",
+            ErrorCondition.RESOURCE_LIMIT_EXCEEDED,
+        ),
+        "open": ("no open has arrived in time", None),
+        "close": ("no close has arrived in time", None),
     }
     _unit = "frame"
 

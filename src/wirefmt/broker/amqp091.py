@@ -88,11 +88,11 @@ class Subscriber:
         self.noted: dict[Any, Subscriber] | None = None  # where it waits for space
         self.key: Any = None
 
-    def capacity(self) -> int:
+    def credit(self) -> int:
         if not self.peer.ready:
             self._note(self.session.unready, self)
             return 0
-        capacity: int = self.view.capacity(self.tag)
+        capacity: int = self.view.credit(self.tag)
         if capacity <= 0:
             window = self.view.consumers.get(self.tag)
             if window is not None and 0 < window.prefetch <= window.unacknowledged:

@@ -112,7 +112,7 @@ class Subscriber:
         self.exclusive = False
         self.priority = priority if isinstance(priority, int) else 0
 
-    def capacity(self) -> int:
+    def credit(self) -> int:
         ready = self.peer.ready
         capacity = self.link.send_quota if self.link.attached and ready else 0
         self.link.waiting |= not capacity  # `WindowOpened` is wanted
@@ -143,7 +143,7 @@ class Subscriber:
     def wake(self, queue: Queue) -> None:
         """There may be credit: deliver what there is. `drain` is answered when there is no more (2.6.7)."""
         queue.wake(self)
-        waits = queue.looks(self) or (queue.count > 0 and self.link.credit > 0 and self.capacity() <= 0)
+        waits = queue.looks(self) or (queue.count > 0 and self.link.credit > 0 and self.credit() <= 0)
         if self.draining and not waits:
             self._drained()
 

@@ -80,7 +80,7 @@ class Consumer(Protocol):
     exclusive: bool
     priority: int
 
-    def capacity(self) -> int:
+    def credit(self) -> int:
         """Messages that it takes now. If there are none, the broker of its protocol calls `Queue.wake` when there may be."""
         ...
 
@@ -425,7 +425,7 @@ class Queue:
         taken, and those that are not for its protocol, which are dead letters."""
         at = given = 0
         while at < len(items):
-            if at and (consumer not in self.consumers or consumer.capacity() <= 0):
+            if at and (consumer not in self.consumers or consumer.credit() <= 0):
                 break  # if it is still there, `_next` lets it rest
             try:
                 taken = consumer.deliver(self, items, at)
@@ -454,7 +454,7 @@ class Queue:
         while self._ranks:
             turns = self._able[-self._ranks[0]]
             consumer = next(iter(turns))
-            capacity = consumer.capacity()
+            capacity = consumer.credit()
             if capacity > 0:
                 return consumer, min(capacity, TOGETHER) if len(turns) == 1 else 1
             self._rest(consumer)
@@ -497,7 +497,7 @@ class Queue:
     def check(self, consumer: Consumer, view: View | None = None) -> None:
         """Raises Refusal if the consumer must not be inserted."""
         if view is not None and not self.router.shares.fits(UNOWNED, self.router.limits.memory, view.size):
-            raise Refusal(ReplyCode.PRECONDITION_FAILED, "no capacity for another filter")
+            raise Refusal(ReplyCode.PRECONDITION_FAILED, "no space for another filter")
         first = next(iter(self.consumers), None)  # an exclusive one is alone
         if first is not None and (first.exclusive or consumer.exclusive):
             raise Refusal(

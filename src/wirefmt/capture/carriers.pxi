@@ -132,7 +132,7 @@ cdef class CarriedStreams(FrameStreams):
             self.tcp.pass_octets(f, end, p, n, mark)
         if old.size and not other.searching and not f.ignored:
             other.pending = NULL
-            other.size = other.room = other.need = 0
+            other.size = other.capacity = other.need = 0
             self.tcp.pass_octets(f, 1 - end, old.pending, old.size, &old.first)
             self.free_pending(&old)
 

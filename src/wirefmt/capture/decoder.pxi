@@ -45,7 +45,7 @@ cdef class CaptureDecoder(KnownStreams):
     cdef size_t taken                                   # items of it
     cdef int64_t fragment_octets                        # of `packets`, as counted in `buffered`
     cdef uint8_t* carry                                 # octets of an incomplete record
-    cdef size_t carry_at, carry_size, carry_room
+    cdef size_t carry_at, carry_size, carry_capacity
 
     def __cinit__(self, *args, **keywords):
         self.tcp.sink.to = <void*>self
@@ -119,13 +119,13 @@ cdef class CaptureDecoder(KnownStreams):
 
     cdef int name_file(self, int32_t index, bytes text) except -1:
         cdef Text* grown
-        if index >= self.name_room:
+        if index >= self.name_capacity:
             grown = <Text*>realloc(self.names, (2 * index + 16) * sizeof(Text))
             if grown == NULL:
                 raise MemoryError
             self.names = grown
-            memset(grown + self.name_room, 0, (2 * index + 16 - self.name_room) * sizeof(Text))
-            self.name_room = 2 * index + 16
+            memset(grown + self.name_capacity, 0, (2 * index + 16 - self.name_capacity) * sizeof(Text))
+            self.name_capacity = 2 * index + 16
         self.names[index].size = len(text)
         text += b"\0" * TEXT_PAD
         self.name_objects.append(text)                  # keeps it alive
@@ -386,13 +386,13 @@ cdef class CaptureDecoder(KnownStreams):
             memmove(self.carry, self.carry + self.carry_at, self.carry_size - self.carry_at)
             self.carry_size -= self.carry_at
             self.carry_at = 0
-        if n > self.carry_room - self.carry_size:
+        if n > self.carry_capacity - self.carry_size:
             grown = <uint8_t*>realloc(self.carry, self.carry_size + n)
             if grown == NULL:
                 self.memory.no_memory += 1
                 return False
             self.carry = grown
-            self.carry_room = self.carry_size + n
+            self.carry_capacity = self.carry_size + n
         if n:                                           # otherwise there may be no carry to copy to
             memcpy(self.carry + self.carry_size, p, n)
         self.carry_size += n

@@ -7,21 +7,21 @@ cdef struct Dispatched:
 
 cdef struct SegmentList:
     Dispatched* items
-    size_t count, room
+    size_t count, capacity
     void* copies                    # of octets that do not lie in the chunk: blocks, each of which begins with the next one
 
 
 cdef Dispatched* list_place(SegmentList* segments) noexcept nogil:
     """The place of the next item, which is then counted; NULL: out of memory."""
-    cdef size_t room
+    cdef size_t capacity
     cdef Dispatched* grown
-    if segments.count == segments.room:
-        room = 2 * segments.room + 512
-        grown = <Dispatched*>realloc(segments.items, room * sizeof(Dispatched))
+    if segments.count == segments.capacity:
+        capacity = 2 * segments.capacity + 512
+        grown = <Dispatched*>realloc(segments.items, capacity * sizeof(Dispatched))
         if grown == NULL:
             return NULL
         segments.items = grown
-        segments.room = room
+        segments.capacity = capacity
     segments.count += 1
     return segments.items + segments.count - 1
 

@@ -56,7 +56,7 @@ cdef struct Stream:             # what one end of a flow sends; offsets count fr
     int64_t fin                 # offset of the FIN; -1: none seen
     int64_t acked               # by the other end, highest offset
     Piece* pieces               # disjoint, in order: pieces[first] ... pieces[first + count - 1]
-    int first, room
+    int first, capacity
     uint32_t isn
     # gaps
     int64_t gap_ns             # time of the first piece after the present gap

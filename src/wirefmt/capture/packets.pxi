@@ -12,12 +12,12 @@
 # Not read: IEEE 802.11, Token Ring, USB, encrypted (ESP) and compressed headers.
 
 cdef extern from "<arpa/inet.h>" nogil:
-    const char* inet_ntop(int family, const void* address, char* out, unsigned int room)
+    const char* inet_ntop(int family, const void* address, char* out, unsigned int capacity)
     enum: AF_INET
     enum: AF_INET6
 
 cdef enum:
-    ADDRESS_ROOM = 46           # octets of an address as text, with its NUL
+    ADDRESS_SIZE = 46           # octets of an address as text, with its NUL
 
 cdef enum:
     TCP_FIN = 1
@@ -92,7 +92,7 @@ cdef inline int write_address(int ip_version, const uint8_t* address, char* out)
             n += 2
         out[n - 1] = 0
         return n - 1
-    inet_ntop(AF_INET6, address, out, ADDRESS_ROOM)
+    inet_ntop(AF_INET6, address, out, ADDRESS_SIZE)
     return <int>strlen(out)
 
 
@@ -847,7 +847,7 @@ cdef class PacketTrace:
 
     cdef tuple described(self, const PacketRecord* r):
         cdef Segment s
-        cdef char[ADDRESS_ROOM] text
+        cdef char[ADDRESS_SIZE] text
         cdef int reason = self.packets.parse(r, &s)
         if reason != PACKET_TCP:
             return PACKET_REASON_NAMES[reason], None

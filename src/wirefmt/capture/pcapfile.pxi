@@ -184,7 +184,7 @@ cdef int set_formats() except -1:
     global format_count
     functions[0], functions[1], functions[2] = looks_like_erf, looks_like_commview, looks_like_commview_x
     if len(CAPTURE_FORMATS) > FORMATS_MAX:
-        raise ImportError("wirefmt.spec.captures has more rows than the core has room for")
+        raise ImportError("wirefmt.spec.captures has more rows than the core has space for")
     for row in CAPTURE_FORMATS:
         f = &formats[format_count]
         text = f"this is {row.name}; {row.remedy}".encode("ascii")
@@ -343,7 +343,7 @@ cdef int64_t chain_start(const ChainRule* c, const uint8_t* p, size_t n, bint la
 
     A record is real if it begins a chain of records over more octets than one packet can have, because a chain of octets inside
     a packet ends with the packet. `last`: the file ends at `p + n`, where the chain may end, too.
-    `alive` has room for `n` octets; `base` is the file offset of `p`: pcapng blocks lie on multiples of four.
+    `alive` has space for `n` octets; `base` is the file offset of `p`: pcapng blocks lie on multiples of four.
 
     It takes linear time: from the end to the start, one octet for each offset has the length of the chain from there.
     """
@@ -382,7 +382,7 @@ cdef class PcapFile:
     cdef int64_t faults             # also those beyond MAX_FAULTS
     cdef int64_t last_ns            # time of the last record returned
     cdef Interface* interfaces
-    cdef uint32_t interface_count, interface_room
+    cdef uint32_t interface_count, interface_capacity
     cdef ChainRule rule
     cdef uint64_t skip              # octets of a large block still to skip
     cdef uint32_t to_ns             # pcap: nanoseconds in a unit
@@ -697,11 +697,11 @@ cdef class PcapFile:
                 reason = CAPTURE_BAD_VERSION
         return self.failed(reason, STAGE_PCAPNG) if reason else -1
 
-    cdef int packet(self, const uint8_t* data, size_t room, uint32_t interface, uint32_t captured, uint32_t original,
+    cdef int packet(self, const uint8_t* data, size_t capacity, uint32_t interface, uint32_t captured, uint32_t original,
                     PacketRecord* out) noexcept nogil:
         if interface >= self.interface_count:
             return CAPTURE_BAD_INTERFACE
-        if captured > room or captured > MAX_RECORD:
+        if captured > capacity or captured > MAX_RECORD:
             return CAPTURE_BAD_PACKET_BLOCK
         self.frames += 1
         out.frame_no = self.frames
@@ -729,7 +729,7 @@ cdef class PcapFile:
     cdef int interface_description(self, const uint8_t* body, size_t n) noexcept nogil:
         cdef Interface* i
         cdef Interface* grown
-        cdef uint32_t room
+        cdef uint32_t capacity
         cdef uint16_t code, size
         cdef size_t at = 8
         cdef int64_t seconds
@@ -737,13 +737,13 @@ cdef class PcapFile:
             return CAPTURE_BAD_PACKET_BLOCK
         if self.interface_count == MAX_INTERFACES:
             return CAPTURE_TOO_MANY_INTERFACES
-        if self.interface_count == self.interface_room:
-            room = self.interface_room * 2 if self.interface_room else 4
-            grown = <Interface*>realloc(self.interfaces, room * sizeof(Interface))
+        if self.interface_count == self.interface_capacity:
+            capacity = self.interface_capacity * 2 if self.interface_capacity else 4
+            grown = <Interface*>realloc(self.interfaces, capacity * sizeof(Interface))
             if grown == NULL:
                 return CAPTURE_TOO_MANY_INTERFACES
             self.interfaces = grown
-            self.interface_room = room
+            self.interface_capacity = capacity
         i = &self.interfaces[self.interface_count]
         self.interface_count += 1
         memset(i, 0, sizeof(Interface))
@@ -784,7 +784,7 @@ cdef class RecordFeed:
     cdef const uint8_t* chunk
     cdef size_t size, at            # of the chunk
     cdef uint8_t* kept              # unused octets of earlier chunks, then some of this chunk
-    cdef size_t kept_size, kept_room, kept_at
+    cdef size_t kept_size, kept_capacity, kept_at
     cdef size_t borrowed            # octets of `kept` that are also chunk[:borrowed]
     cdef bint last
 
@@ -849,18 +849,18 @@ cdef class RecordFeed:
 
     cdef bint keep(self, const uint8_t* p, size_t n) noexcept nogil:
         cdef uint8_t* grown
-        cdef size_t room
+        cdef size_t capacity
         if self.kept_at:
             memmove(self.kept, self.kept + self.kept_at, self.kept_size - self.kept_at)
             self.kept_size -= self.kept_at
             self.kept_at = 0
-        if n > self.kept_room - self.kept_size:
-            room = 2 * (self.kept_size + n)
-            grown = <uint8_t*>realloc(self.kept, room)
+        if n > self.kept_capacity - self.kept_size:
+            capacity = 2 * (self.kept_size + n)
+            grown = <uint8_t*>realloc(self.kept, capacity)
             if grown == NULL:
                 return False
             self.kept = grown
-            self.kept_room = room
+            self.kept_capacity = capacity
         memcpy(self.kept + self.kept_size, p, n)
         self.kept_size += n
         return True

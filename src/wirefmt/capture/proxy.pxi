@@ -31,7 +31,7 @@ cdef struct Proxied:            # a header that was read, until its row is put
 
 cdef struct ProxyWords:         # the addresses of a header as text; size 0: it has none
     uint8_t[PROXY_WORDS] size
-    char[PROXY_WORDS][ADDRESS_ROOM] at
+    char[PROXY_WORDS][ADDRESS_SIZE] at
 
 
 cdef int proxy_header(const uint8_t* p, size_t n, size_t* size) noexcept nogil:
@@ -67,7 +67,7 @@ cdef bint proxy_words(const uint8_t* p, size_t n, ProxyWords* words) noexcept no
                 if words.size[word] == 0 or word == PROXY_WORDS - 1:
                     return False
                 word += 1
-            elif words.size[word] == ADDRESS_ROOM - 1 or p[at] <= c" " or p[at] >= 0x7F:
+            elif words.size[word] == ADDRESS_SIZE - 1 or p[at] <= c" " or p[at] >= 0x7F:
                 return False
             else:
                 words.at[word][words.size[word]] = <char>p[at]
@@ -80,7 +80,7 @@ cdef bint proxy_words(const uint8_t* p, size_t n, ProxyWords* words) noexcept no
     at = PROXY_V2_FIXED
     for word in range(2):
         words.size[word] = <uint8_t>write_address(ip_version, p + at + <size_t>word * width, words.at[word])
-        words.size[2 + word] = <uint8_t>snprintf(words.at[2 + word], ADDRESS_ROOM, "%d",
+        words.size[2 + word] = <uint8_t>snprintf(words.at[2 + word], ADDRESS_SIZE, "%d",
                                                  <int>load_u16(p + at + 2 * width + 2 * <size_t>word))
     return True
 
@@ -88,7 +88,7 @@ cdef bint proxy_words(const uint8_t* p, size_t n, ProxyWords* words) noexcept no
 cdef void put_proxied(MessageTable t, const MessageContext* m, const Text* protocol, const Proxied* header) noexcept nogil:
     """The row of a header."""
     cdef ProxyWords words
-    cdef char[4 * ADDRESS_ROOM] line
+    cdef char[4 * ADDRESS_SIZE] line
     cdef int64_t row = t.begin_row(m)
     cdef int word
     put_text(t.cols + T_PROTOCOL, row, protocol)

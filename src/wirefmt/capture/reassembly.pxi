@@ -29,7 +29,7 @@ cdef enum:
     MAX_PIECES = 1024           # stored pieces per direction
     REORDER_PACKETS = 32
     SWEEP = 4                   # idle flows examined per packet
-    PIECES_KEPT = 8             # room for pieces that a direction keeps while none is stored
+    PIECES_KEPT = 8             # space for pieces that a direction keeps while none is stored
 
 cdef int64_t REORDER_NS = SECOND
 cdef int64_t HOLE_NS = 30 * SECOND
@@ -53,7 +53,7 @@ cdef inline bint has_all_before(const Stream* receiver, uint32_t seq) noexcept n
 
 
 cdef bint add_front(Fronts* fronts, int64_t at, int64_t n) noexcept nogil:
-    """Make room for one more piece. False: out of memory."""
+    """Make space for one more piece. False: out of memory."""
     cdef int i
     for i in range(fronts.count):
         if fronts.begin[i] == at + n:
@@ -577,7 +577,7 @@ cdef class Reassembler:
         st.acked_at = 0
         if st.count:
             st.gap_ns = f.last_ns
-        elif st.room > PIECES_KEPT:
+        elif st.capacity > PIECES_KEPT:
             self.free_pieces(st)
         else:
             st.first = 0
@@ -626,18 +626,18 @@ cdef class Reassembler:
         cdef Piece* piece
         cdef Piece* grown
         cdef uint8_t* octets = NULL
-        if st.first + st.count == st.room:
+        if st.first + st.count == st.capacity:
             if st.first:
                 memmove(st.pieces, st.pieces + st.first, st.count * sizeof(Piece))
                 index[0] -= st.first
                 st.first = 0
             else:
-                grown = <Piece*>realloc(st.pieces, (2 * st.room + PIECES_KEPT) * sizeof(Piece))
+                grown = <Piece*>realloc(st.pieces, (2 * st.capacity + PIECES_KEPT) * sizeof(Piece))
                 if grown == NULL:
                     return False
-                self.memory.buffered += <int64_t>((st.room + PIECES_KEPT) * sizeof(Piece))
+                self.memory.buffered += <int64_t>((st.capacity + PIECES_KEPT) * sizeof(Piece))
                 st.pieces = grown
-                st.room = 2 * st.room + PIECES_KEPT
+                st.capacity = 2 * st.capacity + PIECES_KEPT
         if kept:
             octets = <uint8_t*>malloc(kept)
             if octets == NULL:
@@ -833,10 +833,10 @@ cdef class Reassembler:
         for i in range(st.first, st.first + st.count):
             self.memory.buffered -= piece_octets(&st.pieces[i])
             free(st.pieces[i].octets)
-        self.memory.buffered -= <int64_t>(st.room * sizeof(Piece))
+        self.memory.buffered -= <int64_t>(st.capacity * sizeof(Piece))
         free(st.pieces)
         st.pieces = NULL
-        st.first = st.count = st.room = 0
+        st.first = st.count = st.capacity = 0
         st.stored = 0
 
     cdef void free_fronts(self, Stream* st) noexcept nogil:

@@ -36,7 +36,7 @@ cdef struct Search:             # a new one is all zero
     int64_t credit
     Candidate* candidates       # by row of `protocols`, while the protocol is not known; else NULL
     Origin* origins
-    int origin_count, origin_room
+    int origin_count, origin_capacity
 
 
 cdef struct Sought:             # what is searched for: frames of a protocol, in one direction of a connection
@@ -53,7 +53,7 @@ cdef inline int64_t candidates_octets() noexcept nogil:
 
 cdef inline int64_t origins_octets(const Search* s) noexcept nogil:
     """Memory of its origins."""
-    return s.origin_room * <int64_t>sizeof(Origin)
+    return s.origin_capacity * <int64_t>sizeof(Origin)
 
 
 cdef inline void restart_search(Search* s) noexcept nogil:
@@ -66,12 +66,12 @@ cdef bint add_origin(Search* s, size_t at, size_t n, const Mark* mark) noexcept 
     """window[at : at + n] came with this packet. False: out of memory."""
     cdef Origin* grown
     cdef Origin* origin
-    if s.origin_count == s.origin_room:
-        grown = <Origin*>realloc(s.origins, (2 * s.origin_room + 16) * sizeof(Origin))
+    if s.origin_count == s.origin_capacity:
+        grown = <Origin*>realloc(s.origins, (2 * s.origin_capacity + 16) * sizeof(Origin))
         if grown == NULL:
             return False
         s.origins = grown
-        s.origin_room = 2 * s.origin_room + 16
+        s.origin_capacity = 2 * s.origin_capacity + 16
     origin = &s.origins[s.origin_count]
     origin.at = at
     origin.mark = mark[0]

@@ -104,9 +104,9 @@ cdef class PacketScanner(ColumnSet):
     cdef void put(self, int kind, const PacketRecord* r, const Segment* s) noexcept nogil:
         cdef Col* c = self.cols
         cdef int64_t row = self.rows
-        cdef uint8_t[SEGMENT_HEAD_ROOM] head
+        cdef uint8_t[SEGMENT_HEAD_CAPACITY] head
         cdef int64_t head_size = segment_head(kind, r, s, self.packets.vlans, self.file_index, head)
-        cdef char[ADDRESS_ROOM] text
+        cdef char[ADDRESS_SIZE] text
         self.rows += 1
         put_i32(c + P_FILE_INDEX, row, self.file_index)
         put_i64(c + P_FRAME_NO, row, r.frame_no)

@@ -22,7 +22,7 @@ cdef struct SegmentHead:        # begins a row's `segment`; little-endian, as al
 
 
 cdef enum:
-    SEGMENT_HEAD_ROOM = 88      # a SegmentHead and all parts
+    SEGMENT_HEAD_CAPACITY = 88      # a SegmentHead and all parts
 
 
 cdef inline size_t segment_parts_size(int parts) noexcept nogil:

@@ -37,7 +37,7 @@ cdef struct Side:               # one direction of a flow
     int64_t offset              # in the stream, of the next unused octet: pending[0] if there is one
     int64_t skip                # octets to skip: the rest of a frame that was given up
     uint8_t* pending            # beginning of a frame, or the search window
-    size_t size, room
+    size_t size, capacity
     size_t need                 # octets of the pending frame; 0: not known yet
     Mark first                  # packet of pending[0]
     uint32_t likely[2]          # STAGE_START: rows whose frames all packets of late_frames had, by direction of the frames
@@ -67,7 +67,7 @@ cdef struct FlowState:
     uint8_t unfinished          # the batch was full in the middle of an event: finish_event
     uint8_t limiting            # messages that have begun are being flushed for a limit
     uint8_t address_size[2]
-    char address[2][ADDRESS_ROOM]
+    char address[2][ADDRESS_SIZE]
     Side sides[2]               # by end, as in Flow
     int64_t limit_rows          # `limiting`: the number of rows before
     Flow* front                 # octets from before the beginning of a direction, read as a flow of their own; NULL: none
@@ -118,7 +118,7 @@ cdef class Streams:
     cdef uint64_t slice_index
     cdef list name_objects
     cdef Text* names                                    # of the capture files
-    cdef int32_t name_room, file_index
+    cdef int32_t name_capacity, file_index
     cdef uint32_t* unknown_ports                        # connections that were not recognised, by port; NULL: none
 
     def __cinit__(self, *args, **kwargs):
@@ -180,7 +180,7 @@ cdef class Streams:
         m.wire_size = size
 
     cdef inline void name_of(self, int32_t index, MessageContext* m) noexcept nogil:
-        if 0 <= index < self.name_room and self.names[index].at != NULL:
+        if 0 <= index < self.name_capacity and self.names[index].at != NULL:
             m.capture = self.names[index]
         else:
             m.capture = NO_TEXT
@@ -293,31 +293,31 @@ cdef class Streams:
 
     cdef bint append(self, Side* side, const uint8_t* p, size_t n) noexcept nogil:
         """Append to the pending octets. False: a limit forbids it."""
-        cdef size_t room
+        cdef size_t capacity
         cdef uint8_t* grown
-        if n > side.room - side.size:
-            room = max(side.size + n, min(side.need, max(2 * side.room, <size_t>512)))
-            room = max(room, side.room + side.room // 2)
-            if self.memory.buffered + <int64_t>(room - side.room) > self.memory.max_buffered:
+        if n > side.capacity - side.size:
+            capacity = max(side.size + n, min(side.need, max(2 * side.capacity, <size_t>512)))
+            capacity = max(capacity, side.capacity + side.capacity // 2)
+            if self.memory.buffered + <int64_t>(capacity - side.capacity) > self.memory.max_buffered:
                 return False
-            grown = <uint8_t*>realloc(side.pending, room)
+            grown = <uint8_t*>realloc(side.pending, capacity)
             if grown == NULL:
                 self.memory.no_memory += 1
                 return False
-            self.memory.buffered += <int64_t>(room - side.room) + (BLOCK_OCTETS if side.room == 0 else 0)
+            self.memory.buffered += <int64_t>(capacity - side.capacity) + (BLOCK_OCTETS if side.capacity == 0 else 0)
             side.pending = grown
-            side.room = room
+            side.capacity = capacity
         memcpy(side.pending + side.size, p, n)
         side.size += n
         return True
 
     cdef void free_pending(self, Side* side) noexcept nogil:
         """Drop the pending octets. No memory is kept for the next: that of many connections would not stay in the cache."""
-        if side.room:
-            self.memory.buffered -= <int64_t>side.room + BLOCK_OCTETS
+        if side.capacity:
+            self.memory.buffered -= <int64_t>side.capacity + BLOCK_OCTETS
         free(side.pending)
         side.pending = NULL
-        side.size = side.room = side.need = 0
+        side.size = side.capacity = side.need = 0
 
     cdef bint keep_origin(self, Side* side, size_t at, size_t n, const Mark* mark) noexcept nogil:
         """pending[at : at + n] came with this packet. False: out of memory."""
@@ -332,7 +332,7 @@ cdef class Streams:
         self.memory.buffered -= origins_octets(&side.search)
         free(side.search.origins)
         side.search.origins = NULL
-        side.search.origin_count = side.search.origin_room = 0
+        side.search.origin_count = side.search.origin_capacity = 0
 
     cdef void free_candidates(self, Side* side) noexcept nogil:
         if side.search.candidates != NULL:
@@ -381,11 +381,11 @@ cdef class Streams:
         cdef int i
         if size == 0:
             return
-        self.memory.buffered -= <int64_t>side.room + BLOCK_OCTETS + origins_octets(&side.search)
+        self.memory.buffered -= <int64_t>side.capacity + BLOCK_OCTETS + origins_octets(&side.search)
         side.pending = NULL                             # freed below
-        side.size = side.room = side.need = 0
+        side.size = side.capacity = side.need = 0
         side.search.origins = NULL
-        side.search.origin_count = side.search.origin_room = 0
+        side.search.origin_count = side.search.origin_capacity = 0
         restart_search(&side.search)
         for i in range(count):
             at = max(origins[i].at, head)

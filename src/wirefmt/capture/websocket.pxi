@@ -109,11 +109,12 @@ cdef int ws_head(const uint8_t* p, size_t n, bint masked, size_t* header, uint64
     return WS_HEADER
 
 
-cdef int ws_part(const uint8_t* p, size_t n, bint masked, uint8_t* out, size_t room, size_t* size, size_t* got) noexcept nogil:
+cdef int ws_part(const uint8_t* p, size_t n, bint masked, uint8_t* out, size_t capacity, size_t* size,
+                 size_t* got) noexcept nogil:
     """The control frame or the whole binary message (with control frames between its frames) at p, of one direction.
 
     A WsPart. WS_MESSAGE: `size` octets, its payload is out[:got]. WS_SHORT: at least `size` octets are needed, out[:got] is
-    what is there. Messages of more than `room` octets are WS_NONE.
+    what is there. Messages of more than `capacity` octets are WS_NONE.
     """
     cdef size_t at = 0
     cdef size_t header, k, i
@@ -129,7 +130,7 @@ cdef int ws_part(const uint8_t* p, size_t n, bint masked, uint8_t* out, size_t r
             return part
         opcode = p[at] & 0x0F
         if not opcode & 8:
-            if opcode != (0 if begun else 2) or length > room - got[0]:
+            if opcode != (0 if begun else 2) or length > capacity - got[0]:
                 return WS_NONE
             begun = True
             k = min(<size_t>length, n - at - header)

@@ -206,7 +206,7 @@ class Endpoint(EndpointFlows, Generic[_State, EventT]):
         """The host has no space for what has arrived in part: end the connection, as for a peer that costs too much memory."""
         self._check_over()
         events: list[Any] = []
-        self._give_up("too much has come in part", events)
+        self._give_up("too much has arrived in part", events)
         self._decoder, self._trailing = self._make_decoder(), b""
         return events
 

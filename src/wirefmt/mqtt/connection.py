@@ -68,9 +68,12 @@ class ClientConnection(Sending[ClientEvent], Receiving[ClientEvent]):
 
     role = Role.CLIENT
     _late: ClassVar[Mapping[str, tuple[str, Any]]] = {
-        "connect": ("no CONNACK has come in time", None),
-        "answer": ("no answer to PINGREQ has come in time", None),
-        "authentication": ("no AUTH has come in time", ReasonCode.UNSPECIFIED_ERROR),  # 0x87 is the server's (3.14.2.1)
+        "connect": ("no CONNACK has arrived in time", None),
+        "answer": ("no answer to PINGREQ has arrived in time", None),
+        "authentication": (
+            "no AUTH has arrived in time",
+            ReasonCode.UNSPECIFIED_ERROR,
+        ),  # 0x87 is the server's (3.14.2.1)
     }
     _session: Session
 
@@ -487,9 +490,9 @@ class ServerConnection(Sending[ServerEvent], Receiving[ServerEvent]):
 
     role = Role.SERVER
     _late: ClassVar[Mapping[str, tuple[str, Any]]] = {
-        "connect": ("no CONNECT has come in time", None),
-        "authentication": ("no AUTH has come in time", ReasonCode.NOT_AUTHORIZED),
-        Keepalive.EXPECT: ("nothing has come within one and a half Keep Alive", ReasonCode.KEEP_ALIVE_TIMEOUT),
+        "connect": ("no CONNECT has arrived in time", None),
+        "authentication": ("no AUTH has arrived in time", ReasonCode.NOT_AUTHORIZED),
+        Keepalive.EXPECT: ("nothing has arrived within one and a half Keep Alive", ReasonCode.KEEP_ALIVE_TIMEOUT),
     }
 
     def __init__(self, now: float, options: ConnectionOptions | None = None, random: Random | None = None) -> None:

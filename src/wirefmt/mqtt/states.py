@@ -31,7 +31,7 @@ MEANINGS: Final[dict[tuple[Role, State], str]] = {
     (Role.CLIENT, State.CONNECTED): "the server has accepted",
     (Role.CLIENT, State.REAUTHENTICATING): "connected, and a re-authentication is running",
     (Role.CLIENT, State.CLOSED): "the connection is over; what still comes is dropped",
-    (Role.SERVER, State.IDLE): "no CONNECT has come",
+    (Role.SERVER, State.IDLE): "no CONNECT has arrived",
     (Role.SERVER, State.CONNECTING): "the host decides about CONNECT or AUTH; what follows stays unread",
     (Role.SERVER, State.AUTHENTICATING): "AUTH has been sent, the client's AUTH is awaited",
     (Role.SERVER, State.CONNECTED): "the client has been accepted",
@@ -164,7 +164,7 @@ RECEIVES: Final[Table] = {
 _OVER = Violation("the connection is over")
 _NOT_YET = Violation("CONNACK has not been sent [MQTT-3.2.0-1]")
 _FIRST_CONNECT = Violation("the first packet is CONNECT [MQTT-3.1.0-1]")
-_AWAIT_CONNACK = Violation("CONNACK has not come: this packet could break a limit of the server (3.1.4)")
+_AWAIT_CONNACK = Violation("CONNACK has not arrived: this packet could break a limit of the server (3.1.4)")
 
 #: What we send. DISCONNECT and the refusing CONNACK end the connection.
 SENDS: Final[Table] = {
@@ -208,7 +208,7 @@ SENDS: Final[Table] = {
         SERVER,
         IDLE,
         {"CONNACK refused": CLOSED},
-        Violation("no CONNECT has come [MQTT-3.1.0-1]"),
+        Violation("no CONNECT has arrived [MQTT-3.1.0-1]"),
     ),
     **_rows(
         SERVER,

@@ -65,7 +65,7 @@ class ClientConnection(Endpoint[ClientEvent], ClientFlows):
     role = Role.CLIENT
     _frequent = nsq.MessageFrame
     _late: ClassVar[Mapping[str, tuple[str, Any]]] = {
-        Keepalive.EXPECT: ("nothing has come within two heartbeat intervals", None),
+        Keepalive.EXPECT: ("nothing has arrived within two heartbeat intervals", None),
         "answer": ("the server has not answered in time", None),
     }
 
@@ -330,7 +330,7 @@ class ClientConnection(Endpoint[ClientEvent], ClientFlows):
         self.failures += 1
         words = message.text.split(" ")
         message_id = words[1].encode("latin-1", "replace") if len(words) > 1 else b""
-        arrival = self._in_flight.by_id.pop(message_id, None)  # TOUCH has come too late
+        arrival = self._in_flight.by_id.pop(message_id, None)  # TOUCH has arrived too late
         if arrival is not None:
             events.append(TimedOut(arrival.message))
         events.append(message)

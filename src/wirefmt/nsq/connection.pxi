@@ -272,7 +272,7 @@ cdef Factory TAKEN = factory_of(Taken)
 
 @cython.final
 cdef class Run:
-    """Messages that have come together from one server."""
+    """Messages that have arrived together from one server."""
     cdef object link
     cdef ClientFlows flows
     cdef list events

@@ -93,8 +93,8 @@ class ServerConnection(Endpoint[ServerEvent], ServerFlows):
     role = Role.SERVER
     _frequent = nsq.Finish
     _late: ClassVar[Mapping[str, tuple[str, Any]]] = {
-        Keepalive.EXPECT: ("no command has come within two heartbeat intervals", None),
-        "identify": ("no command has come in time", None),
+        Keepalive.EXPECT: ("no command has arrived within two heartbeat intervals", None),
+        "identify": ("no command has arrived in time", None),
         "tls": ("the TLS handshake has not been complete in time", None),
     }
 
@@ -235,7 +235,7 @@ class ServerConnection(Endpoint[ServerEvent], ServerFlows):
             raise LocalProtocolError(transition.rule)
         flight = self._in_flight
         if len(flight) >= self.ready_count:
-            raise LocalProtocolError(f"the client has no capacity: RDY {self.ready_count}")
+            raise LocalProtocolError(f"the client has no space: RDY {self.ready_count}")
         if len(message_id) != 16 or message_id in flight.by_id:
             raise LocalProtocolError(f"{message_id!r} has not 16 bytes, or is in flight")
         if type(body) is not bytes:

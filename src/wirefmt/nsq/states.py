@@ -46,14 +46,14 @@ MEANINGS: Final[dict[tuple[Role, State], str]] = {
     (CLIENT, SUBSCRIBED): "the server has accepted SUB",
     (CLIENT, CLOSING): "CLS has been sent: messages in flight are finished",
     (CLIENT, CLOSED): "the connection is over; what still comes is dropped",
-    (SERVER, IDLE): "the magic has not come",
-    (SERVER, INIT): "the magic has come; no SUB",
+    (SERVER, IDLE): "the magic has not arrived",
+    (SERVER, INIT): "the magic has arrived; no SUB",
     (SERVER, IDENTIFYING): "the host decides about IDENTIFY; what follows stays unread",
     (SERVER, SECURING): "the answer says TLS: the handshake runs; what follows belongs to it",
     (SERVER, AUTHENTICATING): "the host decides about AUTH; what follows stays unread",
     (SERVER, SUBSCRIBING): "the host decides about SUB; what follows stays unread",
     (SERVER, SUBSCRIBED): "the host has accepted SUB",
-    (SERVER, CLOSING): "CLS has come: no further message is sent, those in flight are finished",
+    (SERVER, CLOSING): "CLS has arrived: no further message is sent, those in flight are finished",
     (SERVER, CLOSED): "the connection is over; what still comes is dropped",
 }
 

@@ -233,8 +233,8 @@ class ServerConnection(_Connection[ServerEvent]):
 
     role = Role.SERVER
     _late: ClassVar[Mapping[str, tuple[str, Any]]] = {
-        Keepalive.EXPECT: ("nothing has come within the idle timeout", None),
-        "first": ("no message has come in time", None),
+        Keepalive.EXPECT: ("nothing has arrived within the idle timeout", None),
+        "first": ("no message has arrived in time", None),
     }
 
     def __init__(self, now: float, options: ConnectionOptions | None = None) -> None:
@@ -271,7 +271,7 @@ class ServerConnection(_Connection[ServerEvent]):
         _, _, data = self._checked(message)
         message_id = message.message_id or ""
         if not self.send_quota:
-            raise LocalProtocolError(f"the client has no capacity: it has asked for {self._count}")
+            raise LocalProtocolError(f"the client has no space: it has asked for {self._count}")
         if message_id in self._in_flight:
             raise LocalProtocolError(f"{message_id!r} is in flight")
         delivery = Delivery(self._next_number, message.queue_name or "", message_id)

@@ -28,8 +28,8 @@ MEANINGS: Final[dict[tuple[Role, State], str]] = {
     (CLIENT, IDLE): "no consume request has been sent",
     (CLIENT, CONSUMING): "a consume request has been sent: messages come, as many as it allows",
     (CLIENT, CLOSED): "the connection is over; what still comes is dropped",
-    (SERVER, IDLE): "no consume request has come",
-    (SERVER, CONSUMING): "a consume request has come: messages may be sent, as many as it allows",
+    (SERVER, IDLE): "no consume request has arrived",
+    (SERVER, CONSUMING): "a consume request has arrived: messages may be sent, as many as it allows",
     (SERVER, CLOSED): "the connection is over; what still comes is dropped",
 }
 
@@ -46,7 +46,7 @@ Table = dict[tuple[Role, State, str], Transition]
 
 
 _NOT_ASKED = Violation("a message before a consume request")
-_NOTHING_YET = Violation("no message has come: there was no consume request")
+_NOTHING_YET = Violation("no message has arrived: there was no consume request")
 _OVER = Violation("the connection is over")
 
 #: An acknowledgement of a message that another client has received counts, so a server takes it in any state.

@@ -87,8 +87,8 @@ class Endpoint(endpoint.Endpoint[State, EventT], Flows):
     options: ConnectionOptions
     _final_state = State.CLOSED
     _late: ClassVar = {
-        Keepalive.EXPECT: ("nothing has come within the idle timeout", None),
-        "first": ("no command has come in time", None),
+        Keepalive.EXPECT: ("nothing has arrived within the idle timeout", None),
+        "first": ("no command has arrived in time", None),
     }
     _unit = "frame"
 

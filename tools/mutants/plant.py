@@ -13,7 +13,7 @@ bits        a constant operand of `&`, `|`, `^` has its lowest set bit cleared o
 number      a constant operand of `+` or `-` is one larger
 free        a call of free() and its like is left out
 
-A site's identifier comes from its function and the text of its line, not from its space or number: it stays the same when
+A site's identifier comes from its function and the text of its line, not from its room or number: it stays the same when
 code moves. Of the sites of each kind a share is planted, by identifier (`SHARE`), so that the choice stays as
 well.
 """

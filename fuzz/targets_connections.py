@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from wirefmt.broker.rocketmq.core import ENTRY
+from wirefmt.broker.rocketmq.log import ENTRY
 
 from lib import rocketmq_driven
 from lib.kinds import checked

@@ -389,7 +389,7 @@ def test_a_real_client_and_ours_exchange_messages(
             for group_ in (group, "O" + group, "OurExchange"):
                 for n, queue in enumerate(broker.topics[topic]):
                     assert broker.offsets.get((group_, topic, n), 0) == queue.end
-            assert not broker._locks
+            assert not broker._locks.locks
         broker.close()
 
     if place == "the real broker":

@@ -12,8 +12,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from wirefmt.broker.rocketmq.log import ENTRY
-
 from lib import rocketmq_driven
 from lib.kinds import checked
 from lib.mqtt_driven import OPTIONS, compare_cuts, compare_paths, connection, drive
@@ -21,6 +19,7 @@ from lib.rocketmq_vectors import load
 from wirefmt import mqtt, rocketmq
 from wirefmt.broker import rocketmq as rocketmq_broker
 from wirefmt.broker.mqtt import Broker, BrokerOptions
+from wirefmt.broker.rocketmq.log import ENTRY
 from wirefmt.connection.aio import Server
 from wirefmt.connection.carriers import WebSocket
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from lib.kinds import all_of, checked
+from lib.kinds import all_of
 from lib.loopback import HOST, run, until
 from wirefmt import amqp091
 from wirefmt.amqp091.events import ConnectionOptions

@@ -721,6 +721,30 @@ def test_a_connection_on_which_the_server_says_nothing_is_dropped() -> None:
     run(test())
 
 
+def test_a_connection_that_takes_no_bytes_is_dropped() -> None:
+    """Nothing is outstanding, so no time runs out; the server neither reads nor speaks: the next call has a new connection."""
+
+    async def test() -> None:
+        async with served() as (_, server, address), rocketmq.connect(address, timeout=0.2) as client:
+            remote = client.remote(address)
+            with pytest.raises(Refused):
+                await client.route("nothing")
+            (driver,) = server.drivers
+            driver.pause()
+            for _ in range(200):
+                try:
+                    await remote.send_oneway(34, body=bytes(1 << 16))
+                except TimeoutError:
+                    break
+            else:
+                raise AssertionError("the transport takes everything")
+            with pytest.raises(Refused):
+                await client.route("nothing")
+            assert remote.connections == 2
+
+    run(test())
+
+
 def test_a_consumer_that_is_closed_while_it_starts() -> None:
     async def test() -> None:
         async with served() as (broker, _, address), rocketmq.connect(address) as client:

@@ -71,13 +71,22 @@ class Link(connecting.Link):
         return self.connection.state in (State.IDLE, State.OPEN)
 
     async def drain(self, seconds: float) -> None:
-        """Wait until the transport takes bytes, or no request may be sent any more. Raises TimeoutError."""
+        """Wait until the transport takes bytes, or no request may be sent any more.
+
+        Raises TimeoutError. If the server has said nothing meanwhile, for as long as the connection's `timeout`, the connection
+        is dropped: no request is left whose time could run out."""
         if self.usable and not self.driver.ready:
-            async with asyncio.timeout(seconds):
-                while self.usable and not self.driver.ready:
-                    waiter = asyncio.get_running_loop().create_future()
-                    self._drained.append(waiter)
-                    await waiter
+            heard = self.heard
+            try:
+                async with asyncio.timeout(seconds):
+                    while self.usable and not self.driver.ready:
+                        waiter = asyncio.get_running_loop().create_future()
+                        self._drained.append(waiter)
+                        await waiter
+            except TimeoutError as late:
+                if self.heard == heard and seconds >= self.connection.options.timeout:  # the connection may be dead
+                    self.driver.abort(late)
+                raise
 
     # ---- called by the driver
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+from functools import partial
 from typing import Any
 
 import pytest
@@ -113,15 +114,15 @@ def test_a_server_that_does_not_read() -> None:
         server = await asyncio.start_server(freeze, HOST, 0)
         address = f"{HOST}:{server.sockets[0].getsockname()[1]}"
         async with rocketmq.connect(address, timeout=0.2) as client:
-            body = bytes(8 << 20)
-            results = await asyncio.gather(  # in less than the client's own time: the connection stays
-                *(client.remote(address).call(1, body=body, timeout=0.05) for _ in range(4)), return_exceptions=True
-            )
-            assert {type(result) for result in results} == {TimeoutError}
-            with pytest.raises(TimeoutError):
-                await client.remote(address).ready()
-            with pytest.raises(TimeoutError):
-                await client.remote(address).send_oneway(1)
+            remote, body = client.remote(address), bytes(8 << 20)
+            for number, each in enumerate((remote.ready, partial(remote.send_oneway, 1)), 1):
+                results = await asyncio.gather(  # in less than the client's own time: the connection stays
+                    *(remote.call(1, body=body, timeout=0.05) for _ in range(4)), return_exceptions=True
+                )
+                assert {type(result) for result in results} == {TimeoutError}
+                with pytest.raises(TimeoutError):  # the client's own time: the connection is dropped
+                    await each()
+                assert remote.connections == number
         for transport in transports:
             transport.abort()
         server.close()

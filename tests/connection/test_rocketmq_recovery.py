@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any
 
@@ -115,7 +116,8 @@ def test_a_server_that_does_not_read() -> None:
         address = f"{HOST}:{server.sockets[0].getsockname()[1]}"
         async with rocketmq.connect(address, timeout=0.2) as client:
             remote, body = client.remote(address), bytes(8 << 20)
-            for number, each in enumerate((remote.ready, partial(remote.send_oneway, 1)), 1):
+            waits: tuple[Callable[[], Awaitable[None]], ...] = (remote.ready, partial(remote.send_oneway, 1))
+            for number, each in enumerate(waits, 1):
                 results = await asyncio.gather(  # in less than the client's own time: the connection stays
                     *(remote.call(1, body=body, timeout=0.05) for _ in range(4)), return_exceptions=True
                 )

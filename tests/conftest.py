@@ -72,7 +72,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 
 @pytest.fixture(scope="session")
 def rabbitmq(tmp_path_factory: pytest.TempPathFactory) -> Iterator[node.Broker]:
-    """A RabbitMQ node that is ours alone, with AMQP 1.0 and MQTT. Skips where there is none."""
+    """A RabbitMQ node that is ours alone, with AMQP 1.0 and MQTT. Skips without rabbitmq-server."""
     if node.SERVER is None or node.EPMD is None or node.CONTROL is None:
         pytest.skip("needs rabbitmq-server (apt install rabbitmq-server)")
     broker = node.Broker(tmp_path_factory.mktemp("rabbitmq"))
@@ -85,7 +85,7 @@ def rabbitmq(tmp_path_factory: pytest.TempPathFactory) -> Iterator[node.Broker]:
 
 @pytest.fixture(scope="session")
 def rabbitmq4() -> Iterator[node.Broker]:
-    """A node of RabbitMQ 4, which test_recovery.py troubles in the end. Skips where there is none."""
+    """A node of RabbitMQ 4, which test_recovery.py troubles in the end. Skips without a root of Debian 13."""
     with node.rabbitmq4() as broker:
         yield broker
 

@@ -15,6 +15,7 @@ import pytest
 
 from lib.encoded import columns_of
 from wirefmt import amqp091, amqp10, mqtt, nsq, phpmq, rocketmq
+from wirefmt.batch import csv_lines, json_lines
 
 pa = pytest.importorskip("pyarrow", reason="needs pyarrow (pip install pyarrow)")
 
@@ -158,6 +159,38 @@ def test_a_schema_that_is_wrong() -> None:
             mqtt.encode_batch(made, version=4)
     with made.changed(child, name=b"\xff"), pytest.raises(ValueError, match="no column"):
         mqtt.encode_batch(made, version=4)
+
+
+@pytest.mark.parametrize("lines", [json_lines, csv_lines])
+def test_a_schema_that_is_wrong_for_lines(lines: Any) -> None:
+    made = forged()
+    assert len(lines(made).splitlines()) in (2, 3)
+    child = child_of(made.schema, 1)
+    formats = (
+        b"",
+        b"w:",
+        b"w:-1",
+        b"+s",
+        b"+m",
+        b"+l",
+        b"vz",
+        b"g",
+        b"\xff",
+        b"ts",
+        b"tsx:UTC",
+        b"tsu:",
+        b"tsu:UTC",
+        b"tsu:utc",
+    )
+    for format_ in formats:
+        with made.changed(child, format=format_), pytest.raises(ValueError, match="destination"):
+            lines(made)
+    with made.changed(child, format=None), pytest.raises(ValueError, match="destination"):
+        lines(made)
+    with made.changed(child, name=b"\xff"):
+        assert "\ufffd" in lines(made).decode()
+    with made.changed(made.schema, release=None), pytest.raises(ValueError, match="released"):
+        lines(made)
 
 
 @pytest.mark.parametrize("wrong", [None, 5, b"octets", [{"packet_type": 3}], {"packet_type": [3]}, object()])

@@ -511,9 +511,6 @@ cdef class LineEncoder(BatchEncoder):
         return 0 if self.described else -1
 
 
-cdef dict TIME_UNITS = {b"tss": (0, 1), b"tsm": (3, 1000), b"tsu": (6, 1000000), b"tsn": (9, 1000000000)}
-
-
 def json_lines(data):
     """Rows of columns as JSON lines (UTF-8): one object for each row, without keys whose value is null.
 

@@ -33,6 +33,8 @@ cdef enum:
 
 cdef dict SOURCE_INTEGERS = {b"c": (1, True), b"C": (1, False), b"s": (2, True), b"S": (2, False), b"i": (4, True),
                              b"I": (4, False), b"l": (8, True), b"L": (8, False)}
+# the unit of times -> digits of a fraction of a second, units in a second
+cdef dict TIME_UNITS = {b"tss": (0, 1), b"tsm": (3, 1000), b"tsu": (6, 1000000), b"tsn": (9, 1000000000)}
 # Arrow format -> the type of a column that takes it, for encoders that take any columns. A column of nulls is of any type.
 cdef dict SOURCE_TYPES = {b"n": "boolean", b"b": "boolean", **dict.fromkeys(SOURCE_INTEGERS, "int64"),
                           **dict.fromkeys((b"u", b"U", b"vu"), "string"), **dict.fromkeys((b"z", b"Z", b"vz"), "binary")}
@@ -294,7 +296,7 @@ cdef Field field_of(const ArrowSchema* schema, int depth):
         return Field(name, SOURCE_TYPES[format])
     if format[:2] == b"w:":
         return Field(name, "binary")
-    if format[:2] == b"ts" and format[3:] == b":UTC":
+    if format[:3] in TIME_UNITS and format[3:] == b":UTC":
         field = Field(name, "timestamp")
         field.format = format
         return field

@@ -44,7 +44,7 @@ class Parent(Protocol):
 
     Attributes:
         lost: messages of an earlier process that the server has not accepted.
-        _journal: what keeps messages; None: there is none.
+        _journal: what keeps messages; None: they are not kept.
         _earlier: what sends the messages of an earlier process, by encoded target: before all others.
         _random: for names.
     """

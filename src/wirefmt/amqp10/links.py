@@ -67,7 +67,7 @@ class Link:
         self.incomplete = False
         self.refused = False  # the peer's attach has no terminus: its detach follows
         self.attaching: Attaching | None = None
-        self.gone = False  # LinkDetached has arrived, or has no need to come
+        self.gone = False  # LinkDetached has arrived, or will not come
         self.echo = False
         self.draining = False
         self.initial_delivery_count: int | None = None

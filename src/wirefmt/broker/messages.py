@@ -193,7 +193,7 @@ class Item:
         self.where = 0  # its place in the queue
         self.redelivered = False
         self.failed = 0  # deliveries that have failed
-        self.returns = 0  # how often it has arrived back from a consumer of a quorum queue
+        self.returns = 0  # how often it has been returned by a consumer of a quorum queue
 
     def __lt__(self, other: Item) -> bool:
         return (-self.priority, self.where) < (-other.priority, other.where)

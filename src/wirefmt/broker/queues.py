@@ -237,7 +237,7 @@ class Queue:
             self._unused = loop.call_later(self.expiry / 1000, self.router.delete_queue, self)
 
     def put(self, *items: Item) -> None:
-        """Add messages that go the same way, in order. Those that are too much drop the oldest ones."""
+        """Add messages that go the same way, in order. What exceeds the limits drops the oldest ones."""
         envelope = items[0].published.envelope
         ttl = envelope.ttl
         if self.ttl >= 0:
@@ -349,7 +349,7 @@ class Queue:
                 break
             entry = view.next(self._waiting)
             if entry is None:
-                self._rest(consumer)
+                self._park(consumer)
                 view.idle = True
                 view.caught_up()
                 return
@@ -368,7 +368,7 @@ class Queue:
                     self._push(item)
                     view.undo(entry)
                 return
-        self._rest(consumer)
+        self._park(consumer)
         self._looking[consumer] = None
         router.look_later(self)
 
@@ -384,7 +384,7 @@ class Queue:
         """Deliver a message to a consumer that browses. Returns False if it takes none now."""
         try:
             if not consumer.deliver(self, (item,), 0):
-                self._rest(consumer)
+                self._park(consumer)
                 return False
         except ConversionError:
             return True  # it is for others
@@ -434,7 +434,7 @@ class Queue:
                 at += 1
                 continue
             if not taken:
-                self._rest(consumer)
+                self._park(consumer)
                 break
             at += taken
             given += taken
@@ -457,11 +457,11 @@ class Queue:
             capacity = consumer.credit()
             if capacity > 0:
                 return consumer, min(capacity, TOGETHER) if len(turns) == 1 else 1
-            self._rest(consumer)
+            self._park(consumer)
         return None
 
-    def _rest(self, consumer: Consumer) -> None:
-        """Ask it no more."""
+    def _park(self, consumer: Consumer) -> None:
+        """Ask the consumer for nothing until `wake`."""
         turns = self._able.get(consumer.priority)
         if turns is not None and consumer in turns:
             del turns[consumer]
@@ -511,7 +511,7 @@ class Queue:
             view = self._views.pop(consumer, None)
             if view is not None:
                 self.router.shares.keep(UNOWNED, -view.size)
-            self._rest(consumer)
+            self._park(consumer)
             browsed = view is not None and not view.takes
             if self.auto_delete and not self.consumers and not self.gone and not browsed:
                 self.router.delete_queue(self)

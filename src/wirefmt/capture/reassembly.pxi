@@ -97,7 +97,7 @@ cdef enum:
     ALL_OCTETS = -1             # FlowSink.octets: all were used
 
 
-cdef struct FlowSink:           # who takes what is passed on; `to` is the first argument of each. None may change the table
+cdef struct FlowSink:           # who takes what is passed on; `to` is the first argument of each. No function may change the table
     void* to
     # the sink takes nothing now. It remains full until the caller has emptied it and calls `resume`: then events that a full sink
     # has refused, or not finished, are called again with the same arguments

@@ -191,7 +191,7 @@ class Messages:
 
     Args:
         inbox: where they wait.
-        following: waits for the next message for an iterator; None: there is none any more.
+        following: waits for the next message for an iterator; None: the iterator has ended.
     """
 
     def __init__(self, inbox: Inbox, following: Callable[[Messages], Awaitable[mqtt.Publish | None]]) -> None:

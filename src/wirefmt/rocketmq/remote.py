@@ -64,6 +64,7 @@ class Link(connecting.Link):
         self._asked = asked
         self._over = over
         self._drained: list[asyncio.Future[None]] = []
+        self._stuck: asyncio.TimerHandle | None = None  # somebody waits for the transport
 
     @property
     def usable(self) -> bool:
@@ -73,20 +74,28 @@ class Link(connecting.Link):
     async def drain(self, seconds: float) -> None:
         """Wait until the transport takes bytes, or no request may be sent any more.
 
-        Raises TimeoutError. If the server has said nothing meanwhile, for as long as the connection's `timeout`, the connection
-        is dropped: no request is left whose time could run out."""
+        Raises TimeoutError. A connection that takes no bytes, and on which the server says nothing, for as long as its `timeout` is
+        dropped: there may be no request whose time could run out.
+        """
         if self.usable and not self.driver.ready:
-            heard = self.heard
-            try:
-                async with asyncio.timeout(seconds):
-                    while self.usable and not self.driver.ready:
-                        waiter = asyncio.get_running_loop().create_future()
-                        self._drained.append(waiter)
-                        await waiter
-            except TimeoutError as late:
-                if self.heard == heard and seconds >= self.connection.options.timeout:  # the connection may be dead
-                    self.driver.abort(late)
-                raise
+            if self._stuck is None:
+                self._watch()
+            async with asyncio.timeout(seconds):
+                while self.usable and not self.driver.ready:
+                    waiter = asyncio.get_running_loop().create_future()
+                    self._drained.append(waiter)
+                    await waiter
+
+    def _watch(self) -> None:
+        """The transport takes no bytes."""
+        seconds = self.connection.options.timeout
+        self._stuck = asyncio.get_running_loop().call_later(seconds, self._still_stuck, self.heard)
+
+    def _still_stuck(self, heard: int) -> None:
+        if self.heard == heard:  # the connection may be dead
+            self.driver.abort(TimeoutError("the server neither reads nor says anything"))
+        else:
+            self._watch()
 
     # ---- called by the driver
 
@@ -122,6 +131,9 @@ class Link(connecting.Link):
         return self.waiting.pop(handle)
 
     def writable(self) -> None:
+        if self._stuck is not None:
+            self._stuck.cancel()
+            self._stuck = None
         waiters, self._drained = self._drained, []
         connecting.release(waiters)
 
@@ -227,10 +239,7 @@ class Remote:
         self, code: int, header: CommandCustomHeader | None = None, body: Buffer | None = None
     ) -> None:
         """Send a one-way request. Raises ConnectionLost if there is no connection, TimeoutError if the server does not read."""
-        link = await self._up()
-        await link.drain(self._options.timeout)
-        if not link.usable:
-            raise ConnectionLost(f"{self.address}: the connection has ended")
+        link = await self._taking()
         link.connection.request(code, header, body, oneway=True)
         link.driver.update()
 
@@ -239,11 +248,15 @@ class Remote:
 
         Raises ConnectionLost if none can be made, TimeoutError if the server does not read.
         """
+        await self._taking()
+
+    async def _taking(self) -> Link:
+        """A connection that takes bytes; a second one if the first ends meanwhile."""
         for _ in range(2):
             link = await self._up()
             await link.drain(self._options.timeout)
             if link.usable:
-                return
+                return link
         raise ConnectionLost(f"{self.address} has ended the connection")
 
     async def _up(self) -> Link:

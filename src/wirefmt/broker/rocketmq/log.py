@@ -42,7 +42,7 @@ class Stored(NamedTuple):
     holder: Holder = UNOWNED
 
     def message(self) -> MessageExt:
-        """It, with its body as it was stored."""
+        """The message, with its body as it was stored: compressed or not."""
         (message,) = rocketmq.decode_messages(self.frame, decompress=False)
         return message
 
@@ -89,7 +89,7 @@ class Queue:
         return stored
 
     def since(self, seconds: float) -> int:
-        """The offset of the first message of this time or later; `end`: there is none. Times ascend."""
+        """The offset of the first message of this time or later; `end`: all are earlier. Times ascend."""
         found = bisect_left(self._stored, seconds, self._first, key=_time_of)
         return found - self._first + self.base
 
@@ -205,6 +205,6 @@ class Log:
         return self.topics[topic][queue_id].at(offset).message()
 
     def topic_at(self, physical: int) -> str | None:
-        """The topic of a stored message by its physical offset; None: there is none."""
+        """The topic of a stored message by its physical offset; None: no message begins there."""
         place = self.places.get(physical)
         return None if place is None else place[0]

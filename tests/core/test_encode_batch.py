@@ -173,7 +173,6 @@ def test_a_schema_that_is_wrong_for_lines(lines: Any) -> None:
         b"+s",
         b"+m",
         b"+l",
-        b"vz",
         b"g",
         b"\xff",
         b"ts",

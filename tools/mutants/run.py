@@ -71,6 +71,8 @@ ROOMS = {
     ),
     "capture/flows": ("capture/test_reassembly*", "capture/test_order*", "capture/test_memory*", "capture/test_hashes*"),
     "capture/reassembly": ("capture/test_reassembly*", "capture/test_order*", "capture/test_memory*", "capture/test_hashes*"),
+    "capture/deliveries": ("capture/test_reassembly*", "capture/test_order*", "capture/test_memory*", "capture/test_hashes*"),
+    "capture/trace": ("capture/test_reassembly*", "capture/test_order*", "capture/test_memory*", "capture/test_hashes*"),
     "capture/websocket": ("capture/test_websocket*", "capture/test_streams*"),
     "capture/": ("capture/*", *(f"{row.name}/test_captures*" for row in PROTOCOLS)),
     "": (

@@ -41,6 +41,8 @@ include "flows.pxi"
 include "deliveries.pxi"
 # segments -> octets of each stream direction, in order
 include "reassembly.pxi"
+# the reassembly alone, for tests
+include "trace.pxi"
 # WebSocket frames -> their payload
 include "websocket.pxi"
 # PROXY headers before the client's first octet

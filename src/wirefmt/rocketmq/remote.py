@@ -74,8 +74,8 @@ class Link(connecting.Link):
     async def drain(self, seconds: float) -> None:
         """Wait until the transport takes bytes, or no request may be sent any more.
 
-        Raises TimeoutError. A connection that takes no bytes, and on which the server says nothing, for as long as its `timeout` is
-        dropped: there may be no request whose time could run out.
+        Raises TimeoutError. A connection that takes no bytes, and on which the server says nothing, for as long as its `timeout`
+        is dropped: there may be no request whose time could run out.
         """
         if self.usable and not self.driver.ready:
             if self._stuck is None:

@@ -489,6 +489,7 @@ cdef struct BatchMemory:        # of a Batch and the Arrow arrays made of it; th
     uint8_t* zeros              # for columns that are all null
 
 
+cdef void copy_value(Col* to, int64_t row, const Col* of, int64_t old) noexcept nogil
 cdef class Batch:
     cdef BatchMemory* memory
     cdef Field field

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from enum import Enum
 from queue import Queue
-from typing import Any
+from typing import Any, NamedTuple
 
 from wirefmt.batch import Batch
 from wirefmt.capture._engine import CaptureDecoder, Dispatcher, Share
@@ -37,6 +37,12 @@ SHARED = ("max_flows", "max_buffered")
 Failed = Callable[[str], object]
 
 
+class Ends(NamedTuple):
+    """TCP connections that have ended, as rows of the transport table: all their messages were in earlier batches."""
+
+    batch: Batch
+
+
 class Mark(Enum):
     """What a thread says beside its batches: it has decoded a span of chunks; it has ended."""
 
@@ -44,7 +50,7 @@ class Mark(Enum):
     END = 1
 
 
-def decoders_for(options: Options) -> tuple[list[CaptureDecoder], Dispatcher | None]:
+def decoders_for(options: Options, transport: bool = False) -> tuple[list[CaptureDecoder], Dispatcher | None]:
     """A decoder for each of `options.threads`, with its share of the limits; for several, what gives them their segments."""
     count = options.threads
     limits = options.all_limits()
@@ -52,7 +58,7 @@ def decoders_for(options: Options) -> tuple[list[CaptureDecoder], Dispatcher | N
     # each thread has a batch that it fills, and WAITING others
     octets = min(options.batch_bytes, max(options.batch_bytes // count, LEAST_BATCH))
     part = replace(options, threads=1, limits=limits, batch_bytes=octets)
-    decoders = [CaptureDecoder(part) for _ in range(count)]
+    decoders = [CaptureDecoder(part, transport=transport) for _ in range(count)]
     return decoders, Dispatcher(options) if count > 1 else None
 
 
@@ -189,7 +195,7 @@ def _work(decoder: CaptureDecoder, part: _Part, out: Queue[Any]) -> None:
 
 def _decode_in_threads(
     several: Sequence[CaptureDecoder], dispatcher: Dispatcher, chunks: Chunks, failed: Failed
-) -> Iterator[Batch | None]:
+) -> Iterator[Batch | Ends | None]:
     shared = Shares(chunks, dispatcher, len(several), failed)
     at_work: list[Queue[Any]] = []
     try:
@@ -214,28 +220,35 @@ def _decode_in_threads(
                     pass
 
 
-def _feed_chunk(decoder: CaptureDecoder, chunk: memoryview) -> Iterator[Batch]:
+def taken(decoder: CaptureDecoder, final: bool = False) -> Iterator[Batch | Ends]:
+    """The batch of a decoder if it is full; with `final`, the rows so far. Then its connections that have ended, if it counts
+    their traffic: no row of theirs is left in the decoder."""
+    if (batch := decoder.take(final)) is not None:
+        yield batch
+    if decoder.counts_traffic and (final or batch is not None) and (ends := decoder.take_transport()) is not None:
+        yield Ends(ends)
+
+
+def _feed_chunk(decoder: CaptureDecoder, chunk: memoryview) -> Iterator[Batch | Ends]:
     at = 0
     while at < len(chunk):
         at += decoder.feed(chunk[at:])
-        if (batch := decoder.take()) is not None:
-            yield batch
+        yield from taken(decoder)
 
 
-def _feed_share(decoder: CaptureDecoder, share: Share) -> Iterator[Batch]:
+def _feed_share(decoder: CaptureDecoder, share: Share) -> Iterator[Batch | Ends]:
     done = False
     while not done:
         done = decoder.feed_share(share)
-        if (batch := decoder.take()) is not None:
-            yield batch
+        yield from taken(decoder)
 
 
 def _decode_pieces(
     decoder: CaptureDecoder,
     pieces: Any,
-    feed: Callable[[CaptureDecoder, Any], Iterator[Batch]],
+    feed: Callable[[CaptureDecoder, Any], Iterator[Batch | Ends]],
     failed: Failed = lambda said: None,
-) -> Iterator[Batch | None]:
+) -> Iterator[Batch | Ends | None]:
     """Feed the chunks or shares of a file, and end it."""
     try:
         handed = time.monotonic()
@@ -244,7 +257,7 @@ def _decode_pieces(
             if feed is _feed_chunk and decoder.not_a_capture:
                 break  # however long it is
             if pieces.live and (not piece or time.monotonic() - handed > LIVE_WAIT):
-                yield decoder.take(final=True)
+                yield from list(taken(decoder, final=True)) or [None]
                 handed = time.monotonic()
     except READ_FAULTS as fault:
         failed(said := _said(fault))
@@ -252,8 +265,7 @@ def _decode_pieces(
     if pieces.cut:
         return  # an incomplete record is not an error of the file
     while not decoder.end_file():
-        if (batch := decoder.take()) is not None:
-            yield batch
+        yield from taken(decoder)
 
 
 def _said(fault: Exception) -> str:
@@ -271,7 +283,7 @@ def decode_source(
     stopped: Callable[[], bool] = lambda: False,
     dispatcher: Dispatcher | None = None,
     failed: Failed = lambda said: None,
-) -> Iterator[Batch | None]:
+) -> Iterator[Batch | Ends | None]:
     """Decode one capture file: yield its full batches and leave the last rows in the decoders.
 
     For a pipe, rows are emitted within `sources.LIVE_WAIT` seconds; None is yielded if nothing arrived in this time.

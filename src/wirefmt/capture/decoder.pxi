@@ -22,7 +22,8 @@ cdef class CaptureDecoder(KnownStreams):
     `take`, and call again. A call during another one, for example in another thread, raises RuntimeError; `stats` may
     always be read.
 
-    Parameters: an `Options`, or its fields as keywords; `threads` is 1, since the caller's thread decodes.
+    Parameters: an `Options`, or its fields as keywords; `threads` is 1, since the caller's thread decodes. transport: also count
+    the traffic of each TCP connection, for `take_transport`.
     Raises ValueError if an option has an invalid value or `columns` names an unknown column; ModuleNotFoundError if a
     filter is given and pyarrow is not installed.
     """
@@ -59,7 +60,7 @@ cdef class CaptureDecoder(KnownStreams):
         self.tcp.sink.is_full = decoder_is_full
         self.tcp.sink.prefetch = decoder_prefetch
 
-    def __init__(self, options=None, /, **keywords):
+    def __init__(self, options=None, /, *, bint transport=False, **keywords):
         options = options_of(options, keywords)
         if options.threads != 1:
             raise ValueError("a CaptureDecoder decodes in one thread; capture.read(..., threads=N) uses several")
@@ -75,6 +76,9 @@ cdef class CaptureDecoder(KnownStreams):
         self.packets = PacketParser(tunnels=options.tunnels)
         self.set_protocols(options)
         self.set_limits(options.all_limits())
+        if transport:
+            self.transport = ColumnSet(TRANSPORT_COLUMNS)
+            self.tcp.counts_traffic = True
         if options.filter is not None:
             from wirefmt.spec.filter import Keep
             self.shown = options.columns
@@ -100,6 +104,7 @@ cdef class CaptureDecoder(KnownStreams):
         self.tcp.idle_ns = values["idle_seconds"] * SECOND
 
     def __dealloc__(self):
+        self.tcp.counts_traffic = False                 # these rows would be nobody's
         self.tcp.drop_flows()
         free_list(&self.held)
         free(self.carry)
@@ -271,6 +276,11 @@ cdef class CaptureDecoder(KnownStreams):
             self.busy = False
 
     @property
+    def counts_traffic(self):
+        """True if the decoder was made with `transport`."""
+        return self.transport is not None
+
+    @property
     def not_a_capture(self):
         """True if the present file is not a capture, or not in a supported format."""
         return self.file.is_unread()
@@ -297,6 +307,20 @@ cdef class CaptureDecoder(KnownStreams):
                 return batch
             rows = self.condition(batch)
             return some_rows(batch, rows, TABLE_COLUMNS, self.shown) if rows else None
+        finally:
+            self.busy = False
+
+    def take_transport(self):
+        """The rows of TCP connections that have ended since the last call (columns: `TRANSPORT`). None: there are none.
+
+        Raises ValueError if the decoder was made without `transport`.
+        """
+        if self.transport is None:
+            raise ValueError("the decoder counts no traffic: CaptureDecoder(..., transport=True) does")
+        begin_call(&self.busy)
+        try:
+            rows, self.transport_rows = self.transport_rows, 0
+            return self.transport.finish(rows) if rows else None
         finally:
             self.busy = False
 
@@ -711,6 +735,7 @@ cdef class CaptureDecoder(KnownStreams):
         memset(front.streams, 0, sizeof(front.streams))
         front.last = mark[0]
         front.older = front.newer = NULL
+        front.traffic = NULL
         front.state = state
         state[0] = fs[0]
         state.proxied = NULL
@@ -750,6 +775,14 @@ cdef class CaptureDecoder(KnownStreams):
             self.free_pending(side)
             side.searching = False
         return (side.size == 0 or self.put_rest(f, end, text, &f.last)) and self.flush(f, end, text)
+
+    cdef void end_flow(self, Flow* f) noexcept nogil:
+        cdef MessageContext m
+        if f.traffic != NULL and self.tcp.counts_traffic:
+            self.name_of(f.last.capture, &m)
+            put_transport(self.transport.cols, self.transport_rows, f, <const FlowState*>f.state, &m.capture)
+            self.transport_rows += 1
+        self.close_state(f)
 
     cdef void close_state(self, Flow* f) noexcept nogil:
         cdef FlowState* fs = <FlowState*>f.state
@@ -827,7 +860,7 @@ cdef bint decoder_end(void* to, Flow* f, int end, int why) noexcept nogil:
 
 
 cdef void decoder_close(void* to, Flow* f) noexcept nogil:
-    (<CaptureDecoder>to).close_state(f)
+    (<CaptureDecoder>to).end_flow(f)
 
 
 cdef bint decoder_is_full(void* to) noexcept nogil:

@@ -66,6 +66,24 @@ cdef struct Stream:             # what one end of a flow sends; offsets count fr
     int64_t stored              # octets in pieces
 
 
+cdef struct EndTraffic:         # what one end sent
+    int64_t packets, octets     # payload octets, with those sent again
+    int64_t retransmitted, missing, zero_windows
+    int64_t last_ns             # of its last packet
+    int64_t data_ns             # of its last packet with payload; the beginning of the flow: none yet
+    int64_t silence_ns          # the longest time without payload
+
+
+cdef struct Traffic:            # what the connections table says of TCP
+    EndTraffic ends[2]
+    int64_t first_ns, syn_ns, handshake_ns, closed_ns       # UNKNOWN_TIME: not seen
+    int8_t closer               # the end that sent the first FIN or RST; -1: none
+    uint8_t closed_by_reset
+    int why                     # the Why of the flow's end
+
+cdef int64_t UNKNOWN_TIME = -0x7FFFFFFFFFFFFFFF
+
+
 cdef struct Flow:
     uint8_t ip_version
     int8_t client               # the client's end; -1: not known
@@ -80,6 +98,7 @@ cdef struct Flow:
     Flow* older                 # lists by last packet: open flows, closed flows
     Flow* newer
     void* state                 # the consumer's
+    Traffic* traffic            # NULL: nobody asked
     Mark last
     uint64_t hash               # segment_table_hash
     int64_t flow_id             # positive; from the ends and the first packet's time
@@ -123,6 +142,47 @@ cdef inline int sender_of(const Flow* f, const Segment* s) noexcept nogil:
             and memcmp(f.address[1], s.src, 16) == 0 and memcmp(f.address[0], s.dst, 16) == 0):
         return 1
     return -1
+
+
+cdef Traffic* open_traffic(const Segment* s, int64_t now) noexcept nogil:
+    """What is known of a flow that this segment begins; NULL: out of memory."""
+    cdef Traffic* t = <Traffic*>calloc(1, sizeof(Traffic))
+    cdef int end
+    if t == NULL:
+        return NULL
+    t.first_ns = now
+    t.syn_ns = now if s.flags & (TCP_SYN | TCP_ACK) == TCP_SYN else UNKNOWN_TIME
+    t.handshake_ns = t.closed_ns = UNKNOWN_TIME
+    t.closer = -1
+    for end in range(2):
+        t.ends[end].last_ns = t.ends[end].data_ns = now
+    return t
+
+
+cdef inline int64_t traffic_octets() noexcept nogil:
+    return <int64_t>sizeof(Traffic) + BLOCK_OCTETS
+
+
+cdef void add_traffic(Traffic* t, int end, const Segment* s, int64_t now) noexcept nogil:
+    """Count a segment of a flow."""
+    cdef EndTraffic* e = &t.ends[end]
+    e.packets += 1
+    e.octets += s.size
+    if s.zero_window and not s.flags & (TCP_RST | TCP_SYN):
+        e.zero_windows += 1
+    e.last_ns = max(e.last_ns, now)
+    if s.size and t.closer < 0:
+        e.silence_ns = max(e.silence_ns, elapsed_ns(e.data_ns, now))
+        e.data_ns = max(e.data_ns, now)
+    if s.flags & (TCP_SYN | TCP_ACK | TCP_RST) == TCP_ACK and end == 0 and t.handshake_ns == UNKNOWN_TIME and t.ends[1].packets:
+        if t.syn_ns != UNKNOWN_TIME:                    # the end that sent the SYN is 0
+            t.handshake_ns = elapsed_ns(t.syn_ns, now)
+    if t.closer < 0 and s.flags & (TCP_FIN | TCP_RST):
+        t.closer = <int8_t>end
+        t.closed_ns = now
+        t.closed_by_reset = s.flags & TCP_RST != 0
+        for end in range(2):
+            t.ends[end].silence_ns = max(t.ends[end].silence_ns, elapsed_ns(t.ends[end].data_ns, now))
 
 
 cdef struct FlowTable:          # a new one is all zero, then open_table

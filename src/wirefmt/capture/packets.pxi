@@ -60,6 +60,7 @@ cdef tuple PACKET_REASON_NAMES = (
 cdef struct Segment:
     uint8_t ip_version          # 4, 6
     uint8_t flags               # TCP_FIN ...
+    uint8_t zero_window
     uint8_t src[16]
     uint8_t dst[16]             # IPv4: the first four octets, the rest zero
     uint16_t src_port, dst_port
@@ -218,6 +219,7 @@ cdef inline void tcp_fields(const uint8_t* p, Segment* out) noexcept nogil:
     out.dst_port = load_u16(p + 2)
     out.seq = load_u32(p + 4)
     out.ack = load_u32(p + 8)
+    out.zero_window = load_u16(p + 14) == 0
     out.flags = p[13]
 
 

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import inspect
+from array import array
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Any, ParamSpec, Protocol, cast, overload
 
-from wirefmt._core import schema_capsule, stream_capsule
+from wirefmt._core import schema_capsule, some_rows, stream_capsule
 from wirefmt.batch import Batch
-from wirefmt.capture._engine import CaptureDecoder, Dispatcher
-from wirefmt.capture.decode import decode_source, decoders_for, stats_of
+from wirefmt.capture.decode import Ends, decode_source, decoders_for, stats_of, taken
 from wirefmt.capture.rotation import Rotations
 from wirefmt.capture.sources import Source, find
-from wirefmt.errors import CaptureError
+from wirefmt.errors import CaptureError, suggest
 from wirefmt.spec.columns import Column
+from wirefmt.spec.insight import TABLES
 from wirefmt.spec.options import Options, options_of
-from wirefmt.spec.table import COLUMNS
 
 P = ParamSpec("P")
 
@@ -60,26 +60,45 @@ def read(source: Any, options: Options | None = None, /, **keywords: Any) -> Rea
     """
     options = options_of(options, keywords)
     alone = not isinstance(source, Sequence) or isinstance(source, str)
-    sources = find(source)
-    rotations = Rotations(sources if options.flows == "auto" else ())
-    if rotations:
-        sources, options = rotations.sources, replace(options, flows="across-files")
-    return Reader(*decoders_for(options), sources, options.columns, rotations, alone=alone)
+    return Reader(find(source), options, alone=alone)
+
+
+def read_tables(source: Any, tables: Sequence[str], /, **keywords: Any) -> Iterator[tuple[str, Batch]]:
+    """Read several tables in one pass over packet captures.
+
+    Args:
+        source: as for `read`.
+        tables: their names: "messages", "connections", "operations".
+        keywords: fields of `Options`, but for table, columns and filter.
+
+    Yields: (name of the table, batch of it).
+    Raises: as `read`.
+    """
+    options = Options(**keywords)
+    for name in tables:
+        replace(options, table=name)  # is it a table?
+    alone = not isinstance(source, Sequence) or isinstance(source, str)
+    with Reader(find(source), options, alone=alone, tables=tuple(tables)) as reader:
+        yield from reader._tables()
 
 
 class Schema:
     """The columns of a reader; `pyarrow.schema(...)` and other Arrow libraries accept it directly."""
 
-    def __init__(self, columns: Sequence[str] | None = None) -> None:
-        by_name = {c.name: c for c in COLUMNS}
-        self.columns: tuple[Column, ...] = COLUMNS if columns is None else tuple(by_name[name] for name in columns)
+    def __init__(self, columns: Sequence[str] | None = None, table: str = "messages") -> None:
+        self.table = TABLES[table]
+        by_name = {c.name: c for c in self.table}
+        for name in columns or ():
+            if name not in by_name:
+                raise ValueError(f"no column {name!r}; {suggest(name, by_name)}")
+        self.columns: tuple[Column, ...] = self.table if columns is None else tuple(by_name[name] for name in columns)
 
     @property
     def names(self) -> list[str]:
         return [c.name for c in self.columns]
 
     def __arrow_c_schema__(self) -> object:
-        return schema_capsule(COLUMNS, self.names)
+        return schema_capsule(self.table, self.names)
 
     def __repr__(self) -> str:
         return f"Schema({self.names})"
@@ -100,7 +119,7 @@ class _Progress:
 
 
 class Reader(AbstractContextManager["Reader"]):
-    """Iterates `Batch`es of the message table, once; also an Arrow stream: `pyarrow.table(reader)`.
+    """Iterates `Batch`es of the table, once; also an Arrow stream: `pyarrow.table(reader)`.
 
     Attributes:
         schema: the columns, in order.
@@ -111,25 +130,26 @@ class Reader(AbstractContextManager["Reader"]):
         bytes_read, bytes_total: bytes of the files as stored (compressed); the total is None if it is unknown.
     """
 
-    def __init__(
-        self,
-        decoders: list[CaptureDecoder],
-        dispatcher: Dispatcher | None,
-        sources: list[Source],
-        columns: Sequence[str] | None,
-        rotations: Rotations,
-        *,
-        alone: bool,
-    ) -> None:
-        self.schema = Schema(columns)
+    def __init__(self, sources: list[Source], options: Options, *, alone: bool, tables: tuple[str, ...] = ()) -> None:
+        rotations = Rotations(sources if options.flows == "auto" else ())
+        if rotations:
+            sources, options = rotations.sources, replace(options, flows="across-files")
+        self.schema = Schema(options.columns, options.table)
         self._progress = _Progress()
         sizes = [s.size for s in sources]
         self.bytes_total = None if None in sizes else sum(s for s in sizes if s is not None)
-        self._decoders, self._dispatcher = decoders, dispatcher
+        self._options, self._made = options, None
+        if tables or options.table != "messages":
+            from wirefmt.insight.tables import Tables
+
+            self._made = Tables(tables or (options.table,), all_connections=options.all_connections)
+        self._decoders, self._dispatcher = decoders_for(options.of_messages(), transport=self._made is not None)
         self._rotations = rotations
-        self._batches = self._run(sources, alone and len(sources) == 1)
+        self._items = self._run(sources, alone and len(sources) == 1)
+        self._batches = self._items if self._made is None or tables else self._chosen()
         # read to the first batch or pause, so that a file that is not a capture is reported at once
-        self._first: Batch | None = next(self._batches, None) if alone and len(sources) == 1 else None
+        first = alone and len(sources) == 1 and not tables
+        self._first: Any = next(self._batches, None) if first else None
 
     @property
     def stats(self) -> dict[str, Any]:
@@ -172,9 +192,9 @@ class Reader(AbstractContextManager["Reader"]):
         return self.schema.__arrow_c_schema__()
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
-        return stream_capsule(COLUMNS, self, self.schema.names)
+        return stream_capsule(self.schema.table, self, self.schema.names)
 
-    def _run(self, sources: list[Source], alone: bool) -> Generator[Batch | None]:
+    def _run(self, sources: list[Source], alone: bool) -> Generator[Any]:
         decoders, dispatcher, progress = self._decoders, self._dispatcher, self._progress
         rotations = self._rotations
         file = dispatcher or decoders[0]  # what reads the octets of files
@@ -198,10 +218,34 @@ class Reader(AbstractContextManager["Reader"]):
             rotations.ended(index + 1)
         yield from self._end_flows()
         for decoder in decoders:
-            if (batch := decoder.take(final=True)) is not None:
-                yield batch
+            yield from taken(decoder, final=True)
 
-    def _end_flows(self) -> Iterator[Batch | None]:
+    def _end_flows(self) -> Iterator[Batch | Ends | None]:
         for decoder in self._decoders:
             while not decoder.finish():
-                yield decoder.take()
+                yield from taken(decoder)
+
+    def _tables(self) -> Iterator[tuple[str, Batch]]:
+        """(name of a table, batch of it)."""
+        made = self._made
+        assert made is not None
+        for item in self._items:
+            if item is not None:
+                yield from made.add(item)
+        yield from made.finish()
+
+    def _chosen(self) -> Generator[Batch | None]:
+        """The batches of the table that the options name, with its columns and rows that they name."""
+        options, keep = self._options, None
+        for _, batch in self._tables():
+            if options.filter is not None:
+                from wirefmt.spec.filter import Keep
+
+                keep = keep or Keep(options.filter, batch, self.schema.table)
+                rows = keep(batch)
+                if rows:
+                    yield some_rows(batch, rows, self.schema.table, options.columns)
+            elif options.columns is not None:
+                yield some_rows(batch, array("q", range(batch.num_rows)), self.schema.table, options.columns)
+            else:
+                yield batch

@@ -134,6 +134,7 @@ cdef class Reassembler:
     cdef int64_t now_ns                 # latest packet time seen
     cdef size_t max_flows
     cdef int64_t max_out_of_order, idle_ns
+    cdef bint counts_traffic            # of each flow
 
     def __cinit__(self):
         if not open_table(&self.table):
@@ -188,6 +189,7 @@ cdef class Reassembler:
         """`hash`: segment_table_hash of `s`."""
         cdef int end
         cdef bint plain
+        cdef int64_t again
         cdef Flow* f = self.current
         self.counts.segments += 1
         if mark.ts_ns > self.now_ns:
@@ -217,12 +219,17 @@ cdef class Reassembler:
         if mark.ts_ns > f.last_ns:
             f.last_ns = mark.ts_ns
         touch_flow(&self.table, f)
+        if f.traffic != NULL:
+            add_traffic(f.traffic, end, s, mark.ts_ns)
         if plain:
             self.take_ack(f, end, s)
             if s.size:
                 self.hand_on(f, end, s.payload, s.size, s.size, mark)
         else:
+            again = self.counts.retransmitted_octets
             self.advance(f, end, s, mark)
+            if f.traffic != NULL:
+                f.traffic.ends[end].retransmitted += self.counts.retransmitted_octets - again
         if self.memory.buffered > self.counts.most_buffered:
             self.counts.most_buffered = self.memory.buffered
         if self.memory.buffered > self.memory.max_buffered:
@@ -239,6 +246,10 @@ cdef class Reassembler:
             self.memory.no_memory += 1
             return NULL
         self.memory.buffered += flow_octets()
+        if self.counts_traffic:
+            f.traffic = open_traffic(s, mark.ts_ns)
+            if f.traffic != NULL:
+                self.memory.buffered += traffic_octets()
         if not s.flags & TCP_SYN:
             f.client = <int8_t>self.sink.begins(self.sink.to, f)
         return f
@@ -555,6 +566,8 @@ cdef class Reassembler:
         st.acked_at = 0
         self.counts.gaps += 1
         self.counts.gap_octets += n
+        if f.traffic != NULL:
+            f.traffic.ends[end].missing += n
         if not f.ignored:
             self.pass_gap(f, end, n, why, mark)
 
@@ -784,6 +797,8 @@ cdef class Reassembler:
 
     cdef void end_flow(self, Flow* f, int why) noexcept nogil:
         """End the streams and remove the flow from the table."""
+        if f.traffic != NULL:
+            f.traffic.why = why
         if f.reset:
             why = WHY_RESET
         cdef int first = f.client if f.client >= 0 else 0
@@ -812,6 +827,9 @@ cdef class Reassembler:
     cdef void close(self, Flow* f) noexcept nogil:
         """Free a flow that was removed."""
         self.sink.close(self.sink.to, f)
+        if f.traffic != NULL:
+            self.memory.buffered -= traffic_octets()
+            free(f.traffic)
         self.memory.buffered -= flow_octets()
         recycle_flow(&self.table, f)
 

@@ -13,7 +13,7 @@ cdef struct SegmentHead:        # begins a row's `segment`; little-endian, as al
     uint8_t kind                # a PacketReason: PACKET_TCP, PACKET_FRAGMENT, PACKET_FILE_FAULT
     uint8_t parts               # SegmentPart
     uint8_t flags
-    uint8_t unused
+    uint8_t zero_window
     uint32_t size               # PACKET_FILE_FAULT: the reason
     int64_t ts_ns, frame_no     # PACKET_FILE_FAULT: ts_ns is the offset in the file
     int32_t file_index
@@ -54,6 +54,7 @@ cdef int64_t segment_head(int kind, const PacketRecord* r, const Segment* s, uin
     h.size = s.size
     if kind == PACKET_TCP:
         h.flags = s.flags
+        h.zero_window = s.zero_window
         h.seq = s.seq
         h.ack = s.ack
         h.src_port = s.src_port
@@ -127,6 +128,7 @@ cdef int segment_unpack(PacketParser parser, const uint8_t* p, size_t n, size_t*
         return -1
     s.ip_version = 4 if addresses == SEGMENT_V4 else 6
     s.flags = h.flags
+    s.zero_window = h.zero_window != 0
     s.src_port = h.src_port
     s.dst_port = h.dst_port
     s.seq = h.seq

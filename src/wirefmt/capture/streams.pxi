@@ -119,6 +119,8 @@ cdef class Streams:
     cdef list name_objects
     cdef Text* names                                    # of the capture files
     cdef int32_t name_capacity, file_index
+    cdef ColumnSet transport                            # a row for each flow that has ended; None: nobody asked
+    cdef int64_t transport_rows
     cdef uint32_t* unknown_ports                        # connections that were not recognised, by port; NULL: none
 
     def __cinit__(self, *args, **kwargs):

@@ -19,7 +19,7 @@ import ast
 import copy
 import re
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime, time
 from difflib import get_close_matches
 from functools import reduce
@@ -27,6 +27,7 @@ from operator import and_, or_
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from wirefmt.errors import suggest
+from wirefmt.spec.columns import Column
 from wirefmt.spec.table import COLUMNS
 from wirefmt.spec.values import meant
 
@@ -73,9 +74,12 @@ class Term(NamedTuple):
 
 
 class Filter:
-    """A parsed filter. Raises FilterError for an invalid filter or an unknown column."""
+    """A parsed filter. columns: of the table whose rows it chooses. Raises FilterError for an invalid filter or an unknown
+    column."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, columns: Sequence[Column] = COLUMNS) -> None:
+        self._table = [column.name for column in columns]
+        self._either = {name: [end for end in ends if end in self._table] for name, ends in EITHER.items()}
         self.text = " ".join(text.split("\n")).strip()  # one line, so that the column alone gives the position
         try:
             with warnings.catch_warnings():
@@ -92,7 +96,7 @@ class Filter:
                 node.col_offset = len(octets[: node.col_offset].decode())
         self.columns = self._names()
         self.hints = list(self._hints())
-        self._tree = _Either().visit(self._tree)
+        self._tree = _Either(self._either).visit(self._tree)
         _check_count(self._tree)
 
     def _names(self) -> list[str]:
@@ -101,9 +105,9 @@ class Filter:
         names: dict[str, None] = {}
         for node in ast.walk(self._tree):
             if isinstance(node, ast.Name) and node not in called:
-                if node.id in EITHER:
-                    names |= dict.fromkeys(EITHER[node.id])
-                elif node.id in _TABLE:
+                if self._either.get(node.id):
+                    names |= dict.fromkeys(self._either[node.id])
+                elif node.id in self._table:
                     names[node.id] = None
                 else:
                     raise FilterError(f"no column {node.id!r}; {self._meant(node)}", node.col_offset)
@@ -134,8 +138,8 @@ class Filter:
                 values.update(place.args)
         if constant := _CONSTANTS.get(node.id.lower()):
             return f"did you mean {constant}?"
-        likely = node in values and not get_close_matches(node.id, _TABLE, 1, 0.8)
-        return f"did you mean the text {node.id!r}?" if likely else suggest(node.id, (*_TABLE, *EITHER))
+        likely = node in values and not get_close_matches(node.id, self._table, 1, 0.8)
+        return f"did you mean the text {node.id!r}?" if likely else suggest(node.id, (*self._table, *self._either))
 
     def compile(self, schema: pa.Schema) -> Any:
         """The filter as a `pyarrow.compute.Expression` over record batches of `schema`.
@@ -158,18 +162,19 @@ class Keep:
     Args:
         text: the filter.
         schema: of the batches, as any Arrow library gives it; it has the columns that the filter names.
+        columns: of the table.
 
     Raises: FilterError if types do not match; ModuleNotFoundError without pyarrow.
     """
 
-    def __init__(self, text: str, schema: Any) -> None:
+    def __init__(self, text: str, schema: Any, columns: Sequence[Column] = COLUMNS) -> None:
         try:
             import pyarrow as pa
             import pyarrow.compute as pc
             from pyarrow import acero
         except ModuleNotFoundError as missing:
             raise ModuleNotFoundError("a filter needs pyarrow: pip install 'wirefmt[cli]'", name=missing.name) from None
-        condition = Filter(text)
+        condition = Filter(text, columns)
         self._pa, self._pc, self._acero = pa, pc, acero
         self._columns = condition.columns
         self._project = acero.ProjectNodeOptions([condition.compile(pa.schema(schema))], ["kept"])
@@ -188,13 +193,18 @@ class Keep:
         return numbers
 
 
-_TABLE = tuple(column.name for column in COLUMNS)
-#: Names that match either end of the connection.
-EITHER = {"port": ("src_port", "dst_port"), "ip": ("src_ip", "dst_ip")}
+#: Names that match either end of the connection: the columns of a table that has them.
+EITHER = {
+    "port": ("src_port", "dst_port", "client_port", "server_port"),
+    "ip": ("src_ip", "dst_ip", "client_ip", "server_ip"),
+}
 
 
 class _Either(ast.NodeTransformer):
     """Make a test of `port` or `ip` test both ends: true if it is true for either end, `!=` and `not in` for both."""
+
+    def __init__(self, either: Mapping[str, Sequence[str]]) -> None:
+        self._columns = either
 
     def visit_Compare(self, node: ast.Compare) -> ast.expr:
         negative = any(isinstance(op, ast.NotEq | ast.NotIn) for op in node.ops)
@@ -204,11 +214,11 @@ class _Either(ast.NodeTransformer):
         return self._both(node, ast.Or())
 
     def _both(self, node: ast.expr, op: ast.boolop) -> ast.expr:
-        used = next((n.id for n in ast.walk(node) if isinstance(n, ast.Name) and n.id in EITHER), None)
+        used = next((n.id for n in ast.walk(node) if isinstance(n, ast.Name) and self._columns.get(n.id)), None)
         if used is None:
             return node
-        ends = [self.visit(_Renamed(used, end).visit(copy.deepcopy(node))) for end in EITHER[used]]
-        return ast.copy_location(ast.BoolOp(op, ends), node)
+        ends = [self.visit(_Renamed(used, end).visit(copy.deepcopy(node))) for end in self._columns[used]]
+        return ast.copy_location(ast.BoolOp(op, ends), node) if len(ends) > 1 else ends[0]
 
 
 class _Renamed(ast.NodeTransformer):

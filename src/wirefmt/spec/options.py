@@ -6,12 +6,13 @@ Public as `wirefmt.capture.Options`. This module loads no compiled code, so that
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, ClassVar, Literal, NamedTuple
 
 from wirefmt.errors import suggest
 from wirefmt.protocols import PROTOCOLS
 from wirefmt.spec.columns import ON_REQUEST
+from wirefmt.spec.insight import TABLES
 
 Flows = Literal["auto", "in-file", "across-files"]
 Strictness = Literal["lax", "strict"]
@@ -53,7 +54,10 @@ class Options:
     Args:
         protocols: names of the protocols to decode; all by default.
         decode_as: rules like `tcp.port==8884,mqtt` that set the protocol of a port, whatever its bytes look like.
-        columns: names of the columns of the message table to fill, in the order given; all by default.
+        table: the rows that are read: "messages" (the default), or what is made of them in the same pass: "connections",
+            "operations". docs/insight.md has their columns.
+        all_connections: connections: also those that were not decoded have a row.
+        columns: names of the columns of the table to fill, in the order given; all by default.
         filter: only rows for which this is true, in the language of docs/cli.md: "qos >= 1 and kind == 'PUBLISH'". It may name
             any column; one of ON_REQUEST is filled then. Needs pyarrow (wirefmt[cli]). Counters of reading count all rows.
         payload: False omits message payloads.
@@ -92,6 +96,11 @@ class Options:
         metadata=_flag(
             "--decode-as", "Set the protocol of a port: tcp.port==N,mqtt. May be given several times.", "RULE"
         ),
+    )
+    table: str = "messages"
+    all_connections: bool = field(
+        default=False,
+        metadata=_flag("--all-connections", "Also connections that were not decoded: unknown protocols, TLS."),
     )
     columns: Sequence[str] | None = None
     filter: str | None = field(
@@ -168,6 +177,7 @@ class Options:
 
     def __post_init__(self) -> None:
         _one_of("strictness", self.strictness, ("lax", "strict"))
+        _one_of("table", self.table, TABLES)
         _one_of("flows", self.flows, ("auto", "in-file", "across-files"))
         if self.batch_rows < 1 or self.batch_bytes < 1:
             raise ValueError("batch_rows and batch_bytes must be at least 1")
@@ -192,7 +202,23 @@ class Options:
             return []
         from wirefmt.spec.filter import Filter
 
-        return Filter(self.filter).columns
+        return Filter(self.filter, TABLES[self.table]).columns
+
+    def of_messages(self) -> Options:
+        """The options of reading the messages that another table is made of: all columns, and whole payloads."""
+        if self.table == "messages":
+            return self
+        return replace(
+            self,
+            table="messages",
+            columns=None,
+            filter=None,
+            payload=True,
+            payload_max=None,
+            raw=False,
+            detail=False,
+            vlan=False,
+        )
 
     def columns_read(self) -> list[str] | None:
         """The columns that a decoder fills: `columns`, and those that `filter` names. None: all."""

@@ -1,0 +1,1 @@
+"""From messages to answers: operations and connections, made of the message table."""

@@ -1,0 +1,215 @@
+# The kinds of messages as numbers: the rooms of the protocols compare numbers, not texts.
+from wirefmt.rocketmq.columns import KINDS as ROCKETMQ_KINDS
+
+cdef enum ProtocolNumber:
+    P_NONE = 0
+    P_MQTT
+    P_AMQP091
+    P_AMQP10
+    P_ROCKETMQ
+    P_NSQ
+    P_PHPMQ
+
+cdef tuple PROTOCOL_NAMES = ("", "mqtt", "amqp091", "amqp10", "rocketmq", "nsq", "phpmq")
+
+
+cdef enum Kind:                 # in the order of KIND_NAMES; RocketMQ's come last, by their position in the table of requests
+    K_NONE = 0
+    # MQTT
+    K_CONNECT
+    K_CONNACK
+    K_PUBLISH
+    K_PUBACK
+    K_PUBREC
+    K_PUBREL
+    K_PUBCOMP
+    K_SUBSCRIBE
+    K_SUBACK
+    K_UNSUBSCRIBE
+    K_UNSUBACK
+    K_PINGREQ
+    K_PINGRESP
+    K_DISCONNECT
+    # AMQP 0.9.1
+    K_START
+    K_START_OK
+    K_TUNE
+    K_TUNE_OK
+    K_OPEN
+    K_OPEN_OK
+    K_CLOSE
+    K_CLOSE_OK
+    K_BLOCKED
+    K_UNBLOCKED
+    K_CHANNEL_OPEN
+    K_CHANNEL_OPEN_OK
+    K_CHANNEL_CLOSE
+    K_CHANNEL_CLOSE_OK
+    K_EXCHANGE_DECLARE
+    K_EXCHANGE_DECLARE_OK
+    K_EXCHANGE_DELETE
+    K_EXCHANGE_DELETE_OK
+    K_EXCHANGE_BIND
+    K_EXCHANGE_BIND_OK
+    K_EXCHANGE_UNBIND
+    K_EXCHANGE_UNBIND_OK
+    K_QUEUE_DECLARE
+    K_QUEUE_DECLARE_OK
+    K_QUEUE_BIND
+    K_QUEUE_BIND_OK
+    K_QUEUE_UNBIND
+    K_QUEUE_UNBIND_OK
+    K_QUEUE_PURGE
+    K_QUEUE_PURGE_OK
+    K_QUEUE_DELETE
+    K_QUEUE_DELETE_OK
+    K_QOS
+    K_QOS_OK
+    K_CONSUME
+    K_CONSUME_OK
+    K_CANCEL
+    K_CANCEL_OK
+    K_BASIC_PUBLISH
+    K_RETURN
+    K_DELIVER
+    K_GET
+    K_GET_OK
+    K_GET_EMPTY
+    K_ACK
+    K_REJECT
+    K_NACK
+    K_RECOVER
+    K_RECOVER_OK
+    K_RECOVER_ASYNC
+    K_CONFIRM_SELECT
+    K_CONFIRM_SELECT_OK
+    K_TX_SELECT
+    K_TX_SELECT_OK
+    K_TX_COMMIT
+    K_TX_COMMIT_OK
+    K_TX_ROLLBACK
+    K_TX_ROLLBACK_OK
+    K_CHANNEL_FLOW
+    K_CHANNEL_FLOW_OK
+    K_HEARTBEAT
+    # AMQP 1.0
+    K_SASL_INIT
+    K_SASL_OUTCOME
+    K_10_OPEN
+    K_10_BEGIN
+    K_10_ATTACH
+    K_10_FLOW
+    K_10_TRANSFER
+    K_10_DISPOSITION
+    K_10_DETACH
+    K_10_END
+    K_10_CLOSE
+    K_10_EMPTY
+    # NSQ
+    K_IDENTIFY
+    K_AUTH
+    K_SUB
+    K_PUB
+    K_MPUB
+    K_DPUB
+    K_RDY
+    K_FIN
+    K_REQ
+    K_TOUCH
+    K_CLS
+    K_NOP
+    K_NSQ_RESPONSE
+    K_NSQ_HEARTBEAT
+    K_NSQ_ERROR
+    K_NSQ_MESSAGE
+    # PHPMQ
+    K_PHP_SEND
+    K_PHP_CONSUME
+    K_PHP_MESSAGE
+    K_PHP_ACKNOWLEDGEMENT
+    K_PHP_REQUEUE
+    K_PHP_DEAD_LETTER
+    # RocketMQ
+    K_ROCKETMQ
+
+cdef tuple KIND_NAMES = tuple(tuple(names.split()) for names in (
+    "CONNECT CONNACK PUBLISH PUBACK PUBREC PUBREL PUBCOMP SUBSCRIBE SUBACK UNSUBSCRIBE UNSUBACK PINGREQ PINGRESP DISCONNECT",
+    "connection.start connection.start-ok connection.tune connection.tune-ok connection.open connection.open-ok "
+    "connection.close connection.close-ok connection.blocked connection.unblocked channel.open channel.open-ok channel.close "
+    "channel.close-ok exchange.declare exchange.declare-ok exchange.delete exchange.delete-ok exchange.bind exchange.bind-ok "
+    "exchange.unbind exchange.unbind-ok queue.declare queue.declare-ok queue.bind queue.bind-ok queue.unbind queue.unbind-ok "
+    "queue.purge queue.purge-ok queue.delete queue.delete-ok basic.qos basic.qos-ok basic.consume basic.consume-ok "
+    "basic.cancel basic.cancel-ok basic.publish basic.return basic.deliver basic.get basic.get-ok basic.get-empty basic.ack "
+    "basic.reject basic.nack basic.recover basic.recover-ok basic.recover-async confirm.select confirm.select-ok tx.select "
+    "tx.select-ok tx.commit tx.commit-ok tx.rollback tx.rollback-ok channel.flow channel.flow-ok heartbeat",
+    "sasl-init sasl-outcome open begin attach flow transfer disposition detach end close empty",
+    "IDENTIFY AUTH SUB PUB MPUB DPUB RDY FIN REQ TOUCH CLS NOP response heartbeat error message",
+    "MESSAGE_CLIENT_TO_SERVER CONSUME_REQUEST MESSAGE_SERVER_TO_CLIENT ACKNOWLEDGEMENT REQUEUE DEAD_LETTER",
+))
+
+cdef enum:
+    KIND_SLOTS = 1024
+
+cdef uint64_t[KIND_SLOTS] KIND_HASH
+cdef int16_t[KIND_SLOTS] KIND_NUMBER
+
+
+cdef inline uint64_t kind_hash(int protocol, const uint8_t* p, size_t n) noexcept nogil:
+    return avalanche(hash_octets(<uint64_t>protocol << 8 ^ n, p, n)) | 1
+
+
+cdef int kind_number(int protocol, const Span* kind) noexcept nogil:
+    """K_NONE: a kind that means nothing here."""
+    cdef uint64_t hash
+    cdef int i
+    if kind.size == 0:
+        return K_NONE
+    hash = kind_hash(protocol, kind.at, kind.size)
+    i = hash >> 32 & (KIND_SLOTS - 1)
+    while KIND_HASH[i]:
+        if KIND_HASH[i] == hash:
+            return KIND_NUMBER[i]
+        i = (i + 1) & (KIND_SLOTS - 1)
+    return K_NONE
+
+
+cdef int fill_kinds() except -1:
+    cdef bytes name
+    cdef uint64_t hash
+    cdef int protocol, i, number = 0
+    cdef tuple of = (P_MQTT, P_AMQP091, P_AMQP10, P_NSQ, P_PHPMQ, P_ROCKETMQ)
+    for protocol, names in zip(of, (*KIND_NAMES, ROCKETMQ_KINDS)):
+        if protocol == P_ROCKETMQ:
+            assert number + 1 == K_ROCKETMQ, "Kind and KIND_NAMES differ"
+        for text in names:
+            number += 1
+            name = text.encode()
+            hash = kind_hash(protocol, name, <size_t>len(name))
+            i = hash >> 32 & (KIND_SLOTS - 1)
+            while KIND_HASH[i]:
+                assert KIND_HASH[i] != hash, text
+                i = (i + 1) & (KIND_SLOTS - 1)
+            KIND_HASH[i] = hash
+            KIND_NUMBER[i] = <int16_t>number
+    return 0
+
+
+fill_kinds()
+
+
+cdef int protocol_number(const Span* name) noexcept nogil:
+    if name.size < 3:
+        return P_NONE
+    if is_text(name, b"mqtt"):
+        return P_MQTT
+    if is_text(name, b"amqp091"):
+        return P_AMQP091
+    if is_text(name, b"amqp10"):
+        return P_AMQP10
+    if is_text(name, b"rocketmq"):
+        return P_ROCKETMQ
+    if is_text(name, b"nsq"):
+        return P_NSQ
+    if is_text(name, b"phpmq"):
+        return P_PHPMQ
+    return P_NONE

@@ -1,0 +1,154 @@
+# MQTT: what its packets mean for operations and connections (5.0 4.3, 4.4; 3.1.1 4.3, 4.4).
+# A packet identifier belongs to the side that sent the PUBLISH, or to the client's SUBSCRIBE and UNSUBSCRIBE.
+
+cdef Field MQ_KEEP_ALIVE = field("mqtt", "keep_alive"), MQ_USER_NAME = field("mqtt", "user_name")
+cdef Field MQ_SESSION_PRESENT = field("mqtt", "session_present"), MQ_SERVER_KEEP_ALIVE = field("mqtt", "server_keep_alive")
+cdef Field MQ_SESSION_EXPIRY = field("mqtt", "session_expiry_interval"), MQ_RECEIVE_MAXIMUM = field("mqtt", "receive_maximum")
+cdef Field MQ_PACKET_MAXIMUM = field("mqtt", "maximum_packet_size"), MQ_REASON = field("mqtt", "reason_string")
+cdef Field MQ_ASSIGNED = field("mqtt", "assigned_client_identifier"), MQ_FILTERS = field("mqtt", "topic_filters")
+cdef Field MQ_CODES = field("mqtt", "reason_codes")
+
+cdef enum:
+    MQTT_ERROR = 0x80               # reason codes from here on are failures
+    MQTT_DISCONNECT_WITH_WILL = 0x04
+
+
+cdef void mqtt_message(Insight e, Conn* c, const Row* r, int kind, int direction, Op* o) noexcept nogil:
+    cdef int64_t code = number_of(r, T_CODE, ABSENT)
+    cdef uint64_t identifier = <uint64_t>number_of(r, T_SEQUENCE, 0)
+    cdef int other = 1 - direction
+    cdef int what
+    cdef Span s, kind_text
+    cdef Op* found
+    s = field_text(r, MQ_REASON)
+    if kind == K_PUBLISH:
+        begin_op(o, c, r, O_DELIVER if direction else O_PUBLISH, kind)
+        what = S_DELIVER if direction else S_PUBLISH
+        c.numbers[N_DELIVERED if direction else N_PUBLISHED] += 1
+        if number_of(r, T_QOS, 0) == 0:
+            e.emit_alone(o)
+            return
+        found = e.find_op(c, what, direction, 0, identifier)
+        if found != NULL:
+            if o.redelivered == 1:                      # sent again on the same connection
+                found.transmissions += 1
+                return
+            e.complete(found, E_SUPERSEDED, NULL)
+        e.open_op(o, what, 0, identifier)
+    elif kind == K_PUBACK or kind == K_PUBREC or kind == K_PUBCOMP:
+        what = S_PUBLISH if direction else S_DELIVER
+        found = e.find_op(c, what, other, 0, identifier)
+        if found == NULL:
+            found = mqtt_resumed(e, c, r, o, other, identifier)
+            if found == NULL:
+                return
+        if kind == K_PUBREC and (code == ABSENT or code < MQTT_ERROR):
+            found.received_ns = number_of(r, T_TS_NS, -1)
+            if code != ABSENT and code:
+                found.code = <int32_t>code
+            return
+        if kind == K_PUBCOMP and found.code != ABSENT and (code == ABSENT or code == 0):
+            code = found.code                           # what PUBREC said
+        e.answer(found, E_REFUSED if code != ABSENT and code >= MQTT_ERROR else E_ACKNOWLEDGED, r, code, &s)
+    elif kind == K_PUBREL:
+        found = e.find_op(c, S_DELIVER if direction else S_PUBLISH, direction, 0, identifier)
+        if found == NULL:
+            found = mqtt_resumed(e, c, r, o, direction, identifier)
+        if found != NULL:
+            found.released_ns = number_of(r, T_TS_NS, -1)
+    elif kind == K_CONNECT:
+        c.numbers[N_LOGIN] = number_of(r, T_TS_NS, -1)
+        s = field_text(r, MQ_USER_NAME)
+        keep_span(&c.texts[Y_USER_NAME], &s)
+        if field_number(r, MQ_KEEP_ALIVE, 0) > 0:
+            c.numbers[N_KEEP_ALIVE] = 1000000000 * field_number(r, MQ_KEEP_ALIVE, 0)
+        if field_set(r, MQ_SESSION_EXPIRY):
+            c.numbers[N_SESSION_EXPIRY] = 1000000000 * field_number(r, MQ_SESSION_EXPIRY, 0)
+        c.numbers[N_CLIENT_WINDOW] = field_number(r, MQ_RECEIVE_MAXIMUM, -1)
+        c.numbers[N_FRAME_MAX] = field_number(r, MQ_PACKET_MAXIMUM, -1)
+        begin_op(o, c, r, O_LOGIN, kind)
+        e.open_op(o, S_LOGIN, 0, 0)
+    elif kind == K_CONNACK:
+        c.session_present = field_true(r, MQ_SESSION_PRESENT)
+        c.numbers[N_SERVER_WINDOW] = field_number(r, MQ_RECEIVE_MAXIMUM, -1)
+        if field_set(r, MQ_SERVER_KEEP_ALIVE):
+            c.numbers[N_KEEP_ALIVE] = 1000000000 * field_number(r, MQ_SERVER_KEEP_ALIVE, 0)
+        if field_set(r, MQ_SESSION_EXPIRY):
+            c.numbers[N_SESSION_EXPIRY] = 1000000000 * field_number(r, MQ_SESSION_EXPIRY, 0)
+        kind_text = field_text(r, MQ_ASSIGNED)
+        keep_span(&c.texts[Y_CLIENT_ID], &kind_text)
+        c.logged_in = code == 0
+        c.login_refused = not c.logged_in
+        if c.login_refused:
+            kind_text = text_of(r, T_KIND)
+            end_connection(c, r, 1, True, &kind_text, &s, code, True)
+        found = e.find_op(c, S_LOGIN, 0, 0, 0)
+        if found != NULL:
+            e.answer(found, E_ACKNOWLEDGED if c.logged_in else E_REFUSED, r, code, &s)
+    elif kind == K_SUBSCRIBE or kind == K_UNSUBSCRIBE:
+        begin_op(o, c, r, O_SUBSCRIBE if kind == K_SUBSCRIBE else O_UNSUBSCRIBE, kind)
+        o.number = mqtt_filters(r)
+        if o.texts[Z_DESTINATION].at == NULL:
+            o.texts[Z_DESTINATION] = mqtt_filter(r)
+        e.open_op(o, S_NUMBERED, 0, identifier)
+    elif kind == K_SUBACK or kind == K_UNSUBACK:
+        found = e.find_op(c, S_NUMBERED, 0, 0, identifier)
+        code = mqtt_worst_code(r, code)
+        if found != NULL:
+            if kind == K_SUBACK and (code == ABSENT or code < MQTT_ERROR):
+                c.subscriptions += found.number
+                most(c, N_SUBSCRIPTIONS, c.subscriptions)
+            elif kind == K_UNSUBACK:
+                c.subscriptions = max(<int64_t>0, c.subscriptions - found.number)
+            e.answer(found, E_REFUSED if code != ABSENT and code >= MQTT_ERROR else E_ACKNOWLEDGED, r, code, &s)
+    elif kind == K_PINGREQ:
+        begin_op(o, c, r, O_HEARTBEAT, kind)
+        e.open_op(o, S_PING, 0, 0)
+    elif kind == K_PINGRESP:
+        found = e.find_op(c, S_PING, 0, 0, 0)
+        if found != NULL:
+            e.complete(found, E_ACKNOWLEDGED, r)
+    elif kind == K_DISCONNECT:
+        kind_text = text_of(r, T_KIND)
+        end_connection(c, r, direction, code != ABSENT and code >= MQTT_ERROR, &kind_text, &s,
+                       code, code != ABSENT)
+
+
+cdef Op* mqtt_resumed(Insight e, Conn* c, const Row* r, Op* o, int direction, uint64_t identifier) noexcept nogil:
+    """The rest of a PUBLISH whose packet was sent before the capture, or on the connection of the session before."""
+    begin_op(o, c, r, O_DELIVER if direction else O_PUBLISH, K_PUBLISH)
+    o.direction = <int8_t>direction
+    o.frame = -1
+    o.payload_size = -1
+    o.texts[Z_MESSAGE_KIND].at = <const uint8_t*>b"PUBLISH"
+    o.texts[Z_MESSAGE_KIND].size = 7
+    o.texts[Z_OPERATION].at = <const uint8_t*>(b"receive" if direction else b"send")
+    o.texts[Z_OPERATION].size = 7 if direction else 4
+    return e.open_op(o, S_DELIVER if direction else S_PUBLISH, 0, identifier)
+
+
+cdef int64_t mqtt_filters(const Row* r) noexcept nogil:
+    """How many topic filters a packet has."""
+    cdef const Col* c = field_of(r, MQ_FILTERS)
+    return c.offsets[r.at + 1] - c.offsets[r.at] if is_set(c, r.at) else 0
+
+
+cdef Span mqtt_filter(const Row* r) noexcept nogil:
+    """The first topic filter."""
+    cdef const Col* c = field_of(r, MQ_FILTERS)
+    cdef Span s
+    s.at = NULL
+    s.size = 0
+    return octets_at(c.children, c.offsets[r.at]) if mqtt_filters(r) else s
+
+
+cdef int64_t mqtt_worst_code(const Row* r, int64_t code) noexcept nogil:
+    """The first failure of a list of reason codes; otherwise the first of them."""
+    cdef const Col* c = field_of(r, MQ_CODES)
+    cdef int64_t i
+    if is_set(c, r.at) and c.offsets[r.at + 1] > c.offsets[r.at]:
+        code = number_at(c.children, c.offsets[r.at], code)
+        for i in range(c.offsets[r.at], c.offsets[r.at + 1]):
+            if number_at(c.children, i, 0) >= MQTT_ERROR:
+                return number_at(c.children, i, 0)
+    return code

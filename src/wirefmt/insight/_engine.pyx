@@ -7,7 +7,7 @@ nothing more. A room for each protocol says what its messages open, settle, name
 cimport cython
 from libc.stdint cimport int16_t, int32_t, int64_t, int8_t, uint32_t, uint64_t, uint8_t
 from libc.stdio cimport snprintf
-from libc.stdlib cimport calloc, free, malloc
+from libc.stdlib cimport calloc, free, malloc, qsort, realloc
 from libc.string cimport memcmp, memcpy, memset, strlen
 
 from wirefmt._core cimport (
@@ -28,7 +28,7 @@ include "kinds.pxi"
 include "entries.pxi"
 # what is kept of a connection, and its rows
 include "connections.pxi"
-# open operations, and their rows
+# open operations, and their rows; MQTT sessions (sessions.pxi)
 include "operations.pxi"
 # what the messages of each protocol mean
 include "mqtt.pxi"

@@ -140,6 +140,7 @@ cdef struct Conn:
     Conn* after
     int64_t flow_id
     int protocol
+    uint64_t server             # a hash of its address and port
     Span[Y_COUNT] texts         # allocated
     int64_t[N_COUNT] numbers
     int64_t subscriptions, channels, links, consumers       # now

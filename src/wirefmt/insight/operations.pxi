@@ -93,6 +93,7 @@ cdef int OC_PAYLOAD_SIZE = _O["payload_size"], OC_PAYLOAD_HASH = _O["payload_has
 cdef int OC_ATTEMPTS = _O["attempts"], OC_TRANSMISSIONS = _O["transmissions"], OC_STARTED = _O["started"]
 cdef int OC_STARTED_NS = _O["started_ns"], OC_COMPLETED = _O["completed"], OC_DURATION = _O["duration_ns"]
 cdef int OC_RECEIVED = _O["received"], OC_RELEASED = _O["released"], OC_REQUEST_FRAME = _O["request_frame"]
+cdef int OC_RESUMED_FROM = _O["resumed_from"]
 cdef int OC_RESPONSE_FRAME = _O["response_frame"], OC_OUTCOME = _O["outcome"], OC_CODE = _O["code"]
 
 cdef enum:
@@ -105,7 +106,7 @@ cdef struct Op:                 # an operation
     Op* after
     Op* older                   # of all that are open
     Op* newer
-    Conn* conn
+    Conn* conn                  # NULL: a Resumable, whose connection may be gone
     Space* space                # NULL: it is not open
     uint64_t key
     Span[Z_COUNT] texts         # of an open one: after this struct
@@ -113,10 +114,11 @@ cdef struct Op:                 # an operation
     uint8_t kind
     uint8_t pending             # the Outcome that it will have when it is final: E_NONE is none
     uint8_t no_ack              # GET: what it gets needs no acknowledgement
-    int8_t direction
+    int8_t direction, protocol
     int8_t redelivered          # -1: not said
     int16_t request             # the Kind of the message that opened it
     int32_t channel, client_port, code, attempts, transmissions
+    int64_t flow_id, resumed_from
     int64_t sequence, payload_size, started_ns, received_ns, released_ns, frame, expires_ns, number
     uint64_t payload_hash
     bint has_hash
@@ -127,6 +129,8 @@ cdef void begin_op(Op* o, Conn* c, const Row* r, int kind, int request) noexcept
     cdef Span s
     memset(o, 0, sizeof(Op))
     o.conn = c
+    o.flow_id = c.flow_id
+    o.protocol = <int8_t>c.protocol
     o.kind = <uint8_t>kind
     o.request = <int16_t>request
     o.direction = <int8_t>number_of(r, T_DIRECTION, 0)
@@ -162,11 +166,35 @@ cdef void begin_op(Op* o, Conn* c, const Row* r, int kind, int request) noexcept
         o.texts[Z_TRACEPARENT] = entry_of(r.cols + T_HEADERS, r.at, b"traceparent")
 
 
+cdef size_t text_octets(const Op* o) noexcept nogil:
+    cdef size_t n = 0
+    cdef int i
+    for i in range(Z_COUNT):
+        n += o.texts[i].size
+    return n
+
+
+cdef void copy_op(Op* to, const Op* of, uint8_t* at) noexcept nogil:
+    """A copy whose texts are at `at`: text_octets of them."""
+    cdef int i
+    to[0] = of[0]
+    for i in range(Z_COUNT):
+        if of.texts[i].at != NULL:
+            memcpy(at, of.texts[i].at, of.texts[i].size)
+            to.texts[i].at = at
+            at += of.texts[i].size
+
+
+include "sessions.pxi"
+
+
 cdef void put_operation(Col* c, int64_t row, const Op* o, int outcome, int64_t completed_ns, int64_t response_frame) noexcept nogil:
     """completed_ns, response_frame: -1 if no answer was seen."""
-    cdef const char* protocol = PROTOCOL_TEXT[o.conn.protocol]
+    cdef const char* protocol = PROTOCOL_TEXT[o.protocol]
     cdef int i
-    put_i64(c + OC_FLOW_ID, row, o.conn.flow_id)
+    put_i64(c + OC_FLOW_ID, row, o.flow_id)
+    if o.resumed_from:
+        put_i64(c + OC_RESUMED_FROM, row, o.resumed_from)
     put_octets(c + OC_PROTOCOL, row, <const uint8_t*>protocol, <int64_t>strlen(protocol))
     for i in range(Z_COUNT):
         put_span(c + OP_TEXT[i], row, &o.texts[i])
@@ -222,6 +250,10 @@ cdef class Insight:
     max_operations: how many may be open at a time. The oldest ends as `unanswered` if there are more.
     """
     cdef Entries conns, spaces, ops, known
+    cdef UnfinishedList unfinished                      # what later connections of the client may go on with
+    cdef Resumed* first_resumed                         # operations that wait until all connections are known
+    cdef Resumed* last_resumed
+    cdef int64_t resumed_count
     cdef Conn* first_conn                               # in the order of their first messages
     cdef Conn* last_conn
     cdef Op* oldest
@@ -256,6 +288,11 @@ cdef class Insight:
         free(self.spaces.slots)
         free(self.ops.slots)
         free(self.known.slots)
+        while self.first_resumed != NULL:
+            self.last_resumed = self.first_resumed.following
+            free(self.first_resumed)
+            self.first_resumed = self.last_resumed
+        free(self.unfinished.at)
 
     # ---- what is known by a key
 
@@ -359,7 +396,7 @@ cdef class Insight:
                 c.numbers[N_UNCONFIRMED] += 1
             elif o.kind == O_DELIVER:
                 c.numbers[N_UNSETTLED] += 1
-        if self.operations_wanted:
+        if self.operations_wanted and not (o.protocol == P_MQTT and self.wait_for_sessions(o, outcome, completed_ns, response_frame)):
             put_operation(self.operations.cols, self.operation_rows, o, outcome, completed_ns, response_frame)
             self.operation_rows += 1
 
@@ -370,26 +407,12 @@ cdef class Insight:
     cdef Op* open_op(self, const Op* of, int what, int32_t channel, uint64_t key) noexcept nogil:
         """Keep an operation until it is settled: a copy. NULL: no memory; it has no row then."""
         cdef Space* s = self.space_of(of.conn, what, of.direction, channel, True)
-        cdef int64_t size = sizeof(Op)
-        cdef Op* o
-        cdef uint8_t* at
-        cdef int i
-        if s == NULL:
-            return NULL
-        for i in range(Z_COUNT):
-            size += of.texts[i].size
-        o = <Op*>malloc(<size_t>size)
+        cdef Op* o = <Op*>malloc(sizeof(Op) + text_octets(of)) if s != NULL else NULL
         if o == NULL:
             self.no_memory += 1
             return NULL
-        o[0] = of[0]
-        at = <uint8_t*>o + sizeof(Op)
-        for i in range(Z_COUNT):
-            if of.texts[i].at != NULL:
-                memcpy(at, of.texts[i].at, of.texts[i].size)
-                o.texts[i].at = at
-                at += of.texts[i].size
-        o.size = size + BLOCK_OCTETS
+        copy_op(o, of, <uint8_t*>o + sizeof(Op))
+        o.size = <int64_t>(sizeof(Op) + text_octets(of)) + BLOCK_OCTETS
         self.octets += o.size
         o.key = key
         self.put_in(o, s)
@@ -479,6 +502,51 @@ cdef class Insight:
         if s != NULL:
             while s.first != NULL:
                 self.complete(s.first, outcome, r)
+
+    # ---- MQTT sessions (sessions.pxi has the structs)
+
+    cdef bint wait_for_sessions(self, const Op* o, int outcome, int64_t completed_ns, int64_t response_frame) noexcept nogil:
+        """An operation that a session may have brought from the connection before has its row at the end, when all connections are
+        known. Returns True then. What ends without its answer is remembered for later connections of the client."""
+        cdef Conn* c = o.conn
+        cdef uint64_t hash
+        cdef int64_t taken
+        if (o.kind != O_PUBLISH and o.kind != O_DELIVER) or o.sequence == ABSENT or outcome == E_NONE:
+            return False
+        hash = session_hash(c, o.direction, o.sequence)
+        if outcome == E_LOST or outcome == E_UNANSWERED:
+            taken = (add_unfinished(&self.unfinished, hash, c.flow_id, o.started_ns)
+                     if self.unfinished.count < self.max_operations else -1)
+            if taken < 0:
+                self.no_memory += 1
+            else:
+                self.octets += taken
+        if c.session_present == 0 or (o.redelivered != 1 and o.frame >= 0) or self.resumed_count >= self.max_operations:
+            return False
+        if not add_resumed(&self.last_resumed, o, hash, outcome, completed_ns, response_frame):
+            self.no_memory += 1
+            return False
+        self.octets += self.last_resumed.op.size
+        self.resumed_count += 1
+        if self.first_resumed == NULL:
+            self.first_resumed = self.last_resumed
+        return True
+
+    cdef void put_resumed(self) noexcept nogil:
+        """The rows of the operations that waited."""
+        cdef Resumed* k = self.first_resumed
+        cdef Resumed* following
+        if self.unfinished.count:
+            qsort(self.unfinished.at, <size_t>self.unfinished.count, sizeof(Unfinished), compare_unfinished)
+        while k != NULL:
+            following = k.following
+            k.op.resumed_from = latest_before(&self.unfinished, k)
+            put_operation(self.operations.cols, self.operation_rows, &k.op, k.outcome, k.completed_ns, k.response_frame)
+            self.operation_rows += 1
+            free(k)
+            k = following
+        self.first_resumed = self.last_resumed = NULL
+        self.resumed_count = 0
 
     # ---- the end of a connection
 
@@ -579,6 +647,7 @@ cdef class Insight:
         """End all connections: no row of them follows."""
         while self.first_conn != NULL:
             self.end(self.first_conn, NULL)
+        self.put_resumed()
 
     def take_operations(self):
         """The operations that have an outcome since the last call: a Batch with the columns OPERATIONS; None: there are none."""

@@ -25,8 +25,10 @@ cdef void read_messages(Insight e, const Col* cols, int64_t rows) noexcept nogil
             continue
         s = text_of(&r, T_PROTOCOL)
         protocol = protocol_number(&s)
-        if protocol != P_NONE:
+        if protocol != P_NONE and c.protocol != protocol:
             c.protocol = protocol
+            s = text_of(&r, T_SRC_IP if direction else T_DST_IP)
+            c.server = hash_span(<uint64_t>number_of(&r, T_SRC_PORT if direction else T_DST_PORT, 0), &s)
         c.numbers[N_CLIENT_MESSAGE + direction] = number_of(&r, T_TS_NS, -1)
         s = text_of(&r, T_VERSION)
         keep_span(&c.texts[Y_VERSION], &s)

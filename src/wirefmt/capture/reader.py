@@ -231,7 +231,7 @@ class Reader(AbstractContextManager["Reader"]):
         assert made is not None
         for item in self._items:
             if item is not None:
-                yield from made.add(item)
+                yield from made.ended(item.batch) if isinstance(item, Ends) else made.messages(item)
         yield from made.finish()
 
     def _chosen(self) -> Generator[Batch | None]:

@@ -11,10 +11,10 @@ from libc.stdlib cimport calloc, free, malloc, qsort, realloc
 from libc.string cimport memcmp, memcpy, memset, strlen
 
 from wirefmt._core cimport (
-    Batch, Col, ColumnSet, T_ATTEMPTS, T_CAPTURE, T_CHANNEL, T_CLIENT_ID, T_CODE, T_CONSUMER_GROUP, T_CORRELATION_ID,
+    Batch, Col, ColumnSet, Field, Input, T_ATTEMPTS, T_CAPTURE, T_CHANNEL, T_CLIENT_ID, T_CODE, T_CONSUMER_GROUP, T_CORRELATION_ID,
     T_DESTINATION, T_DIRECTION, T_DST_IP, T_DST_PORT, T_FLOW_ID, T_FRAME_NO, T_HEADERS, T_KIND, T_MESSAGE_ID, T_OPERATION,
     T_PAYLOAD, T_PAYLOAD_SIZE, T_PROTOCOL, T_QOS, T_REDELIVERED, T_REPLY_TO, T_ROUTING_KEY, T_SEQUENCE, T_SRC_IP, T_SRC_PORT,
-    T_STATUS, T_TS_NS, T_VERSION, begin_call, copy_value, put_bool, put_i32, put_i64, put_i8, put_octets, put_span, seal,
+    T_STATUS, T_TS_NS, T_VERSION, begin_call, copy_value, put_bool, put_i32, put_i64, put_i8, put_octets, put_span, seal, take_input,
 )
 from wirefmt._core.cursor cimport Span
 from wirefmt._core.octets cimport BLOCK_OCTETS
@@ -26,10 +26,16 @@ include "cells.pxi"
 include "kinds.pxi"
 # chained hash tables of what is known by a key
 include "entries.pxi"
-# what is kept of a connection, and its rows
+# what is kept of connections and open operations
+include "state.pxi"
+# rows of connections
 include "connections.pxi"
-# open operations, and their rows; MQTT sessions (sessions.pxi)
+# rows of operations
 include "operations.pxi"
+# MQTT sessions
+include "sessions.pxi"
+# what opens waits for what settles it
+include "matching.pxi"
 # what the messages of each protocol mean
 include "mqtt.pxi"
 include "amqp091.pxi"
@@ -40,4 +46,5 @@ include "phpmq.pxi"
 # batches in, tables out
 include "tables.pxi"
 
-seal(globals(), "wirefmt.insight")
+# only constructors make objects; classes and functions belong to the package, except these
+seal(globals(), "wirefmt.insight", (OpenOperations, with_values))

@@ -15,11 +15,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from lib.paths import TESTS
+from lib.paths import ROOT
 from wirefmt import capture
 from wirefmt.insight import payload_hash
 
-FOLDER = TESTS / "data" / "insight"
+FOLDER = ROOT / "tests" / "data" / "insight"
 NAMES = sorted(path.name.removesuffix(".pcap.gz") for path in FOLDER.glob("*.pcap.gz"))
 SLACK_MS = 2
 

@@ -17,6 +17,9 @@ cdef StructField field(str protocol, str name):
     return f
 
 
+cdef const char* NO_CHARS = ""
+
+
 cdef struct Row:
     const Col* cols             # of the batch
     int64_t at
@@ -48,6 +51,9 @@ cdef inline Span octets_at(const Col* c, int64_t row) noexcept nogil:
     s.at = NULL
     s.size = 0
     if is_set(c, row):
+        if c.data == NULL:                              # all are empty
+            s.at = <const uint8_t*>NO_CHARS
+            return s
         s.at = c.data + c.offsets[row]
         s.size = <uint32_t>(c.offsets[row + 1] - c.offsets[row])
     return s
@@ -103,9 +109,6 @@ cdef Span entry_of(const Col* c, int64_t row, const char* name) noexcept nogil:
     s.at = NULL
     s.size = 0
     return s
-
-
-cdef const char* NO_CHARS = ""
 
 
 cdef inline const char* chars_of(const Span* s) noexcept nogil:

@@ -279,7 +279,7 @@ cdef class OpenOperations:
             taken = (add_unfinished(&self.unfinished, hash, c.flow_id, o.started_ns)
                      if self.unfinished.count < self.max_operations else -1)
             if taken < 0:
-                self.no_memory += 1
+                self.evicted += 1
             else:
                 self.octets += taken
         if c.session_present == 0 or (o.redelivered != 1 and o.frame >= 0) or self.resumed_count >= self.max_operations:

@@ -15,7 +15,9 @@ OPEN_MOST = 4
 
 def answers(octets: bytes, step: int, batch_rows: int, max_operations: int, **options: Any) -> list[Any]:
     """The operations and connections of a capture file fed in chunks of `step` octets."""
-    decoder = CaptureDecoder(transport=True, batch_rows=batch_rows, **options | {"protocols": None, "payload_max": None})
+    decoder = CaptureDecoder(
+        transport=True, batch_rows=batch_rows, **options | {"protocols": None, "payload_max": None}
+    )
     insight = Insight(max_operations=max_operations)
     messages = operations = 0
     batches: list[Any] = []
@@ -68,7 +70,7 @@ def insight(data: bytes) -> None:
         return
     options, limits = options_of(data[0]), known_limits(data[1])
     plain = answers(data[1:], len(data), 1 << 14, 1 << 20, **options)
-    same(answers(data[1:], 1 + data[0] % 97, 1, 1 << 20, **options), plain, "chunks")
+    same(answers(data[1:], 1 + data[0] % 97, 1 << 14, 1 << 20, **options), plain, "chunks")
     answers(data[1:], len(data), 16, OPEN_MOST, limits=limits, **options)
 
 

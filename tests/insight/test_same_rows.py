@@ -19,7 +19,10 @@ SOME = ("amqp-tx", "amqp10-outcomes", "mqtt-resume", "mqtt-takeover", "nsq-troub
 
 
 def sorted_rows(name: str, **options: Any) -> dict[str, list[str]]:
-    return {table: sorted(map(repr, rows)) for table, rows in tables_of(name, "connections", "operations", **options).items()}
+    return {
+        table: sorted(map(repr, rows))
+        for table, rows in tables_of(name, "connections", "operations", **options).items()
+    }
 
 
 @pytest.mark.parametrize("name", SOME)
@@ -89,7 +92,10 @@ def test_other_batches_are_refused() -> None:
     for read in (engine.messages, engine.transport):
         with pytest.raises(ValueError, match="table"):
             read(other)
-    with capture.read(FOLDER / "amqp-acks.pcap.gz", columns=["ts"]) as reader, pytest.raises(ValueError, match="all its columns"):
+    with (
+        capture.read(FOLDER / "amqp-acks.pcap.gz", columns=["ts"]) as reader,
+        pytest.raises(ValueError, match="all its columns"),
+    ):
         engine.messages(next(reader))
 
 

@@ -16,7 +16,10 @@ NOT_ON_THE_WIRE = {"mqtt-vanished": "46066 {'kind': 'deliver'}: 2 rows, not 3"}
 def test_connections_and_operations(name: str) -> None:
     tables = tables_of(name, "connections", "operations")
     connections, operations = claims_of(name, "connection"), claims_of(name, "operation")
-    faults = [*connection_faults(connections, tables["connections"]), *operation_faults(operations, tables["operations"])]
+    faults = [
+        *connection_faults(connections, tables["connections"]),
+        *operation_faults(operations, tables["operations"]),
+    ]
     assert connections or operations
     assert faults == [NOT_ON_THE_WIRE[name]] if name in NOT_ON_THE_WIRE else not faults, "\n".join(faults)
 

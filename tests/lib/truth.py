@@ -99,9 +99,7 @@ def operation_faults(claims: list[dict[str, Any]], rows: list[dict[str, Any]]) -
     for claim in claims:
         ports = claim.get("client_port")
         found = [
-            row
-            for row in rows
-            if (ports is None or row["client_port"] in listed(ports)) and fits(claim["where"], row)
+            row for row in rows if (ports is None or row["client_port"] in listed(ports)) and fits(claim["where"], row)
         ]
         what = f"{ports} {claim['where']}"
         if "count" in claim and not is_so(claim["count"], len(found)):
@@ -111,5 +109,5 @@ def operation_faults(claims: list[dict[str, Any]], rows: list[dict[str, Any]]) -
             yield f"{what}: {Counter(row['outcome'] for row in found)}, not {outcomes}"
         some = claim["expect"].get("some")
         wrong = [wrong_of(claim["expect"] if some is None else some, row) for row in found]
-        if (all(wrong) if some is not None else any(wrong)):
+        if all(wrong) if some is not None else any(wrong):
             yield f"{what}: {[each for each in wrong if each][:3]}"

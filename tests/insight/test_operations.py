@@ -92,9 +92,12 @@ def test_mqtt_an_identifier_that_is_used_again() -> None:
 
 def test_mqtt_qos_2_has_the_times_of_its_steps() -> None:
     said = [
-        *MQTT, client(publish(7, qos=2)), server(mqtt.Pubrec(packet_identifier=7, version=4)), client(mqtt.Pubrel(packet_identifier=7, version=4)),
+        *MQTT,
+        client(publish(7, qos=2)),
+        server(mqtt.Pubrec(packet_identifier=7, version=4)),
+        client(mqtt.Pubrel(packet_identifier=7, version=4)),
         server(mqtt.Pubcomp(packet_identifier=7, version=4)),
-    ]  # fmt: skip
+    ]
     (row,) = [row for row in tables_of(1883, said)["operations"] if row["kind"] == "publish"]
     assert row["outcome"] == "acknowledged"
     assert row["started"] < row["received"] < row["released"] < row["completed"]
@@ -144,9 +147,10 @@ AMQP091 = [
     server(amqp091.ChannelOpenOk(channel=1)),
 ]
 CONSUMING = [
-    *AMQP091, client(amqp091.BasicConsume(channel=1, queue="q", consumer_tag="c")),
+    *AMQP091,
+    client(amqp091.BasicConsume(channel=1, queue="q", consumer_tag="c")),
     server(amqp091.BasicConsumeOk(channel=1, consumer_tag="c")),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(
@@ -175,13 +179,20 @@ def test_amqp091_deliveries_name_their_queue() -> None:
 
 def test_amqp091_confirms_count_from_one_in_each_channel() -> None:
     said = [
-        *AMQP091, client(amqp_publish()), client(amqp091.ConfirmSelect(channel=1)), server(amqp091.ConfirmSelectOk(channel=1)),
-        client(amqp_publish(), amqp_publish(), amqp_publish()), server(amqp091.BasicAck(channel=1, delivery_tag=2, multiple=True)),
+        *AMQP091,
+        client(amqp_publish()),
+        client(amqp091.ConfirmSelect(channel=1)),
+        server(amqp091.ConfirmSelectOk(channel=1)),
+        client(amqp_publish(), amqp_publish(), amqp_publish()),
+        server(amqp091.BasicAck(channel=1, delivery_tag=2, multiple=True)),
         server(amqp091.BasicNack(channel=1, delivery_tag=3)),
-    ]  # fmt: skip
+    ]
     assert outcomes(5672, said, "publish") == [
-        ("publish", None, "none"), ("publish", 1, "acknowledged"), ("publish", 2, "acknowledged"), ("publish", 3, "rejected"),
-    ]  # fmt: skip
+        ("publish", None, "none"),
+        ("publish", 1, "acknowledged"),
+        ("publish", 2, "acknowledged"),
+        ("publish", 3, "rejected"),
+    ]
 
 
 def returned(key: str) -> amqp091.BasicMessage:
@@ -190,13 +201,19 @@ def returned(key: str) -> amqp091.BasicMessage:
 
 def test_amqp091_returns_with_and_without_confirms() -> None:
     plain = [
-        *AMQP091, client(amqp_publish("a", mandatory=True)), client(amqp_publish("b", mandatory=True)), server(returned("b")),
-    ]  # fmt: skip
+        *AMQP091,
+        client(amqp_publish("a", mandatory=True)),
+        client(amqp_publish("b", mandatory=True)),
+        server(returned("b")),
+    ]
     assert [outcome for *_, outcome in outcomes(5672, plain, "publish")] == ["none", "returned"]
     confirmed = [
-        *AMQP091, client(amqp091.ConfirmSelect(channel=1)), client(amqp_publish("a", mandatory=True)), server(returned("a")),
+        *AMQP091,
+        client(amqp091.ConfirmSelect(channel=1)),
+        client(amqp_publish("a", mandatory=True)),
+        server(returned("a")),
         server(amqp091.BasicAck(channel=1, delivery_tag=1)),
-    ]  # fmt: skip
+    ]
     rows = [row for row in tables_of(5672, confirmed)["operations"] if row["kind"] == "publish"]
     assert [(row["outcome"], row["code"]) for row in rows] == [("returned", 312)]
 
@@ -211,18 +228,24 @@ def test_amqp091_returns_with_and_without_confirms() -> None:
 def test_amqp091_transactions(end: Any, published: str, settled: str) -> None:
     """Publishes and acknowledgements complete at the outcome; a rollback leaves a delivery as it was."""
     said = [
-        *CONSUMING, client(amqp091.TxSelect(channel=1)), server(amqp091.TxSelectOk(channel=1)), server(amqp_deliver(1)),
-        client(amqp_publish(), amqp091.BasicAck(channel=1, delivery_tag=1)), client(end[0](channel=1)), server(end[1](channel=1)),
-    ]  # fmt: skip
+        *CONSUMING,
+        client(amqp091.TxSelect(channel=1)),
+        server(amqp091.TxSelectOk(channel=1)),
+        server(amqp_deliver(1)),
+        client(amqp_publish(), amqp091.BasicAck(channel=1, delivery_tag=1)),
+        client(end[0](channel=1)),
+        server(end[1](channel=1)),
+    ]
     assert outcomes(5672, said, "publish", "deliver") == [("deliver", 1, settled), ("publish", None, published)]
 
 
 def test_amqp091_a_channel_error_refuses_the_request_that_it_names() -> None:
     said = [
-        *AMQP091, client(amqp091.QueueDeclare(channel=1, queue="q", passive=True)),
+        *AMQP091,
+        client(amqp091.QueueDeclare(channel=1, queue="q", passive=True)),
         server(amqp091.ChannelClose(channel=1, reply_code=404, reply_text="NOT_FOUND", class_id=50, method_id=10)),
         client(amqp091.ChannelCloseOk(channel=1)),
-    ]  # fmt: skip
+    ]
     rows = {row["kind"]: row for row in tables_of(5672, said)["operations"]}
     assert (rows["declare"]["outcome"], rows["declare"]["code"], rows["declare"]["text"]) == (
         "refused",
@@ -235,13 +258,18 @@ def test_amqp091_a_channel_error_refuses_the_request_that_it_names() -> None:
 def test_amqp091_get() -> None:
     message = content(amqp091.BasicGetOk(channel=1, delivery_tag=1, exchange="", routing_key="q", message_count=0))
     said = [
-        *AMQP091, client(amqp091.BasicGet(channel=1, queue="q")), server(message), client(amqp091.BasicGet(channel=1, queue="q")),
-        server(amqp091.BasicGetEmpty(channel=1)), client(amqp091.BasicAck(channel=1, delivery_tag=1)),
-    ]  # fmt: skip
+        *AMQP091,
+        client(amqp091.BasicGet(channel=1, queue="q")),
+        server(message),
+        client(amqp091.BasicGet(channel=1, queue="q")),
+        server(amqp091.BasicGetEmpty(channel=1)),
+        client(amqp091.BasicAck(channel=1, delivery_tag=1)),
+    ]
     rows = tables_of(5672, said)["operations"]
     assert [(row["outcome"], row["text"]) for row in rows if row["kind"] == "get"] == [
-        ("acknowledged", None), ("acknowledged", "empty"),
-    ]  # fmt: skip
+        ("acknowledged", None),
+        ("acknowledged", "empty"),
+    ]
     assert [(row["queue"], row["outcome"]) for row in rows if row["kind"] == "deliver"] == [("q", "acknowledged")]
 
 
@@ -250,9 +278,14 @@ def test_amqp091_get() -> None:
 
 def transfer(delivery_id: int, **fields: Any) -> Any:
     return amqp10.Transfer(
-        channel=0, handle=0, delivery_id=delivery_id & 0xFFFFFFFF, delivery_tag=b"t", message_format=0,
-        payload=amqp10.Message(body=amqp10.Data(b"x")).encode(), **fields,
-    )  # fmt: skip
+        channel=0,
+        handle=0,
+        delivery_id=delivery_id & 0xFFFFFFFF,
+        delivery_tag=b"t",
+        message_format=0,
+        payload=amqp10.Message(body=amqp10.Data(b"x")).encode(),
+        **fields,
+    )
 
 
 def disposition(role: str, first: int, last: int | None = None, **fields: Any) -> Any:
@@ -266,10 +299,11 @@ def disposition(role: str, first: int, last: int | None = None, **fields: Any) -
 
 
 AMQP10 = [
-    client(b"AMQP\0\x01\0\0", amqp10.Open(channel=0, container_id="c")), server(b"AMQP\0\x01\0\0", amqp10.Open(channel=0, container_id="s")),
+    client(b"AMQP\0\x01\0\0", amqp10.Open(channel=0, container_id="c")),
+    server(b"AMQP\0\x01\0\0", amqp10.Open(channel=0, container_id="s")),
     client(amqp10.Begin(channel=0, next_outgoing_id=0, incoming_window=9, outgoing_window=9)),
     server(amqp10.Begin(channel=0, remote_channel=0, next_outgoing_id=0, incoming_window=9, outgoing_window=9)),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("start", [0, 0xFFFFFFFE], ids=["", "serial numbers begin again"])
@@ -277,10 +311,11 @@ AMQP10 = [
 def test_amqp10_ranges(start: int, count: int) -> None:
     """A disposition names a range of serial numbers; both sides may send one for the same deliveries."""
     said = [
-        *AMQP10, server(*(transfer(start + i) for i in range(count))),
+        *AMQP10,
+        server(*(transfer(start + i) for i in range(count))),
         client(disposition("receiver", start + 1, start + count - 2, settled=True, state=amqp10.Accepted())),
         client(disposition("receiver", start + count - 1, settled=True, state=amqp10.Released())),
-    ]  # fmt: skip
+    ]
     rows = [
         outcome for *_, outcome in sorted(outcomes(5672, said, "deliver"), key=lambda row: row[1] - start & 0xFFFFFFFF)
     ]
@@ -293,8 +328,11 @@ def test_amqp10_settled_transfers_need_no_answer() -> None:
 
 def test_amqp10_both_sides_number_their_deliveries() -> None:
     said = [
-        *AMQP10, client(transfer(0)), server(transfer(0)), server(disposition("receiver", 0, settled=True, state=amqp10.Rejected())),
-    ]  # fmt: skip
+        *AMQP10,
+        client(transfer(0)),
+        server(transfer(0)),
+        server(disposition("receiver", 0, settled=True, state=amqp10.Rejected())),
+    ]
     assert outcomes(5672, said, "publish", "deliver") == [("publish", 0, "rejected"), ("deliver", 0, "lost")]
 
 
@@ -337,9 +375,12 @@ def test_nsq_answers_come_in_the_order_of_the_commands() -> None:
 
 def test_nsq_a_failed_finish_answers_no_publish() -> None:
     said = [
-        *NSQ, client(nsq.Finish(message_id=ID)), client(nsq.Publish(topic="t", body=b"x")), server(nsq.Error(b"E_FIN_FAILED why")),
+        *NSQ,
+        client(nsq.Finish(message_id=ID)),
+        client(nsq.Publish(topic="t", body=b"x")),
+        server(nsq.Error(b"E_FIN_FAILED why")),
         server(nsq.Response(b"OK")),
-    ]  # fmt: skip
+    ]
     assert outcomes(4150, said, "publish") == [("publish", None, "acknowledged")]
 
 
@@ -349,17 +390,17 @@ def test_nsq_a_failed_finish_answers_no_publish() -> None:
 @pytest.mark.parametrize(
     ("answer", "outcome"),
     [
-        (phpmq.Acknowledgement, "acknowledged"),
-        (phpmq.ReQueue, "requeued"),
-        (phpmq.DeadLetter, "rejected"),
-        (None, "lost"),
+        (phpmq.Acknowledgement(queue_name="Foo", message_id="7"), "acknowledged"),
+        (phpmq.ReQueue(queue_name="Foo", message_id="7", ttl=1), "requeued"),
+        (phpmq.DeadLetter(queue_name="Foo", message_id="7"), "rejected"),
+        (b"", "lost"),
     ],
 )
 def test_phpmq_settlements(answer: Any, outcome: str) -> None:
     said = [
         client(phpmq.ConsumeRequest(queue_name="Foo", message_count=5)),
         server(phpmq.MessageServerToClient(queue_name="Foo", content=b"x", message_id="7", ttl=1)),
-        client(answer(queue_name="Foo", message_id="7") if answer else b""),
+        client(answer),
     ]
     rows = [row for row in tables_of(9100, said)["operations"] if row["kind"] == "deliver"]
     assert [(row["queue"], row["message_id"], row["outcome"]) for row in rows] == [("Foo", "7", outcome)]

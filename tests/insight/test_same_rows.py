@@ -120,5 +120,13 @@ def test_limits_are_checked() -> None:
 def test_every_column_says_what_it_is() -> None:
     without = {column.name for column in (*CONNECTIONS, *OPERATIONS) if not column.meaning}
     assert without <= {
-        "client_ip", "client_port", "server_ip", "server_port", "protocol", "routing_key", "message_id", "correlation_id", "reply_to",
-    }  # fmt: skip
+        "client_ip",
+        "client_port",
+        "server_ip",
+        "server_port",
+        "protocol",
+        "routing_key",
+        "message_id",
+        "correlation_id",
+        "reply_to",
+    }

@@ -8,8 +8,12 @@ from types import ModuleType
 from wirefmt.protocols import PROTOCOLS
 
 NAMES = (
-    "wirefmt._core", *(row.codec for row in PROTOCOLS), "wirefmt.convert._engine", "wirefmt.capture._engine", "wirefmt.insight._engine",
-)  # fmt: skip
+    "wirefmt._core",
+    *(row.codec for row in PROTOCOLS),
+    "wirefmt.convert._engine",
+    "wirefmt.capture._engine",
+    "wirefmt.insight._engine",
+)
 
 
 def compiled() -> list[ModuleType]:

@@ -1,8 +1,8 @@
 """The captures of data/insight and what is known of them from outside, compared with our tables.
 
-A value of a claim is equality; a list means any of them; {"min", "max"} a closed range, with 2 ms of slack for times; {"contains"} a
-part of the text; {"not": [...]} none of these. Names that end with `_ms` are milliseconds of our `_ns` columns, `payload` is the
-payload's text: ours has its hash.
+A value of a claim is equality; a list means any of them; {"min", "max"} a closed range, with 2 ms of slack for times;
+{"contains"} a part of the text; {"not": [...]} none of these. Names that end with `_ms` are milliseconds of our `_ns` columns,
+`payload` is the payload's text: ours has its hash.
 """
 
 from __future__ import annotations

@@ -171,7 +171,8 @@ class Reader(AbstractContextManager["Reader"]):
         return self
 
     def __next__(self) -> Batch:
-        batch, self._first = self._first, None
+        batch: Batch | None = self._first
+        self._first = None
         while batch is None:
             batch = next(self._batches)
         return batch

@@ -1,7 +1,7 @@
 """From messages to answers: which operations succeeded, and why connections ended.
 
-`wirefmt.capture.read(source, table="operations")` reads these tables from captures. `Tables` makes them of the message table, wherever
-that comes from.
+`wirefmt.capture.read(source, table="operations")` reads these tables from captures. `Tables` makes them of the message table,
+wherever that comes from.
 
 >>> from wirefmt import insight
 >>> insight.payload_hash(b"21.5")

@@ -3,7 +3,7 @@
 """From messages to answers, compiled: rows of the message table in, rows of operations and connections out.
 
 It reads finished batches of the message table, so a stored table is as good as a capture, and the message table alone costs
-nothing more. A room for each protocol says what its messages open, settle, name, agree and end; the rest is the same for all."""
+nothing more. Each protocol has a room, which says what its messages open, settle, name, agree and end; all else is shared."""
 cimport cython
 from libc.stdint cimport int16_t, int32_t, int64_t, int8_t, uint32_t, uint64_t, uint8_t
 from libc.stdio cimport snprintf
@@ -11,10 +11,11 @@ from libc.stdlib cimport calloc, free, malloc, qsort, realloc
 from libc.string cimport memcmp, memcpy, memset, strlen
 
 from wirefmt._core cimport (
-    Batch, Col, ColumnSet, Field, Input, T_ATTEMPTS, T_CAPTURE, T_CHANNEL, T_CLIENT_ID, T_CODE, T_CONSUMER_GROUP, T_CORRELATION_ID,
-    T_DESTINATION, T_DIRECTION, T_DST_IP, T_DST_PORT, T_FLOW_ID, T_FRAME_NO, T_HEADERS, T_KIND, T_MESSAGE_ID, T_OPERATION,
-    T_PAYLOAD, T_PAYLOAD_SIZE, T_PROTOCOL, T_QOS, T_REDELIVERED, T_REPLY_TO, T_ROUTING_KEY, T_SEQUENCE, T_SRC_IP, T_SRC_PORT,
-    T_STATUS, T_TS_NS, T_VERSION, begin_call, copy_value, put_bool, put_i32, put_i64, put_i8, put_octets, put_span, seal, take_input,
+    Batch, Col, ColumnSet, Field, Input, T_ATTEMPTS, T_CAPTURE, T_CHANNEL, T_CLIENT_ID, T_CODE, T_CONSUMER_GROUP,
+    T_CORRELATION_ID, T_DESTINATION, T_DIRECTION, T_DST_IP, T_DST_PORT, T_FLOW_ID, T_FRAME_NO, T_HEADERS, T_KIND,
+    T_MESSAGE_ID, T_OPERATION, T_PAYLOAD, T_PAYLOAD_SIZE, T_PROTOCOL, T_QOS, T_REDELIVERED, T_REPLY_TO, T_ROUTING_KEY,
+    T_SEQUENCE, T_SRC_IP, T_SRC_PORT, T_STATUS, T_TS_NS, T_VERSION, begin_call, copy_value, put_bool, put_i32, put_i64,
+    put_i8, put_octets, put_span, seal, take_input,
 )
 from wirefmt._core.cursor cimport Span
 from wirefmt._core.octets cimport BLOCK_OCTETS

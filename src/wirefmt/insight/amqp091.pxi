@@ -1,11 +1,14 @@
 # AMQP 0.9.1: what its methods mean (amqp-xml-doc 0-9-1 1.7, 1.8; RabbitMQ's confirms and basic.nack).
 # Delivery tags belong to a channel and the direction of the deliveries; confirms count the publishes of a channel.
 
-cdef StructField A9_SERVER_PROPERTIES = field("amqp091", "server_properties"), A9_CLIENT_PROPERTIES = field("amqp091", "client_properties")
+cdef StructField A9_SERVER_PROPERTIES = field("amqp091", "server_properties")
+cdef StructField A9_CLIENT_PROPERTIES = field("amqp091", "client_properties")
 cdef StructField A9_HEARTBEAT = field("amqp091", "heartbeat"), A9_FRAME_MAX = field("amqp091", "frame_max")
 cdef StructField A9_VIRTUAL_HOST = field("amqp091", "virtual_host"), A9_REPLY_TEXT = field("amqp091", "reply_text")
 cdef StructField A9_CLASS = field("amqp091", "class_id"), A9_METHOD = field("amqp091", "method_id")
-cdef StructField A9_QUEUE = field("amqp091", "queue"), A9_NOWAIT = field("amqp091", "nowait"), A9_EXCHANGE = field("amqp091", "exchange")
+cdef StructField A9_QUEUE = field("amqp091", "queue")
+cdef StructField A9_NOWAIT = field("amqp091", "nowait")
+cdef StructField A9_EXCHANGE = field("amqp091", "exchange")
 cdef StructField A9_CONSUMER_TAG = field("amqp091", "consumer_tag"), A9_NO_ACK = field("amqp091", "no_ack")
 cdef StructField A9_MANDATORY = field("amqp091", "mandatory"), A9_MULTIPLE = field("amqp091", "multiple")
 cdef StructField A9_REQUEUE = field("amqp091", "requeue"), A9_REASON = field("amqp091", "reason")
@@ -172,7 +175,8 @@ cdef void amqp091_message(OpenOperations e, Conn* c, const Row* r, int kind, int
         amqp091_reply(e, c, r, kind - 1, direction, channel)
 
 
-cdef void amqp091_request(OpenOperations e, Conn* c, const Row* r, int kind, int direction, int32_t channel, Op* o) noexcept nogil:
+cdef void amqp091_request(OpenOperations e, Conn* c, const Row* r, int kind, int direction, int32_t channel,
+                          Op* o) noexcept nogil:
     cdef Space* s
     cdef Span text
     cdef Known* k
@@ -214,7 +218,7 @@ cdef void amqp091_request(OpenOperations e, Conn* c, const Row* r, int kind, int
 
 
 cdef Op* amqp091_answered(OpenOperations e, Conn* c, int32_t channel, int request) noexcept nogil:
-    """The oldest open request of this kind of the client; NULL: there is none."""
+    """The oldest open request of this kind of the client; NULL: not found."""
     cdef Space* s = e.space_of(c, S_REQUEST, 0, channel, False)
     cdef Op* o = s.first if s != NULL else NULL
     while o != NULL and o.request != request:
@@ -231,7 +235,7 @@ cdef void amqp091_reply(OpenOperations e, Conn* c, const Row* r, int request, in
         if found != NULL:
             e.complete(found, E_ACKNOWLEDGED, r)
         return
-    e.complete_all(e.space_of(c, S_MANDATORY, 0, channel, False), E_NONE, NULL)     # a return would have come before
+    e.complete_all(e.space_of(c, S_MANDATORY, 0, channel, False), E_NONE, NULL)     # a return comes before it
     found = amqp091_answered(e, c, channel, request)
     if request == K_TX_COMMIT or request == K_TX_ROLLBACK:
         s = e.space_of(c, S_TX_PUBLISH, 0, channel, False)
@@ -263,7 +267,8 @@ cdef void amqp091_reply(OpenOperations e, Conn* c, const Row* r, int request, in
         e.complete(found, E_ACKNOWLEDGED, r)
 
 
-cdef void amqp091_consumer(OpenOperations e, Conn* c, int32_t channel, const Span* tag, const Span* queue, bint no_ack) noexcept nogil:
+cdef void amqp091_consumer(OpenOperations e, Conn* c, int32_t channel, const Span* tag, const Span* queue,
+                           bint no_ack) noexcept nogil:
     cdef Known* k = e.known_of(c, W_CONSUMER, 0, channel, hash_span(0, tag), True)
     if k != NULL:
         keep_span(&k.text, queue)
@@ -277,8 +282,8 @@ cdef void amqp091_cancelled(OpenOperations e, Conn* c, int32_t channel, const Sp
     c.consumers = max(<int64_t>0, c.consumers - 1)
 
 
-cdef void amqp091_settle(OpenOperations e, Conn* c, const Row* r, int32_t channel, int what, int direction, uint64_t tag, bint multiple,
-                         int outcome) noexcept nogil:
+cdef void amqp091_settle(OpenOperations e, Conn* c, const Row* r, int32_t channel, int what, int direction, uint64_t tag,
+                         bint multiple, int outcome) noexcept nogil:
     """basic.ack, nack and reject: one tag, or all up to it; 0 with `multiple` is all."""
     cdef Space* s = e.space_of(c, what, direction, channel, False)
     cdef Space* publishes = e.space_of(c, S_PUBLISH, 0, channel, False)
@@ -351,7 +356,7 @@ cdef void amqp091_close_channel(OpenOperations e, Conn* c, const Row* r, int dir
         name = A9_NAME[kind]
         o.texts[Z_TEXT].at = <const uint8_t*>words
         o.texts[Z_TEXT].size = <uint32_t>snprintf(words, sizeof(words), "%s: %.*s", name, <int>min(text.size, <uint32_t>400),
-                                                     chars_of(&text))
+                                                chars_of(&text))
     if direction and code != AMQP_REPLY_SUCCESS and kind:
         found = amqp091_answered(e, c, channel, kind)
         if found == NULL and kind == K_BASIC_PUBLISH:

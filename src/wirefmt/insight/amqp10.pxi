@@ -7,18 +7,20 @@ cdef StructField A10_IDLE = field("amqp10", "idle_time_out"), A10_FRAME_MAX = fi
 cdef StructField A10_PROPERTIES = field("amqp10", "properties"), A10_REMOTE = field("amqp10", "remote_channel")
 cdef StructField A10_NAME = field("amqp10", "name"), A10_HANDLE = field("amqp10", "handle"), A10_ROLE = field("amqp10", "role")
 cdef StructField A10_CONDITION = field("amqp10", "error_condition"), A10_DESCRIPTION = field("amqp10", "error_description")
-cdef StructField A10_SETTLED = field("amqp10", "settled"), A10_MORE = field("amqp10", "more"), A10_ABORTED = field("amqp10", "aborted")
+cdef StructField A10_SETTLED = field("amqp10", "settled")
+cdef StructField A10_MORE = field("amqp10", "more")
+cdef StructField A10_ABORTED = field("amqp10", "aborted")
 cdef StructField A10_FIRST = field("amqp10", "first"), A10_LAST = field("amqp10", "last"), A10_STATE = field("amqp10", "state")
 cdef StructField A10_STATE_FIELDS = field("amqp10", "state_fields"), A10_SOURCE = field("amqp10", "source_address")
 cdef StructField A10_CREDIT = field("amqp10", "link_credit"), A10_PROTOCOL_ID = field("amqp10", "protocol_id")
 cdef StructField A10_DELIVERY_COUNT = field("amqp10", "delivery_count"), A10_USER = field("amqp10", "mechanism")
 
 cdef enum:
-    RANGE_STEPS = 4096          # open deliveries outside a disposition's range that are passed over at most
+    RANGE_STEPS = 4096          # open deliveries outside a disposition's range that are looked at, at most
 
 
 cdef int amqp10_outcome(const Row* r) noexcept nogil:
-    """Of a delivery state; E_NONE: it is no outcome."""
+    """Of a delivery state. E_NONE: the state is not an outcome."""
     cdef Span s = field_text(r, A10_STATE)
     if s.size == 0:
         return E_NONE

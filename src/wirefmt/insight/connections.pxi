@@ -1,5 +1,7 @@
 # The row of a connection that has ended.
-from wirefmt.spec.insight import CONNECTIONS as CONNECTION_COLUMNS, OPERATIONS as OPERATION_COLUMNS, TRANSPORT as TRANSPORT_COLUMNS
+from wirefmt.spec.insight import (
+    CONNECTIONS as CONNECTION_COLUMNS, OPERATIONS as OPERATION_COLUMNS, TRANSPORT as TRANSPORT_COLUMNS,
+)
 
 #: Columns that an Insight fills: all of CONNECTIONS but what depends on other connections, and facts for those.
 CONNECTION_FACTS = (

@@ -88,7 +88,7 @@ cdef class OpenOperations:
         return c
 
     cdef Space* space_of(self, Conn* c, int what, int direction, int32_t channel, bint make) noexcept nogil:
-        """NULL: there is none, or no memory for one."""
+        """NULL: not found, or out of memory."""
         cdef Space* s = c.recent
         cdef uint64_t hash
         if s != NULL and s.what == what and s.direction == direction and s.channel == channel:
@@ -118,7 +118,8 @@ cdef class OpenOperations:
         return s
 
     cdef Known* known_of(self, Conn* c, int what, int direction, int32_t channel, uint64_t key, bint make) noexcept nogil:
-        cdef uint64_t hash = avalanche(c.entry.hash ^ <uint64_t>(what << 1 | direction) << 32 ^ <uint32_t>channel ^ avalanche(key))
+        cdef uint64_t hash = avalanche(c.entry.hash ^ <uint64_t>(what << 1 | direction) << 32 ^ <uint32_t>channel
+                                       ^ avalanche(key))
         cdef Known* k = <Known*>first_entry(&self.known, hash)
         while k != NULL:
             if k.conn == c and k.what == what and k.direction == direction and k.channel == channel and k.key == key:
@@ -157,7 +158,9 @@ cdef class OpenOperations:
                 c.numbers[N_UNCONFIRMED] += 1
             elif o.kind == O_DELIVER:
                 c.numbers[N_UNSETTLED] += 1
-        if self.operations_wanted and not (o.protocol == P_MQTT and self.wait_for_sessions(o, outcome, completed_ns, response_frame)):
+        if not self.operations_wanted:
+            return
+        if o.protocol != P_MQTT or not self.wait_for_sessions(o, outcome, completed_ns, response_frame):
             put_operation(self.operations.cols, self.operation_rows, o, outcome, completed_ns, response_frame)
             self.operation_rows += 1
 
@@ -267,8 +270,8 @@ cdef class OpenOperations:
     # ---- MQTT sessions (sessions.pxi has the structs)
 
     cdef bint wait_for_sessions(self, const Op* o, int outcome, int64_t completed_ns, int64_t response_frame) noexcept nogil:
-        """An operation that a session may have brought from the connection before has its row at the end, when all connections are
-        known. Returns True then. What ends without its answer is remembered for later connections of the client."""
+        """An operation that a session may have brought from the connection before has its row at the end, when all connections
+        are known. Returns True then. What ends without its answer is remembered for later connections of the client."""
         cdef Conn* c = o.conn
         cdef uint64_t hash
         cdef int64_t taken

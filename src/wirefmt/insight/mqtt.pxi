@@ -3,13 +3,14 @@
 
 cdef StructField MQ_KEEP_ALIVE = field("mqtt", "keep_alive"), MQ_USER_NAME = field("mqtt", "user_name")
 cdef StructField MQ_SESSION_PRESENT = field("mqtt", "session_present"), MQ_SERVER_KEEP_ALIVE = field("mqtt", "server_keep_alive")
-cdef StructField MQ_SESSION_EXPIRY = field("mqtt", "session_expiry_interval"), MQ_RECEIVE_MAXIMUM = field("mqtt", "receive_maximum")
+cdef StructField MQ_SESSION_EXPIRY = field("mqtt", "session_expiry_interval")
+cdef StructField MQ_RECEIVE_MAXIMUM = field("mqtt", "receive_maximum")
 cdef StructField MQ_PACKET_MAXIMUM = field("mqtt", "maximum_packet_size"), MQ_REASON = field("mqtt", "reason_string")
 cdef StructField MQ_ASSIGNED = field("mqtt", "assigned_client_identifier"), MQ_FILTERS = field("mqtt", "topic_filters")
 cdef StructField MQ_CODES = field("mqtt", "reason_codes")
 
 cdef enum:
-    MQTT_ERROR = 0x80               # reason codes from here on are failures
+    MQTT_ERROR = 0x80               # the first reason code of a failure
     MQTT_DISCONNECT_WITH_WILL = 0x04
 
 

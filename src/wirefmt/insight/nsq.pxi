@@ -1,8 +1,12 @@
 # NSQ: commands that are answered are answered in order (protocol V2); FIN, REQ and TOUCH name a message and have no answer but an
 # error. A message that is not finished within the connection's timeout is given to another consumer.
 
-cdef StructField NS_RESPONSE = field("nsq", "response"), NS_ERROR = field("nsq", "error_code"), NS_TEXT = field("nsq", "error_text")
-cdef StructField NS_FATAL = field("nsq", "fatal"), NS_AGENT = field("nsq", "user_agent"), NS_VERSION = field("nsq", "server_version")
+cdef StructField NS_RESPONSE = field("nsq", "response")
+cdef StructField NS_ERROR = field("nsq", "error_code")
+cdef StructField NS_TEXT = field("nsq", "error_text")
+cdef StructField NS_FATAL = field("nsq", "fatal")
+cdef StructField NS_AGENT = field("nsq", "user_agent")
+cdef StructField NS_VERSION = field("nsq", "server_version")
 cdef StructField NS_HEARTBEAT = field("nsq", "heartbeat_interval"), NS_TIMEOUT = field("nsq", "msg_timeout")
 cdef StructField NS_RDY = field("nsq", "rdy_count"), NS_COUNT = field("nsq", "message_count")
 

@@ -32,8 +32,8 @@ cdef enum:
 
 cdef inline bint is_answer(int64_t code) noexcept nogil:
     """Is this code of a response an answer, if not the best one? Messages were stored with the codes of flushing."""
-    return (code == RM_SUCCESS or RM_FLUSH_DISK_TIMEOUT <= code <= RM_FLUSH_SLAVE_TIMEOUT or RM_PULL_NOT_FOUND <= code <= RM_QUERY_NOT_FOUND
-            or code == RM_POLLING_FULL or code == RM_POLLING_TIMEOUT)
+    return (code == RM_SUCCESS or RM_FLUSH_DISK_TIMEOUT <= code <= RM_FLUSH_SLAVE_TIMEOUT
+            or RM_PULL_NOT_FOUND <= code <= RM_QUERY_NOT_FOUND or code == RM_POLLING_FULL or code == RM_POLLING_TIMEOUT)
 
 
 cdef uint64_t rocketmq_place(const Row* r) noexcept nogil:

@@ -75,7 +75,7 @@ cdef bint add_resumed(Resumed** last, const Op* o, uint64_t hash, int outcome, i
 
 
 cdef int64_t latest_before(const UnfinishedList* list_, const Resumed* k) noexcept nogil:
-    """The flow_id of the latest earlier connection on which it did not end; 0: there is none. The list is sorted."""
+    """The flow_id of the latest earlier connection on which it did not end; 0: not found. The list is sorted."""
     cdef int64_t low = 0, high = list_.count, middle
     cdef const Unfinished* u
     while low < high:                                   # the first that is not before k

@@ -57,7 +57,6 @@ cdef enum KnownKind:            # what a connection has named
     W_EMITTED                   # a group and topic, and what it has committed
 
 
-
 cdef enum OperationKind:        # in the order of KINDS
     O_LOGIN = 0
     O_PUBLISH
@@ -120,7 +119,6 @@ cdef enum:
     ABSENT = -0x7FFFFFFF - 1    # of a number that may be negative
 
 
-
 cdef struct Known:
     Entry entry
     Known* following            # of the same connection
@@ -164,7 +162,7 @@ cdef struct Conn:
     bint has_code, logged_in, login_refused, failed
     Space* spaces
     Known* known
-    Space* recent               # the space that was asked for last
+    Space* recent               # the last result of space_of
 
 
 cdef struct Op:                 # an operation
@@ -192,7 +190,7 @@ cdef struct Op:                 # an operation
 
 
 cdef bint keep_span(Span* kept, const Span* s) noexcept nogil:
-    """Replace an allocated text by a copy, unless there is none."""
+    """Replace an allocated text by a copy of this one, unless this one is absent. True: it has changed."""
     cdef uint8_t* copy
     if s.at == NULL or (kept.size == s.size and kept.at != NULL and memcmp(kept.at, s.at, s.size) == 0):
         return False

@@ -86,8 +86,10 @@ cdef class Insight(OpenOperations):
             self.busy = False
 
     def transport(self, Batch batch not None, bint all_connections=False):
-        """Read rows of the transport table: these connections have ended. all_connections: also those that were not decoded have a
-        row. Raises ValueError if it has not the columns of TRANSPORT."""
+        """Read rows of the transport table: these connections have ended.
+
+        all_connections: also those that were not decoded have a row. Raises ValueError if it has not the columns of TRANSPORT.
+        """
         cdef Row x
         cdef Conn* c
         if not TRANSPORT_TYPE.same_children(batch.field):
@@ -108,12 +110,12 @@ cdef class Insight(OpenOperations):
         self.put_resumed()
 
     def take_operations(self):
-        """The operations that have an outcome since the last call: a Batch with the columns OPERATIONS; None: there are none."""
+        """The operations that have an outcome since the last call: a Batch with the columns OPERATIONS. None: no row."""
         rows, self.operation_rows = self.operation_rows, 0
         return self.operations.finish(rows) if rows else None
 
     def take_connections(self):
-        """The connections that have ended since the last call: a Batch with the columns CONNECTION_FACTS; None: there are none."""
+        """The connections that have ended since the last call: a Batch with the columns CONNECTION_FACTS. None: no row."""
         rows, self.connection_rows = self.connection_rows, 0
         return self.connections.finish(rows) if rows else None
 
@@ -127,8 +129,8 @@ cdef class Insight(OpenOperations):
 
 
 def with_values(Batch batch not None, columns, values, names=None):
-    """A Batch with these columns, or those of them in `names`, in that order: the columns of `values` (name: a str, int or None for
-    each row; only strings and int64), the others of `batch`."""
+    """A Batch with these columns, or those of them in `names`, in that order: the columns of `values` (name: a str, int or None
+    for each row; only strings and int64), the others of `batch`."""
     cdef ColumnSet made = ColumnSet(columns, names)
     cdef Col* to
     cdef const Col* of

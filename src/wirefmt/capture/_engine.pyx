@@ -11,11 +11,11 @@ from libc.stdlib cimport calloc, free, malloc, realloc
 from libc.string cimport memcmp, memcpy, memmove, memset, strlen
 
 from wirefmt._core cimport (
-    CARRIER_DEFLATE, CARRIER_SNAPPY, CARRIER_TLS, Col, ColumnSet, HASH_KEY, Input, MORE, MessageContext, MessageTable, NO, NO_TEXT,
-    Protocol, ProtocolState, ROW_GAP, ROW_MALFORMED, ROW_OK, ROW_PARTIAL, SERVERS, TEXT_PAD, T_BYTE_OFFSET, T_CAPTURE,
-    T_DETAIL, T_FRAME_NO, T_HEADERS, T_KIND, T_OPERATION, T_PROTOCOL, Text, VLANS_COUNT, VLANS_MAX, YES, add_vlan, begin_call,
-    close_state, fault_text, open_state, protocol_row, pad_text, put_bool, put_i16, put_i32, put_i64, put_i8, put_map, put_octets,
-    put_octets2, put_text, seal, set_bit, take_input,
+    CARRIER_DEFLATE, CARRIER_SNAPPY, CARRIER_TLS, Col, ColumnSet, HASH_KEY, Input, MORE, MessageContext, MessageTable, NO,
+    NO_TEXT, Protocol, ProtocolState, ROW_GAP, ROW_MALFORMED, ROW_OK, ROW_PARTIAL, SERVERS, TEXT_PAD, T_BYTE_OFFSET,
+    T_CAPTURE, T_DETAIL, T_FRAME_NO, T_HEADERS, T_KIND, T_OPERATION, T_PROTOCOL, Text, VLANS_COUNT, VLANS_MAX, YES,
+    add_vlan, begin_call, close_state, fault_text, open_state, protocol_row, pad_text, put_bool, put_i16, put_i32, put_i64,
+    put_i8, put_map, put_octets, put_octets2, put_text, seal, set_bit, take_input,
 )
 from wirefmt._core.be cimport load_u16, load_u32, load_u64, store_u16, store_u32
 from wirefmt._core.cache cimport prefetch, prefetch_read

@@ -81,7 +81,8 @@ cdef void begin_op(Op* o, Conn* c, const Row* r, int kind, int request) noexcept
         o.texts[Z_TRACEPARENT] = entry_of(r.cols + T_HEADERS, r.at, b"traceparent")
 
 
-cdef void put_operation(Col* c, int64_t row, const Op* o, int outcome, int64_t completed_ns, int64_t response_frame) noexcept nogil:
+cdef void put_operation(Col* c, int64_t row, const Op* o, int outcome, int64_t completed_ns,
+                        int64_t response_frame) noexcept nogil:
     """completed_ns, response_frame: -1 if no answer was seen."""
     cdef const char* protocol = PROTOCOL_TEXT[o.protocol]
     cdef int i

@@ -68,7 +68,7 @@ def read_tables(source: Any, tables: Sequence[str], /, **keywords: Any) -> Itera
 
     Args:
         source: as for `read`.
-        tables: their names: "messages", "connections", "operations".
+        tables: their names: "messages", "connections", "operations", "paths".
         keywords: fields of `Options`, but for table, columns and filter.
 
     Yields: (name of the table, batch of it).
@@ -142,7 +142,13 @@ class Reader(AbstractContextManager["Reader"]):
         if tables or options.table != "messages":
             from wirefmt.insight.tables import Tables
 
-            self._made = Tables(tables or (options.table,), all_connections=options.all_connections)
+            limits = options.all_limits()
+            self._made = Tables(
+                tables or (options.table,),
+                all_connections=options.all_connections,
+                path_seconds=limits["path_seconds"],
+                max_paths=limits["max_paths"],
+            )
         self._decoders, self._dispatcher = decoders_for(options.of_messages(), transport=self._made is not None)
         self._rotations = rotations
         self._items = self._run(sources, alone and len(sources) == 1)

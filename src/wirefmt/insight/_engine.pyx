@@ -18,6 +18,7 @@ from wirefmt._core cimport (
 )
 from wirefmt._core.cursor cimport Span
 from wirefmt._core.octets cimport BLOCK_OCTETS
+from wirefmt._core.text cimport NOT_HEX, hex_digit
 from wirefmt._core.words cimport avalanche, hash_octets
 
 # cells of finished batches
@@ -28,6 +29,8 @@ include "kinds.pxi"
 include "entries.pxi"
 # what is kept of a connection, and its rows
 include "connections.pxi"
+# publishes and deliveries, matched
+include "paths.pxi"
 # open operations, and their rows
 include "operations.pxi"
 # what the messages of each protocol mean

@@ -220,6 +220,8 @@ cdef class Insight:
     last row of a connection its row of the transport table: `transport`. At the end `finish`.
 
     max_operations: how many may be open at a time. The oldest ends as `unanswered` if there are more.
+    paths: make them. path_seconds: the longest time between a publish and its delivery. max_paths: publishes and deliveries that
+        are kept at a time.
     """
     cdef Entries conns, spaces, ops, known
     cdef Conn* first_conn                               # in the order of their first messages
@@ -234,21 +236,29 @@ cdef class Insight:
     cdef Conn* current                                  # of the last row
     cdef bint busy
     cdef bint operations_wanted
+    cdef PathTable paths
+    cdef ColumnSet path_columns
 
     def __cinit__(self, *args, **keywords):
         if not (open_entries(&self.conns) and open_entries(&self.spaces) and open_entries(&self.ops)
                 and open_entries(&self.known)):
             raise MemoryError
 
-    def __init__(self, *, int64_t max_operations=1 << 20, bint operations=True):
+    def __init__(self, *, int64_t max_operations=1 << 20, bint operations=True, bint paths=False, int64_t path_seconds=3600,
+                 int64_t max_paths=1 << 19):
         if max_operations < 1:
             raise ValueError(f"max_operations must be at least 1, not {max_operations}")
         self.max_operations = max_operations
         self.operations = ColumnSet(OPERATIONS)
         self.operations_wanted = operations
         self.connections = ColumnSet(CONNECTION_FACTS)
+        if paths:
+            self.path_columns = ColumnSet(PATHS)
+            if not open_paths(&self.paths, self.path_columns.cols, 1000000000 * min(path_seconds, <int64_t>1 << 32), max_paths):
+                raise MemoryError
 
     def __dealloc__(self):
+        close_paths(&self.paths)
         self.operations_wanted = False
         while self.first_conn != NULL:
             self.drop(self.first_conn)
@@ -359,6 +369,8 @@ cdef class Insight:
                 c.numbers[N_UNCONFIRMED] += 1
             elif o.kind == O_DELIVER:
                 c.numbers[N_UNSETTLED] += 1
+        if self.paths.wanted and o.space == NULL and outcome != E_CANCELLED:
+            add_side(&self.paths, o)
         if self.operations_wanted:
             put_operation(self.operations.cols, self.operation_rows, o, outcome, completed_ns, response_frame)
             self.operation_rows += 1
@@ -401,6 +413,8 @@ cdef class Insight:
             self.oldest = o
         self.newest = o
         self.open_count += 1
+        if self.paths.wanted:
+            add_side(&self.paths, o)
         if self.open_count > self.max_operations:
             self.evicted += 1
             self.complete(self.oldest, E_UNANSWERED, NULL)
@@ -590,12 +604,22 @@ cdef class Insight:
         rows, self.connection_rows = self.connection_rows, 0
         return self.connections.finish(rows) if rows else None
 
+    def finish_paths(self, int64_t rows):
+        """Match all that is kept. True when all paths are made; otherwise at least `rows` of them are: take them, and call again."""
+        return not self.paths.wanted or finish_paths(&self.paths, rows)
+
+    def take_paths(self):
+        """The paths that are known since the last call: a Batch with the columns PATHS; None: there are none."""
+        rows, self.paths.rows = self.paths.rows, 0
+        return self.path_columns.finish(rows) if rows else None
+
     @property
     def stats(self):
         """Counters by name."""
         return {
             "open_operations": self.open_count, "operations_evicted": self.evicted, "open_connections": self.conns.count,
-            "buffered": self.octets, "no_memory": self.no_memory,
+            "buffered": self.octets + self.paths.octets, "no_memory": self.no_memory + self.paths.no_memory,
+            "paths_evicted": self.paths.evicted, "paths_late": self.paths.late, "deliveries_without_publish": self.paths.unmatched,
         }
 
 

@@ -22,8 +22,10 @@ cdef enum:
     RECEIVER_OCTETS = 1 << 13
     RECEIVER_BITS = 1 << 16
     NAME_OCTETS = 512           # of a destination that are compared
+    FRESH = 1 << 30             # was not republished: more than any hop
     TRACE_OCTETS = 32           # trace-id of a traceparent, in hex (W3C Trace Context, 3.2.2.3)
     FULL_BUCKET = 16            # a bucket of so many publishes knows how far each consumer has come
+    FEW_COPIES = 4              # more of one publish are counted for each consumer
 
 cdef enum:                      # in the order of MATCHES
     M_TRANSPORT = 0
@@ -472,11 +474,26 @@ cdef int earlier(const void* a, const void* b) noexcept nogil:
     return -1 if x.arrival < y.arrival else 1
 
 
+cdef void reserve(Entries* t, size_t count) noexcept nogil:
+    """Room for so many in a table that is empty: it need not grow step by step."""
+    cdef Entry** slots
+    cdef size_t mask = t.mask
+    while mask < count:
+        mask = 2 * mask + 1
+    slots = <Entry**>calloc(mask + 1, sizeof(Entry*)) if mask > t.mask else NULL
+    if slots != NULL:
+        free(t.slots)
+        t.slots = slots
+        t.mask = mask
+
+
 cdef void match_pending(PathTable* t, int64_t count) noexcept nogil:
     """Match the first of those that wait, in the order of time."""
     cdef int64_t i
     cdef Side* s
     qsort(t.pending, <size_t>t.pending_count, sizeof(Side*), earlier)
+    if t.buckets.count == 0:
+        reserve(&t.buckets, <size_t>count)
     for i in range(count):
         s = t.pending[i]
         if s.ts_ns < t.now_ns:
@@ -653,6 +670,26 @@ cdef Receipt* receipt_of(PathTable* t, Publish* p, uint64_t consumer, bint make)
     return r
 
 
+cdef int64_t got_by(PathTable* t, Publish* p, uint64_t consumer) noexcept nogil:
+    """How many copies of a publish a consumer has got."""
+    cdef const Side* d = p.first
+    cdef Receipt* r
+    cdef int64_t n = 0
+    if p.copies > FEW_COPIES:
+        r = receipt_of(t, p, consumer, False)
+        return r.count if r != NULL else 0
+    while d != NULL:
+        n += d.consumer == consumer
+        d = d.after
+    return n
+
+
+cdef void count_copy(PathTable* t, Publish* p, const Side* d) noexcept nogil:
+    cdef Receipt* r = receipt_of(t, p, d.consumer, True)
+    if r != NULL:
+        r.count += 1
+
+
 cdef Stream* stream_of(PathTable* t, const Publish* p, uint64_t consumer, bint make) noexcept nogil:
     cdef uint64_t hash = avalanche(avalanche(<uint64_t>p.side.flow_id ^ consumer) ^ p.side.place)
     cdef Stream* s = <Stream*>first_entry(&t.streams, hash)
@@ -739,45 +776,29 @@ cdef inline uint64_t flow_of(const Side* s) noexcept nogil:
     return avalanche(<uint64_t>s.flow_id ^ 11)
 
 
+cdef struct Origin:             # what a publish may be the next hop of
+    Publish* publish
+    Side* copy                  # that its client had received
+    int tier
+    int64_t rank
+
+
 cdef void set_hop(PathTable* t, Publish* p) noexcept nogil:
     """Had the publisher received this message, or the one that it answers?"""
-    cdef Side* from_copy = NULL
-    cdef Publish* of = NULL
-    cdef Publish* other
-    cdef Side* d
-    cdef Bucket* b
+    cdef Origin origin
     cdef Span s
-    cdef int k, tier, best = 0
-    cdef int64_t i, n
+    cdef int k
     cdef bint may = is_receiver(t, flow_of(&p.side)) or is_receiver(t, name_hash(12, p.side.names[G_CLIENT_ID])) or is_receiver(
         t, name_hash(13, p.side.names[G_CLIENT_IP]))
+    origin.tier = 0
     for k in range(HOP_RULES if may else 0):
-        b = bucket_of(t, HOPS[k].index, key_of(&p.side, HOPS[k].of, 0))
-        if b == NULL:
-            continue
-        for i in range(min(b.count, <int64_t>STEPS)):
-            other = b.items[b.start + b.count - 1 - i]
-            if other == p or other.side.flow_id == p.side.flow_id:
-                continue                                # a client that gets its own messages does not republish them
-            d = other.last
-            n = 0
-            while d != NULL and n < COPY_STEPS:
-                tier = hop_tier(&other.side, d, &p.side, HOPS[k].told)
-                # the nearest client; of its messages the oldest that was not republished, otherwise the latest
-                if tier > best or (tier and tier == best and not d.republished):
-                    best = tier
-                    from_copy = d
-                    of = other
-                d = d.before
-                n += 1
-        if best:
-            break
-    if best:
-        from_copy.republished = True
-        p.hop = of.hop + 1
-        p.trace_size = of.trace_size
-        memcpy(p.trace_id, of.trace_id, TRACE_OCTETS)
-        return
+        find_origin(t, bucket_of(t, HOPS[k].index, key_of(&p.side, HOPS[k].of, 0)), p, HOPS[k].told, &origin)
+        if origin.tier:
+            origin.copy.republished = True
+            p.hop = origin.publish.hop + 1
+            p.trace_size = origin.publish.trace_size
+            memcpy(p.trace_id, origin.publish.trace_id, TRACE_OCTETS)
+            return
     p.hop = 1
     s = p.side.traceparent
     if p.side.trace:
@@ -794,6 +815,38 @@ cdef void put_hex(uint8_t* to, uint64_t n) noexcept nogil:
     cdef int i
     for i in range(16):
         to[i] = <uint8_t>digits[n >> (60 - 4 * i) & 15]
+
+
+cdef void find_origin(PathTable* t, const Bucket* b, const Publish* p, bint told, Origin* origin) noexcept nogil:
+    """The message that a publisher had received: of the nearest client; of its messages the one that went farthest, and of those
+    the oldest that was not republished, otherwise the latest."""
+    cdef Publish* other
+    cdef Side* d
+    cdef int64_t i, n, rank
+    cdef int tier
+    cdef bint shared = False
+    for i in range(min(b.count, <int64_t>STEPS) if b != NULL else 0):
+        other = b.items[b.start + b.count - 1 - i]
+        if other == p or other.side.flow_id == p.side.flow_id:
+            continue                                    # a client that gets its own messages does not republish them
+        if other.side.place == p.side.place:
+            shared = True
+        d = other.last
+        n = 0
+        while d != NULL and n < COPY_STEPS:
+            tier = hop_tier(&other.side, d, &p.side, told)
+            rank = 0 if d.republished else 1 if told else FRESH
+            rank += 2 * other.hop if told else other.hop
+            if tier > origin.tier or (tier and tier == origin.tier and (
+                    rank > origin.rank or (rank == origin.rank and not d.republished))):
+                origin.tier = tier
+                origin.rank = rank
+                origin.copy = d
+                origin.publish = other
+            d = d.before
+            n += 1
+    if shared and origin.tier == 1:                     # another client sends such messages there, too: it is one of several origins
+        origin.tier = 0
 
 
 cdef int hop_tier(const Side* origin, const Side* d, const Side* p, bint told) noexcept nogil:
@@ -858,6 +911,8 @@ cdef Publish* by_transport(PathTable* t, const Side* d) noexcept nogil:
 cdef bint fits(const Publish* p, const Side* d, int index) noexcept nogil:
     if index == I_ID:
         return p.side.payload == d.payload or p.side.protocol != d.protocol
+    if index == I_PAYLOAD and p.side.protocol == d.protocol and not (d.protocol == P_AMQP091 or d.protocol == P_AMQP10):
+        return False                                    # these protocols deliver with the destination of the publish
     if p.side.id and d.id:
         return p.side.id == d.id
     if d.id:                                            # servers that name messages
@@ -878,9 +933,8 @@ cdef bint choose(PathTable* t, Bucket* b, const Side* d, const Rule* rule, Choic
     published before its login. If it has got all, or the server says that it delivers again, it is one that it has got."""
     cdef Publish* p
     cdef Stream* stream
-    cdef Receipt* receipt
     cdef Progress* progress = progress_of(t, b, d.consumer, False) if b.progress != NULL else NULL
-    cdef int64_t begin = 0, i, k
+    cdef int64_t begin = 0, i, k, copies
     cdef int64_t new_at = -1, passed_at = -1, got_at = -1       # the best of each kind
     cdef int64_t news = 0, passed = 0, got = 0, fewest = 0, steps = 0
     cdef bint says_again = d.redelivered == 1 or d.attempts > 1
@@ -894,13 +948,13 @@ cdef bint choose(PathTable* t, Bucket* b, const Side* d, const Rule* rule, Choic
             break
         if not fits(p, d, rule.index) or (rule.related and not related(t, p, d)):
             continue
-        receipt = receipt_of(t, p, d.consumer, False)
-        if receipt != NULL:
+        copies = got_by(t, p, d.consumer)
+        if copies:
             got += 1
             if says_again:                              # the one with the fewest copies; of those the oldest
-                if got_at < 0 or receipt.count <= fewest:
+                if got_at < 0 or copies <= fewest:
                     got_at = i
-                    fewest = receipt.count
+                    fewest = copies
             elif got_at < 0 or rule.oldest:
                 got_at = i
             continue
@@ -918,7 +972,7 @@ cdef bint choose(PathTable* t, Bucket* b, const Side* d, const Rule* rule, Choic
     if begin and new_at < 0 and passed_at < 0 and got_at < 0:   # it has got all
         for k in range(min(b.count, <int64_t>STEPS)):
             p = b.items[b.start + b.count - 1 - k]
-            if fits(p, d, rule.index) and receipt_of(t, p, d.consumer, False) != NULL:
+            if fits(p, d, rule.index) and got_by(t, p, d.consumer):
                 got += 1
                 if got_at < 0:
                     got_at = b.count - 1 - k
@@ -947,18 +1001,14 @@ cdef bint choose(PathTable* t, Bucket* b, const Side* d, const Rule* rule, Choic
 cdef void received(PathTable* t, Side* d, const Choice* choice, int matched_by) noexcept nogil:
     """A delivery has its publish."""
     cdef Publish* p = choice.publish
-    cdef Receipt* receipt = receipt_of(t, p, d.consumer, True)
     cdef Stream* stream = stream_of(t, p, d.consumer, True)
     cdef Transport* e
+    cdef Side* other
+    cdef int64_t before = got_by(t, p, d.consumer)
     d.matched_by = matched_by
     d.candidates = <int32_t>min(choice.candidates, <int64_t>0x7FFFFFFF)
-    d.attempt = d.attempts if d.attempts != ABSENT else 1
-    if receipt != NULL:
-        receipt.count += 1
-        if d.attempts == ABSENT:
-            d.attempt = receipt.count
-        d.again = receipt.count > 1
-    d.again = d.again or d.redelivered == 1 or d.attempts > 1
+    d.attempt = d.attempts if d.attempts != ABSENT else before + 1
+    d.again = before > 0 or d.redelivered == 1 or d.attempts > 1
     if stream != NULL:
         stream.number = max(stream.number, p.number)
     d.before = p.last
@@ -968,6 +1018,11 @@ cdef void received(PathTable* t, Side* d, const Choice* choice, int matched_by) 
         p.first = d
     p.last = d
     p.copies += 1
+    if p.copies > FEW_COPIES:
+        other = p.first if p.copies == FEW_COPIES + 1 else d
+        while other != NULL:
+            count_copy(t, p, other)
+            other = other.after
     t.kept += 1
     add_receiver(t, flow_of(d))
     add_receiver(t, name_hash(12, d.names[G_CLIENT_ID]))

@@ -8,8 +8,6 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-
 from wirefmt import capture
 
 Row = dict[str, Any]
@@ -22,6 +20,8 @@ SLACK = 2
 
 def paths(source: Any, **options: Any) -> list[Row]:
     """The paths of a capture. `payload` and `deliver_payload` are lists: what the frames of both sides have."""
+    import pyarrow as pa
+
     found: list[Row] = []
     said: dict[tuple[int, int], list[str]] = defaultdict(list)
     for table, batch in capture.read_tables(source, ["messages", "paths"], **options):

@@ -123,7 +123,8 @@ class Reader(AbstractContextManager["Reader"]):
 
     Attributes:
         schema: the columns, in order.
-        stats: counters of data read, skipped and limited; see `CaptureDecoder.stats`.
+        stats: counters of data read, skipped and limited; see `CaptureDecoder.stats`. "insight": those of the table that is
+            made of the messages, if it is another one; see `Insight.stats`.
         stopped: True after stop().
         notes: lines about the files as a whole: which are read as one rotated capture, and what is missing in it.
             Complete after the last batch.
@@ -159,7 +160,8 @@ class Reader(AbstractContextManager["Reader"]):
 
     @property
     def stats(self) -> dict[str, Any]:
-        return stats_of(self._decoders, self._dispatcher)
+        stats = stats_of(self._decoders, self._dispatcher)
+        return stats if self._made is None else stats | {"insight": self._made.stats}
 
     @property
     def notes(self) -> list[str]:

@@ -605,7 +605,7 @@ cdef class Insight:
         return self.connections.finish(rows) if rows else None
 
     def finish_paths(self, int64_t rows):
-        """Match all that is kept. True when all paths are made; otherwise at least `rows` of them are: take them, and call again."""
+        """Match all that is kept. True when all paths are made; otherwise at least `rows` of them are: take them and call again."""
         return not self.paths.wanted or finish_paths(&self.paths, rows)
 
     def take_paths(self):
@@ -615,11 +615,14 @@ cdef class Insight:
 
     @property
     def stats(self):
-        """Counters by name."""
+        """Counters by name. paths_evicted: publishes that left before `path_seconds` were over, because of `max_paths`.
+        paths_late: messages that came when later ones had been matched; only then the order of arrival counts.
+        deliveries_without_publish: those that have no row in paths."""
         return {
             "open_operations": self.open_count, "operations_evicted": self.evicted, "open_connections": self.conns.count,
             "buffered": self.octets + self.paths.octets, "no_memory": self.no_memory + self.paths.no_memory,
-            "paths_evicted": self.paths.evicted, "paths_late": self.paths.late, "deliveries_without_publish": self.paths.unmatched,
+            "paths_evicted": self.paths.evicted, "paths_late": self.paths.late,
+            "deliveries_without_publish": self.paths.unmatched,
         }
 
 

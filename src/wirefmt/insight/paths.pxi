@@ -24,7 +24,7 @@ cdef enum:
     NAME_OCTETS = 512           # of a destination that are compared
     FRESH = 1 << 30             # was not republished: more than any hop
     TRACE_OCTETS = 32           # trace-id of a traceparent, in hex (W3C Trace Context, 3.2.2.3)
-    FULL_BUCKET = 16            # a bucket of so many publishes knows how far each consumer has come
+    FULL_BUCKET = 16            # a bucket of so many publishes knows where each consumer is
     FEW_COPIES = 4              # more of one publish are counted for each consumer
 
 cdef enum:                      # in the order of MATCHES
@@ -475,7 +475,7 @@ cdef int earlier(const void* a, const void* b) noexcept nogil:
 
 
 cdef void reserve(Entries* t, size_t count) noexcept nogil:
-    """Room for so many in a table that is empty: it need not grow step by step."""
+    """Make an empty table so large that it need not grow step by step."""
     cdef Entry** slots
     cdef size_t mask = t.mask
     while mask < count:
@@ -491,6 +491,8 @@ cdef void match_pending(PathTable* t, int64_t count) noexcept nogil:
     """Match the first of those that wait, in the order of time."""
     cdef int64_t i
     cdef Side* s
+    if t.pending_count == 0:
+        return
     qsort(t.pending, <size_t>t.pending_count, sizeof(Side*), earlier)
     if t.buckets.count == 0:
         reserve(&t.buckets, <size_t>count)
@@ -529,6 +531,7 @@ cdef bint finish_paths(PathTable* t, int64_t rows) noexcept nogil:
         retire(t)
     while t.waiting_count:
         give_up(t)
+    forget_streams(t)
     return True
 
 
@@ -729,7 +732,7 @@ cdef void forget_streams(PathTable* t) noexcept nogil:
 cdef void published(PathTable* t, Publish* p) noexcept nogil:
     cdef Bucket* b
     cdef const Publish* other
-    cdef uint64_t key
+    cdef Side* d
     cdef int64_t i
     cdef int k
     if p.side.redelivered == 1 and p.side.protocol == P_MQTT:
@@ -755,7 +758,8 @@ cdef void published(PathTable* t, Publish* p) noexcept nogil:
         give_up(t)
     i = 0
     while i < t.waiting_count:                          # deliveries that came a little before their publish
-        if (t.waiting[i].id and t.waiting[i].id == p.side.id or t.waiting[i].payload == p.side.payload) and match(t, t.waiting[i]):
+        d = t.waiting[i]
+        if ((d.id and d.id == p.side.id) or d.payload == p.side.payload) and match(t, d):
             t.waiting_count -= 1
             for k in range(<int>i, t.waiting_count):
                 t.waiting[k] = t.waiting[k + 1]
@@ -845,13 +849,14 @@ cdef void find_origin(PathTable* t, const Bucket* b, const Publish* p, bint told
                 origin.publish = other
             d = d.before
             n += 1
-    if shared and origin.tier == 1:                     # another client sends such messages there, too: it is one of several origins
+    if shared and origin.tier == 1:                     # others send such messages there, too: it is one of several origins
         origin.tier = 0
 
 
 cdef int hop_tier(const Side* origin, const Side* d, const Side* p, bint told) noexcept nogil:
     """How near is the client of a delivery to the publisher of `p`? 3 the same connection, 2 the same client, 1 the same address,
-    0 another. An address alone counts if the application says that the messages belong together, or the first publisher has another."""
+    0 another. An address alone counts if the application says that the messages belong together, or if it is not the first
+    publisher's, too."""
     if d.ts_ns > p.ts_ns:
         return 0
     if d.flow_id == p.flow_id:
@@ -872,7 +877,7 @@ cdef struct Choice:
 
 
 cdef bint match(PathTable* t, Side* d) noexcept nogil:
-    """Find the publish of a delivery. False: there is none."""
+    """Find the publish of a delivery. False: it was not found."""
     cdef Choice choice
     cdef Bucket* b
     cdef uint64_t place
@@ -929,8 +934,8 @@ cdef bint choose(PathTable* t, Bucket* b, const Side* d, const Rule* rule, Choic
     """Choose a publish of a bucket for a delivery. False: none fits.
 
     A consumer gets each publish once, and those of a connection to a destination in their order. So the first that it has not got
-    is right, if none that was published later on that connection has reached it; a client that has no session gets nothing that was
-    published before its login. If it has got all, or the server says that it delivers again, it is one that it has got."""
+    is right, if none that was published later on that connection has reached it. A client without a session gets nothing that
+    was published before its login. If it has got all, or the server says that it delivers again, it is one that it has got."""
     cdef Publish* p
     cdef Stream* stream
     cdef Progress* progress = progress_of(t, b, d.consumer, False) if b.progress != NULL else NULL

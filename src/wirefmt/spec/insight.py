@@ -226,7 +226,9 @@ PATHS: Final[tuple[Column, ...]] = (
     *_side("deliver"),
     Column("latency_ns", "int64", "from the publish to this delivery"),
     Column("copies", "int64", "deliveries of this publish, all of them"),
-    Column("attempt", "int32", "deliveries of it to this consumer or queue so far: as the server counts, otherwise as seen"),
+    Column(
+        "attempt", "int32", "deliveries of it to this consumer or queue so far: as the server counts, otherwise as seen"
+    ),
     Column("redelivered", "boolean", "the message says so, or it was delivered to this consumer or queue before"),
     Column("matched_by", "string", f"{', '.join(MATCHES)}: the surest that fits"),
     Column(
@@ -240,7 +242,9 @@ PATHS: Final[tuple[Column, ...]] = (
         "string",
         "the same for all hops of a message: the trace id of the first traceparent, otherwise made of the first publish",
     ),
-    Column("hop", "int32", "1; or one more than that of the message which the publisher had received and published again"),
+    Column(
+        "hop", "int32", "1; or one more than that of the message which the publisher had received and published again"
+    ),
     Column("capture", "string", "capture file of the publish"),
 )
 

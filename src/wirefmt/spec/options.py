@@ -173,9 +173,7 @@ class Options:
             64 << 20, "decompressed bytes of a direction; 100 times its compressed bytes if that is more"
         ),
         "idle_seconds": Limit(3 * 3600, "time after which an idle connection is ended"),
-        "path_seconds": Limit(
-            3600, "paths: the longest time between a publish and its delivery, or a delivery and the next hop"
-        ),
+        "path_seconds": Limit(3600, "paths: the longest time between a publish and its delivery"),
         "max_paths": Limit(1 << 19, "paths: publishes and deliveries that are kept at a time"),
     }
 

@@ -282,6 +282,25 @@ def test_a_hop_by_payload_is_what_the_same_client_publishes_again(clients: Clien
     assert sorted(set(shown(clients.paths(), "publish_client_id", "hop"))) == [("a", 1), ("b", 2), ("c", 1)]
 
 
+def test_a_message_that_a_worker_puts_back_each_time_goes_on_hopping(clients: Clients) -> None:
+    clients.publish("a", "in", b"value")
+    clients.deliver("b", "in", b"value")
+    for _ in range(3):
+        clients.publish("b", "retry", b"value")
+        clients.deliver("b", "retry", b"value")
+    rows = clients.paths()
+    assert shown(rows, "hop", "copies") == [(1, 1), (2, 1), (3, 1), (4, 1)]
+    assert len({row["trace_id"] for row in rows}) == 1
+
+
+def test_a_client_with_two_connections_does_not_republish_its_own_messages(clients: Clients) -> None:
+    clients.publish("a", "in", b"value")
+    clients.connect("a")
+    clients.deliver("a", "in", b"value")
+    clients.publish("a", "in", b"value")
+    assert shown(clients.paths(), "hop") == [(1,), (1,)]
+
+
 @pytest.mark.parametrize("seed", range(20))
 def test_paths_are_what_a_simulated_server_did(tmp_path: Path, seed: int) -> None:
     """Each subscriber gets the messages of its topics in their order, each after a time of its own; payloads repeat."""

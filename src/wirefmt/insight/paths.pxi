@@ -831,7 +831,7 @@ cdef void find_origin(PathTable* t, const Bucket* b, const Publish* p, bint told
     cdef bint shared = False
     for i in range(min(b.count, <int64_t>STEPS) if b != NULL else 0):
         other = b.items[b.start + b.count - 1 - i]
-        if other == p or other.side.flow_id == p.side.flow_id:
+        if other == p or (other.hop == 1 and is_same_client(&other.side, &p.side)):
             continue                                    # a client that gets its own messages does not republish them
         if other.side.place == p.side.place:
             shared = True
@@ -853,6 +853,11 @@ cdef void find_origin(PathTable* t, const Bucket* b, const Publish* p, bint told
         origin.tier = 0
 
 
+cdef inline bint is_same_client(const Side* a, const Side* b) noexcept nogil:
+    return a.flow_id == b.flow_id or (a.names[G_CLIENT_ID] != NULL and a.names[G_CLIENT_ID].size != 0
+                                      and a.names[G_CLIENT_ID] == b.names[G_CLIENT_ID])
+
+
 cdef int hop_tier(const Side* origin, const Side* d, const Side* p, bint told) noexcept nogil:
     """How near is the client of a delivery to the publisher of `p`? 3 the same connection, 2 the same client, 1 the same address,
     0 another. An address alone counts if the application says that the messages belong together, or if it is not the first
@@ -861,7 +866,7 @@ cdef int hop_tier(const Side* origin, const Side* d, const Side* p, bint told) n
         return 0
     if d.flow_id == p.flow_id:
         return 3
-    if p.names[G_CLIENT_ID] != NULL and d.names[G_CLIENT_ID] == p.names[G_CLIENT_ID] and p.names[G_CLIENT_ID].size:
+    if is_same_client(d, p):
         return 2
     if d.names[G_CLIENT_IP] == p.names[G_CLIENT_IP] and (told or origin.names[G_CLIENT_IP] != p.names[G_CLIENT_IP]):
         return 1

@@ -68,7 +68,7 @@ def read_tables(source: Any, tables: Sequence[str], /, **keywords: Any) -> Itera
 
     Args:
         source: as for `read`.
-        tables: their names: "messages", "connections", "operations".
+        tables: their names: "messages", "connections", "operations", "paths".
         keywords: fields of `Options`, but for table, columns and filter.
 
     Yields: (name of the table, batch of it).
@@ -123,7 +123,8 @@ class Reader(AbstractContextManager["Reader"]):
 
     Attributes:
         schema: the columns, in order.
-        stats: counters of data read, skipped and limited; see `CaptureDecoder.stats`.
+        stats: counters of data read, skipped and limited; see `CaptureDecoder.stats`. "insight": those of the table that is
+            made of the messages, if it is another one; see `Insight.stats`.
         stopped: True after stop().
         notes: lines about the files as a whole: which are read as one rotated capture, and what is missing in it.
             Complete after the last batch.
@@ -142,7 +143,13 @@ class Reader(AbstractContextManager["Reader"]):
         if tables or options.table != "messages":
             from wirefmt.insight.tables import Tables
 
-            self._made = Tables(tables or (options.table,), all_connections=options.all_connections)
+            limits = options.all_limits()
+            self._made = Tables(
+                tables or (options.table,),
+                all_connections=options.all_connections,
+                path_seconds=limits["path_seconds"],
+                max_paths=limits["max_paths"],
+            )
         self._decoders, self._dispatcher = decoders_for(options.of_messages(), transport=self._made is not None)
         self._rotations = rotations
         self._items = self._run(sources, alone and len(sources) == 1)
@@ -153,7 +160,8 @@ class Reader(AbstractContextManager["Reader"]):
 
     @property
     def stats(self) -> dict[str, Any]:
-        return stats_of(self._decoders, self._dispatcher)
+        stats = stats_of(self._decoders, self._dispatcher)
+        return stats if self._made is None else stats | {"insight": self._made.stats}
 
     @property
     def notes(self) -> list[str]:

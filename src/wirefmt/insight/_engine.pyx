@@ -19,6 +19,7 @@ from wirefmt._core cimport (
 )
 from wirefmt._core.cursor cimport Span
 from wirefmt._core.octets cimport BLOCK_OCTETS
+from wirefmt._core.text cimport NOT_HEX, hex_digit
 from wirefmt._core.words cimport avalanche, hash_octets
 
 # cells of finished batches
@@ -35,6 +36,8 @@ include "connections.pxi"
 include "operations.pxi"
 # MQTT sessions
 include "sessions.pxi"
+# publishes and deliveries, matched
+include "paths.pxi"
 # what opens waits for what settles it
 include "matching.pxi"
 # what the messages of each protocol mean

@@ -35,6 +35,8 @@ cdef class OpenOperations:
     cdef Conn* current                                  # of the last row
     cdef bint busy
     cdef bint operations_wanted
+    cdef PathTable paths
+    cdef ColumnSet path_columns
 
     def __cinit__(self, *args, **keywords):
         if not (open_entries(&self.conns) and open_entries(&self.spaces) and open_entries(&self.ops)
@@ -42,6 +44,7 @@ cdef class OpenOperations:
             raise MemoryError
 
     def __dealloc__(self):
+        close_paths(&self.paths)
         self.operations_wanted = False
         while self.first_conn != NULL:
             self.drop(self.first_conn)
@@ -158,6 +161,8 @@ cdef class OpenOperations:
                 c.numbers[N_UNCONFIRMED] += 1
             elif o.kind == O_DELIVER:
                 c.numbers[N_UNSETTLED] += 1
+        if self.paths.wanted and o.space == NULL and outcome != E_CANCELLED:
+            add_side(&self.paths, o)
         if not self.operations_wanted:
             return
         if o.protocol != P_MQTT or not self.wait_for_sessions(o, outcome, completed_ns, response_frame):
@@ -188,6 +193,8 @@ cdef class OpenOperations:
             self.oldest = o
         self.newest = o
         self.open_count += 1
+        if self.paths.wanted:
+            add_side(&self.paths, o)
         if self.open_count > self.max_operations:
             self.evicted += 1
             self.complete(self.oldest, E_UNANSWERED, NULL)

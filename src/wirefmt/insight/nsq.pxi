@@ -9,6 +9,7 @@ cdef StructField NS_AGENT = field("nsq", "user_agent")
 cdef StructField NS_VERSION = field("nsq", "server_version")
 cdef StructField NS_HEARTBEAT = field("nsq", "heartbeat_interval"), NS_TIMEOUT = field("nsq", "msg_timeout")
 cdef StructField NS_RDY = field("nsq", "rdy_count"), NS_COUNT = field("nsq", "message_count")
+cdef StructField NS_BODIES = field("nsq", "bodies")
 
 
 cdef void nsq_message(OpenOperations e, Conn* c, const Row* r, int kind, int direction, Op* o) noexcept nogil:
@@ -89,6 +90,22 @@ cdef void nsq_message(OpenOperations e, Conn* c, const Row* r, int kind, int dir
     if operation >= 0:
         begin_op(o, c, r, operation, kind)
         e.open_op(o, S_REQUEST, 0, <uint64_t>kind)
+        if kind == K_MPUB and e.paths.wanted:
+            nsq_bodies(e, r, o)
+
+
+cdef void nsq_bodies(OpenOperations e, const Row* r, Op* o) noexcept nogil:
+    """Each message of an MPUB has paths of its own."""
+    cdef const Col* c = field_of(r, NS_BODIES)
+    cdef Span body
+    cdef int64_t i
+    o.request = K_PUB
+    for i in range(c.offsets[r.at], c.offsets[r.at + 1] if is_set(c, r.at) else 0):
+        body = octets_at(c.children, i)
+        o.payload_size = body.size
+        o.has_hash = body.at != NULL
+        o.hash = hash_span(0, &body)
+        add_side(&e.paths, o)
 
 
 cdef void nsq_error(OpenOperations e, Conn* c, const Row* r) noexcept nogil:

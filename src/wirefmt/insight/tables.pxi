@@ -64,15 +64,22 @@ cdef class Insight(OpenOperations):
     last row of a connection its row of the transport table: `transport`. At the end `finish`.
 
     max_operations: how many may be open at a time. The oldest ends as `unanswered` if there are more.
+    paths: make them. path_seconds: the longest time between a publish and its delivery. max_paths: publishes and deliveries that
+        are kept at a time.
     """
 
-    def __init__(self, *, int64_t max_operations=1 << 20, bint operations=True):
+    def __init__(self, *, int64_t max_operations=1 << 20, bint operations=True, bint paths=False, int64_t path_seconds=3600,
+                 int64_t max_paths=1 << 19):
         if max_operations < 1:
             raise ValueError(f"max_operations must be at least 1, not {max_operations}")
         self.max_operations = max_operations
         self.operations = ColumnSet(OPERATION_COLUMNS)
         self.operations_wanted = operations
         self.connections = ColumnSet(CONNECTION_FACTS)
+        if paths:
+            self.path_columns = ColumnSet(PATH_COLUMNS)
+            if not open_paths(&self.paths, self.path_columns.cols, 1000000000 * min(path_seconds, <int64_t>1 << 32), max_paths):
+                raise MemoryError
 
     def messages(self, Batch batch not None):
         """Read the rows of a batch of the message table. Raises ValueError if it has not all columns of the table."""
@@ -119,12 +126,28 @@ cdef class Insight(OpenOperations):
         rows, self.connection_rows = self.connection_rows, 0
         return self.connections.finish(rows) if rows else None
 
+    def finish_paths(self, int64_t rows):
+        """Match all that is kept. True when all paths are made; otherwise at least `rows` of them are: take them and call again."""
+        return not self.paths.wanted or finish_paths(&self.paths, rows)
+
+    def take_paths(self):
+        """The paths that are known since the last call: a Batch with the columns PATHS. None: no row."""
+        rows, self.paths.rows = self.paths.rows, 0
+        return self.path_columns.finish(rows) if rows else None
+
     @property
     def stats(self):
-        """Counters by name."""
+        """Counters by name.
+
+        paths_evicted: publishes that left before `path_seconds` were over, because of `max_paths`. paths_late: messages that came
+        when later ones had been matched; only then the order of arrival counts. deliveries_without_publish: those that have no row
+        in paths.
+        """
         return {
             "open_operations": self.open_count, "operations_evicted": self.evicted, "open_connections": self.conns.count,
-            "buffered": self.octets, "no_memory": self.no_memory,
+            "buffered": self.octets + self.paths.octets, "no_memory": self.no_memory + self.paths.no_memory,
+            "paths_evicted": self.paths.evicted, "paths_late": self.paths.late,
+            "deliveries_without_publish": self.paths.unmatched,
         }
 
 

@@ -1,4 +1,4 @@
-"""The tables of one pass over the message table: connections and operations."""
+"""The tables of one pass over the message table: connections, operations and paths."""
 
 from __future__ import annotations
 
@@ -9,6 +9,9 @@ from wirefmt.batch import Batch
 from wirefmt.insight._engine import CONNECTION_FACTS, Insight, with_values
 from wirefmt.insight.reasons import community_id, reasons
 from wirefmt.spec.insight import CONNECTIONS
+
+#: Rows of a batch of paths, at least, while the last of them are made.
+PATH_ROWS = 1 << 14
 
 #: Facts that reasons need.
 _FACTS = [column.name for column in CONNECTION_FACTS]
@@ -37,11 +40,21 @@ class Tables:
     Args:
         tables: their names.
         all_connections: also connections that were not decoded have a row.
+        path_seconds, max_paths: see `Options.LIMITS`.
     """
 
-    def __init__(self, tables: Sequence[str], *, all_connections: bool = False) -> None:
+    def __init__(
+        self,
+        tables: Sequence[str],
+        *,
+        all_connections: bool = False,
+        path_seconds: int = 3600,
+        max_paths: int = 1 << 19,
+    ) -> None:
         self.tables = tuple(tables)
-        self._engine = Insight(operations="operations" in tables)
+        self._engine = Insight(
+            operations="operations" in tables, paths="paths" in tables, path_seconds=path_seconds, max_paths=max_paths
+        )
         self._all = all_connections
         self._connections: list[Batch] = []
 
@@ -62,12 +75,17 @@ class Tables:
         self._engine.transport(batch, all_connections=self._all)
         self._keep_connections()
         yield from self._operations()
+        yield from self._paths()
 
     def finish(self) -> Iterator[tuple[str, Batch]]:
         """No row follows. Yields (table, batch)."""
         self._engine.finish()
         self._keep_connections()
         yield from self._operations()
+        done = False
+        while not done:
+            done = self._engine.finish_paths(PATH_ROWS)
+            yield from self._paths()
         if "connections" in self.tables:
             yield from self._finished()
 
@@ -78,6 +96,10 @@ class Tables:
     def _operations(self) -> Iterator[tuple[str, Batch]]:
         if (batch := self._engine.take_operations()) is not None:
             yield "operations", batch
+
+    def _paths(self) -> Iterator[tuple[str, Batch]]:
+        if (batch := self._engine.take_paths()) is not None:
+            yield "paths", batch
 
     def _finished(self) -> Iterator[tuple[str, Batch]]:
         """The connections, with what depends on other connections."""

@@ -191,7 +191,64 @@ OPERATIONS: Final[tuple[Column, ...]] = (
     Column("resumed_from", "int64", "flow_id of the client's connection before, on which this began: MQTT sessions"),
 )
 
+#: How a delivery was matched with its publish, the surest first.
+MATCHES: Final = ("transport id", "message-id", "payload+destination", "payload")
+
+#: Of each side of a path; the names begin with `publish_` or `deliver_`.
+_SIDE: Final[tuple[Column, ...]] = (
+    Column("flow_id", "int64", "the TCP connection, as in the message table"),
+    Column("client_id", "string", "client identifier of the connection"),
+    Column("client_ip", "string", ""),
+    Column("client_port", "int32", ""),
+    Column("protocol", "string", ""),
+    Column("capture", "string", "capture file of the message"),
+    Column("frame", "int64", "number of the packet that completed the message, in its capture"),
+    Column("ts", "timestamp", "time of that packet"),
+    Column("ts_ns", "int64", "the same, nanoseconds since 1970"),
+    Column("destination", "string", "topic, queue, exchange or address"),
+    Column("routing_key", "string", "AMQP 0.9.1"),
+    Column("message_id", "string", ""),
+    Column("queue", "string", "AMQP 0.9.1's consumer, AMQP 1.0's source, RocketMQ's broker"),
+    Column("consumer_group", "string", "RocketMQ group, NSQ channel, MQTT share name"),
+    Column("payload_size", "int64", "bytes"),
+    Column("payload_hash", "int64", "64 bits of the payload: equal for equal payloads; null if it has none"),
+)
+
+
+def _side(name: str) -> tuple[Column, ...]:
+    return tuple(column._replace(name=f"{name}_{column.name}") for column in _SIDE)
+
+
+#: One row for each copy of a published message that reached a consumer. A publish that reached nobody within `path_seconds` has
+#: one row, without its deliver side. A delivery whose publish was not captured has none.
+PATHS: Final[tuple[Column, ...]] = (
+    *_side("publish"),
+    *_side("deliver"),
+    Column("latency_ns", "int64", "from the publish to this delivery"),
+    Column("copies", "int64", "deliveries of this publish, all of them"),
+    Column(
+        "attempt", "int32", "deliveries of it to this consumer or queue so far: as the server counts, otherwise as seen"
+    ),
+    Column("redelivered", "boolean", "the message says so, or it was delivered to this consumer or queue before"),
+    Column("matched_by", "string", f"{', '.join(MATCHES)}: the surest that fits"),
+    Column(
+        "candidates",
+        "int32",
+        "publishes that fit this delivery equally well; if it is more than 1, the match is a guess by order",
+    ),
+    Column("converted", "boolean", "it was published with one protocol and delivered with another"),
+    Column(
+        "trace_id",
+        "string",
+        "the same for all hops of a message: the trace id of the first traceparent, otherwise made of the first publish",
+    ),
+    Column(
+        "hop", "int32", "1; or one more than that of the message which the publisher had received and published again"
+    ),
+    Column("capture", "string", "capture file of the publish"),
+)
+
 #: The tables of captures, by name.
 TABLES: Final[dict[str, tuple[Column, ...]]] = {
-    "messages": MESSAGES, "connections": CONNECTIONS, "operations": OPERATIONS,
+    "messages": MESSAGES, "connections": CONNECTIONS, "operations": OPERATIONS, "paths": PATHS,
 }  # fmt: skip

@@ -55,7 +55,7 @@ class Options:
         protocols: names of the protocols to decode; all by default.
         decode_as: rules like `tcp.port==8884,mqtt` that set the protocol of a port, whatever its bytes look like.
         table: the rows that are read: "messages" (the default), or what is made of them in the same pass: "connections",
-            "operations". docs/insight.md has their columns.
+            "operations", "paths". docs/insight.md has their columns.
         all_connections: connections: also those that were not decoded have a row.
         columns: names of the columns of the table to fill, in the order given; all by default.
         filter: only rows for which this is true, in the language of docs/cli.md: "qos >= 1 and kind == 'PUBLISH'". It may name
@@ -74,7 +74,7 @@ class Options:
         threads: how many threads decode a capture, each a part of the connections; at most 65,535. Rows of one connection keep
             their order. Those of different connections come in another order than with one thread, the same each time.
         limits: any of the names in `Options.LIMITS`, which has defaults and meanings: max_flows, max_out_of_order, max_message,
-            max_buffered, max_inflated, idle_seconds.
+            max_buffered, max_inflated, idle_seconds, path_seconds, max_paths.
         raw: True fills the column `raw`, the input of wirefmt.convert; False leaves it null. None: whether `columns` or
             `filter` names it decides.
         detail: the same for the column `detail`, a one-line summary of the message.
@@ -173,6 +173,8 @@ class Options:
             64 << 20, "decompressed bytes of a direction; 100 times its compressed bytes if that is more"
         ),
         "idle_seconds": Limit(3 * 3600, "time after which an idle connection is ended"),
+        "path_seconds": Limit(3600, "paths: the longest time between a publish and its delivery"),
+        "max_paths": Limit(1 << 19, "paths: publishes and deliveries that are kept at a time"),
     }
 
     def __post_init__(self) -> None:

@@ -4,6 +4,17 @@ cdef Field MESSAGE_TYPE = ColumnSet(MESSAGE_COLUMNS).row_type()
 cdef Field TRANSPORT_TYPE = ColumnSet(TRANSPORT_COLUMNS).row_type()
 
 
+cdef void read_fault(Conn* c, const Row* r, int direction) noexcept nogil:
+    """A message that is not valid. The first is remembered."""
+    cdef Span s = text_of(r, T_ERROR)
+    c.numbers[N_MALFORMED] += 1
+    if c.numbers[N_FAULT] < 0:
+        c.numbers[N_FAULT] = number_of(r, T_TS_NS, 0)
+        c.numbers[N_FAULT_DIRECTION] = direction
+        c.numbers[N_FAULT_FRAME] = number_of(r, T_FRAME_NO, -1)
+        keep_span(&c.texts[Y_FAULT], &s)
+
+
 cdef void read_messages(OpenOperations e, const Col* cols, int64_t rows) noexcept nogil:
     cdef Row r
     cdef Op o
@@ -25,7 +36,8 @@ cdef void read_messages(OpenOperations e, const Col* cols, int64_t rows) noexcep
         direction = <int>number_of(&r, T_DIRECTION, 0) & 1
         s = text_of(&r, T_STATUS)
         if not is_text(&s, b"ok"):
-            c.numbers[N_MALFORMED] += is_text(&s, b"malformed")
+            if is_text(&s, b"malformed"):
+                read_fault(c, &r, direction)
             continue
         s = text_of(&r, T_PROTOCOL)
         protocol = protocol_number(&s)

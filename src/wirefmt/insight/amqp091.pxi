@@ -133,7 +133,7 @@ cdef void amqp091_message(OpenOperations e, Conn* c, const Row* r, int kind, int
     elif kind == K_CLOSE:
         text = field_text(r, A9_REPLY_TEXT)
         kind_text = text_of(r, T_KIND)
-        end_connection(c, r, direction, code != AMQP_REPLY_SUCCESS, &kind_text, &text, code, code != ABSENT)
+        end_connection(c, r, direction, code > 0 and code != AMQP_REPLY_SUCCESS, &kind_text, &text, code, code != ABSENT)
         found = e.find_op(c, S_LOGIN, 0, 0, 0)
         if found != NULL:
             c.login_refused = direction == 1

@@ -165,6 +165,39 @@ def with_values(Batch batch not None, columns, values, names=None):
     return made.finish(batch.num_rows)
 
 
+def batch_of(columns, rows):
+    """A Batch with these columns (string, boolean, int8 to int64, timestamp, list<int64>). rows: a list of dicts, column: value; what a dict
+    does not have is null. A timestamp is an int, microseconds."""
+    cdef ColumnSet made = ColumnSet(columns)
+    cdef Col* to
+    cdef bytes octets
+    cdef int64_t i, at
+    for k, column in enumerate(columns):
+        to = &made.cols[<int>k]
+        for i, row in enumerate(rows):
+            value = row.get(column.name)
+            if value is None:
+                continue
+            if column.type == "string":
+                octets = value.encode("utf-8", "replace")
+                put_octets(to, i, <const uint8_t*><const char*>octets, len(octets))
+            elif column.type == "list<int64>":
+                at = open_list(to, i)
+                for number in value:
+                    put_i64(to.children, at, number)
+                    at += 1
+                close_list(to, at)
+            elif column.type == "boolean":
+                put_bool(to, i, value)
+            elif column.type == "int8":
+                put_i8(to, i, value)
+            elif column.type == "int32":
+                put_i32(to, i, value)
+            else:
+                put_i64(to, i, value)
+    return made.finish(len(rows))
+
+
 def payload_hash(payload):
     """The column `payload_hash` of a payload: any contiguous buffer."""
     cdef Input octets = take_input(payload)

@@ -1,4 +1,4 @@
-"""The tables of one pass over the message table: connections and operations."""
+"""The tables of one pass over the message table: connections, operations and findings."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from wirefmt.batch import Batch
-from wirefmt.insight._engine import CONNECTION_FACTS, Insight, with_values
-from wirefmt.insight.reasons import community_id, reasons
-from wirefmt.spec.insight import CONNECTIONS
+from wirefmt.insight._engine import CONNECTION_FACTS, Insight, batch_of, with_values
+from wirefmt.insight.findings import Findings
+from wirefmt.insight.reasons import Ended, community_id, reasons
+from wirefmt.spec.insight import CONNECTIONS, FINDINGS
 
 #: Facts that reasons need.
 _FACTS = [column.name for column in CONNECTION_FACTS]
@@ -41,13 +42,16 @@ class Tables:
 
     def __init__(self, tables: Sequence[str], *, all_connections: bool = False) -> None:
         self.tables = tuple(tables)
-        self._engine = Insight(operations="operations" in tables)
+        self._findings = Findings() if "findings" in tables else None
+        self._engine = Insight(operations="operations" in tables or self._findings is not None)
         self._all = all_connections
         self._connections: list[Batch] = []
 
     @property
     def stats(self) -> dict[str, int]:
         stats: dict[str, int] = self._engine.stats
+        if self._findings is not None:
+            stats["findings_dropped"] = self._findings.dropped
         return stats
 
     def messages(self, batch: Batch) -> Iterator[tuple[str, Batch]]:
@@ -68,7 +72,7 @@ class Tables:
         self._engine.finish()
         self._keep_connections()
         yield from self._operations()
-        if "connections" in self.tables:
+        if "connections" in self.tables or self._findings is not None:
             yield from self._finished()
 
     def _keep_connections(self) -> None:
@@ -77,16 +81,29 @@ class Tables:
 
     def _operations(self) -> Iterator[tuple[str, Batch]]:
         if (batch := self._engine.take_operations()) is not None:
-            yield "operations", batch
+            if self._findings is not None:
+                self._findings.operations(batch)
+            if "operations" in self.tables:
+                yield "operations", batch
 
     def _finished(self) -> Iterator[tuple[str, Batch]]:
-        """The connections, with what depends on other connections."""
+        """The connections, with what depends on other connections, and findings."""
         rows = [row for batch in self._connections for row in rows_of(batch, _FACTS)]
-        ended = iter(reasons(rows))
+        all_told = list(reasons(rows))
+        if "connections" in self.tables:
+            yield from self._told(rows, all_told)
+        if self._findings is not None:
+            for row, why in zip(rows, all_told, strict=True):
+                row.update(reason=why.reason, reason_text=why.text)
+            if found := self._findings.finish(rows):
+                yield "findings", batch_of(FINDINGS, found)
+
+    def _told(self, rows: list[dict[str, Any]], all_told: list[Ended]) -> Iterator[tuple[str, Batch]]:
+        """The table of connections."""
+        at = 0
         for batch in self._connections:
-            own = rows[: batch.num_rows]
-            del rows[: batch.num_rows]
-            told = [next(ended) for _ in own]
+            own, told = rows[at : at + batch.num_rows], all_told[at : at + batch.num_rows]
+            at += batch.num_rows
             values: Mapping[str, list[Any]] = {
                 "community_id": [community_id(row) if row["client_ip"] else None for row in own],
                 "reason": [one.reason for one in told],

@@ -197,7 +197,31 @@ OPERATIONS: Final[tuple[Column, ...]] = (
     Column("resumed_from", "int64", "flow_id of the client's connection before, on which this began: MQTT sessions"),
 )
 
+#: One row for each diagnosis, at the end of the capture.
+FINDINGS: Final[tuple[Column, ...]] = (
+    Column("ts", "timestamp", "when it began"),
+    Column("severity", "string", "error, warning, note"),
+    Column("rule", "string", "id of the rule"),
+    # ---- who
+    Column("protocol", "string", ""),
+    Column("flow_id", "int64", "the TCP connection, or the first of them"),
+    Column("client_ip", "string", ""),
+    Column("client_port", "int32", ""),
+    Column("client_id", "string", ""),
+    Column("server_ip", "string", ""),
+    Column("server_port", "int32", ""),
+    Column("destination", "string", "topic, queue, exchange or address of the first message"),
+    Column("queue", "string", "queue of the first message"),
+    Column("message_id", "string", "of the first message"),
+    # ---- what
+    Column("text", "string", "a sentence: the cause and the next step"),
+    Column("count", "int64", "how often: messages, connections, deliveries, as the rule says"),
+    # ---- evidence
+    Column("capture", "string", "capture file of the frames"),
+    Column("frames", "list<int64>", "numbers of packets, in order, at most 10"),
+)
+
 #: The tables of captures, by name.
 TABLES: Final[dict[str, tuple[Column, ...]]] = {
-    "messages": MESSAGES, "connections": CONNECTIONS, "operations": OPERATIONS,
+    "messages": MESSAGES, "connections": CONNECTIONS, "operations": OPERATIONS, "findings": FINDINGS,
 }  # fmt: skip

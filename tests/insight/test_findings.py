@@ -318,7 +318,7 @@ def test_a_loop_begins_at_ten() -> None:
     rows = [operation(kind="deliver", outcome="requeued", message_id="m", sequence=i) for i in range(10)]
     assert rules_of(rows) == {"redelivery-loop": 10}
     assert rules_of(rows[:9]) == {}
-    assert rules_of(rows[:9] + [rows[9] | {"message_id": "n"}]) == {}
+    assert rules_of([*rows[:9], rows[9] | {"message_id": "n"}]) == {}
 
 
 def test_messages_that_expire() -> None:

@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 
 from wirefmt._core import some_rows
 from wirefmt.batch import Batch
-from wirefmt.spec.rules import RULES
 from wirefmt.spec.insight import KINDS, OPERATIONS, OUTCOMES
+from wirefmt.spec.rules import RULES
 
 Mask = NDArray[np.bool_]
 Numbers = NDArray[np.int64]
@@ -41,8 +41,19 @@ _WANTED: Final = (
 )  # fmt: skip
 #: Columns that a finding takes from its first operation.
 WHO: Final = ("protocol", "flow_id", "client_ip", "client_port", "client_id", "destination", "queue", "message_id")
-_NUMBER: Final = {name: i for i, name in enumerate((*KINDS, *OUTCOMES))}
-_PROTOCOL: Final = {name: i for i, name in enumerate(("mqtt", "amqp091", "amqp10", "rocketmq", "nsq", "phpmq"))}
+
+
+class _Numbers(dict[str, int]):
+    """Numbers of names; -1 for any other."""
+
+    def __missing__(self, name: str) -> int:
+        return -1
+
+
+_NUMBER: Final = _Numbers({name: i for i, name in enumerate((*KINDS, *OUTCOMES))})
+_PROTOCOL: Final = _Numbers(
+    {name: i for i, name in enumerate(("mqtt", "amqp091", "amqp10", "rocketmq", "nsq", "phpmq"))}
+)
 
 #: Codes that refuse a login because of its credentials.
 _CREDENTIALS: Final = {"mqtt": (4, 5, 0x86, 0x87, 0x8C), "amqp091": (403,), "amqp10": (1,)}
@@ -87,10 +98,10 @@ class Rows:
     def true(self, name: str) -> Mask:
         return self._once(("true", name), lambda: self.batch[name].astype(np.bool_) & self.has(name))  # type: ignore[no-any-return]
 
-    def _coded(self, name: str, numbers: Mapping[str, int]) -> NDArray[np.int8]:
+    def _coded(self, name: str, numbers: _Numbers) -> NDArray[np.int8]:
         def make() -> NDArray[np.int8]:
             texts = self.batch[name]
-            return np.fromiter((numbers.get(text, -1) for text in texts), np.int8, len(texts))
+            return np.fromiter(map(numbers.__getitem__, texts), np.int8, len(texts))
 
         return self._once(("coded", name), make)  # type: ignore[no-any-return]
 

@@ -100,7 +100,14 @@ class Report:
         self.rows.append(row)
 
 
-OF_ENDS: Final = ("closed-by-error", "protocol-violation", "shutdown", "keep-alive-missed", "taken-over", "takeover-fight")
+OF_ENDS: Final = (
+    "closed-by-error",
+    "protocol-violation",
+    "shutdown",
+    "keep-alive-missed",
+    "taken-over",
+    "takeover-fight",
+)
 OF_CONSUMERS: Final = ("prefetch-unlimited", "prefetch-one", "window-exhausted", "rdy-starvation")
 
 

@@ -143,7 +143,11 @@ OPERATIONS: Final[tuple[Column, ...]] = (
     Column("direction", "int8", "of the request: 0 client to server, 1 server to client"),
     Column("channel", "int32", "AMQP channel"),
     Column("link", "string", "AMQP 1.0: name of the link; AMQP 0.9.1: consumer tag"),
-    Column("sequence", "int64", "packet identifier, delivery tag, delivery-id, opaque; publishing number of a confirm; RDY, prefetch"),
+    Column(
+        "sequence",
+        "int64",
+        "packet identifier, delivery tag, delivery-id, opaque; number of a confirm; RDY, prefetch",
+    ),
     Column("destination", "string", "topic, queue, exchange or address"),
     Column("routing_key", "string", "AMQP 0.9.1"),
     Column(
@@ -177,7 +181,9 @@ OPERATIONS: Final[tuple[Column, ...]] = (
     Column("retained", "boolean", "MQTT: RETAIN"),
     Column("persistent", "boolean", "AMQP: delivery mode 2, durable"),
     Column("ttl_ms", "int64", "milliseconds that the message may wait: Message Expiry Interval, expiration, ttl"),
-    Column("death_reason", "string", "AMQP 0.9.1: why the server moved the message to this queue: rejected, expired ..."),
+    Column(
+        "death_reason", "string", "AMQP 0.9.1: why the server moved the message to this queue: rejected, expired ..."
+    ),
     Column("death_queue", "string", "AMQP 0.9.1: the queue from which it was moved"),
     # ---- when
     Column("started", "timestamp", "time of the request"),

@@ -146,7 +146,8 @@ def connection(**values: Any) -> dict[str, Any]:
         "flow_id": 1, "capture": "a.pcap", "protocol": "amqp091", "client_id": "app", "client_ip": "10.0.0.2",
         "client_port": 40000, "server_ip": "10.0.0.1", "server_port": 5672, "carrier": "plain", "how": "fin",
         "first_ns": NOON, "closed_ns": NOON + 60 * SECOND, "client_last_ns": NOON + 60 * SECOND, "malformed": 0,
-        "logged_in": True, "login_refused": False, "failed": False, "reason": "orderly", "reason_text": "it ended",
+        "login_ns": NOON, "logged_in": True, "login_refused": False, "failed": False, "reason": "orderly",
+        "reason_text": "it ended",
     }  # fmt: skip
     return row | values
 
@@ -172,6 +173,7 @@ def test_nothing() -> None:
         ("half-open", [connection(reason="half-open")], [connection(reason="open", how="open")]),
         ("prefetch-unlimited", [connection(most_unsettled=50)], [connection(most_unsettled=49)]),
         ("prefetch-unlimited", [connection(most_unsettled=50)], [connection(most_unsettled=500, client_window=500)]),
+        ("prefetch-unlimited", [connection(most_unsettled=50)], [connection(most_unsettled=500, login_ns=None)]),
         ("zero-window", [connection(client_zero_windows=3)], [connection(client_zero_windows=2)]),
         ("capture-gaps", [connection(server_missing_bytes=1)], [connection(server_missing_bytes=0)]),
         ("plaintext-credentials", [connection(secret_ns=NOON)], [connection(secret_ns=NOON, carrier="tls")]),
@@ -290,10 +292,12 @@ def test_deliveries_that_are_never_acknowledged() -> None:
     def left(n: int, before_end: int) -> list[dict[str, Any]]:
         return [operation(kind="deliver", outcome="lost", started_ns=NOON + 60 * SECOND - before_end) for _ in range(n)]
 
-    assert rules_of(left(50, 11 * SECOND)) == {"unsettled-grows": 50}
-    assert rules_of(left(49, 11 * SECOND)) == {}
-    assert rules_of(left(50, SECOND)) == {}, "they may be in work"
-    assert rules_of(settled + left(50, SECOND)) == {"unsettled-grows": 50}, "others take a hundredth of it"
+    assert rules_of(left(50, 2 * SECOND)) == {"unsettled-grows": 50}
+    assert rules_of(left(49, 2 * SECOND)) == {}
+    assert rules_of(left(50, SECOND // 2)) == {}, "they may be in work"
+    assert rules_of(left(50, 2 * SECOND), [connection(how="open")]) == {}, "they may be in work"
+    assert rules_of(left(50, 11 * SECOND), [connection(how="open")]) == {"unsettled-grows": 50}
+    assert rules_of(settled + left(50, SECOND // 2)) == {"unsettled-grows": 50}, "others take a fiftieth of it"
     assert rules_of(settled + left(50, SECOND // 20)) == {}
 
 

@@ -15,6 +15,7 @@ cdef StructField A10_STATE_FIELDS = field("amqp10", "state_fields"), A10_SOURCE 
 cdef StructField A10_CREDIT = field("amqp10", "link_credit"), A10_PROTOCOL_ID = field("amqp10", "protocol_id")
 cdef StructField A10_DELIVERY_COUNT = field("amqp10", "delivery_count"), A10_MECHANISM = field("amqp10", "mechanism")
 cdef StructField A10_DURABLE = field("amqp10", "durable"), A10_INITIAL = field("amqp10", "initial_delivery_count")
+cdef StructField A10_ANNOTATIONS = field("amqp10", "message_annotations")
 
 cdef enum:
     RANGE_STEPS = 4096          # open deliveries outside a disposition's range that are looked at, at most
@@ -233,6 +234,37 @@ cdef void amqp10_detach(OpenOperations e, Conn* c, const Row* r, int direction, 
     e.open_op(o, S_NUMBERED, channel, key)
 
 
+cdef Span amqp10_named(const Span* json, const char* name) noexcept nogil:
+    """The first string with this name, which has its quotes and colon, in JSON; `at` is NULL: there is no such string."""
+    cdef size_t n = strlen(name), i, end
+    cdef Span s
+    s.at = NULL
+    s.size = 0
+    for i in range(json.size - n if json.size > n else 0):
+        if memcmp(json.at + i, name, n) == 0:
+            end = i + n
+            while end < json.size and json.at[end] != c'"':
+                end += 1
+            s.at = json.at + i + n
+            s.size = <uint32_t>(end - i - n)
+            break
+    return s
+
+
+cdef void amqp10_death(const Row* r, Op* o) noexcept nogil:
+    """Why a message is in this queue: annotations of RabbitMQ and of ActiveMQ Artemis, which names no reason."""
+    cdef const Col* annotations = field_of(r, A10_ANNOTATIONS)
+    cdef Span deaths
+    if not is_set(annotations, r.at):
+        return
+    deaths = entry_of(annotations, r.at, b"x-opt-deaths")
+    if deaths.at != NULL:
+        o.texts[Z_DEATH_REASON] = amqp10_named(&deaths, b'"reason":"')
+        o.texts[Z_DEATH_QUEUE] = amqp10_named(&deaths, b'"queue":"')
+    else:
+        o.texts[Z_DEATH_QUEUE] = entry_of(annotations, r.at, b"x-opt-ORIG-QUEUE")
+
+
 cdef void amqp10_transfer(OpenOperations e, Conn* c, const Row* r, int direction, int32_t channel, Op* o) noexcept nogil:
     cdef int64_t id = field_number(r, A10_HANDLE, -1)
     cdef Known* k = e.known_of(c, W_LINK, direction, channel, <uint64_t>id, False) if id >= 0 else NULL
@@ -242,6 +274,8 @@ cdef void amqp10_transfer(OpenOperations e, Conn* c, const Row* r, int direction
     begin_op(o, c, r, O_DELIVER if direction else O_PUBLISH, K_10_TRANSFER)
     c.numbers[N_DELIVERED if direction else N_PUBLISHED] += 1
     o.persistent = field_true(r, A10_DURABLE)
+    if direction:
+        amqp10_death(r, o)
     if k != NULL:
         o.texts[Z_LINK] = k.text
         if direction and k.text2.size:

@@ -345,7 +345,7 @@ COUNTED: Final[dict[str, Counted]] = {
     ),
     "redelivery-loop": Counted(_again, _message_key),
     "dead-lettered": Counted(
-        lambda r: r.delivered & r.has("death_reason"),
+        lambda r: r.delivered & r.has("death_queue"),
         lambda row: (row["protocol"], row["death_queue"], row["queue"], row["death_reason"]),
     ),
     "qos2-stuck": Counted(lambda r: (r.number("qos") == 2) & _unanswered(r), timed=True),

@@ -178,7 +178,7 @@ def _about_windows(report: Report) -> None:
     for c in report.connections:
         delivered, most = c["delivered"] or 0, c["most_unsettled"] or 0
         if c["protocol"] == "amqp091":
-            if not c["client_window"] and most >= threshold("prefetch-unlimited"):
+            if c["login_ns"] is not None and not c["client_window"] and most >= threshold("prefetch-unlimited"):
                 cause = f"{client(c)} has no prefetch limit and held {most} deliveries at one time"
                 report.put_connections("prefetch-unlimited", cause, c, count=most)
             elif c["client_window"] == 1 and delivered >= threshold("prefetch-one"):
@@ -299,7 +299,8 @@ def _is_local(address: str | None) -> bool:
 def _about_loss(report: Report, c: Row) -> None:
     for side in ("client", "server"):
         again, all_ = c[f"{side}_retransmitted_bytes"] or 0, c[f"{side}_bytes"] or 0
-        if again >= 100 and 100 * again >= threshold("retransmissions") * all_:
+        lost = c["reason"] in ("keep-alive", "vanished", "half-open")
+        if again >= (1 if lost else 100) and 100 * again >= threshold("retransmissions") * all_:
             cause = f"the {side} sent {again:,} of {all_:,} octets again ({client(c)})"
             report.put_connections("retransmissions", cause, c, count=again)
 

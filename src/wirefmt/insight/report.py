@@ -221,7 +221,7 @@ def _unsettled(report: Report, key: tuple[Any, ...], found: Found) -> Told:
         return None
     end = end_of(connection)
     usual = report.counts.durations.get((key[0], "deliver"))
-    wait = 10 * SECOND
+    wait = 10 * SECOND if connection["how"] == "open" or connection["protocol"] == "rocketmq" else SECOND
     if usual is not None and usual.total() >= 20:
         wait = max(20 * TICK, 10 * quantile(usual, 0.99))
     count = found.before(end - wait) - report.counted("_resumed", key[0], "deliver")
@@ -249,7 +249,7 @@ def _redelivery_loop(report: Report, key: tuple[Any, ...], found: Found) -> Told
 def _dead_lettered(report: Report, key: tuple[Any, ...], found: Found) -> Told:
     row = found.first
     where = f"{row['death_queue']} became dead letters in {row['queue']}"
-    return f"{number(found.count, 'message')} of {where}: {row['death_reason']}"
+    return f"{number(found.count, 'message')} of {where}: {row['death_reason'] or 'the server gives no reason'}"
 
 
 def _duplicate(report: Report, key: tuple[Any, ...], found: Found) -> Told:

@@ -181,10 +181,8 @@ OPERATIONS: Final[tuple[Column, ...]] = (
     Column("retained", "boolean", "MQTT: RETAIN"),
     Column("persistent", "boolean", "AMQP: delivery mode 2, durable"),
     Column("ttl_ms", "int64", "milliseconds that the message may wait: Message Expiry Interval, expiration, ttl"),
-    Column(
-        "death_reason", "string", "AMQP 0.9.1: why the server moved the message to this queue: rejected, expired ..."
-    ),
-    Column("death_queue", "string", "AMQP 0.9.1: the queue from which it was moved"),
+    Column("death_reason", "string", "AMQP: why the server moved the message to this queue: rejected, expired ..."),
+    Column("death_queue", "string", "AMQP: the queue from which it was moved"),
     # ---- when
     Column("started", "timestamp", "time of the request"),
     Column("started_ns", "int64", "the same, nanoseconds since 1970"),

@@ -280,7 +280,8 @@ _ROWS: Final = (
     ),
     # ---- TCP and the capture
     Rule(
-        "retransmissions", "warning", "connections", 2, "percent of a side's octets, and at least 100 octets",
+        "retransmissions", "warning", "connections", 2,
+        "percent of a side's octets, and at least 100 octets unless a side is gone",
         "a network that is well loses less",
         "TCP had to send data again.",
         "Look at the network between: loss, a cable, a full link, a machine that is gone.",

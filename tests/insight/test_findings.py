@@ -4,6 +4,7 @@ rows."""
 from __future__ import annotations
 
 import ast
+import io
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,8 @@ import pyarrow as pa
 
 from lib.paths import ROOT
 from lib.truth import FOLDER, NAMES, claims_of, fits, is_so, listed, tables_of
-from wirefmt import capture
+from lib.wire import Tcp, pcap
+from wirefmt import amqp10, capture
 from wirefmt.insight._engine import CONNECTION_FACTS, batch_of
 from wirefmt.insight.findings import Findings
 from wirefmt.spec import rules
@@ -276,6 +278,12 @@ def test_lost_publishes_that_the_next_connection_goes_on_with() -> None:
     assert rules_of(lost + resumed, [connection(), connection(flow_id=2)]) == {}
 
 
+def test_what_was_not_captured_is_not_lost() -> None:
+    lost = [operation(outcome="lost")]
+    assert rules_of(lost, [connection(server_missing_bytes=9)]) == {"capture-gaps": 1}
+    assert rules_of([], [connection(reason="abandoned", client_missing_bytes=9)]) == {"capture-gaps": 1}
+
+
 def test_slow_acknowledgements() -> None:
     def published(n: int, ns: int) -> list[dict[str, Any]]:
         return [operation(outcome="acknowledged", duration_ns=ns) for _ in range(n)]
@@ -390,6 +398,41 @@ def test_evidence_is_of_one_capture() -> None:
     findings.operations(batch_of(OPERATIONS, rows))
     [row] = findings.finish([connection()])
     assert (row["capture"], row["frames"]) == ("0.pcap", [0, 2, 4, 6, 8])
+
+
+@pytest.mark.parametrize(
+    ("annotations", "died"),
+    [
+        ({"x-opt-deaths": [{"reason": "expired", "count": 1, "queue": "a.q"}]}, ("expired", "a.q")),
+        ({"x-opt-ORIG-QUEUE": "a.q"}, (None, "a.q")),
+        ({"x-opt-deaths": "a text"}, (None, None)),
+        ({"x-opt-other": 1}, (None, None)),
+    ],
+)
+def test_dead_letters_of_amqp10(annotations: dict[str, Any], died: tuple[str | None, str | None]) -> None:
+    """RabbitMQ names queue and reason of each death, Artemis the queue."""
+    message = amqp10.Message(message_annotations=annotations, body=b"x")
+    source = amqp10.Source(address="dead.q")
+    said = [
+        (0, amqp10.ProtocolHeader(0)), (1, amqp10.ProtocolHeader(0)),
+        (0, amqp10.Open(container_id="c")), (1, amqp10.Open(container_id="s")),
+        (0, amqp10.Begin(next_outgoing_id=0, incoming_window=9, outgoing_window=9)),
+        (1, amqp10.Begin(remote_channel=0, next_outgoing_id=0, incoming_window=9, outgoing_window=9)),
+        (0, amqp10.Attach(name="l", handle=0, role=True, source=source)),
+        (1, amqp10.Attach(name="l", handle=0, role=False, source=source, initial_delivery_count=0)),
+        (0, amqp10.Flow(next_incoming_id=0, incoming_window=9, next_outgoing_id=0, outgoing_window=9, handle=0,
+                        delivery_count=0, link_credit=9)),
+        (1, amqp10.Transfer(handle=0, delivery_id=0, delivery_tag=b"t", payload=message)),
+        (0, amqp10.Disposition(role=True, first=0, settled=True, state=amqp10.Accepted())),
+    ]  # fmt: skip
+    tcp = Tcp(port=5672)
+    data = pcap(tcp.open() + [frame for side, frame_ in said for frame in tcp.send(side, frame_.encode())])
+    rows: dict[str, list[dict[str, Any]]] = {"operations": [], "findings": []}
+    for table, batch in capture.read_tables(io.BytesIO(data), list(rows)):
+        rows[table] += pa.table(batch).to_pylist()
+    [delivered] = [row for row in rows["operations"] if row["kind"] == "deliver"]
+    assert (delivered["death_reason"], delivered["death_queue"], delivered["outcome"]) == (*died, "acknowledged")
+    assert [row["rule"] for row in rows["findings"]] == (["dead-lettered"] if died[1] else [])
 
 
 # ---- the table of rules

@@ -63,6 +63,8 @@ def _about_ends(report: Report) -> None:
     for c in report.connections:
         reason, text = c["reason"], c["reason_text"]
         server = c["protocol"], c["server_ip"], c["server_port"]
+        if reason in ("keep-alive", "abandoned") and c["ended_by"] is None and c["client_missing_bytes"]:
+            continue  # it may be in what was not captured
         if reason in ("keep-alive", "vanished", "half-open", "reset", "abandoned"):
             rule = "keep-alive-missed" if reason == "keep-alive" else reason
             report.put_connections(rule, f"{client(c)}: {text}", c, time=end_of(c))
@@ -70,7 +72,7 @@ def _about_ends(report: Report) -> None:
             shut.setdefault(server, []).append(c)
         elif reason == "taken-over":
             taken.setdefault((*server, c["client_id"]), []).append(c)
-        elif reason == "refused" and not c["login_refused"]:
+        elif reason == "refused" and not c["login_refused"] and not c["server_missing_bytes"]:
             _about_refusal(report, c)
         elif reason in ("protocol-error", "resource-error"):
             report.put_connections("closed-by-error", f"the connection of {client(c)} ended: {text}", c, time=end_of(c))

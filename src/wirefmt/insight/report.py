@@ -203,7 +203,7 @@ def _without_confirms(report: Report, key: tuple[Any, ...], found: Found) -> Tol
 
 def _lost(report: Report, key: tuple[Any, ...], found: Found) -> Told:
     count = found.count - report.counted("_resumed", key[0], "publish")
-    if count < threshold("lost"):
+    if count < threshold("lost") or report.connection(found).get("server_missing_bytes"):
         return None
     return (
         f"{number(count, 'publish')} of {client(found.first)} had no answer when the connection or channel ended",
@@ -217,7 +217,7 @@ def _large_message(report: Report, key: tuple[Any, ...], found: Found) -> Told:
 
 def _unsettled(report: Report, key: tuple[Any, ...], found: Found) -> Told:
     connection = report.connection(found)
-    if not connection:
+    if not connection or connection["client_missing_bytes"]:
         return None
     end = end_of(connection)
     usual = report.counts.durations.get((key[0], "deliver"))
@@ -265,7 +265,7 @@ def _qos2_stuck(report: Report, key: tuple[Any, ...], found: Found) -> Told:
     if usual is not None:
         wait = min(wait, max(2 * TICK, 10 * quantile(usual, 1)))
     count = found.before(end - wait) - report.counted("_resumed", key[0], found.first["kind"])
-    if count < 1:
+    if count < 1 or connection.get("client_missing_bytes") or connection.get("server_missing_bytes"):
         return None
     return (
         f"{number(count, 'QoS 2 message')} of {client(found.first)}{at(found.first)} stopped before PUBCOMP",

@@ -112,6 +112,13 @@ def test_batches_and_threads(name: str, options: dict[str, Any]) -> None:
     assert tables_of(name, "findings", **options) == tables_of(name, "findings")
 
 
+def test_a_close_with_code_0_is_not_an_error() -> None:
+    """What some clients of AMQP 0.9.1 say instead of 200."""
+    rows = pa.table(capture.read(ROOT / "tests/data/rabbitmq-amqp091.pcap.gz", table="findings")).to_pylist()
+    assert any(row["rule"] == "closed-by-error" for row in rows)
+    assert not [row for row in rows if "the client said connection.close" in row["text"]]
+
+
 def test_columns_and_filter() -> None:
     path = FOLDER / "amqp-errors.pcap.gz"
     assert pa.table(capture.read(path, table="findings")).column_names == [column.name for column in FINDINGS]
@@ -413,7 +420,7 @@ def test_dead_letters_of_amqp10(annotations: dict[str, Any], died: tuple[str | N
     """RabbitMQ names queue and reason of each death, Artemis the queue."""
     message = amqp10.Message(message_annotations=annotations, body=b"x")
     source = amqp10.Source(address="dead.q")
-    said = [
+    said: list[tuple[int, Any]] = [
         (0, amqp10.ProtocolHeader(0)), (1, amqp10.ProtocolHeader(0)),
         (0, amqp10.Open(container_id="c")), (1, amqp10.Open(container_id="s")),
         (0, amqp10.Begin(next_outgoing_id=0, incoming_window=9, outgoing_window=9)),

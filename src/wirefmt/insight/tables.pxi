@@ -166,8 +166,8 @@ def with_values(Batch batch not None, columns, values, names=None):
 
 
 def batch_of(columns, rows):
-    """A Batch with these columns (string, boolean, int8 to int64, timestamp, list<int64>). rows: a list of dicts, column: value; what a dict
-    does not have is null. A timestamp is an int, microseconds."""
+    """A Batch with these columns (string, boolean, int8 to int64, timestamp, list<int64>). rows: a list of dicts, column: value;
+    what a dict does not have is null. A timestamp is an int, microseconds."""
     cdef ColumnSet made = ColumnSet(columns)
     cdef Col* to
     cdef bytes octets

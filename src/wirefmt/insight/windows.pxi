@@ -7,7 +7,8 @@ cdef enum:
 
 cdef struct Gate:
     int64_t closed_ns           # 0: it is open
-    int64_t began_ns, opened_ns # when it was closed and opened; opened_ns is 0 after the next delivery
+    int64_t began_ns            # when it was closed the last time
+    int64_t opened_ns           # when it was opened; 0: after the next delivery
 
 
 cdef inline void close_gate(Gate* g, int64_t now) noexcept nogil:

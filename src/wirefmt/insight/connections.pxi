@@ -22,7 +22,7 @@ CONNECTION_FACTS = (
     CONNECTION_COLUMNS[0]._replace(name="fault_frame", meaning="its packet"),
     CONNECTION_COLUMNS[0]._replace(name="ended_frame", meaning="packet of the end that the protocol knows"),
     CONNECTION_COLUMNS[0]._replace(name="secret_ns", meaning="time of a login with a password that is not hashed"),
-    CONNECTION_COLUMNS[0]._replace(name="most_unsettled", meaning="deliveries of a channel without their answer, the most at once"),
+    CONNECTION_COLUMNS[0]._replace(name="most_unsettled", meaning="open deliveries of a channel, the most at once"),
     CONNECTION_COLUMNS[0]._replace(name="window_full_ns", meaning="the longest time for which as many deliveries as "
                                    "allowed had no answer, while messages waited"),
     CONNECTION_COLUMNS[0]._replace(name="window_full_at_ns", meaning="when that began"),

@@ -12,9 +12,11 @@ cdef StructField A9_EXCHANGE = field("amqp091", "exchange")
 cdef StructField A9_CONSUMER_TAG = field("amqp091", "consumer_tag"), A9_NO_ACK = field("amqp091", "no_ack")
 cdef StructField A9_MANDATORY = field("amqp091", "mandatory"), A9_MULTIPLE = field("amqp091", "multiple")
 cdef StructField A9_REQUEUE = field("amqp091", "requeue"), A9_REASON = field("amqp091", "reason")
-cdef StructField A9_PREFETCH = field("amqp091", "prefetch_count")
+cdef StructField A9_PREFETCH = field("amqp091", "prefetch_count"), A9_MODE = field("amqp091", "delivery_mode")
+cdef StructField A9_MECHANISM = field("amqp091", "mechanism")
 
 cdef enum:
+    AMQP_PERSISTENT = 2             # delivery mode
     AMQP_REPLY_SUCCESS = 200
     AMQP_CONNECTION_FORCED = 320    # an operator, or the end of the server
 
@@ -62,6 +64,7 @@ cdef void amqp091_message(OpenOperations e, Conn* c, const Row* r, int kind, int
     cdef int outcome
     if kind == K_DELIVER:
         begin_op(o, c, r, O_DELIVER, kind)
+        amqp091_properties(r, o)
         c.numbers[N_DELIVERED] += 1
         text = field_text(r, A9_CONSUMER_TAG)
         o.texts[Z_LINK] = text
@@ -74,6 +77,7 @@ cdef void amqp091_message(OpenOperations e, Conn* c, const Row* r, int kind, int
         e.open_op(o, S_DELIVER, channel, tag)
     elif kind == K_BASIC_PUBLISH:
         begin_op(o, c, r, O_PUBLISH, kind)
+        amqp091_properties(r, o)
         c.numbers[N_PUBLISHED] += 1
         s = e.space_of(c, S_PUBLISH, 0, channel, True)
         if s == NULL:
@@ -103,6 +107,7 @@ cdef void amqp091_message(OpenOperations e, Conn* c, const Row* r, int kind, int
     elif kind == K_GET_OK:
         found = amqp091_answered(e, c, channel, K_GET)
         begin_op(o, c, r, O_DELIVER, kind)
+        amqp091_properties(r, o)
         c.numbers[N_DELIVERED] += 1
         if found != NULL:
             o.texts[Z_QUEUE] = found.texts[Z_QUEUE]
@@ -128,7 +133,7 @@ cdef void amqp091_message(OpenOperations e, Conn* c, const Row* r, int kind, int
     elif kind == K_CLOSE:
         text = field_text(r, A9_REPLY_TEXT)
         kind_text = text_of(r, T_KIND)
-        end_connection(c, r, direction, code != AMQP_REPLY_SUCCESS, &kind_text, &text, code, code != ABSENT)
+        end_connection(c, r, direction, code > 0 and code != AMQP_REPLY_SUCCESS, &kind_text, &text, code, code != ABSENT)
         found = e.find_op(c, S_LOGIN, 0, 0, 0)
         if found != NULL:
             c.login_refused = direction == 1
@@ -143,6 +148,9 @@ cdef void amqp091_message(OpenOperations e, Conn* c, const Row* r, int kind, int
         c.numbers[N_LOGIN] = number_of(r, T_TS_NS, -1)
         text = entry_of(field_of(r, A9_CLIENT_PROPERTIES), r.at, b"product")
         keep_span(&c.texts[Y_CLIENT_PRODUCT], &text)
+        text = field_text(r, A9_MECHANISM)
+        if is_text(&text, b"PLAIN") or is_text(&text, b"AMQPLAIN"):
+            c.numbers[N_SECRET] = c.numbers[N_LOGIN]
         begin_op(o, c, r, O_LOGIN, kind)
         e.open_op(o, S_LOGIN, 0, 0)
     elif kind == K_TUNE_OK:
@@ -175,6 +183,17 @@ cdef void amqp091_message(OpenOperations e, Conn* c, const Row* r, int kind, int
         amqp091_reply(e, c, r, kind - 1, direction, channel)
 
 
+cdef void amqp091_properties(const Row* r, Op* o) noexcept nogil:
+    """Of a message. The headers of dead letters are RabbitMQ's."""
+    o.persistent = field_number(r, A9_MODE, 0) == AMQP_PERSISTENT
+    if o.direction and is_set(r.cols + T_HEADERS, r.at):
+        o.texts[Z_DEATH_REASON] = entry_of(r.cols + T_HEADERS, r.at, b"x-last-death-reason")
+        o.texts[Z_DEATH_QUEUE] = entry_of(r.cols + T_HEADERS, r.at, b"x-last-death-queue")
+        if o.texts[Z_DEATH_REASON].at == NULL:          # before RabbitMQ 3.13
+            o.texts[Z_DEATH_REASON] = entry_of(r.cols + T_HEADERS, r.at, b"x-first-death-reason")
+            o.texts[Z_DEATH_QUEUE] = entry_of(r.cols + T_HEADERS, r.at, b"x-first-death-queue")
+
+
 cdef void amqp091_request(OpenOperations e, Conn* c, const Row* r, int kind, int direction, int32_t channel,
                           Op* o) noexcept nogil:
     cdef Space* s
@@ -188,7 +207,10 @@ cdef void amqp091_request(OpenOperations e, Conn* c, const Row* r, int kind, int
     if text.size:
         o.texts[Z_LINK] = text
     if kind == K_QOS:
-        o.number = field_number(r, A9_PREFETCH, 0)
+        o.number = o.sequence = field_number(r, A9_PREFETCH, 0)
+        s = e.space_of(c, S_DELIVER, 1, channel, True)
+        if s != NULL:
+            s.window = o.number
         c.numbers[N_CLIENT_WINDOW] = max(c.numbers[N_CLIENT_WINDOW], o.number)
     elif kind == K_CONFIRM_SELECT or kind == K_TX_SELECT:
         s = e.space_of(c, S_PUBLISH, 0, channel, True)
@@ -199,6 +221,9 @@ cdef void amqp091_request(OpenOperations e, Conn* c, const Row* r, int kind, int
             e.complete_all(e.space_of(c, S_MANDATORY, 0, channel, False), E_NONE, NULL)
     elif kind == K_CANCEL and direction:                # the server cancels the consumer
         amqp091_cancelled(e, c, channel, &text)
+        k = e.known_of(c, W_CONSUMER, 0, channel, hash_span(0, &text), False)
+        if k != NULL:
+            o.texts[Z_QUEUE] = k.text
     if field_true(r, A9_NOWAIT):
         if kind == K_CONSUME:
             amqp091_consumer(e, c, channel, &text, &o.texts[Z_QUEUE], o.no_ack)

@@ -13,7 +13,9 @@ cdef StructField A10_ABORTED = field("amqp10", "aborted")
 cdef StructField A10_FIRST = field("amqp10", "first"), A10_LAST = field("amqp10", "last"), A10_STATE = field("amqp10", "state")
 cdef StructField A10_STATE_FIELDS = field("amqp10", "state_fields"), A10_SOURCE = field("amqp10", "source_address")
 cdef StructField A10_CREDIT = field("amqp10", "link_credit"), A10_PROTOCOL_ID = field("amqp10", "protocol_id")
-cdef StructField A10_DELIVERY_COUNT = field("amqp10", "delivery_count"), A10_USER = field("amqp10", "mechanism")
+cdef StructField A10_DELIVERY_COUNT = field("amqp10", "delivery_count"), A10_MECHANISM = field("amqp10", "mechanism")
+cdef StructField A10_DURABLE = field("amqp10", "durable"), A10_INITIAL = field("amqp10", "initial_delivery_count")
+cdef StructField A10_ANNOTATIONS = field("amqp10", "message_annotations")
 
 cdef enum:
     RANGE_STEPS = 4096          # open deliveries outside a disposition's range that are looked at, at most
@@ -65,11 +67,15 @@ cdef void amqp10_message(OpenOperations e, Conn* c, const Row* r, int kind, int 
             c.numbers[N_CLIENT_WINDOW] = max(c.numbers[N_CLIENT_WINDOW], field_number(r, A10_CREDIT, 0))
         elif direction and field_set(r, A10_HANDLE) and field_set(r, A10_CREDIT):
             c.numbers[N_SERVER_WINDOW] = max(c.numbers[N_SERVER_WINDOW], field_number(r, A10_CREDIT, 0))
+        amqp10_credit(e, c, r, direction, channel)
     elif kind == K_10_EMPTY:
         begin_op(o, c, r, O_HEARTBEAT, kind)
         e.emit_alone(o)
     elif kind == K_SASL_INIT:
         c.numbers[N_LOGIN] = number_of(r, T_TS_NS, -1)
+        s = field_text(r, A10_MECHANISM)
+        if is_text(&s, b"PLAIN"):
+            c.numbers[N_SECRET] = c.numbers[N_LOGIN]
         begin_op(o, c, r, O_LOGIN, kind)
         e.open_op(o, S_LOGIN, 0, 0)
     elif kind == K_SASL_OUTCOME:
@@ -144,6 +150,37 @@ cdef void amqp10_message(OpenOperations e, Conn* c, const Row* r, int kind, int 
         end_connection(c, r, direction, s.size != 0, &kind_text, &s, 0, False)
 
 
+cdef void amqp10_credit(OpenOperations e, Conn* c, const Row* r, int direction, int32_t channel) noexcept nogil:
+    """flow of a link: what the sender has sent, or up to where the client lets it send."""
+    cdef Known* k = e.known_of(c, W_LINK, direction, channel, <uint64_t>field_number(r, A10_HANDLE, -1), False)
+    cdef Known* credit = NULL
+    cdef int64_t now = number_of(r, T_TS_NS, 0)
+    if k == NULL or not field_set(r, A10_HANDLE):
+        return
+    if direction:
+        if k.credit != NULL and field_set(r, A10_DELIVERY_COUNT):
+            k.credit.sent = <uint32_t>field_number(r, A10_DELIVERY_COUNT, 0)
+        return
+    credit = e.known_of(c, W_CREDIT, 0, channel, hash_span(0, &k.text), False)
+    if credit == NULL or not field_set(r, A10_CREDIT):
+        return
+    credit.number = 1                                   # its limit is known
+    credit.limit = <uint32_t>(field_number(r, A10_DELIVERY_COUNT, credit.sent) + field_number(r, A10_CREDIT, 0))
+    if <int32_t>(credit.limit - credit.sent) > 0:
+        open_gate(&credit.gate, now)
+    else:
+        close_gate(&credit.gate, now)
+
+
+cdef void amqp10_sent(Conn* c, Known* credit, const Op* o) noexcept nogil:
+    """A delivery to the client has used up credit."""
+    credit.sent += 1
+    if credit.number:
+        message_came(c, &credit.gate, o.started_ns, AT_ONCE_NS, N_NO_CREDIT, &o.texts[Z_DESTINATION])
+        if <int32_t>(credit.limit - credit.sent) <= 0:
+            close_gate(&credit.gate, o.started_ns)
+
+
 cdef int32_t amqp10_channel(OpenOperations e, Conn* c, int direction, int32_t channel) noexcept nogil:
     """The other side's channel for the session of this channel."""
     cdef Known* k = e.known_of(c, W_CHANNEL, direction, channel, 0, False)
@@ -159,6 +196,11 @@ cdef void amqp10_attach(OpenOperations e, Conn* c, const Row* r, int direction, 
         keep_span(&k.text, &name)
         s = text_of(r, T_DESTINATION)
         keep_span(&k.text2, &s)
+        s = field_text(r, A10_ROLE)
+        if direction and is_text(&s, b"sender"):
+            k.credit = e.known_of(c, W_CREDIT, 0, amqp10_channel(e, c, direction, channel), hash_span(0, &name), True)
+            if k.credit != NULL:
+                k.credit.sent = <uint32_t>field_number(r, A10_INITIAL, 0)
     if found != NULL:
         e.complete(found, E_ACKNOWLEDGED, r)            # a refusal is a detach that follows
         return
@@ -192,6 +234,37 @@ cdef void amqp10_detach(OpenOperations e, Conn* c, const Row* r, int direction, 
     e.open_op(o, S_NUMBERED, channel, key)
 
 
+cdef Span amqp10_named(const Span* json, const char* name) noexcept nogil:
+    """The first string with this name, which has its quotes and colon, in JSON; `at` is NULL: there is no such string."""
+    cdef size_t n = strlen(name), i, end
+    cdef Span s
+    s.at = NULL
+    s.size = 0
+    for i in range(json.size - n if json.size > n else 0):
+        if memcmp(json.at + i, name, n) == 0:
+            end = i + n
+            while end < json.size and json.at[end] != c'"':
+                end += 1
+            s.at = json.at + i + n
+            s.size = <uint32_t>(end - i - n)
+            break
+    return s
+
+
+cdef void amqp10_death(const Row* r, Op* o) noexcept nogil:
+    """Why a message is in this queue: annotations of RabbitMQ and of ActiveMQ Artemis, which names no reason."""
+    cdef const Col* annotations = field_of(r, A10_ANNOTATIONS)
+    cdef Span deaths
+    if not is_set(annotations, r.at):
+        return
+    deaths = entry_of(annotations, r.at, b"x-opt-deaths")
+    if deaths.at != NULL:
+        o.texts[Z_DEATH_REASON] = amqp10_named(&deaths, b'"reason":"')
+        o.texts[Z_DEATH_QUEUE] = amqp10_named(&deaths, b'"queue":"')
+    else:
+        o.texts[Z_DEATH_QUEUE] = entry_of(annotations, r.at, b"x-opt-ORIG-QUEUE")
+
+
 cdef void amqp10_transfer(OpenOperations e, Conn* c, const Row* r, int direction, int32_t channel, Op* o) noexcept nogil:
     cdef int64_t id = field_number(r, A10_HANDLE, -1)
     cdef Known* k = e.known_of(c, W_LINK, direction, channel, <uint64_t>id, False) if id >= 0 else NULL
@@ -200,10 +273,15 @@ cdef void amqp10_transfer(OpenOperations e, Conn* c, const Row* r, int direction
     cdef int outcome
     begin_op(o, c, r, O_DELIVER if direction else O_PUBLISH, K_10_TRANSFER)
     c.numbers[N_DELIVERED if direction else N_PUBLISHED] += 1
+    o.persistent = field_true(r, A10_DURABLE)
+    if direction:
+        amqp10_death(r, o)
     if k != NULL:
         o.texts[Z_LINK] = k.text
         if direction and k.text2.size:
             o.texts[Z_QUEUE] = k.text2
+        if k.credit != NULL:
+            amqp10_sent(c, k.credit, o)
     elif direction:
         o.texts[Z_QUEUE] = o.texts[Z_DESTINATION]
     id = field_number(r, A10_DELIVERY_COUNT, -1)

@@ -16,18 +16,35 @@ CONNECTION_FACTS = (
     CONNECTION_COLUMNS[0]._replace(name="login_refused", type="boolean", meaning="the server has refused the login"),
     CONNECTION_COLUMNS[0]._replace(name="failed", type="boolean", meaning="the end names an error"),
     CONNECTION_COLUMNS[0]._replace(name="malformed", type="int64", meaning="messages that are not valid, of both sides"),
+    CONNECTION_COLUMNS[0]._replace(name="fault", type="string", meaning="what is wrong with the first of them"),
+    CONNECTION_COLUMNS[0]._replace(name="fault_direction", meaning="0: the client sent it"),
+    CONNECTION_COLUMNS[0]._replace(name="fault_ns", meaning="its time"),
+    CONNECTION_COLUMNS[0]._replace(name="fault_frame", meaning="its packet"),
+    CONNECTION_COLUMNS[0]._replace(name="ended_frame", meaning="packet of the end that the protocol knows"),
+    CONNECTION_COLUMNS[0]._replace(name="secret_ns", meaning="time of a login with a password that is not hashed"),
+    CONNECTION_COLUMNS[0]._replace(name="most_unsettled", meaning="open deliveries of a channel, the most at once"),
+    CONNECTION_COLUMNS[0]._replace(name="window_full_ns", meaning="the longest time for which as many deliveries as "
+                                   "allowed had no answer, while messages waited"),
+    CONNECTION_COLUMNS[0]._replace(name="window_full_at_ns", meaning="when that began"),
+    CONNECTION_COLUMNS[0]._replace(name="no_credit_ns", meaning="the longest time without credit, or with RDY 0, while messages "
+                                   "waited"),
+    CONNECTION_COLUMNS[0]._replace(name="no_credit_at_ns", meaning="when that began"),
+    CONNECTION_COLUMNS[0]._replace(name="waited_for", type="string", meaning="destination of the message that waited"),
 )
 cdef dict FACT = {column.name: i for i, column in enumerate(CONNECTION_FACTS)}
 
 cdef int[Y_COUNT] FACT_TEXT
 FACT_TEXT = [FACT[name] for name in (
-    "version", "client_id", "user_name", "virtual_host", "client_product", "server_product", "end_kind", "text")]
+    "version", "client_id", "user_name", "virtual_host", "client_product", "server_product", "end_kind", "text",
+    "fault", "waited_for")]
 
 cdef int[N_COUNT] FACT_NUMBER
 FACT_NUMBER = [FACT[name] for name in (
     "client_messages", "server_messages", "published", "delivered", "confirmed", "acknowledged", "subscriptions", "channels",
     "links", "consumers", "keep_alive_ns", "frame_max", "client_window", "server_window", "session_expiry_ns", "unconfirmed",
-    "unsettled", "login_ns", "ended_ns", "client_message_ns", "server_message_ns", "malformed")]
+    "unsettled", "login_ns", "ended_ns", "client_message_ns", "server_message_ns", "malformed", "fault_direction", "fault_ns",
+    "fault_frame", "ended_frame", "secret_ns", "most_unsettled", "window_full_ns", "window_full_at_ns", "no_credit_ns",
+    "no_credit_at_ns")]
 
 cdef int F_SESSION_PRESENT = FACT["session_present"], F_ENDED_BY = FACT["ended_by"], F_CODE = FACT["code"]
 cdef int F_LOGGED_IN = FACT["logged_in"], F_LOGIN_REFUSED = FACT["login_refused"], F_FAILED = FACT["failed"]

@@ -1,6 +1,21 @@
 # Open operations: what a message opens waits for what settles it.
 from wirefmt._core cimport HASH_KEY
 
+cdef void message_came(Conn* c, Gate* g, int64_t now, int64_t late_ns, int number, const Span* destination) noexcept nogil:
+    """A delivery. It waited if it comes just after the gate has opened. number: N_WINDOW_FULL, N_NO_CREDIT.
+
+    late_ns: for so long after the gate has closed deliveries may be on their way."""
+    if g.closed_ns:
+        if now - g.closed_ns >= late_ns:
+            g.closed_ns = 0                             # it was not closed
+    elif g.opened_ns:
+        if now - g.opened_ns <= AT_ONCE_NS and g.opened_ns - g.began_ns > c.numbers[number]:
+            c.numbers[number] = g.opened_ns - g.began_ns
+            c.numbers[number + 1] = g.began_ns
+            keep_span(&c.texts[Y_WAITED_FOR], destination)
+        g.opened_ns = 0
+
+
 cdef void end_connection(Conn* c, const Row* r, int direction, bint failed, const Span* kind, const Span* text,
                          int64_t code, bint has_code) noexcept nogil:
     """The protocol says that the connection ends. The first that says it counts."""
@@ -11,6 +26,7 @@ cdef void end_connection(Conn* c, const Row* r, int direction, bint failed, cons
     c.code = code
     c.has_code = has_code
     c.numbers[N_ENDED] = number_of(r, T_TS_NS, -1)
+    c.numbers[N_ENDED_FRAME] = number_of(r, T_FRAME_NO, -1)
     keep_span(&c.texts[Y_END_KIND], kind)
     keep_span(&c.texts[Y_END_TEXT], text)
 
@@ -185,6 +201,12 @@ cdef class OpenOperations:
         self.octets += o.size
         o.key = key
         self.put_in(o, s)
+        if what == S_DELIVER:
+            most(s.conn, N_MOST_UNSETTLED, s.count)
+            if s.window:
+                message_came(s.conn, &s.gate, o.started_ns, 0, N_WINDOW_FULL, &of.texts[Z_DESTINATION])
+                if s.count == s.window:
+                    close_gate(&s.gate, o.started_ns)
         o.newer = NULL
         o.older = self.newest
         if self.newest != NULL:
@@ -209,11 +231,13 @@ cdef class OpenOperations:
         else:
             s.first = o
         s.last = o
+        s.count += 1
         o.entry.hash = avalanche(s.entry.hash ^ avalanche(o.key))
         add_entry(&self.ops, &o.entry)
 
     cdef void take_out(self, Op* o) noexcept nogil:
         cdef Space* s = o.space
+        s.count -= 1
         remove_entry(&self.ops, &o.entry)
         if o.before != NULL:
             o.before.after = o.after
@@ -247,6 +271,8 @@ cdef class OpenOperations:
 
     cdef void complete(self, Op* o, int outcome, const Row* r) noexcept nogil:
         """Settle an operation by the message in this row; NULL: without an answer."""
+        if o.space.window and o.space.count == o.space.window and r != NULL:
+            open_gate(&o.space.gate, number_of(r, T_TS_NS, 0))
         self.take_out(o)
         if o.older != NULL:
             o.older.newer = o.newer

@@ -7,11 +7,13 @@ cdef StructField MQ_SESSION_EXPIRY = field("mqtt", "session_expiry_interval")
 cdef StructField MQ_RECEIVE_MAXIMUM = field("mqtt", "receive_maximum")
 cdef StructField MQ_PACKET_MAXIMUM = field("mqtt", "maximum_packet_size"), MQ_REASON = field("mqtt", "reason_string")
 cdef StructField MQ_ASSIGNED = field("mqtt", "assigned_client_identifier"), MQ_FILTERS = field("mqtt", "topic_filters")
-cdef StructField MQ_CODES = field("mqtt", "reason_codes")
+cdef StructField MQ_CODES = field("mqtt", "reason_codes"), MQ_RETAIN = field("mqtt", "retain")
+cdef StructField MQ_FLAGS = field("mqtt", "connect_flags")
 
 cdef enum:
     MQTT_ERROR = 0x80               # the first reason code of a failure
     MQTT_DISCONNECT_WITH_WILL = 0x04
+    MQTT_HAS_PASSWORD = 0x40        # of the Connect Flags
 
 
 cdef void mqtt_message(OpenOperations e, Conn* c, const Row* r, int kind, int direction, Op* o) noexcept nogil:
@@ -21,9 +23,11 @@ cdef void mqtt_message(OpenOperations e, Conn* c, const Row* r, int kind, int di
     cdef int what
     cdef Span s, kind_text
     cdef Op* found
+    cdef Space* space
     s = field_text(r, MQ_REASON)
     if kind == K_PUBLISH:
         begin_op(o, c, r, O_DELIVER if direction else O_PUBLISH, kind)
+        o.retained = field_true(r, MQ_RETAIN)
         what = S_DELIVER if direction else S_PUBLISH
         c.numbers[N_DELIVERED if direction else N_PUBLISHED] += 1
         if number_of(r, T_QOS, 0) == 0:
@@ -66,6 +70,11 @@ cdef void mqtt_message(OpenOperations e, Conn* c, const Row* r, int kind, int di
         if field_set(r, MQ_SESSION_EXPIRY):
             c.numbers[N_SESSION_EXPIRY] = 1000000000 * field_number(r, MQ_SESSION_EXPIRY, 0)
         c.numbers[N_CLIENT_WINDOW] = field_number(r, MQ_RECEIVE_MAXIMUM, -1)
+        space = e.space_of(c, S_DELIVER, 1, 0, True)
+        if space != NULL:
+            space.window = max(<int64_t>0, c.numbers[N_CLIENT_WINDOW])
+        if field_number(r, MQ_FLAGS, 0) & MQTT_HAS_PASSWORD:
+            c.numbers[N_SECRET] = c.numbers[N_LOGIN]
         c.numbers[N_FRAME_MAX] = field_number(r, MQ_PACKET_MAXIMUM, -1)
         begin_op(o, c, r, O_LOGIN, kind)
         e.open_op(o, S_LOGIN, 0, 0)

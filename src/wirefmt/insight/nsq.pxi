@@ -18,6 +18,7 @@ cdef void nsq_message(OpenOperations e, Conn* c, const Row* r, int kind, int dir
     cdef uint64_t key = hash_span(0, &id)
     cdef Op* found
     cdef Space* space
+    cdef Known* k
     cdef int operation = -1
     if kind == K_NSQ_MESSAGE:
         begin_op(o, c, r, O_DELIVER, kind)
@@ -25,6 +26,9 @@ cdef void nsq_message(OpenOperations e, Conn* c, const Row* r, int kind, int dir
         found = e.find_op(c, S_DELIVER, 1, 0, key)
         if found != NULL:
             e.complete(found, E_TIMED_OUT, NULL)        # the same message again: it was not finished in time
+        k = e.known_of(c, W_CREDIT, 0, 0, 0, False)
+        if k != NULL:
+            message_came(c, &k.gate, now, AT_ONCE_NS, N_NO_CREDIT, &o.texts[Z_DESTINATION])
         if c.timeout_ns:
             o.expires_ns = now + c.timeout_ns
         e.open_op(o, S_DELIVER, 0, key)
@@ -52,6 +56,7 @@ cdef void nsq_message(OpenOperations e, Conn* c, const Row* r, int kind, int dir
             c.numbers[N_KEEP_ALIVE] = 1000000 * field_number(r, NS_HEARTBEAT, 0)
     elif kind == K_AUTH:
         operation = O_LOGIN
+        c.numbers[N_SECRET] = now
     elif kind == K_CLS:
         operation = O_CLOSE
         kind_text = text_of(r, T_KIND)
@@ -62,6 +67,15 @@ cdef void nsq_message(OpenOperations e, Conn* c, const Row* r, int kind, int dir
         c.numbers[N_CLIENT_WINDOW] = max(c.numbers[N_CLIENT_WINDOW], field_number(r, NS_RDY, 0))
         begin_op(o, c, r, O_FLOW, kind)
         o.sequence = field_number(r, NS_RDY, 0)
+        k = e.known_of(c, W_CREDIT, 0, 0, 0, True)
+        if k != NULL and o.sequence:
+            open_gate(&k.gate, now)
+        elif k != NULL:
+            close_gate(&k.gate, now)
+        space = e.space_of(c, S_DELIVER, 1, 0, True)
+        if space != NULL:
+            space.window = o.sequence
+            space.gate.closed_ns = 0
         e.emit_alone(o)
     elif kind == K_NSQ_HEARTBEAT:
         found = e.find_op(c, S_PING, 1, 0, 0)

@@ -29,13 +29,15 @@ cdef dict _O = {column.name: i for i, column in enumerate(OPERATION_COLUMNS)}
 cdef int[Z_COUNT] OP_TEXT
 OP_TEXT = [_O[name] for name in (
     "capture", "client_id", "client_ip", "link", "destination", "routing_key", "queue", "consumer_group", "operation",
-    "message_kind", "message_id", "correlation_id", "reply_to", "traceparent", "text")]
+    "message_kind", "message_id", "correlation_id", "reply_to", "traceparent", "death_reason",
+    "death_queue", "text")]
 cdef int OC_FLOW_ID = _O["flow_id"], OC_PROTOCOL = _O["protocol"], OC_CLIENT_PORT = _O["client_port"]
 cdef int OC_DIRECTION = _O["direction"], OC_CHANNEL = _O["channel"], OC_SEQUENCE = _O["sequence"], OC_KIND = _O["kind"]
 cdef int OC_PAYLOAD_SIZE = _O["payload_size"], OC_PAYLOAD_HASH = _O["payload_hash"], OC_REDELIVERED = _O["redelivered"]
 cdef int OC_ATTEMPTS = _O["attempts"], OC_TRANSMISSIONS = _O["transmissions"], OC_STARTED = _O["started"]
 cdef int OC_STARTED_NS = _O["started_ns"], OC_COMPLETED = _O["completed"], OC_DURATION = _O["duration_ns"]
 cdef int OC_RECEIVED = _O["received"], OC_RELEASED = _O["released"], OC_REQUEST_FRAME = _O["request_frame"]
+cdef int OC_QOS = _O["qos"], OC_RETAINED = _O["retained"], OC_PERSISTENT = _O["persistent"], OC_TTL = _O["ttl_ms"]
 cdef int OC_RESUMED_FROM = _O["resumed_from"]
 cdef int OC_RESPONSE_FRAME = _O["response_frame"], OC_OUTCOME = _O["outcome"], OC_CODE = _O["code"]
 
@@ -53,7 +55,9 @@ cdef void begin_op(Op* o, Conn* c, const Row* r, int kind, int request) noexcept
     o.client_port = <int32_t>number_of(r, T_DST_PORT if o.direction else T_SRC_PORT, ABSENT)
     o.code = ABSENT
     o.sequence = number_of(r, T_SEQUENCE, ABSENT)
-    o.redelivered = <int8_t>-1
+    o.redelivered = o.retained = o.persistent = <int8_t>-1
+    o.qos = <int8_t>number_of(r, T_QOS, -1)
+    o.ttl_ms = number_of(r, T_TTL_MS, -1)
     if is_set(r.cols + T_REDELIVERED, r.at):
         o.redelivered = true_at(r.cols + T_REDELIVERED, r.at)
     o.attempts = <int32_t>number_of(r, T_ATTEMPTS, ABSENT)
@@ -109,6 +113,14 @@ cdef void put_operation(Col* c, int64_t row, const Op* o, int outcome, int64_t c
     if o.attempts != ABSENT:
         put_i32(c + OC_ATTEMPTS, row, o.attempts)
     put_i32(c + OC_TRANSMISSIONS, row, o.transmissions)
+    if o.qos >= 0:
+        put_i8(c + OC_QOS, row, o.qos)
+    if o.retained >= 0:
+        put_bool(c + OC_RETAINED, row, o.retained)
+    if o.persistent >= 0:
+        put_bool(c + OC_PERSISTENT, row, o.persistent)
+    if o.ttl_ms >= 0:
+        put_i64(c + OC_TTL, row, o.ttl_ms)
     if o.frame >= 0:                                    # the request was captured
         put_i64(c + OC_REQUEST_FRAME, row, o.frame)
         put_us(c + OC_STARTED, row, o.started_ns)

@@ -9,6 +9,8 @@ cdef enum:                       # texts of a connection
     Y_SERVER_PRODUCT
     Y_END_KIND
     Y_END_TEXT
+    Y_FAULT
+    Y_WAITED_FOR
     Y_COUNT
 
 cdef enum:                       # numbers of a connection; -1: not known
@@ -34,6 +36,16 @@ cdef enum:                       # numbers of a connection; -1: not known
     N_CLIENT_MESSAGE
     N_SERVER_MESSAGE
     N_MALFORMED
+    N_FAULT_DIRECTION
+    N_FAULT
+    N_FAULT_FRAME
+    N_ENDED_FRAME
+    N_SECRET
+    N_MOST_UNSETTLED
+    N_WINDOW_FULL
+    N_WINDOW_FULL_AT            # follows N_WINDOW_FULL, as N_NO_CREDIT_AT follows N_NO_CREDIT
+    N_NO_CREDIT
+    N_NO_CREDIT_AT
     N_COUNT
     N_COUNTERS = N_KEEP_ALIVE   # those before it begin with 0
 
@@ -55,7 +67,7 @@ cdef enum KnownKind:            # what a connection has named
     W_CHANNEL                   # the channel of the other side for the same session
     W_FILTER                    # topic filter of a subscription
     W_EMITTED                   # a group and topic, and what it has committed
-
+    W_CREDIT                    # name of a link to a receiver: what the sender may send
 
 cdef enum OperationKind:        # in the order of KINDS
     O_LOGIN = 0
@@ -112,6 +124,8 @@ cdef enum:                       # texts of an operation
     Z_CORRELATION_ID
     Z_REPLY_TO
     Z_TRACEPARENT
+    Z_DEATH_REASON
+    Z_DEATH_QUEUE
     Z_TEXT                      # of the answer; not kept
     Z_COUNT
 
@@ -129,6 +143,9 @@ cdef struct Known:
     uint64_t key
     Span text, text2            # allocated
     int64_t number
+    Known* credit               # W_LINK: of the link to the client
+    Gate gate                   # W_CREDIT
+    uint32_t sent, limit        # W_CREDIT: delivery-count of the sender, and up to which it may send
 
 
 cdef struct Space:
@@ -142,6 +159,9 @@ cdef struct Space:
     int32_t channel
     Op* first                   # open ones, in the order in which they began
     Op* last
+    int64_t count               # of the open ones
+    int64_t window              # how many deliveries may be open; 0: not known, or any number
+    Gate gate                   # of that window
     int64_t counter
 
 
@@ -180,11 +200,11 @@ cdef struct Op:                 # an operation
     uint8_t pending             # the Outcome that it will have when it is final: E_NONE is none
     uint8_t no_ack              # GET: what it gets needs no acknowledgement
     int8_t direction, protocol
-    int8_t redelivered          # -1: not said
+    int8_t redelivered, retained, persistent, qos       # -1: not said
     int16_t request             # the Kind of the message that opened it
     int32_t channel, client_port, code, attempts, transmissions
     int64_t flow_id, resumed_from
-    int64_t sequence, payload_size, started_ns, received_ns, released_ns, frame, expires_ns, number
+    int64_t sequence, payload_size, started_ns, received_ns, released_ns, frame, expires_ns, number, ttl_ms
     uint64_t hash               # of the payload
     bint has_hash
 

@@ -4,6 +4,17 @@ cdef Field MESSAGE_TYPE = ColumnSet(MESSAGE_COLUMNS).row_type()
 cdef Field TRANSPORT_TYPE = ColumnSet(TRANSPORT_COLUMNS).row_type()
 
 
+cdef void read_fault(Conn* c, const Row* r, int direction) noexcept nogil:
+    """A message that is not valid. The first is remembered."""
+    cdef Span s = text_of(r, T_ERROR)
+    c.numbers[N_MALFORMED] += 1
+    if c.numbers[N_FAULT] < 0:
+        c.numbers[N_FAULT] = number_of(r, T_TS_NS, 0)
+        c.numbers[N_FAULT_DIRECTION] = direction
+        c.numbers[N_FAULT_FRAME] = number_of(r, T_FRAME_NO, -1)
+        keep_span(&c.texts[Y_FAULT], &s)
+
+
 cdef void read_messages(OpenOperations e, const Col* cols, int64_t rows) noexcept nogil:
     cdef Row r
     cdef Op o
@@ -25,7 +36,8 @@ cdef void read_messages(OpenOperations e, const Col* cols, int64_t rows) noexcep
         direction = <int>number_of(&r, T_DIRECTION, 0) & 1
         s = text_of(&r, T_STATUS)
         if not is_text(&s, b"ok"):
-            c.numbers[N_MALFORMED] += is_text(&s, b"malformed")
+            if is_text(&s, b"malformed"):
+                read_fault(c, &r, direction)
             continue
         s = text_of(&r, T_PROTOCOL)
         protocol = protocol_number(&s)
@@ -127,7 +139,7 @@ cdef class Insight(OpenOperations):
         return self.connections.finish(rows) if rows else None
 
     def finish_paths(self, int64_t rows):
-        """Match all that is kept. True when all paths are made; otherwise at least `rows` of them are: take them and call again."""
+        """Match all that is kept. True when all paths are made. Otherwise at least `rows` of them are: take them, call again."""
         return not self.paths.wanted or finish_paths(&self.paths, rows)
 
     def take_paths(self):
@@ -139,9 +151,9 @@ cdef class Insight(OpenOperations):
     def stats(self):
         """Counters by name.
 
-        paths_evicted: publishes that left before `path_seconds` were over, because of `max_paths`. paths_late: messages that came
-        when later ones had been matched; only then the order of arrival counts. deliveries_without_publish: those that have no row
-        in paths.
+        paths_evicted: publishes that left before `path_seconds` were over, because of `max_paths`. paths_late: messages that
+        came when later ones had been matched; only then the order of arrival counts. deliveries_without_publish: those that have
+        no row in paths.
         """
         return {
             "open_operations": self.open_count, "operations_evicted": self.evicted, "open_connections": self.conns.count,
@@ -174,6 +186,39 @@ def with_values(Batch batch not None, columns, values, names=None):
             elif value is not None:
                 put_i64(to, i, value)
     return made.finish(batch.num_rows)
+
+
+def batch_of(columns, rows):
+    """A Batch with these columns (string, boolean, int8 to int64, timestamp, list<int64>). rows: a list of dicts, column: value;
+    what a dict does not have is null. A timestamp is an int, microseconds."""
+    cdef ColumnSet made = ColumnSet(columns)
+    cdef Col* to
+    cdef bytes octets
+    cdef int64_t i, at
+    for k, column in enumerate(columns):
+        to = &made.cols[<int>k]
+        for i, row in enumerate(rows):
+            value = row.get(column.name)
+            if value is None:
+                continue
+            if column.type == "string":
+                octets = value.encode("utf-8", "replace")
+                put_octets(to, i, <const uint8_t*><const char*>octets, len(octets))
+            elif column.type == "list<int64>":
+                at = open_list(to, i)
+                for number in value:
+                    put_i64(to.children, at, number)
+                    at += 1
+                close_list(to, at)
+            elif column.type == "boolean":
+                put_bool(to, i, value)
+            elif column.type == "int8":
+                put_i8(to, i, value)
+            elif column.type == "int32":
+                put_i32(to, i, value)
+            else:
+                put_i64(to, i, value)
+    return made.finish(len(rows))
 
 
 def payload_hash(payload):

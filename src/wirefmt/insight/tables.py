@@ -1,4 +1,4 @@
-"""The tables of one pass over the message table: connections, operations and paths."""
+"""The tables of one pass over the message table: connections, operations, paths and findings."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from wirefmt.batch import Batch
-from wirefmt.insight._engine import CONNECTION_FACTS, Insight, with_values
-from wirefmt.insight.reasons import community_id, reasons
-from wirefmt.spec.insight import CONNECTIONS
+from wirefmt.insight._engine import CONNECTION_FACTS, Insight, batch_of, with_values
+from wirefmt.insight.findings import Findings
+from wirefmt.insight.reasons import Ended, community_id, reasons
+from wirefmt.spec.insight import CONNECTIONS, FINDINGS
 
 #: Rows of a batch of paths, at least, while the last of them are made.
 PATH_ROWS = 1 << 14
@@ -52,8 +53,12 @@ class Tables:
         max_paths: int = 1 << 19,
     ) -> None:
         self.tables = tuple(tables)
+        self._findings = Findings() if "findings" in tables else None
         self._engine = Insight(
-            operations="operations" in tables, paths="paths" in tables, path_seconds=path_seconds, max_paths=max_paths
+            operations="operations" in tables or self._findings is not None,
+            paths="paths" in tables,
+            path_seconds=path_seconds,
+            max_paths=max_paths,
         )
         self._all = all_connections
         self._connections: list[Batch] = []
@@ -61,6 +66,8 @@ class Tables:
     @property
     def stats(self) -> dict[str, int]:
         stats: dict[str, int] = self._engine.stats
+        if self._findings is not None:
+            stats["findings_dropped"] = self._findings.dropped
         return stats
 
     def messages(self, batch: Batch) -> Iterator[tuple[str, Batch]]:
@@ -69,13 +76,13 @@ class Tables:
             yield "messages", batch
         self._engine.messages(batch)
         yield from self._operations()
+        yield from self._paths()
 
     def ended(self, batch: Batch) -> Iterator[tuple[str, Batch]]:
         """Read rows of the transport table: all messages of these connections have been read. Yields (table, batch)."""
         self._engine.transport(batch, all_connections=self._all)
         self._keep_connections()
         yield from self._operations()
-        yield from self._paths()
 
     def finish(self) -> Iterator[tuple[str, Batch]]:
         """No row follows. Yields (table, batch)."""
@@ -86,7 +93,7 @@ class Tables:
         while not done:
             done = self._engine.finish_paths(PATH_ROWS)
             yield from self._paths()
-        if "connections" in self.tables:
+        if "connections" in self.tables or self._findings is not None:
             yield from self._finished()
 
     def _keep_connections(self) -> None:
@@ -95,20 +102,33 @@ class Tables:
 
     def _operations(self) -> Iterator[tuple[str, Batch]]:
         if (batch := self._engine.take_operations()) is not None:
-            yield "operations", batch
+            if self._findings is not None:
+                self._findings.operations(batch)
+            if "operations" in self.tables:
+                yield "operations", batch
 
     def _paths(self) -> Iterator[tuple[str, Batch]]:
         if (batch := self._engine.take_paths()) is not None:
             yield "paths", batch
 
     def _finished(self) -> Iterator[tuple[str, Batch]]:
-        """The connections, with what depends on other connections."""
+        """The connections, with what depends on other connections, and findings."""
         rows = [row for batch in self._connections for row in rows_of(batch, _FACTS)]
-        ended = iter(reasons(rows))
+        all_told = list(reasons(rows))
+        if "connections" in self.tables:
+            yield from self._told(rows, all_told)
+        if self._findings is not None:
+            for row, why in zip(rows, all_told, strict=True):
+                row.update(reason=why.reason, reason_text=why.text)
+            if found := self._findings.finish(rows):
+                yield "findings", batch_of(FINDINGS, found)
+
+    def _told(self, rows: list[dict[str, Any]], all_told: list[Ended]) -> Iterator[tuple[str, Batch]]:
+        """The table of connections."""
+        at = 0
         for batch in self._connections:
-            own = rows[: batch.num_rows]
-            del rows[: batch.num_rows]
-            told = [next(ended) for _ in own]
+            own, told = rows[at : at + batch.num_rows], all_told[at : at + batch.num_rows]
+            at += batch.num_rows
             values: Mapping[str, list[Any]] = {
                 "community_id": [community_id(row) if row["client_ip"] else None for row in own],
                 "reason": [one.reason for one in told],

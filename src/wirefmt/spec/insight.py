@@ -143,7 +143,11 @@ OPERATIONS: Final[tuple[Column, ...]] = (
     Column("direction", "int8", "of the request: 0 client to server, 1 server to client"),
     Column("channel", "int32", "AMQP channel"),
     Column("link", "string", "AMQP 1.0: name of the link; AMQP 0.9.1: consumer tag"),
-    Column("sequence", "int64", "packet identifier, delivery tag, delivery-id, opaque; publishing number of a confirm"),
+    Column(
+        "sequence",
+        "int64",
+        "packet identifier, delivery tag, delivery-id, opaque; number of a confirm; RDY, prefetch",
+    ),
     Column("destination", "string", "topic, queue, exchange or address"),
     Column("routing_key", "string", "AMQP 0.9.1"),
     Column(
@@ -173,6 +177,12 @@ OPERATIONS: Final[tuple[Column, ...]] = (
     Column("redelivered", "boolean", "DUP, redelivered, attempts above 1"),
     Column("attempts", "int32", "deliveries of the message, as the server counts them"),
     Column("transmissions", "int32", "how often the request was sent on this connection"),
+    Column("qos", "int8", "MQTT: 0, 1, 2"),
+    Column("retained", "boolean", "MQTT: RETAIN"),
+    Column("persistent", "boolean", "AMQP: delivery mode 2, durable"),
+    Column("ttl_ms", "int64", "milliseconds that the message may wait: Message Expiry Interval, expiration, ttl"),
+    Column("death_reason", "string", "AMQP: why the server moved the message to this queue: rejected, expired ..."),
+    Column("death_queue", "string", "AMQP: the queue from which it was moved"),
     # ---- when
     Column("started", "timestamp", "time of the request"),
     Column("started_ns", "int64", "the same, nanoseconds since 1970"),
@@ -248,7 +258,31 @@ PATHS: Final[tuple[Column, ...]] = (
     Column("capture", "string", "capture file of the publish"),
 )
 
+#: One row for each diagnosis, at the end of the capture.
+FINDINGS: Final[tuple[Column, ...]] = (
+    Column("ts", "timestamp", "when it began"),
+    Column("severity", "string", "error, warning, note"),
+    Column("rule", "string", "id of the rule"),
+    # ---- who
+    Column("protocol", "string", ""),
+    Column("flow_id", "int64", "the TCP connection, or the first of them"),
+    Column("client_ip", "string", ""),
+    Column("client_port", "int32", ""),
+    Column("client_id", "string", ""),
+    Column("server_ip", "string", ""),
+    Column("server_port", "int32", ""),
+    Column("destination", "string", "topic, queue, exchange or address of the first message"),
+    Column("queue", "string", "queue of the first message"),
+    Column("message_id", "string", "of the first message"),
+    # ---- what
+    Column("text", "string", "a sentence: the cause and the next step"),
+    Column("count", "int64", "how often: messages, connections, deliveries, as the rule says"),
+    # ---- evidence
+    Column("capture", "string", "capture file of the frames"),
+    Column("frames", "list<int64>", "numbers of packets, in order, at most 10"),
+)
+
 #: The tables of captures, by name.
 TABLES: Final[dict[str, tuple[Column, ...]]] = {
-    "messages": MESSAGES, "connections": CONNECTIONS, "operations": OPERATIONS, "paths": PATHS,
+    "messages": MESSAGES, "connections": CONNECTIONS, "operations": OPERATIONS, "paths": PATHS, "findings": FINDINGS,
 }  # fmt: skip

@@ -55,7 +55,7 @@ class Options:
         protocols: names of the protocols to decode; all by default.
         decode_as: rules like `tcp.port==8884,mqtt` that set the protocol of a port, whatever its bytes look like.
         table: the rows that are read: "messages" (the default), or what is made of them in the same pass: "connections",
-            "operations", "paths". docs/insight.md has their columns.
+            "operations", "paths", "findings". docs/insight.md has their columns.
         all_connections: connections: also those that were not decoded have a row.
         columns: names of the columns of the table to fill, in the order given; all by default.
         filter: only rows for which this is true, in the language of docs/cli.md: "qos >= 1 and kind == 'PUBLISH'". It may name

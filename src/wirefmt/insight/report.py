@@ -1,0 +1,323 @@
+"""Rows of findings: the cause in a sentence, of what was counted of operations; `findings.py` has the causes of connections."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from wirefmt.insight.counts import FRAMES_MAX, SECOND, TICK, WHO, Counts, Found, Row, threshold
+from wirefmt.insight.reasons import seconds
+from wirefmt.spec.rules import RULES, Rule
+
+
+def _sentence(cause: str, rule: Rule) -> str:
+    """The cause and the next step."""
+    action = rule.action.removesuffix(".")
+    return f"{cause}; next: {action[0].lower()}{action[1:]}"
+
+
+def number(n: int, one: str) -> str:
+    """3 publishes."""
+    return f"{n} {one if n == 1 else one + ('es' if one.endswith('sh') else 's')}"
+
+
+def client(row: Row) -> str:
+    """A client in a sentence."""
+    return (
+        f"client {row['client_id']}"
+        if row.get("client_id")
+        else f"the client at {row.get('client_ip')}:{row.get('client_port')}"
+    )
+
+
+def at(row: Row) -> str:
+    place = row.get("queue") or row.get("destination")
+    return f" ({place})" if place else ""
+
+
+def _answer(row: Row) -> str:
+    """What an answer says."""
+    code = row["code"]
+    words = [] if code is None else [f"0x{code:02X}" if row["protocol"] == "mqtt" else f"code {code}"]
+    if row["text"]:
+        words.append(str(row["text"]).splitlines()[0])
+    return f": {' '.join(words)}" if words else ""
+
+
+class Report:
+    """Writes the rows, and knows the connections."""
+
+    def __init__(self, counts: Counts, connections: Sequence[Row]) -> None:
+        self.counts = counts
+        self.connections = sorted(connections, key=lambda c: (begin_of(c), c["flow_id"]))
+        self.by_flow = {c["flow_id"]: c for c in connections}
+        self.end = max((end_of(c) for c in connections), default=0)
+        self.rows: list[dict[str, Any]] = []
+
+    def counted(self, rule: str, *key: Any) -> int:
+        found = self.counts.found.get((rule, key))
+        return 0 if found is None else found.count
+
+    def connection(self, found: Found) -> Row:
+        return self.by_flow.get(found.first["flow_id"], {})
+
+    def put_operations(self, rule: str, found: Found, cause: str | tuple[str, int]) -> None:
+        """A finding about operations. cause: the sentence, with the count if it is not that of all."""
+        cause, count = cause if isinstance(cause, tuple) else (cause, found.count)
+        row = {name: found.first[name] for name in WHO}
+        row["capture"] = found.first["capture"]
+        if rule == "blocked":
+            row["destination"] = None  # the reason, which the sentence has
+        of = self.connection(found)
+        row["server_ip"], row["server_port"] = of.get("server_ip"), of.get("server_port")
+        self._put(rule, found.time, cause, count, row, found.frames)
+
+    def put_connections(
+        self, rule: str, cause: str, *of: Row, time: int | None = None, count: int | None = None, **more: Any
+    ) -> None:
+        """A finding about connections; the first of them is named."""
+        first = of[0]
+        names = ("protocol", "flow_id", "client_ip", "client_port", "client_id", "server_ip", "server_port", "capture")
+        row = {name: first.get(name) for name in names}
+        consumed = self.counts.found.get(("_consumes", (first["flow_id"],)))
+        if rule in OF_CONSUMERS and consumed is not None:
+            row["queue"], row["destination"] = consumed.first["queue"], consumed.first["destination"]
+        frames = more.pop("frames", None)
+        if frames is None:
+            ends = {c["ended_frame"] for c in of if c["capture"] == first["capture"] and c["ended_frame"] is not None}
+            frames = sorted(ends)[:FRAMES_MAX] if rule in OF_ENDS else []
+        row.update(more)
+        self._put(
+            rule, begin_of(first) if time is None else time, cause, len(of) if count is None else count, row, frames
+        )
+
+    def _put(self, rule: str, time: int, cause: str, count: int, row: dict[str, Any], frames: list[int]) -> None:
+        of = RULES[rule]
+        row.update(
+            ts=time // 1000, severity=of.severity, rule=rule, text=_sentence(cause, of), count=count, frames=frames
+        )  # fmt: skip
+        self.rows.append(row)
+
+
+OF_ENDS: Final = (
+    "closed-by-error",
+    "protocol-violation",
+    "shutdown",
+    "keep-alive-missed",
+    "taken-over",
+    "takeover-fight",
+)
+OF_CONSUMERS: Final = ("prefetch-unlimited", "prefetch-one", "window-exhausted", "rdy-starvation")
+
+
+def begin_of(c: Row) -> int:
+    """Time of a connection's first packet or message, ns."""
+    times = [
+        c[name] for name in ("first_ns", "login_ns", "client_message_ns", "server_message_ns") if c[name] is not None
+    ]
+    return int(times[0]) if times else 0
+
+
+def end_of(c: Row) -> int:
+    """Time of a connection's end, or of the last that was seen of it, ns."""
+    if c["closed_ns"] is not None:
+        return int(c["closed_ns"])
+    names = ("client_last_ns", "server_last_ns", "client_message_ns", "server_message_ns")
+    return max((int(c[name]) for name in names if c[name] is not None), default=begin_of(c))
+
+
+def quantile(histogram: Counter[int], part: float) -> int:
+    """Not less than this part of the durations, ns: the upper end of a step."""
+    wanted, seen = part * histogram.total(), 0
+    for step in sorted(histogram):
+        seen += histogram[step]
+        if seen >= wanted:
+            return int(2 ** ((step + 1) / 4))
+    return 0
+
+
+# ---- sentences about operations
+
+
+Told = str | tuple[str, int] | None
+
+
+def _login_refused(report: Report, key: tuple[Any, ...], found: Found) -> Told:
+    return f"the server refused {number(found.count, 'login')} of {client(found.first)}{_answer(found.first)}"
+
+
+def _permission_refused(report: Report, key: tuple[Any, ...], found: Found) -> Told:
+    row = found.first
+    if row["protocol"] == "amqp091":
+        return f"{client(row)} has no permission{at(row)}{_answer(row)}", 1
+    return f"{client(row)} has no permission for {number(found.count, row['kind'])}{at(row)}{_answer(row)}"
+
+
+def _refused(report: Report, key: tuple[Any, ...], found: Found) -> Told:
+    row = found.first
+    return f"the server refused {number(found.count, row['kind'])}{at(row)} of {client(row)}{_answer(row)}"
+
+
+def _no_route(report: Report, key: tuple[Any, ...], found: Found) -> Told:
+    return f"there is no route for the topic {found.first['destination']}"
+
+
+def _flow_control(report: Report, key: tuple[Any, ...], found: Found) -> Told:
+    return f"the broker was too busy for {number(found.count, 'request')}{at(found.first)}{_answer(found.first)}"
+
+
+def _closed_by_error(report: Report, key: tuple[Any, ...], found: Found) -> Told:
+    row = found.first
+    what = {"channel.close": f"channel {row['channel']}", "detach": f"link {row['link']}", "end": "a session"}
+    return f"the server closed {what[row['message_kind']]} of {client(row)}{_answer(row)}"
+
+
+def _offset_illegal(report: Report, key: tuple[Any, ...], found: Found) -> Told:
+    return (
+        f"the broker moved the offset of {found.first['consumer_group']}{at(found.first)} {number(found.count, 'time')}"
+    )
+
+
+def _publish_rejected(report: Report, key: tuple[Any, ...], found: Found) -> Told:
+    row = found.first
+    return f"the server rejected {number(found.count, 'message')} of {client(row)}{at(row)}{_answer(row)}"
+
+
+def _unroutable(report: Report, key: tuple[Any, ...], found: Found) -> Told:
+    row = found.first
+    how = "returned" if row["outcome"] == "returned" else "released"
+    why = "no queue matches" if how == "returned" else "RabbitMQ does so if no queue is bound"
+    return f"the server {how} {number(found.count, 'message')} of {client(row)}{at(row)}: {why}"
+
+
+def _no_subscriber(report: Report, key: tuple[Any, ...], found: Found) -> Told:
+    return f"nobody subscribes to {found.first['destination']}: {number(found.count, 'message')} reached no one"
+
+
+def _without_confirms(report: Report, key: tuple[Any, ...], found: Found) -> Told:
+    if found.count < threshold("publisher-without-confirms"):
+        return None
+    return f"{client(found.first)} published {found.count} persistent messages{at(found.first)} without confirms"
+
+
+def _lost(report: Report, key: tuple[Any, ...], found: Found) -> Told:
+    count = found.count - report.counted("_resumed", key[0], "publish")
+    if count < threshold("lost") or report.connection(found).get("server_missing_bytes"):
+        return None
+    return (
+        f"{number(count, 'publish')} of {client(found.first)} had no answer when the connection or channel ended",
+        count,
+    )
+
+
+def _large_message(report: Report, key: tuple[Any, ...], found: Found) -> Told:
+    return f"{number(found.count, 'message')} of and for {client(found.first)}{at(found.first)} of up to {found.biggest:,} octets"
+
+
+def _unsettled(report: Report, key: tuple[Any, ...], found: Found) -> Told:
+    connection = report.connection(found)
+    if not connection or connection["client_missing_bytes"]:
+        return None
+    end = end_of(connection)
+    usual = report.counts.durations.get((key[0], "deliver"))
+    wait = 10 * SECOND if connection["how"] == "open" or connection["protocol"] == "rocketmq" else SECOND
+    if usual is not None and usual.total() >= 20:
+        wait = max(20 * TICK, 10 * quantile(usual, 0.99))
+    count = found.before(end - wait) - report.counted("_resumed", key[0], "deliver")
+    if count < threshold("unsettled-grows"):
+        return None
+    return (
+        f"{count} deliveries to {client(found.first)}{at(found.first)} were never acknowledged, the oldest for "
+        f"{seconds(end - found.time)}",
+        count,
+    )
+
+
+def _delivery_rejected(report: Report, key: tuple[Any, ...], found: Found) -> Told:
+    return f"{client(found.first)} rejected {number(found.count, 'message')}{at(found.first)}"
+
+
+def _redelivery_loop(report: Report, key: tuple[Any, ...], found: Found) -> Told:
+    if found.count < threshold("redelivery-loop"):
+        return None
+    row = found.first
+    name = f"message {row['message_id']}" if row["message_id"] else "the same message"
+    return f"{name}{at(row)} was delivered and came back {found.count} times"
+
+
+def _dead_lettered(report: Report, key: tuple[Any, ...], found: Found) -> Told:
+    row = found.first
+    where = f"{row['death_queue']} became dead letters in {row['queue']}"
+    return f"{number(found.count, 'message')} of {where}: {row['death_reason'] or 'the server gives no reason'}"
+
+
+def _duplicate(report: Report, key: tuple[Any, ...], found: Found) -> Told:
+    return f"{client(found.first)} got {number(found.count, 'message')}{at(found.first)} again that it had acknowledged"
+
+
+def _qos2_stuck(report: Report, key: tuple[Any, ...], found: Found) -> Told:
+    connection = report.connection(found)
+    end = end_of(connection) if connection else report.end
+    if connection and connection["how"] == "open":
+        end = report.end
+    wait, usual = threshold("qos2-stuck") * 1_000_000, report.counts.durations.get((key[0], found.first["kind"]))
+    if usual is not None:
+        wait = min(wait, max(2 * TICK, 10 * quantile(usual, 1)))
+    count = found.before(end - wait) - report.counted("_resumed", key[0], found.first["kind"])
+    if count < 1 or connection.get("client_missing_bytes") or connection.get("server_missing_bytes"):
+        return None
+    return (
+        f"{number(count, 'QoS 2 message')} of {client(found.first)}{at(found.first)} stopped before PUBCOMP",
+        count,
+    )
+
+
+def _blocked(report: Report, key: tuple[Any, ...], found: Found) -> Told:
+    row = found.first
+    how_long = f"for {seconds(found.total)}" if row["outcome"] == "acknowledged" else "until the end"
+    reason = f": {row['destination']}" if row["destination"] else ""
+    return f"the server blocked {client(row)} {how_long}{reason}"
+
+
+def _retained_storm(report: Report, key: tuple[Any, ...], found: Found) -> Told:
+    most = found.most_within(10 * SECOND)
+    if most < threshold("retained-storm"):
+        return None
+    return f"{client(found.first)} got {most} retained messages within 10 s", most
+
+
+def _nsq_requeue(report: Report, key: tuple[Any, ...], found: Found) -> Told:
+    return f"{client(found.first)} gave {number(found.count, 'message')}{at(found.first)} back"
+
+
+def _nsq_timeout(report: Report, key: tuple[Any, ...], found: Found) -> Told:
+    return f"{client(found.first)} did not finish {number(found.count, 'message')}{at(found.first)} in time"
+
+
+def _cancelled(report: Report, key: tuple[Any, ...], found: Found) -> Told:
+    return f"the server cancelled a consumer of {client(found.first)}{at(found.first)}: its queue is gone"
+
+
+def _channel_churn(report: Report, key: tuple[Any, ...], found: Found) -> Told:
+    most = found.most_within(10 * SECOND)
+    at_one_time = report.connection(found).get("channels") or 1
+    if most < threshold("channel-churn") or found.count < 4 * at_one_time:
+        return None
+    return (
+        f"{client(found.first)} opened {found.count} channels, up to {most} within 10 s and never more than "
+        f"{at_one_time} at one time"
+    )
+
+
+#: The cause in a sentence, of what was counted; None: it is not worth a finding.
+CAUSES: Final[dict[str, Callable[[Report, tuple[Any, ...], Found], Told]]] = {
+    "login-refused": _login_refused, "permission-refused": _permission_refused, "refused": _refused,
+    "rocketmq-no-route": _no_route, "flow-control": _flow_control, "closed-by-error": _closed_by_error,
+    "offset-illegal": _offset_illegal, "publish-rejected": _publish_rejected, "unroutable": _unroutable,
+    "no-subscriber": _no_subscriber, "publisher-without-confirms": _without_confirms, "lost": _lost,
+    "large-message": _large_message, "unsettled-grows": _unsettled, "delivery-rejected": _delivery_rejected,
+    "redelivery-loop": _redelivery_loop, "dead-lettered": _dead_lettered, "duplicate": _duplicate, "qos2-stuck": _qos2_stuck,
+    "blocked": _blocked, "retained-storm": _retained_storm, "nsq-requeue": _nsq_requeue, "nsq-timeout": _nsq_timeout,
+    "consumer-cancelled": _cancelled, "channel-churn": _channel_churn,
+}  # fmt: skip

@@ -24,8 +24,10 @@ import subprocess
 import sys
 import tarfile
 from collections.abc import Iterator
+from html import unescape
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
@@ -311,7 +313,7 @@ def build() -> None:
     for package, version, member, digest, address in SCRIPTS:
         script = fetch(package, version, member, digest)
         if script is None:
-            print(f"{package} cannot be fetched from npm: the pages load it from the network", file=sys.stderr)
+            print(f"{package} cannot be fetched from npm: pages load it from the network", file=sys.stderr)
             continue
         shutil.copy(script, folder)
         replaced = 0
@@ -322,7 +324,32 @@ def build() -> None:
         assert replaced, f"the theme loads {package} in another way"
 
 
+def check() -> list[str]:
+    """What is wrong with the built pages: links to what does not exist, and what a page loads from the network."""
+    texts = {path.name: path.read_text(encoding="utf-8") for path in (OUT / "html").glob("*.html")}
+    texts.pop("404.html")  # its links begin at the address of the site
+    anchors = {name: set(re.findall(r'\sid="([^"]*)"', text)) for name, text in texts.items()}
+    wrong = []
+    for name, text in texts.items():
+        for link in re.findall(r'\s(?:href|src)="([^"]*)"', text):
+            path, _, anchor = unquote(unescape(link)).partition("#")
+            if re.match(r"[a-z]+:|//", link):
+                continue
+            target = path or name
+            if not (OUT / "html" / target).exists() or (anchor and target in anchors and anchor not in anchors[target]):
+                wrong.append(f"{name}: a link to {link}")
+        for tag, address in re.findall(r'<(script|img|link)\s[^>]*?\b(?:src|href)="(https?:[^"]*)"', text):
+            # `build` has said which scripts it could not fetch; a link that is not a stylesheet is not loaded
+            if not any(re.match(script[-1], address) for script in SCRIPTS) and (
+                tag != "link" or address.endswith(".css")
+            ):
+                wrong.append(f"{name}: loads {address}")
+    return wrong
+
+
 if __name__ == "__main__":
     stage()
     build()
+    if wrong := check():
+        raise SystemExit("\n".join(wrong))
     print(OUT / "html" / "index.html")

@@ -55,6 +55,7 @@ def _take(member: Any, value: Any) -> None:
 
 
 def marked(text: str) -> str:
-    """A docstring as Markdown: sessions of the interpreter are blocks of code, and `::` before an indented block is a colon."""
+    """A docstring as Markdown: sessions of the interpreter are code, `::` before a block is a colon, names of pages are links."""
     text = re.sub(r"^((?:>>> ).*(?:\n(?!\n).*)*)", r"```pycon\n\1\n```", text, flags=re.M)
-    return re.sub(r"::\n\n(?=    )", ":\n\n", text)
+    text = re.sub(r"::\n\n(?=    )", ":\n\n", text)
+    return re.sub(r"(?<![\w/(])docs/([a-z0-9-]+)\.md", r"[docs/\1.md](\1.html)", text)

@@ -77,7 +77,7 @@ def headings(path: Path) -> set[str]:
 
 def test_the_reference_has_every_public_name() -> None:
     text = "".join(site.api_pages().values())
-    for module in ("", ".broker", ".broker.faults", ".capture", ".connection", ".connection.aio", ".convert",
+    for module in ("", ".broker", ".broker.faults", ".capture", ".connection", ".connection.aio", ".convert", ".insight",
                    *(f".{name}" for name in site.PROTOCOLS)):  # fmt: skip
         for name in import_module(f"wirefmt{module}").__all__:
             assert re.search(rf"^        - {name}$", text, re.M), f"wirefmt{module}.{name}"

@@ -67,6 +67,7 @@ API: dict[str, tuple[str, dict[str, tuple[str, ...]]]] = {
         },
     ),
     "api-capture": ("wirefmt.capture", {"wirefmt.capture": ()}),
+    "api-insight": ("wirefmt.insight", {"wirefmt.insight": ()}),
     "api-convert": ("wirefmt.convert", {"wirefmt.convert": ()}),
     "api-connection": (
         "wirefmt.connection",

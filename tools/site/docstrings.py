@@ -9,9 +9,12 @@ from __future__ import annotations
 import importlib
 import inspect
 import re
+from pathlib import Path
 from typing import Any
 
 import griffe
+
+DOCS = Path(__file__).parents[2] / "docs"
 
 
 class RuntimeDocstrings(griffe.Extension):
@@ -58,4 +61,8 @@ def marked(text: str) -> str:
     """A docstring as Markdown: sessions of the interpreter are code, `::` before a block is a colon, names of pages are links."""
     text = re.sub(r"^((?:>>> ).*(?:\n(?!\n).*)*)", r"```pycon\n\1\n```", text, flags=re.M)
     text = re.sub(r"::\n\n(?=    )", ":\n\n", text)
-    return re.sub(r"(?<![\w/(])docs/([a-z0-9-]+)\.md", r"[docs/\1.md](\1.html)", text)
+    return re.sub(r"(?<![\w/(])docs/([a-z0-9-]+)\.md", _page, text)
+
+
+def _page(found: re.Match[str]) -> str:
+    return f"[{found[0]}]({found[1]}.html)" if (DOCS / f"{found[1]}.md").exists() else found[0]

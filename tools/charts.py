@@ -1,0 +1,160 @@
+"""docs/images/: charts for docs/performance.md, from the tables of bench/NOTES.md.
+
+`python tools/charts.py` writes them; with `--check` it only compares, and the exit status is 1 if one differs. CHARTS says from
+which table, rows and columns the figures come: a figure is never written here.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from html import escape
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).parents[1]
+NOTES = ROOT / "bench" / "NOTES.md"
+IMAGES = ROOT / "docs" / "images"
+
+
+class Bar(NamedTuple):
+    heading: str | None  # a line above the bar
+    label: str
+    value: float
+    ours: bool
+
+
+class Chart(NamedTuple):
+    """`rows` of the first table below `heading` whose header has all `columns`. A column of other software is one bar per row."""
+
+    name: str
+    title: str
+    heading: str
+    rows: tuple[str, ...]
+    columns: tuple[str, ...]
+    kind: str  # "times": how many times our time others take; "ns": nanoseconds
+
+
+CHARTS = (
+    Chart(
+        "delivered", "Delivered and acknowledged: CPU time, wirefmt = 1",
+        "### AMQP 0.9.1", ("delivered and acknowledged",), ("pika", "py-amqp", "aiormq"), "times",
+    ),
+    Chart(
+        "published", "Published and confirmed: CPU time, wirefmt = 1",
+        "### AMQP 0.9.1", ("published and confirmed",), ("pika", "py-amqp", "aiormq"), "times",
+    ),
+    Chart(
+        "encode", "One message encoded: CPU time of others, wirefmt = 1",
+        "## Constructors",
+        (
+            "MQTT 5 PUBLISH of 256 octets", "AMQP 0.9.1 publish", "AMQP 1.0 message in a transfer",
+            "RocketMQ SEND_MESSAGE_V2, JSON", "NSQ PUB of 200 octets",
+        ),
+        ("after", "peer"), "times",
+    ),
+    Chart(
+        "columns", "Columns to frames: ns of CPU time per message",
+        "## Columns in",
+        (
+            "MQTT 5 PUBLISH of 256 octets", "AMQP 0.9.1 publish, 5 properties", "AMQP 1.0 message in a transfer, 4 sections",
+            "RocketMQ SEND_MESSAGE_V2, JSON", "NSQ PUB of 200 octets",
+        ),
+        ("encode_batch", "constructors and encode()"), "ns",
+    ),
+)  # fmt: skip
+
+
+#: The longest bar. The viewBox is 480 wide.
+WIDTH = 220
+STYLE = """\
+rect.page { fill: #ffffff; }
+text { fill: #24292f; font: 13px system-ui, sans-serif; }
+.title { font-weight: bold; }
+.ours { fill: #3f51b5; }
+.other { fill: #b0b7c3; }
+@media (prefers-color-scheme: dark) {
+rect.page { fill: #161b22; }
+text { fill: #c9d1d9; }
+.ours { fill: #7c8cf8; }
+.other { fill: #57606a; }
+}"""
+
+
+def table(heading: str, columns: tuple[str, ...]) -> dict[str, dict[str, str]]:
+    """First cell of each row -> cells by column."""
+    text = NOTES.read_text(encoding="utf-8")
+    _, found, rest = text.partition(f"\n{heading}\n")
+    assert found, f"bench/NOTES.md has no {heading}"
+    for block in re.findall(r"(?:^\|.*\n)+", rest, re.M):
+        lines = [[cell.strip() for cell in line.strip("|\n").split("|")] for line in block.splitlines()]
+        if set(columns) <= set(lines[0]):
+            return {line[0]: dict(zip(lines[0], line, strict=True)) for line in lines[2:]}
+    raise AssertionError(f"no table with {columns} below {heading}")
+
+
+def number(text: str) -> float:
+    found = re.search(r"[\d,]+(?:\.\d+)?", text)
+    assert found is not None, text
+    return float(found[0].replace(",", ""))
+
+
+def bars(chart: Chart) -> list[Bar]:
+    rows = table(chart.heading, chart.columns)
+    if chart.kind == "ns":
+        first = chart.columns[0]
+        return [
+            Bar(row if column == first else None, column, number(rows[row][column]), column == first)
+            for row in chart.rows
+            for column in chart.columns
+        ]
+    if "peer" in chart.columns:
+        return [Bar(row, rows[row]["peer"], number(rows[row]["after"]), False) for row in chart.rows]
+    (row,) = chart.rows
+    peers = [Bar(None, column, number(rows[row][column]), False) for column in chart.columns]
+    return [Bar(None, "wirefmt", 1.0, True), *peers]
+
+
+def drawn(chart: Chart) -> str:
+    """Narrow enough for a phone: a bar's value and label follow it, what it is about is above it."""
+    found = bars(chart)
+    most = max(bar.value for bar in found)
+    parts = []
+    y = 44
+    for bar in found:
+        if bar.heading is not None:
+            y += 8
+            parts.append(f'<text x="14" y="{y + 13}">{escape(bar.heading.replace("octets", "bytes"))}</text>')
+            y += 20
+        size = max(1.5, WIDTH * bar.value / most)
+        value = f"{bar.value:,.0f}" if chart.kind == "ns" else f"{bar.value:g}"
+        parts += [
+            f'<rect class="{"ours" if bar.ours else "other"}" x="14" y="{y}" width="{size:.1f}" height="16" rx="2"/>',
+            f'<text x="{size + 20:.1f}" y="{y + 13}"><tspan class="title">{value}</tspan> {escape(bar.label)}</text>',
+        ]
+        y += 22
+    head = [
+        f'<svg viewBox="0 0 480 {y + 8}" xmlns="http://www.w3.org/2000/svg" role="img">',
+        "<!-- GENERATED by tools/charts.py from bench/NOTES.md -->",
+        f"<title>{escape(chart.title)}</title>",
+        f"<style>\n{STYLE}\n</style>",
+        f'<rect class="page" width="480" height="{y + 8}" rx="8"/>',
+        f'<text x="14" y="26" class="title">{escape(chart.title)}</text>',
+    ]
+    return "\n".join([*head, *parts, "</svg>", ""])
+
+
+def main(check: bool) -> int:
+    status = 0
+    for chart in CHARTS:
+        path, text = IMAGES / f"{chart.name}.svg", drawn(chart)
+        if not check:
+            path.write_text(text, encoding="utf-8")
+        elif not path.exists() or path.read_text(encoding="utf-8") != text:
+            print(f"{path.relative_to(ROOT)} is not what bench/NOTES.md says: python tools/charts.py")
+            status = 1
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main("--check" in sys.argv[1:]))

@@ -73,3 +73,11 @@ def with_values(Batch batch not None, columns, values, names=None):
             elif value is not None:
                 put_i64(to, i, value)
     return made.finish(batch.num_rows)
+
+
+def payload_hash(const unsigned char[::1] payload):
+    """The column `payload_hash` of operations for a payload."""
+    cdef Span s
+    s.size = <uint32_t>payload.shape[0]
+    s.at = &payload[0] if s.size else NULL
+    return <int64_t>hash_span(0, &s)

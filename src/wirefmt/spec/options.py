@@ -107,7 +107,7 @@ class Options:
         default=None,
         metadata=_flag(
             "--filter",
-            "Only messages for which this is true: columns, numbers, 'texts', == != < <= in and or not, "
+            "Only rows for which this is true: columns, numbers, 'texts', == != < <= in and or not, "
             ".startswith() .endswith() .contains() .matches(), len(), headers\\['name'].",
             "EXPR",
         ),

@@ -6,6 +6,7 @@ import json
 import shutil
 import sys
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any, Final
 
 import rich_click as click
@@ -73,7 +74,7 @@ def worst_first(row: Row) -> tuple[Any, ...]:
     )
 
 
-def show(found: list[Row], most: int | None = None) -> None:
+def show(found: Sequence[Row], most: int | None = None) -> None:
     """Print findings in this order, at most so many of them."""
     from rich.text import Text
 

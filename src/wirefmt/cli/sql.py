@@ -68,7 +68,7 @@ def sql(
             database.execute(f"create table {name} as from batch")
         with _told(duckdb.Error):
             if len(statements := database.extract_statements(query)) == 1:
-                database.execute(f"explain {statements[0].query}")  # a fault is told before anything is read
+                database.execute(f"explain {statements[0].query}")  # a fault is reported before anything is read
         tables = tuple(name for name in TABLES if re.search(rf"\b{name}\b", query, re.I))
         with open_captures(files, out=out, tables=tables or ("connections",), **options) as reader:
             if tables:

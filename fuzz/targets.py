@@ -222,7 +222,17 @@ OF_PROTOCOLS = [
 #: `connections`: of MQTT and RocketMQ.
 OF_SEVERAL = [
     f"targets_{name}"
-    for name in ("captures", "connections", "convert", "encode_batch", "arrow", "columns", "objects", "rarely_reached")
+    for name in (
+        "captures",
+        "insight",
+        "connections",
+        "convert",
+        "encode_batch",
+        "arrow",
+        "columns",
+        "objects",
+        "rarely_reached",
+    )
 ]
 MODULES = [import_module(name) for name in (*OF_PROTOCOLS, *OF_SEVERAL)]
 

@@ -154,6 +154,6 @@ def test_microseconds_before_1970_are_rounded_down(ns: int) -> None:
 
 
 @pytest.mark.parametrize("options", [{"batch_rows": 0}, {"batch_bytes": 0}, {"batch_rows": -1}, {"batch_bytes": -1}])
-def test_batches_hold_something(options: dict[str, int]) -> None:
+def test_batches_hold_something(options: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="batch_rows and batch_bytes must be at least 1"):
         CaptureDecoder(**options)

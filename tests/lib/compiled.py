@@ -1,4 +1,4 @@
-"""The compiled modules: the kernel, a codec for each protocol, conversions, captures."""
+"""The compiled modules: the kernel, a codec for each protocol, conversions, captures, insight."""
 
 from __future__ import annotations
 
@@ -7,7 +7,13 @@ from types import ModuleType
 
 from wirefmt.protocols import PROTOCOLS
 
-NAMES = ("wirefmt._core", *(row.codec for row in PROTOCOLS), "wirefmt.convert._engine", "wirefmt.capture._engine")
+NAMES = (
+    "wirefmt._core",
+    *(row.codec for row in PROTOCOLS),
+    "wirefmt.convert._engine",
+    "wirefmt.capture._engine",
+    "wirefmt.insight._engine",
+)
 
 
 def compiled() -> list[ModuleType]:

@@ -58,6 +58,7 @@ ALLOWED = {
     "wirefmt._core": SHARED,
     **{row.codec: SHARED | {f"wirefmt.{row.name}"} for row in PROTOCOLS},
     "wirefmt.capture._engine": SHARED | {"wirefmt.capture", "wirefmt.protocols"},
+    "wirefmt.insight._engine": SHARED | {"wirefmt.insight", "wirefmt.protocols"},
     "wirefmt.convert._engine": SHARED | {"wirefmt.convert", "wirefmt.mqtt", "wirefmt.amqp091", "wirefmt.amqp10"},
 }
 
@@ -334,10 +335,11 @@ LAYERS = {
     "rocketmq": BELOW | {"connection", "sql"},
     "convert": BELOW | {"mqtt", "amqp091", "amqp10"},
     "broker": {"errors", "loading", "connection", "convert", "protocols", "sql", "__version__"} | NAMED,
-    "capture": BELOW | {"protocols"},
+    "insight": BELOW | {"protocols"},
+    "capture": BELOW | {"protocols", "insight"},
     "cli": (BELOW - {"_core"})
     | NAMED
-    | {"broker", "capture", "connection", "convert", "protocols", "secrets", "__version__"},
+    | {"broker", "capture", "connection", "convert", "insight", "protocols", "secrets", "__version__"},
 }
 
 

@@ -94,7 +94,7 @@ def test_a_batch_that_was_not_committed_is_done_again(spark: SparkSession, parts
     assert rows(written) == one_process([watched / p.name for p in parts[:5]])
 
 
-def until_now(paths: list[Path], **options: object) -> list[str]:
+def until_now(paths: list[Path], **options: Any) -> list[str]:
     """One process that has read these files as one capture, and waits for more."""
     import pyarrow as pa
 

@@ -72,9 +72,11 @@ ROOMS = {
     "capture/flows": ("capture/test_reassembly*", "capture/test_order*", "capture/test_memory*", "capture/test_hashes*"),
     "capture/reassembly": ("capture/test_reassembly*", "capture/test_order*", "capture/test_memory*", "capture/test_hashes*"),
     "capture/deliveries": ("capture/test_reassembly*", "capture/test_order*", "capture/test_memory*", "capture/test_hashes*"),
+    "capture/transport": ("insight/*",),
     "capture/trace": ("capture/test_reassembly*", "capture/test_order*", "capture/test_memory*", "capture/test_hashes*"),
     "capture/websocket": ("capture/test_websocket*", "capture/test_streams*"),
     "capture/": ("capture/*", *(f"{row.name}/test_captures*" for row in PROTOCOLS)),
+    "insight/": ("insight/*",),
     "": (
         "core/test_arrow*", "core/test_table*", "capture/test_hashes*", "mqtt/test_batch*", "mqtt/test_messages*", "nsq/*",
         "phpmq/*",

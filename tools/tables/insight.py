@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+from importlib.util import find_spec
 from types import ModuleType
 
 _INTRO = """
@@ -121,10 +123,11 @@ def insight_page(spec: ModuleType) -> list[str]:
     for words, title in _WORDS.items():
         lines += ["", f"## {title}", "", "| | |", "|---|---|"]
         lines += [f"| `{word}` | {_MEANING[words].get(word, '')} |" for word in getattr(spec, words)]
-    if rules := getattr(spec, "RULES", ()):
-        lines += ["", "## Rules of findings", "", "| rule | severity | threshold | meaning |", "|---|---|---|---|"]
-        lines += [
-            f"| `{rule.id}` | {rule.severity} | {getattr(rule, 'threshold', '')} | {getattr(rule, 'meaning', '')} |"
-            for rule in rules
-        ]
+    if find_spec("wirefmt.spec.rules"):
+        rules = import_module("wirefmt.spec.rules").RULES
+        lines += ["", "## Rules of findings", ""]
+        lines += ["| rule | severity | from | what it says | what to do |", "|---|---|---|---|---|"]
+        for rule in rules.values() if isinstance(rules, dict) else rules:
+            least = "" if rule.threshold is None else f"{rule.threshold:,} {rule.unit}"
+            lines.append(f"| `{rule.id}` | {rule.severity} | {least} | {rule.meaning} | {rule.action} |")
     return lines

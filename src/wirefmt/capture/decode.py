@@ -257,7 +257,8 @@ def _decode_pieces(
             if feed is _feed_chunk and decoder.not_a_capture:
                 break  # however long it is
             if pieces.live and (not piece or time.monotonic() - handed > LIVE_WAIT):
-                yield from list(taken(decoder, final=True)) or [None]
+                items: list[Batch | Ends | None] = list(taken(decoder, final=True))
+                yield from items or [None]
                 handed = time.monotonic()
     except READ_FAULTS as fault:
         failed(said := _said(fault))

@@ -104,7 +104,7 @@ cdef class CaptureDecoder(KnownStreams):
         self.tcp.idle_ns = values["idle_seconds"] * SECOND
 
     def __dealloc__(self):
-        self.tcp.counts_traffic = False                 # these rows would be nobody's
+        self.tcp.counts_traffic = False                 # nobody takes these rows
         self.tcp.drop_flows()
         free_list(&self.held)
         free(self.carry)

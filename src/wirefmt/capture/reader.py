@@ -176,7 +176,8 @@ class Reader(AbstractContextManager["Reader"]):
         return self
 
     def __next__(self) -> Batch:
-        batch, self._first = self._first, None
+        batch: Batch | None = self._first
+        self._first = None
         while batch is None:
             batch = next(self._batches)
         return batch
@@ -236,7 +237,7 @@ class Reader(AbstractContextManager["Reader"]):
         assert made is not None
         for item in self._items:
             if item is not None:
-                yield from made.add(item)
+                yield from made.ended(item.batch) if isinstance(item, Ends) else made.messages(item)
         yield from made.finish()
 
     def _chosen(self) -> Generator[Batch | None]:

@@ -3,18 +3,19 @@
 """From messages to answers, compiled: rows of the message table in, rows of operations and connections out.
 
 It reads finished batches of the message table, so a stored table is as good as a capture, and the message table alone costs
-nothing more. A room for each protocol says what its messages open, settle, name, agree and end; the rest is the same for all."""
+nothing more. Each protocol has a room, which says what its messages open, settle, name, agree and end; all else is shared."""
 cimport cython
 from libc.stdint cimport int16_t, int32_t, int64_t, int8_t, uint32_t, uint64_t, uint8_t
 from libc.stdio cimport snprintf
-from libc.stdlib cimport calloc, free, malloc
+from libc.stdlib cimport calloc, free, malloc, qsort, realloc
 from libc.string cimport memcmp, memcpy, memset, strlen
 
 from wirefmt._core cimport (
-    Batch, Col, ColumnSet, T_ATTEMPTS, T_CAPTURE, T_CHANNEL, T_CLIENT_ID, T_CODE, T_CONSUMER_GROUP, T_CORRELATION_ID,
-    T_DESTINATION, T_DIRECTION, T_DST_IP, T_DST_PORT, T_FLOW_ID, T_FRAME_NO, T_HEADERS, T_KIND, T_MESSAGE_ID, T_OPERATION,
-    T_PAYLOAD, T_PAYLOAD_SIZE, T_PROTOCOL, T_QOS, T_REDELIVERED, T_REPLY_TO, T_ROUTING_KEY, T_SEQUENCE, T_SRC_IP, T_SRC_PORT,
-    T_STATUS, T_TS_NS, T_VERSION, begin_call, copy_value, put_bool, put_i32, put_i64, put_i8, put_octets, put_span, seal,
+    Batch, Col, ColumnSet, Field, Input, T_ATTEMPTS, T_CAPTURE, T_CHANNEL, T_CLIENT_ID, T_CODE, T_CONSUMER_GROUP,
+    T_CORRELATION_ID, T_DESTINATION, T_DIRECTION, T_DST_IP, T_DST_PORT, T_FLOW_ID, T_FRAME_NO, T_HEADERS, T_KIND,
+    T_MESSAGE_ID, T_OPERATION, T_PAYLOAD, T_PAYLOAD_SIZE, T_PROTOCOL, T_QOS, T_REDELIVERED, T_REPLY_TO, T_ROUTING_KEY,
+    T_SEQUENCE, T_SRC_IP, T_SRC_PORT, T_STATUS, T_TS_NS, T_VERSION, begin_call, copy_value, put_bool, put_i32, put_i64,
+    put_i8, put_octets, put_span, seal, take_input,
 )
 from wirefmt._core.cursor cimport Span
 from wirefmt._core.octets cimport BLOCK_OCTETS
@@ -26,10 +27,16 @@ include "cells.pxi"
 include "kinds.pxi"
 # chained hash tables of what is known by a key
 include "entries.pxi"
-# what is kept of a connection, and its rows
+# what is kept of connections and open operations
+include "state.pxi"
+# rows of connections
 include "connections.pxi"
-# open operations, and their rows
+# rows of operations
 include "operations.pxi"
+# MQTT sessions
+include "sessions.pxi"
+# what opens waits for what settles it
+include "matching.pxi"
 # what the messages of each protocol mean
 include "mqtt.pxi"
 include "amqp091.pxi"
@@ -40,4 +47,5 @@ include "phpmq.pxi"
 # batches in, tables out
 include "tables.pxi"
 
-seal(globals(), "wirefmt.insight")
+# only constructors make objects; classes and functions belong to the package, except these
+seal(globals(), "wirefmt.insight", (OpenOperations, with_values))

@@ -1,23 +1,26 @@
 # AMQP 0.9.1: what its methods mean (amqp-xml-doc 0-9-1 1.7, 1.8; RabbitMQ's confirms and basic.nack).
 # Delivery tags belong to a channel and the direction of the deliveries; confirms count the publishes of a channel.
 
-cdef Field A9_SERVER_PROPERTIES = field("amqp091", "server_properties"), A9_CLIENT_PROPERTIES = field("amqp091", "client_properties")
-cdef Field A9_HEARTBEAT = field("amqp091", "heartbeat"), A9_FRAME_MAX = field("amqp091", "frame_max")
-cdef Field A9_VIRTUAL_HOST = field("amqp091", "virtual_host"), A9_REPLY_TEXT = field("amqp091", "reply_text")
-cdef Field A9_CLASS = field("amqp091", "class_id"), A9_METHOD = field("amqp091", "method_id")
-cdef Field A9_QUEUE = field("amqp091", "queue"), A9_NOWAIT = field("amqp091", "nowait"), A9_EXCHANGE = field("amqp091", "exchange")
-cdef Field A9_CONSUMER_TAG = field("amqp091", "consumer_tag"), A9_NO_ACK = field("amqp091", "no_ack")
-cdef Field A9_MANDATORY = field("amqp091", "mandatory"), A9_MULTIPLE = field("amqp091", "multiple")
-cdef Field A9_REQUEUE = field("amqp091", "requeue"), A9_REASON = field("amqp091", "reason")
-cdef Field A9_PREFETCH = field("amqp091", "prefetch_count")
+cdef StructField A9_SERVER_PROPERTIES = field("amqp091", "server_properties")
+cdef StructField A9_CLIENT_PROPERTIES = field("amqp091", "client_properties")
+cdef StructField A9_HEARTBEAT = field("amqp091", "heartbeat"), A9_FRAME_MAX = field("amqp091", "frame_max")
+cdef StructField A9_VIRTUAL_HOST = field("amqp091", "virtual_host"), A9_REPLY_TEXT = field("amqp091", "reply_text")
+cdef StructField A9_CLASS = field("amqp091", "class_id"), A9_METHOD = field("amqp091", "method_id")
+cdef StructField A9_QUEUE = field("amqp091", "queue")
+cdef StructField A9_NOWAIT = field("amqp091", "nowait")
+cdef StructField A9_EXCHANGE = field("amqp091", "exchange")
+cdef StructField A9_CONSUMER_TAG = field("amqp091", "consumer_tag"), A9_NO_ACK = field("amqp091", "no_ack")
+cdef StructField A9_MANDATORY = field("amqp091", "mandatory"), A9_MULTIPLE = field("amqp091", "multiple")
+cdef StructField A9_REQUEUE = field("amqp091", "requeue"), A9_REASON = field("amqp091", "reason")
+cdef StructField A9_PREFETCH = field("amqp091", "prefetch_count")
 
 cdef enum:
     AMQP_REPLY_SUCCESS = 200
     AMQP_CONNECTION_FORCED = 320    # an operator, or the end of the server
 
 #: Requests that the server answers in order, with the kind of their operation; the answer is the next Kind.
-cdef int[K_ROCKETMQ + 1] A9_REQUEST
-for _kind in range(K_ROCKETMQ + 1):
+cdef int[K_COUNT] A9_REQUEST
+for _kind in range(K_COUNT):
     A9_REQUEST[<int>_kind] = -1
 for _kind, _operation in (
         (K_CHANNEL_OPEN, O_OPEN), (K_EXCHANGE_DECLARE, O_DECLARE), (K_EXCHANGE_DELETE, O_DELETE), (K_EXCHANGE_BIND, O_BIND),
@@ -42,13 +45,13 @@ for (_class, _method), _kind in _METHODS.items():
     A9_KIND_OF[_class * 128 + _method] = _kind
 
 
-cdef const char* A9_NAME[K_ROCKETMQ]
+cdef const char* A9_NAME[K_COUNT]
 cdef list _NAMES = [name.encode() for name in KIND_NAMES[1]]
 for _kind in range(len(_NAMES)):
     A9_NAME[<int>K_START + <int>_kind] = <const char*>_NAMES[_kind]
 
 
-cdef void amqp091_message(Insight e, Conn* c, const Row* r, int kind, int direction, Op* o) noexcept nogil:
+cdef void amqp091_message(OpenOperations e, Conn* c, const Row* r, int kind, int direction, Op* o) noexcept nogil:
     cdef int32_t channel = <int32_t>number_of(r, T_CHANNEL, 0)
     cdef int64_t code = number_of(r, T_CODE, ABSENT)
     cdef uint64_t tag = <uint64_t>number_of(r, T_SEQUENCE, 0)
@@ -172,7 +175,8 @@ cdef void amqp091_message(Insight e, Conn* c, const Row* r, int kind, int direct
         amqp091_reply(e, c, r, kind - 1, direction, channel)
 
 
-cdef void amqp091_request(Insight e, Conn* c, const Row* r, int kind, int direction, int32_t channel, Op* o) noexcept nogil:
+cdef void amqp091_request(OpenOperations e, Conn* c, const Row* r, int kind, int direction, int32_t channel,
+                          Op* o) noexcept nogil:
     cdef Space* s
     cdef Span text
     cdef Known* k
@@ -213,8 +217,8 @@ cdef void amqp091_request(Insight e, Conn* c, const Row* r, int kind, int direct
     e.open_op(o, S_REQUEST, channel, <uint64_t>kind)
 
 
-cdef Op* amqp091_answered(Insight e, Conn* c, int32_t channel, int request) noexcept nogil:
-    """The oldest open request of this kind of the client; NULL: there is none."""
+cdef Op* amqp091_answered(OpenOperations e, Conn* c, int32_t channel, int request) noexcept nogil:
+    """The oldest open request of this kind of the client; NULL: not found."""
     cdef Space* s = e.space_of(c, S_REQUEST, 0, channel, False)
     cdef Op* o = s.first if s != NULL else NULL
     while o != NULL and o.request != request:
@@ -222,7 +226,7 @@ cdef Op* amqp091_answered(Insight e, Conn* c, int32_t channel, int request) noex
     return o
 
 
-cdef void amqp091_reply(Insight e, Conn* c, const Row* r, int request, int direction, int32_t channel) noexcept nogil:
+cdef void amqp091_reply(OpenOperations e, Conn* c, const Row* r, int request, int direction, int32_t channel) noexcept nogil:
     cdef Op* found
     cdef Space* s
     cdef Span text
@@ -231,7 +235,7 @@ cdef void amqp091_reply(Insight e, Conn* c, const Row* r, int request, int direc
         if found != NULL:
             e.complete(found, E_ACKNOWLEDGED, r)
         return
-    e.complete_all(e.space_of(c, S_MANDATORY, 0, channel, False), E_NONE, NULL)     # a return would have come before
+    e.complete_all(e.space_of(c, S_MANDATORY, 0, channel, False), E_NONE, NULL)     # a return comes before it
     found = amqp091_answered(e, c, channel, request)
     if request == K_TX_COMMIT or request == K_TX_ROLLBACK:
         s = e.space_of(c, S_TX_PUBLISH, 0, channel, False)
@@ -263,7 +267,8 @@ cdef void amqp091_reply(Insight e, Conn* c, const Row* r, int request, int direc
         e.complete(found, E_ACKNOWLEDGED, r)
 
 
-cdef void amqp091_consumer(Insight e, Conn* c, int32_t channel, const Span* tag, const Span* queue, bint no_ack) noexcept nogil:
+cdef void amqp091_consumer(OpenOperations e, Conn* c, int32_t channel, const Span* tag, const Span* queue,
+                           bint no_ack) noexcept nogil:
     cdef Known* k = e.known_of(c, W_CONSUMER, 0, channel, hash_span(0, tag), True)
     if k != NULL:
         keep_span(&k.text, queue)
@@ -272,13 +277,13 @@ cdef void amqp091_consumer(Insight e, Conn* c, int32_t channel, const Span* tag,
     most(c, N_CONSUMERS, c.consumers)
 
 
-cdef void amqp091_cancelled(Insight e, Conn* c, int32_t channel, const Span* tag) noexcept nogil:
+cdef void amqp091_cancelled(OpenOperations e, Conn* c, int32_t channel, const Span* tag) noexcept nogil:
     """The name stays: deliveries may be on their way."""
     c.consumers = max(<int64_t>0, c.consumers - 1)
 
 
-cdef void amqp091_settle(Insight e, Conn* c, const Row* r, int32_t channel, int what, int direction, uint64_t tag, bint multiple,
-                         int outcome) noexcept nogil:
+cdef void amqp091_settle(OpenOperations e, Conn* c, const Row* r, int32_t channel, int what, int direction, uint64_t tag,
+                         bint multiple, int outcome) noexcept nogil:
     """basic.ack, nack and reject: one tag, or all up to it; 0 with `multiple` is all."""
     cdef Space* s = e.space_of(c, what, direction, channel, False)
     cdef Space* publishes = e.space_of(c, S_PUBLISH, 0, channel, False)
@@ -299,7 +304,7 @@ cdef void amqp091_settle(Insight e, Conn* c, const Row* r, int32_t channel, int 
         o = following
 
 
-cdef void amqp091_settled(Insight e, Op* o, bint transacts, int outcome, const Row* r) noexcept nogil:
+cdef void amqp091_settled(OpenOperations e, Op* o, bint transacts, int outcome, const Row* r) noexcept nogil:
     if transacts:
         o.pending = <uint8_t>outcome
         e.move(o, S_TX_ACK)
@@ -307,7 +312,7 @@ cdef void amqp091_settled(Insight e, Op* o, bint transacts, int outcome, const R
         e.complete(o, o.pending if o.pending and outcome == E_ACKNOWLEDGED else outcome, r)
 
 
-cdef void amqp091_returned(Insight e, Conn* c, const Row* r, int32_t channel, int64_t code) noexcept nogil:
+cdef void amqp091_returned(OpenOperations e, Conn* c, const Row* r, int32_t channel, int64_t code) noexcept nogil:
     """basic.return comes in the order of the publishes, before their confirm."""
     cdef int[3] spaces = [S_PUBLISH, S_MANDATORY, S_TX_PUBLISH]
     cdef Space* s
@@ -320,7 +325,7 @@ cdef void amqp091_returned(Insight e, Conn* c, const Row* r, int32_t channel, in
         s = e.space_of(c, spaces[i], 0, channel, False)
         o = s.first if s != NULL else NULL
         while o != NULL:
-            if (o.pending != E_RETURNED and o.texts[Z_ROUTING_KEY].size == key.size and (not o.has_hash or o.payload_hash == hash)
+            if (o.pending != E_RETURNED and o.texts[Z_ROUTING_KEY].size == key.size and (not o.has_hash or o.hash == hash)
                     and (key.size == 0 or memcmp(o.texts[Z_ROUTING_KEY].at, key.at, key.size) == 0)):
                 if code != ABSENT:
                     o.code = <int32_t>code
@@ -332,7 +337,7 @@ cdef void amqp091_returned(Insight e, Conn* c, const Row* r, int32_t channel, in
             o = o.after
 
 
-cdef void amqp091_close_channel(Insight e, Conn* c, const Row* r, int direction, int32_t channel, int64_t code,
+cdef void amqp091_close_channel(OpenOperations e, Conn* c, const Row* r, int direction, int32_t channel, int64_t code,
                                 Op* o) noexcept nogil:
     """channel.close: the request that it names is refused, everything else in the channel is lost."""
     cdef int[7] spaces = [S_REQUEST, S_PUBLISH, S_DELIVER, S_TX_PUBLISH, S_TX_ACK, S_MANDATORY, S_REQUEST]
@@ -351,7 +356,7 @@ cdef void amqp091_close_channel(Insight e, Conn* c, const Row* r, int direction,
         name = A9_NAME[kind]
         o.texts[Z_TEXT].at = <const uint8_t*>words
         o.texts[Z_TEXT].size = <uint32_t>snprintf(words, sizeof(words), "%s: %.*s", name, <int>min(text.size, <uint32_t>400),
-                                                     chars_of(&text))
+                                                chars_of(&text))
     if direction and code != AMQP_REPLY_SUCCESS and kind:
         found = amqp091_answered(e, c, channel, kind)
         if found == NULL and kind == K_BASIC_PUBLISH:

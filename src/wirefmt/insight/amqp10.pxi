@@ -2,23 +2,25 @@
 # A delivery-id belongs to a session and the side that sends the transfers. A disposition of the receiver names deliveries of the
 # other side, whose channel for the same session `begin` has told.
 
-cdef Field A10_CONTAINER = field("amqp10", "container_id"), A10_HOSTNAME = field("amqp10", "hostname")
-cdef Field A10_IDLE = field("amqp10", "idle_time_out"), A10_FRAME_MAX = field("amqp10", "max_frame_size")
-cdef Field A10_PROPERTIES = field("amqp10", "properties"), A10_REMOTE = field("amqp10", "remote_channel")
-cdef Field A10_NAME = field("amqp10", "name"), A10_HANDLE = field("amqp10", "handle"), A10_ROLE = field("amqp10", "role")
-cdef Field A10_CONDITION = field("amqp10", "error_condition"), A10_DESCRIPTION = field("amqp10", "error_description")
-cdef Field A10_SETTLED = field("amqp10", "settled"), A10_MORE = field("amqp10", "more"), A10_ABORTED = field("amqp10", "aborted")
-cdef Field A10_FIRST = field("amqp10", "first"), A10_LAST = field("amqp10", "last"), A10_STATE = field("amqp10", "state")
-cdef Field A10_STATE_FIELDS = field("amqp10", "state_fields"), A10_SOURCE = field("amqp10", "source_address")
-cdef Field A10_CREDIT = field("amqp10", "link_credit"), A10_PROTOCOL_ID = field("amqp10", "protocol_id")
-cdef Field A10_DELIVERY_COUNT = field("amqp10", "delivery_count"), A10_USER = field("amqp10", "mechanism")
+cdef StructField A10_CONTAINER = field("amqp10", "container_id"), A10_HOSTNAME = field("amqp10", "hostname")
+cdef StructField A10_IDLE = field("amqp10", "idle_time_out"), A10_FRAME_MAX = field("amqp10", "max_frame_size")
+cdef StructField A10_PROPERTIES = field("amqp10", "properties"), A10_REMOTE = field("amqp10", "remote_channel")
+cdef StructField A10_NAME = field("amqp10", "name"), A10_HANDLE = field("amqp10", "handle"), A10_ROLE = field("amqp10", "role")
+cdef StructField A10_CONDITION = field("amqp10", "error_condition"), A10_DESCRIPTION = field("amqp10", "error_description")
+cdef StructField A10_SETTLED = field("amqp10", "settled")
+cdef StructField A10_MORE = field("amqp10", "more")
+cdef StructField A10_ABORTED = field("amqp10", "aborted")
+cdef StructField A10_FIRST = field("amqp10", "first"), A10_LAST = field("amqp10", "last"), A10_STATE = field("amqp10", "state")
+cdef StructField A10_STATE_FIELDS = field("amqp10", "state_fields"), A10_SOURCE = field("amqp10", "source_address")
+cdef StructField A10_CREDIT = field("amqp10", "link_credit"), A10_PROTOCOL_ID = field("amqp10", "protocol_id")
+cdef StructField A10_DELIVERY_COUNT = field("amqp10", "delivery_count"), A10_USER = field("amqp10", "mechanism")
 
 cdef enum:
-    RANGE_STEPS = 4096          # open deliveries outside a disposition's range that are passed over at most
+    RANGE_STEPS = 4096          # open deliveries outside a disposition's range that are looked at, at most
 
 
 cdef int amqp10_outcome(const Row* r) noexcept nogil:
-    """Of a delivery state; E_NONE: it is no outcome."""
+    """Of a delivery state. E_NONE: the state is not an outcome."""
     cdef Span s = field_text(r, A10_STATE)
     if s.size == 0:
         return E_NONE
@@ -46,7 +48,7 @@ cdef Span amqp10_error(const Row* r) noexcept nogil:
     return s if s.size else field_text(r, A10_DESCRIPTION)
 
 
-cdef void amqp10_message(Insight e, Conn* c, const Row* r, int kind, int direction, Op* o) noexcept nogil:
+cdef void amqp10_message(OpenOperations e, Conn* c, const Row* r, int kind, int direction, Op* o) noexcept nogil:
     cdef int32_t channel = <int32_t>number_of(r, T_CHANNEL, 0)
     cdef int64_t code = number_of(r, T_CODE, ABSENT)
     cdef int64_t n
@@ -142,13 +144,13 @@ cdef void amqp10_message(Insight e, Conn* c, const Row* r, int kind, int directi
         end_connection(c, r, direction, s.size != 0, &kind_text, &s, 0, False)
 
 
-cdef int32_t amqp10_channel(Insight e, Conn* c, int direction, int32_t channel) noexcept nogil:
+cdef int32_t amqp10_channel(OpenOperations e, Conn* c, int direction, int32_t channel) noexcept nogil:
     """The other side's channel for the session of this channel."""
     cdef Known* k = e.known_of(c, W_CHANNEL, direction, channel, 0, False)
     return <int32_t>k.number if k != NULL else channel
 
 
-cdef void amqp10_attach(Insight e, Conn* c, const Row* r, int direction, int32_t channel, Op* o) noexcept nogil:
+cdef void amqp10_attach(OpenOperations e, Conn* c, const Row* r, int direction, int32_t channel, Op* o) noexcept nogil:
     cdef Span name = field_text(r, A10_NAME), s
     cdef uint64_t key = hash_span(K_10_ATTACH, &name)
     cdef Op* found = e.find_op(c, S_NUMBERED, 1 - direction, amqp10_channel(e, c, direction, channel), key)
@@ -172,7 +174,7 @@ cdef void amqp10_attach(Insight e, Conn* c, const Row* r, int direction, int32_t
     e.open_op(o, S_NUMBERED, channel, key)
 
 
-cdef void amqp10_detach(Insight e, Conn* c, const Row* r, int direction, int32_t channel, Op* o) noexcept nogil:
+cdef void amqp10_detach(OpenOperations e, Conn* c, const Row* r, int direction, int32_t channel, Op* o) noexcept nogil:
     cdef uint64_t handle = <uint64_t>field_number(r, A10_HANDLE, 0)
     cdef Known* k = e.known_of(c, W_LINK, direction, channel, handle, False)
     cdef uint64_t key = hash_span(K_10_DETACH, &k.text) if k != NULL else handle
@@ -190,7 +192,7 @@ cdef void amqp10_detach(Insight e, Conn* c, const Row* r, int direction, int32_t
     e.open_op(o, S_NUMBERED, channel, key)
 
 
-cdef void amqp10_transfer(Insight e, Conn* c, const Row* r, int direction, int32_t channel, Op* o) noexcept nogil:
+cdef void amqp10_transfer(OpenOperations e, Conn* c, const Row* r, int direction, int32_t channel, Op* o) noexcept nogil:
     cdef int64_t id = field_number(r, A10_HANDLE, -1)
     cdef Known* k = e.known_of(c, W_LINK, direction, channel, <uint64_t>id, False) if id >= 0 else NULL
     cdef Op* found
@@ -219,7 +221,7 @@ cdef void amqp10_transfer(Insight e, Conn* c, const Row* r, int direction, int32
     e.open_op(o, what, channel, <uint64_t>o.sequence)
 
 
-cdef void amqp10_disposition(Insight e, Conn* c, const Row* r, int direction, int32_t channel) noexcept nogil:
+cdef void amqp10_disposition(OpenOperations e, Conn* c, const Row* r, int direction, int32_t channel) noexcept nogil:
     """first..last, serial numbers of 32 bits."""
     cdef Span role = field_text(r, A10_ROLE)
     cdef bint receiver = is_text(&role, b"receiver")
@@ -253,7 +255,7 @@ cdef void amqp10_disposition(Insight e, Conn* c, const Row* r, int direction, in
         o = following
 
 
-cdef void amqp10_settled(Insight e, Op* o, const Row* r, int outcome, bint settled) noexcept nogil:
+cdef void amqp10_settled(OpenOperations e, Op* o, const Row* r, int outcome, bint settled) noexcept nogil:
     cdef Span text
     if outcome:
         o.pending = <uint8_t>outcome

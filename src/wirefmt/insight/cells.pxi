@@ -1,21 +1,23 @@
 # Cells of a finished batch of the message table.
-from wirefmt.protocols import PROTOCOLS
+from wirefmt.protocols import PROTOCOLS as PROTOCOL_ROWS
 from wirefmt.spec.table import COLUMNS as MESSAGE_COLUMNS
 
-cdef int MESSAGE_COLUMN_COUNT = len(MESSAGE_COLUMNS)
 cdef dict MESSAGE_COLUMN = {column.name: i for i, column in enumerate(MESSAGE_COLUMNS)}
-cdef dict STRUCT_FIELDS = {row.name: [field.name for field in row.columns().FIELDS] for row in PROTOCOLS}
+cdef dict STRUCT_FIELDS = {row.name: [field.name for field in row.columns().FIELDS] for row in PROTOCOL_ROWS}
 
 
-cdef struct Field:              # of the struct of a protocol
+cdef struct StructField:             # of the struct of a protocol
     int column, child
 
 
-cdef Field field(str protocol, str name):
-    cdef Field f
+cdef StructField field(str protocol, str name):
+    cdef StructField f
     f.column = MESSAGE_COLUMN[protocol]
     f.child = STRUCT_FIELDS[protocol].index(name)
     return f
+
+
+cdef const char* NO_CHARS = ""
 
 
 cdef struct Row:
@@ -49,6 +51,9 @@ cdef inline Span octets_at(const Col* c, int64_t row) noexcept nogil:
     s.at = NULL
     s.size = 0
     if is_set(c, row):
+        if c.data == NULL:                              # all are empty
+            s.at = <const uint8_t*>NO_CHARS
+            return s
         s.at = c.data + c.offsets[row]
         s.size = <uint32_t>(c.offsets[row + 1] - c.offsets[row])
     return s
@@ -66,23 +71,23 @@ cdef inline Span text_of(const Row* r, int column) noexcept nogil:
     return octets_at(r.cols + column, r.at)
 
 
-cdef inline const Col* field_of(const Row* r, Field f) noexcept nogil:
+cdef inline const Col* field_of(const Row* r, StructField f) noexcept nogil:
     return r.cols[f.column].children + f.child
 
 
-cdef inline int64_t field_number(const Row* r, Field f, int64_t absent) noexcept nogil:
+cdef inline int64_t field_number(const Row* r, StructField f, int64_t absent) noexcept nogil:
     return number_at(field_of(r, f), r.at, absent)
 
 
-cdef inline Span field_text(const Row* r, Field f) noexcept nogil:
+cdef inline Span field_text(const Row* r, StructField f) noexcept nogil:
     return octets_at(field_of(r, f), r.at)
 
 
-cdef inline bint field_true(const Row* r, Field f) noexcept nogil:
+cdef inline bint field_true(const Row* r, StructField f) noexcept nogil:
     return true_at(field_of(r, f), r.at)
 
 
-cdef inline bint field_set(const Row* r, Field f) noexcept nogil:
+cdef inline bint field_set(const Row* r, StructField f) noexcept nogil:
     return is_set(field_of(r, f), r.at)
 
 
@@ -104,9 +109,6 @@ cdef Span entry_of(const Col* c, int64_t row, const char* name) noexcept nogil:
     s.at = NULL
     s.size = 0
     return s
-
-
-cdef const char* NO_CHARS = ""
 
 
 cdef inline const char* chars_of(const Span* s) noexcept nogil:

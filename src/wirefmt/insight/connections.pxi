@@ -1,63 +1,27 @@
-# What is kept of a connection while its messages are read, and its row when it has ended.
-from wirefmt._core cimport HASH_KEY
-from wirefmt.spec.insight import CONNECTIONS, OPERATIONS, TRANSPORT
+# The row of a connection that has ended.
+from wirefmt.spec.insight import (
+    CONNECTIONS as CONNECTION_COLUMNS, OPERATIONS as OPERATION_COLUMNS, TRANSPORT as TRANSPORT_COLUMNS,
+)
 
 #: Columns that an Insight fills: all of CONNECTIONS but what depends on other connections, and facts for those.
 CONNECTION_FACTS = (
-    *(column for column in CONNECTIONS if column.name not in ("community_id", "reason", "reason_text")),
-    *(column for column in TRANSPORT if column.name in (
+    *(column for column in CONNECTION_COLUMNS if column.name not in ("community_id", "reason", "reason_text")),
+    *(column for column in TRANSPORT_COLUMNS if column.name in (
         "first_ns", "closed_ns", "client_last_ns", "server_last_ns", "client_data_ns", "server_data_ns")),
-    CONNECTIONS[0]._replace(name="login_ns", meaning="time of the client's login"),
-    CONNECTIONS[0]._replace(name="ended_ns", meaning="time of the end that the protocol knows"),
-    CONNECTIONS[0]._replace(name="client_message_ns", meaning="time of the client's last message"),
-    CONNECTIONS[0]._replace(name="server_message_ns", meaning="time of the server's last message"),
-    CONNECTIONS[0]._replace(name="logged_in", type="boolean", meaning="the server has accepted the login"),
-    CONNECTIONS[0]._replace(name="login_refused", type="boolean", meaning="the server has refused the login"),
-    CONNECTIONS[0]._replace(name="failed", type="boolean", meaning="the end names an error"),
-    CONNECTIONS[0]._replace(name="malformed", type="int64", meaning="messages that are not valid, of both sides"),
+    CONNECTION_COLUMNS[0]._replace(name="login_ns", meaning="time of the client's login"),
+    CONNECTION_COLUMNS[0]._replace(name="ended_ns", meaning="time of the end that the protocol knows"),
+    CONNECTION_COLUMNS[0]._replace(name="client_message_ns", meaning="time of the client's last message"),
+    CONNECTION_COLUMNS[0]._replace(name="server_message_ns", meaning="time of the server's last message"),
+    CONNECTION_COLUMNS[0]._replace(name="logged_in", type="boolean", meaning="the server has accepted the login"),
+    CONNECTION_COLUMNS[0]._replace(name="login_refused", type="boolean", meaning="the server has refused the login"),
+    CONNECTION_COLUMNS[0]._replace(name="failed", type="boolean", meaning="the end names an error"),
+    CONNECTION_COLUMNS[0]._replace(name="malformed", type="int64", meaning="messages that are not valid, of both sides"),
 )
 cdef dict FACT = {column.name: i for i, column in enumerate(CONNECTION_FACTS)}
-
-cdef enum:                       # texts of a connection
-    Y_VERSION = 0
-    Y_CLIENT_ID
-    Y_USER_NAME
-    Y_VIRTUAL_HOST
-    Y_CLIENT_PRODUCT
-    Y_SERVER_PRODUCT
-    Y_END_KIND
-    Y_END_TEXT
-    Y_COUNT
 
 cdef int[Y_COUNT] FACT_TEXT
 FACT_TEXT = [FACT[name] for name in (
     "version", "client_id", "user_name", "virtual_host", "client_product", "server_product", "end_kind", "text")]
-
-cdef enum:                       # numbers of a connection; -1: not known
-    N_CLIENT_MESSAGES = 0
-    N_SERVER_MESSAGES
-    N_PUBLISHED
-    N_DELIVERED
-    N_CONFIRMED
-    N_ACKNOWLEDGED
-    N_SUBSCRIPTIONS
-    N_CHANNELS
-    N_LINKS
-    N_CONSUMERS
-    N_KEEP_ALIVE
-    N_FRAME_MAX
-    N_CLIENT_WINDOW
-    N_SERVER_WINDOW
-    N_SESSION_EXPIRY
-    N_UNCONFIRMED
-    N_UNSETTLED
-    N_LOGIN
-    N_ENDED
-    N_CLIENT_MESSAGE
-    N_SERVER_MESSAGE
-    N_MALFORMED
-    N_COUNT
-    N_COUNTERS = N_KEEP_ALIVE   # those before it begin with 0
 
 cdef int[N_COUNT] FACT_NUMBER
 FACT_NUMBER = [FACT[name] for name in (
@@ -71,120 +35,22 @@ cdef int F_FLOW_ID = FACT["flow_id"], F_PROTOCOL = FACT["protocol"], F_HOW = FAC
 cdef int[2] F_IP = [FACT["client_ip"], FACT["server_ip"]]
 cdef int[2] F_PORT = [FACT["client_port"], FACT["server_port"]]
 
-cdef list _SAME = [column.name for column in TRANSPORT if column.name in FACT]
+cdef list _SAME = [column.name for column in TRANSPORT_COLUMNS if column.name in FACT]
 cdef enum:
     SAME_MAX = 64
 cdef int SAME_COUNT = len(_SAME)
 cdef int[SAME_MAX] SAME_FROM, SAME_TO       # columns of TRANSPORT that connections repeat
-cdef dict _X = {column.name: i for i, column in enumerate(TRANSPORT)}
+cdef dict _X = {column.name: i for i, column in enumerate(TRANSPORT_COLUMNS)}
 for _i, _name in enumerate(_SAME):
     SAME_FROM[<int>_i] = _X[_name]
     SAME_TO[<int>_i] = FACT[_name]
 cdef int X_FLOW_ID = _X["flow_id"], X_SYN = _X["syn_ns"], X_FIRST = _X["first_ns"], X_CLOSED = _X["closed_ns"]
-cdef int X_CLOSED_BY = _X["closed_by"], X_HOW = _X["how"]
+cdef int X_CLOSED_BY = _X["closed_by"], X_HOW = _X["how"], X_PROTOCOL = _X["protocol"]
 cdef int[2] X_LAST = [_X["client_last_ns"], _X["server_last_ns"]]
 cdef int[2] X_DATA = [_X["client_data_ns"], _X["server_data_ns"]]
 cdef int F_OPENED = FACT["opened"], F_FIRST = FACT["first"], F_LAST = FACT["last"], F_CLOSED = FACT["closed"]
 cdef int F_DURATION = FACT["duration_ns"], F_CLOSED_BY = FACT["closed_by"]
 cdef int[2] F_SILENCE = [FACT["client_silence_ns"], FACT["server_silence_ns"]]
-
-cdef enum SpaceKind:            # what is numbered together, in a direction and a channel
-    S_PUBLISH = 0               # publishes and what acknowledges them
-    S_DELIVER
-    S_REQUEST                   # answered in the order of the requests
-    S_NUMBERED                  # requests with a number
-    S_LOGIN
-    S_PING
-    S_BLOCKED
-    S_TX_PUBLISH                # wait for the outcome of a transaction
-    S_TX_ACK
-    S_MANDATORY                 # published without confirms; may be returned
-
-cdef enum KnownKind:            # what a connection has named
-    W_CONSUMER = 0              # consumer tag: queue, no_ack
-    W_LINK                      # handle: name and address of a link
-    W_CHANNEL                   # the channel of the other side for the same session
-    W_FILTER                    # topic filter of a subscription
-    W_EMITTED                   # a group and topic, and what it has committed
-
-
-cdef struct Known:
-    Entry entry
-    Known* following            # of the same connection
-    Conn* conn
-    uint8_t what
-    int8_t direction
-    int32_t channel
-    uint64_t key
-    Span text, text2            # allocated
-    int64_t number
-
-
-cdef struct Space:
-    Entry entry
-    Space* following            # of the same connection
-    Conn* conn
-    uint8_t what
-    int8_t direction
-    uint8_t confirms            # publishes are numbered, and acknowledged
-    uint8_t transacts
-    int32_t channel
-    Op* first                   # open ones, in the order in which they began
-    Op* last
-    int64_t counter
-
-
-cdef struct Conn:
-    Entry entry
-    Conn* before                # in the order of their first messages
-    Conn* after
-    int64_t flow_id
-    int protocol
-    Span[Y_COUNT] texts         # allocated
-    int64_t[N_COUNT] numbers
-    int64_t subscriptions, channels, links, consumers       # now
-    int64_t timeout_ns          # NSQ: of a message
-    int64_t code
-    int8_t session_present      # -1: not known
-    int8_t ended_by             # direction; -1: nobody
-    bint has_code, logged_in, login_refused, failed
-    Space* spaces
-    Known* known
-    Space* recent               # the space that was asked for last
-
-
-cdef bint keep_span(Span* kept, const Span* s) noexcept nogil:
-    """Replace an allocated text by a copy, unless there is none."""
-    cdef uint8_t* copy
-    if s.at == NULL or (kept.size == s.size and kept.at != NULL and memcmp(kept.at, s.at, s.size) == 0):
-        return False
-    copy = <uint8_t*>malloc(s.size + 1)
-    if copy == NULL:
-        return False
-    memcpy(copy, s.at, s.size)
-    free(<void*>kept.at)
-    kept.at = copy
-    kept.size = s.size
-    return True
-
-
-cdef inline void most(Conn* c, int number, int64_t now) noexcept nogil:
-    c.numbers[number] = max(c.numbers[number], now)
-
-
-cdef void end_connection(Conn* c, const Row* r, int direction, bint failed, const Span* kind, const Span* text,
-                         int64_t code, bint has_code) noexcept nogil:
-    """The protocol says that the connection ends. The first that says it counts."""
-    if c.ended_by >= 0:
-        return
-    c.ended_by = <int8_t>direction
-    c.failed = failed
-    c.code = code
-    c.has_code = has_code
-    c.numbers[N_ENDED] = number_of(r, T_TS_NS, -1)
-    keep_span(&c.texts[Y_END_KIND], kind)
-    keep_span(&c.texts[Y_END_TEXT], text)
-
 
 cdef void put_side(Col* c, int64_t row, int64_t direction) noexcept nogil:
     if direction >= 0:

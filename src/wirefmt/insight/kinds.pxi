@@ -1,5 +1,4 @@
-# The kinds of messages as numbers: the rooms of the protocols compare numbers, not texts.
-from wirefmt.rocketmq.columns import KINDS as ROCKETMQ_KINDS
+# The kinds of messages as numbers: the rooms of the protocols compare numbers, not texts. RocketMQ has numbers of its own.
 
 cdef enum ProtocolNumber:
     P_NONE = 0
@@ -11,9 +10,13 @@ cdef enum ProtocolNumber:
     P_PHPMQ
 
 cdef tuple PROTOCOL_NAMES = ("", "mqtt", "amqp091", "amqp10", "rocketmq", "nsq", "phpmq")
+cdef list _PROTOCOLS = [name.encode() for name in PROTOCOL_NAMES]       # keeps the texts alive
+cdef const char* PROTOCOL_TEXT[7]
+for _i in range(7):
+    PROTOCOL_TEXT[<int>_i] = <const char*>_PROTOCOLS[_i]
 
 
-cdef enum Kind:                 # in the order of KIND_NAMES; RocketMQ's come last, by their position in the table of requests
+cdef enum Kind:                 # in the order of KIND_NAMES
     K_NONE = 0
     # MQTT
     K_CONNECT
@@ -129,8 +132,7 @@ cdef enum Kind:                 # in the order of KIND_NAMES; RocketMQ's come la
     K_PHP_ACKNOWLEDGEMENT
     K_PHP_REQUEUE
     K_PHP_DEAD_LETTER
-    # RocketMQ
-    K_ROCKETMQ
+    K_COUNT
 
 cdef tuple KIND_NAMES = tuple(tuple(names.split()) for names in (
     "CONNECT CONNACK PUBLISH PUBACK PUBREC PUBREL PUBCOMP SUBSCRIBE SUBACK UNSUBSCRIBE UNSUBACK PINGREQ PINGRESP DISCONNECT",
@@ -177,20 +179,18 @@ cdef int fill_kinds() except -1:
     cdef bytes name
     cdef uint64_t hash
     cdef int protocol, i, number = 0
-    cdef tuple of = (P_MQTT, P_AMQP091, P_AMQP10, P_NSQ, P_PHPMQ, P_ROCKETMQ)
-    for protocol, names in zip(of, (*KIND_NAMES, ROCKETMQ_KINDS)):
-        if protocol == P_ROCKETMQ:
-            assert number + 1 == K_ROCKETMQ, "Kind and KIND_NAMES differ"
+    for protocol, names in zip((P_MQTT, P_AMQP091, P_AMQP10, P_NSQ, P_PHPMQ), KIND_NAMES):
         for text in names:
             number += 1
             name = text.encode()
             hash = kind_hash(protocol, name, <size_t>len(name))
             i = hash >> 32 & (KIND_SLOTS - 1)
             while KIND_HASH[i]:
-                assert KIND_HASH[i] != hash, text
                 i = (i + 1) & (KIND_SLOTS - 1)
             KIND_HASH[i] = hash
             KIND_NUMBER[i] = <int16_t>number
+    if number + 1 != K_COUNT:
+        raise SystemError("Kind and KIND_NAMES differ")
     return 0
 
 
@@ -198,18 +198,8 @@ fill_kinds()
 
 
 cdef int protocol_number(const Span* name) noexcept nogil:
-    if name.size < 3:
-        return P_NONE
-    if is_text(name, b"mqtt"):
-        return P_MQTT
-    if is_text(name, b"amqp091"):
-        return P_AMQP091
-    if is_text(name, b"amqp10"):
-        return P_AMQP10
-    if is_text(name, b"rocketmq"):
-        return P_ROCKETMQ
-    if is_text(name, b"nsq"):
-        return P_NSQ
-    if is_text(name, b"phpmq"):
-        return P_PHPMQ
+    cdef int i
+    for i in range(1, 7):
+        if is_text(name, PROTOCOL_TEXT[i]):
+            return i
     return P_NONE

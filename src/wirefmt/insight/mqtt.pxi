@@ -1,19 +1,20 @@
 # MQTT: what its packets mean for operations and connections (5.0 4.3, 4.4; 3.1.1 4.3, 4.4).
 # A packet identifier belongs to the side that sent the PUBLISH, or to the client's SUBSCRIBE and UNSUBSCRIBE.
 
-cdef Field MQ_KEEP_ALIVE = field("mqtt", "keep_alive"), MQ_USER_NAME = field("mqtt", "user_name")
-cdef Field MQ_SESSION_PRESENT = field("mqtt", "session_present"), MQ_SERVER_KEEP_ALIVE = field("mqtt", "server_keep_alive")
-cdef Field MQ_SESSION_EXPIRY = field("mqtt", "session_expiry_interval"), MQ_RECEIVE_MAXIMUM = field("mqtt", "receive_maximum")
-cdef Field MQ_PACKET_MAXIMUM = field("mqtt", "maximum_packet_size"), MQ_REASON = field("mqtt", "reason_string")
-cdef Field MQ_ASSIGNED = field("mqtt", "assigned_client_identifier"), MQ_FILTERS = field("mqtt", "topic_filters")
-cdef Field MQ_CODES = field("mqtt", "reason_codes")
+cdef StructField MQ_KEEP_ALIVE = field("mqtt", "keep_alive"), MQ_USER_NAME = field("mqtt", "user_name")
+cdef StructField MQ_SESSION_PRESENT = field("mqtt", "session_present"), MQ_SERVER_KEEP_ALIVE = field("mqtt", "server_keep_alive")
+cdef StructField MQ_SESSION_EXPIRY = field("mqtt", "session_expiry_interval")
+cdef StructField MQ_RECEIVE_MAXIMUM = field("mqtt", "receive_maximum")
+cdef StructField MQ_PACKET_MAXIMUM = field("mqtt", "maximum_packet_size"), MQ_REASON = field("mqtt", "reason_string")
+cdef StructField MQ_ASSIGNED = field("mqtt", "assigned_client_identifier"), MQ_FILTERS = field("mqtt", "topic_filters")
+cdef StructField MQ_CODES = field("mqtt", "reason_codes")
 
 cdef enum:
-    MQTT_ERROR = 0x80               # reason codes from here on are failures
+    MQTT_ERROR = 0x80               # the first reason code of a failure
     MQTT_DISCONNECT_WITH_WILL = 0x04
 
 
-cdef void mqtt_message(Insight e, Conn* c, const Row* r, int kind, int direction, Op* o) noexcept nogil:
+cdef void mqtt_message(OpenOperations e, Conn* c, const Row* r, int kind, int direction, Op* o) noexcept nogil:
     cdef int64_t code = number_of(r, T_CODE, ABSENT)
     cdef uint64_t identifier = <uint64_t>number_of(r, T_SEQUENCE, 0)
     cdef int other = 1 - direction
@@ -114,7 +115,7 @@ cdef void mqtt_message(Insight e, Conn* c, const Row* r, int kind, int direction
                        code, code != ABSENT)
 
 
-cdef Op* mqtt_resumed(Insight e, Conn* c, const Row* r, Op* o, int direction, uint64_t identifier) noexcept nogil:
+cdef Op* mqtt_resumed(OpenOperations e, Conn* c, const Row* r, Op* o, int direction, uint64_t identifier) noexcept nogil:
     """The rest of a PUBLISH whose packet was sent before the capture, or on the connection of the session before."""
     begin_op(o, c, r, O_DELIVER if direction else O_PUBLISH, K_PUBLISH)
     o.direction = <int8_t>direction

@@ -1,13 +1,17 @@
 # NSQ: commands that are answered are answered in order (protocol V2); FIN, REQ and TOUCH name a message and have no answer but an
 # error. A message that is not finished within the connection's timeout is given to another consumer.
 
-cdef Field NS_RESPONSE = field("nsq", "response"), NS_ERROR = field("nsq", "error_code"), NS_TEXT = field("nsq", "error_text")
-cdef Field NS_FATAL = field("nsq", "fatal"), NS_AGENT = field("nsq", "user_agent"), NS_VERSION = field("nsq", "server_version")
-cdef Field NS_HEARTBEAT = field("nsq", "heartbeat_interval"), NS_TIMEOUT = field("nsq", "msg_timeout")
-cdef Field NS_RDY = field("nsq", "rdy_count"), NS_COUNT = field("nsq", "message_count")
+cdef StructField NS_RESPONSE = field("nsq", "response")
+cdef StructField NS_ERROR = field("nsq", "error_code")
+cdef StructField NS_TEXT = field("nsq", "error_text")
+cdef StructField NS_FATAL = field("nsq", "fatal")
+cdef StructField NS_AGENT = field("nsq", "user_agent")
+cdef StructField NS_VERSION = field("nsq", "server_version")
+cdef StructField NS_HEARTBEAT = field("nsq", "heartbeat_interval"), NS_TIMEOUT = field("nsq", "msg_timeout")
+cdef StructField NS_RDY = field("nsq", "rdy_count"), NS_COUNT = field("nsq", "message_count")
 
 
-cdef void nsq_message(Insight e, Conn* c, const Row* r, int kind, int direction, Op* o) noexcept nogil:
+cdef void nsq_message(OpenOperations e, Conn* c, const Row* r, int kind, int direction, Op* o) noexcept nogil:
     cdef int64_t now = number_of(r, T_TS_NS, 0)
     cdef Span id = text_of(r, T_MESSAGE_ID), s, kind_text
     cdef uint64_t key = hash_span(0, &id)
@@ -87,7 +91,7 @@ cdef void nsq_message(Insight e, Conn* c, const Row* r, int kind, int direction,
         e.open_op(o, S_REQUEST, 0, <uint64_t>kind)
 
 
-cdef void nsq_error(Insight e, Conn* c, const Row* r) noexcept nogil:
+cdef void nsq_error(OpenOperations e, Conn* c, const Row* r) noexcept nogil:
     cdef Span code = field_text(r, NS_ERROR), text = field_text(r, NS_TEXT), kind_text = text_of(r, T_KIND)
     cdef Space* space = e.space_of(c, S_REQUEST, 0, 0, False)
     cdef char[512] words

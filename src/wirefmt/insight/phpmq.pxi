@@ -1,6 +1,6 @@
 # PHPMQ: nothing answers a message of a client; a delivery is acknowledged, put back or given up by its message identifier.
 
-cdef void phpmq_message(Insight e, Conn* c, const Row* r, int kind, int direction, Op* o) noexcept nogil:
+cdef void phpmq_message(OpenOperations e, Conn* c, const Row* r, int kind, int direction, Op* o) noexcept nogil:
     cdef Span id = text_of(r, T_MESSAGE_ID)
     cdef uint64_t key = hash_span(0, &id)
     cdef Op* found

@@ -1,4 +1,4 @@
-"""Why a connection ended: from what was said, and from times. It is told once all connections are known.
+"""Why a connection ended: from what was said, and from times. It is decided when all connections are known.
 
 Real servers are often silent: what they do not say is inferred, and the sentence gives the evidence. Where nothing fits, the
 reason is `unknown`.
@@ -23,16 +23,47 @@ TOGETHER_NS: Final = 1_000_000_000
 WORDLESS: Final = ("rocketmq", "phpmq", "nsq")
 
 MQTT_CODES: Final = {
-    0x81: "protocol-error", 0x82: "protocol-error", 0x83: "protocol-error", 0x84: "refused", 0x85: "refused", 0x86: "refused",
-    0x87: "refused", 0x88: "refused", 0x89: "resource-error", 0x8A: "refused", 0x8B: "shutdown", 0x8C: "refused",
-    0x8D: "keep-alive", 0x8E: "taken-over", 0x8F: "protocol-error", 0x90: "protocol-error", 0x93: "protocol-error", 0x94: "protocol-error",
-    0x95: "resource-error", 0x96: "resource-error", 0x97: "resource-error", 0x98: "shutdown", 0x99: "protocol-error",
-    0x9A: "protocol-error", 0x9B: "protocol-error", 0x9C: "shutdown", 0x9D: "shutdown", 0x9E: "protocol-error",
-    0x9F: "resource-error", 0xA0: "resource-error", 0xA1: "protocol-error", 0xA2: "protocol-error",
-}  # fmt: skip
+    0x81: "protocol-error",
+    0x82: "protocol-error",
+    0x83: "protocol-error",
+    0x84: "refused",
+    0x85: "refused",
+    0x86: "refused",
+    0x87: "refused",
+    0x88: "refused",
+    0x89: "resource-error",
+    0x8A: "refused",
+    0x8B: "shutdown",
+    0x8C: "refused",
+    0x8D: "keep-alive",
+    0x8E: "taken-over",
+    0x8F: "protocol-error",
+    0x90: "protocol-error",
+    0x93: "protocol-error",
+    0x94: "protocol-error",
+    0x95: "resource-error",
+    0x96: "resource-error",
+    0x97: "resource-error",
+    0x98: "shutdown",
+    0x99: "protocol-error",
+    0x9A: "protocol-error",
+    0x9B: "protocol-error",
+    0x9C: "shutdown",
+    0x9D: "shutdown",
+    0x9E: "protocol-error",
+    0x9F: "resource-error",
+    0xA0: "resource-error",
+    0xA1: "protocol-error",
+    0xA2: "protocol-error",
+}
 AMQP091_CODES: Final = {
-    320: "shutdown", 402: "refused", 403: "refused", 506: "resource-error", 530: "refused", 541: "resource-error",
-}  # fmt: skip
+    320: "shutdown",
+    402: "refused",
+    403: "refused",
+    506: "resource-error",
+    530: "refused",
+    541: "resource-error",
+}
 #: Parts of AMQP 1.0's conditions and descriptions, in this order.
 AMQP10_WORDS: Final = (
     ("idle", "keep-alive"), ("timeout", "keep-alive"), ("connection:forced", "shutdown"), ("connection:redirect", "shutdown"),

@@ -1,12 +1,12 @@
 # RocketMQ: requests and responses have the same `opaque`; each side numbers its own requests. Messages of a pull response are
 # deliveries; the group settles them when it commits a later offset, pops are acknowledged one by one.
 
-cdef Field RM_CODE = field("rocketmq", "code"), RM_FLAG = field("rocketmq", "flag"), RM_ONEWAY = field("rocketmq", "oneway")
-cdef Field RM_REMARK = field("rocketmq", "remark"), RM_MESSAGE_INDEX = field("rocketmq", "message_index")
-cdef Field RM_MESSAGE_COUNT = field("rocketmq", "message_count"), RM_QUEUE = field("rocketmq", "queue_id")
-cdef Field RM_OFFSET = field("rocketmq", "queue_offset"), RM_BROKER = field("rocketmq", "broker_name")
-cdef Field RM_EXT = field("rocketmq", "ext_fields"), RM_RECONSUME = field("rocketmq", "reconsume_times")
-cdef Field RM_REQUEST = field("rocketmq", "request_code"), RM_GROUP = field("rocketmq", "producer_group")
+cdef StructField RM_CODE = field("rocketmq", "code"), RM_FLAG = field("rocketmq", "flag"), RM_ONEWAY = field("rocketmq", "oneway")
+cdef StructField RM_REMARK = field("rocketmq", "remark"), RM_MESSAGE_INDEX = field("rocketmq", "message_index")
+cdef StructField RM_MESSAGE_COUNT = field("rocketmq", "message_count"), RM_QUEUE = field("rocketmq", "queue_id")
+cdef StructField RM_OFFSET = field("rocketmq", "queue_offset"), RM_BROKER = field("rocketmq", "broker_name")
+cdef StructField RM_EXT = field("rocketmq", "ext_fields"), RM_RECONSUME = field("rocketmq", "reconsume_times")
+cdef StructField RM_REQUEST = field("rocketmq", "request_code"), RM_GROUP = field("rocketmq", "producer_group")
 
 cdef enum:
     RM_SUCCESS = 0
@@ -32,8 +32,8 @@ cdef enum:
 
 cdef inline bint is_answer(int64_t code) noexcept nogil:
     """Is this code of a response an answer, if not the best one? Messages were stored with the codes of flushing."""
-    return (code == RM_SUCCESS or RM_FLUSH_DISK_TIMEOUT <= code <= RM_FLUSH_SLAVE_TIMEOUT or RM_PULL_NOT_FOUND <= code <= RM_QUERY_NOT_FOUND
-            or code == RM_POLLING_FULL or code == RM_POLLING_TIMEOUT)
+    return (code == RM_SUCCESS or RM_FLUSH_DISK_TIMEOUT <= code <= RM_FLUSH_SLAVE_TIMEOUT
+            or RM_PULL_NOT_FOUND <= code <= RM_QUERY_NOT_FOUND or code == RM_POLLING_FULL or code == RM_POLLING_TIMEOUT)
 
 
 cdef uint64_t rocketmq_place(const Row* r) noexcept nogil:
@@ -42,7 +42,7 @@ cdef uint64_t rocketmq_place(const Row* r) noexcept nogil:
     return avalanche(hash_span(hash_span(1, &group), &topic) ^ <uint64_t>field_number(r, RM_QUEUE, 0))
 
 
-cdef void rocketmq_message(Insight e, Conn* c, const Row* r, int direction, Op* o) noexcept nogil:
+cdef void rocketmq_message(OpenOperations e, Conn* c, const Row* r, int direction, Op* o) noexcept nogil:
     cdef int64_t code = field_number(r, RM_CODE, -1)
     cdef uint64_t opaque = <uint64_t>number_of(r, T_SEQUENCE, 0)
     cdef Span s, operation = text_of(r, T_OPERATION)
@@ -106,7 +106,7 @@ cdef void rocketmq_queue(const Row* r, Op* o) noexcept nogil:
     o.texts[Z_QUEUE] = field_text(r, RM_BROKER)
 
 
-cdef void rocketmq_committed(Insight e, Conn* c, const Row* r) noexcept nogil:
+cdef void rocketmq_committed(OpenOperations e, Conn* c, const Row* r) noexcept nogil:
     """UPDATE_CONSUMER_OFFSET: the group has consumed everything before this offset of the queue."""
     cdef Span s = entry_of(field_of(r, RM_EXT), r.at, b"commitOffset")
     cdef int64_t offset = decimal_of(&s, -1)

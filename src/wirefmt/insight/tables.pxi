@@ -1,6 +1,10 @@
 # Rows of the message table, one after another, to the room of their protocol.
 
-cdef void read_messages(Insight e, const Col* cols, int64_t rows) noexcept nogil:
+cdef Field MESSAGE_TYPE = ColumnSet(MESSAGE_COLUMNS).row_type()
+cdef Field TRANSPORT_TYPE = ColumnSet(TRANSPORT_COLUMNS).row_type()
+
+
+cdef void read_messages(OpenOperations e, const Col* cols, int64_t rows) noexcept nogil:
     cdef Row r
     cdef Op o
     cdef Conn* c
@@ -25,8 +29,10 @@ cdef void read_messages(Insight e, const Col* cols, int64_t rows) noexcept nogil
             continue
         s = text_of(&r, T_PROTOCOL)
         protocol = protocol_number(&s)
-        if protocol != P_NONE:
+        if protocol != P_NONE and c.protocol != protocol:
             c.protocol = protocol
+            s = text_of(&r, T_SRC_IP if direction else T_DST_IP)
+            c.server = hash_span(<uint64_t>number_of(&r, T_SRC_PORT if direction else T_DST_PORT, 0), &s)
         c.numbers[N_CLIENT_MESSAGE + direction] = number_of(&r, T_TS_NS, -1)
         s = text_of(&r, T_VERSION)
         keep_span(&c.texts[Y_VERSION], &s)
@@ -50,9 +56,81 @@ cdef void read_messages(Insight e, const Col* cols, int64_t rows) noexcept nogil
             phpmq_message(e, c, &r, kind, direction, &o)
 
 
+@cython.final
+cdef class Insight(OpenOperations):
+    """Makes operations and connections of the message table.
+
+    Feed it every row of the message table, in the order of each connection, with all columns and payloads: `messages`. After the
+    last row of a connection its row of the transport table: `transport`. At the end `finish`.
+
+    max_operations: how many may be open at a time. The oldest ends as `unanswered` if there are more.
+    """
+
+    def __init__(self, *, int64_t max_operations=1 << 20, bint operations=True):
+        if max_operations < 1:
+            raise ValueError(f"max_operations must be at least 1, not {max_operations}")
+        self.max_operations = max_operations
+        self.operations = ColumnSet(OPERATION_COLUMNS)
+        self.operations_wanted = operations
+        self.connections = ColumnSet(CONNECTION_FACTS)
+
+    def messages(self, Batch batch not None):
+        """Read the rows of a batch of the message table. Raises ValueError if it has not all columns of the table."""
+        if not MESSAGE_TYPE.same_children(batch.field):
+            raise ValueError("operations are made of the message table with all its columns")
+        begin_call(&self.busy)
+        try:
+            with nogil:
+                read_messages(self, batch.memory.cols, batch.num_rows)
+        finally:
+            self.busy = False
+
+    def transport(self, Batch batch not None, bint all_connections=False):
+        """Read rows of the transport table: these connections have ended.
+
+        all_connections: also those that were not decoded have a row. Raises ValueError if it has not the columns of TRANSPORT.
+        """
+        cdef Row x
+        cdef Conn* c
+        if not TRANSPORT_TYPE.same_children(batch.field):
+            raise ValueError("these are not rows of the transport table")
+        x.cols = batch.memory.cols
+        for x.at in range(batch.num_rows):
+            c = self.conn_of(number_of(&x, X_FLOW_ID, 0), False)
+            if c != NULL:
+                self.end(c, &x)
+            elif all_connections or is_set(x.cols + X_PROTOCOL, x.at):
+                put_facts(self.connections.cols, self.connection_rows, NULL, &x)
+                self.connection_rows += 1
+
+    def finish(self):
+        """End all connections: no row of them follows."""
+        while self.first_conn != NULL:
+            self.end(self.first_conn, NULL)
+        self.put_resumed()
+
+    def take_operations(self):
+        """The operations that have an outcome since the last call: a Batch with the columns OPERATIONS. None: no row."""
+        rows, self.operation_rows = self.operation_rows, 0
+        return self.operations.finish(rows) if rows else None
+
+    def take_connections(self):
+        """The connections that have ended since the last call: a Batch with the columns CONNECTION_FACTS. None: no row."""
+        rows, self.connection_rows = self.connection_rows, 0
+        return self.connections.finish(rows) if rows else None
+
+    @property
+    def stats(self):
+        """Counters by name."""
+        return {
+            "open_operations": self.open_count, "operations_evicted": self.evicted, "open_connections": self.conns.count,
+            "buffered": self.octets, "no_memory": self.no_memory,
+        }
+
+
 def with_values(Batch batch not None, columns, values, names=None):
-    """A Batch with these columns, or those of them in `names`, in that order: the columns of `values` (name: a str, int or None for
-    each row; only strings and int64), the others of `batch`."""
+    """A Batch with these columns, or those of them in `names`, in that order: the columns of `values` (name: a str, int or None
+    for each row; only strings and int64), the others of `batch`."""
     cdef ColumnSet made = ColumnSet(columns, names)
     cdef Col* to
     cdef const Col* of
@@ -75,9 +153,10 @@ def with_values(Batch batch not None, columns, values, names=None):
     return made.finish(batch.num_rows)
 
 
-def payload_hash(const unsigned char[::1] payload):
-    """The column `payload_hash` of operations for a payload."""
+def payload_hash(payload):
+    """The column `payload_hash` of a payload: any contiguous buffer."""
+    cdef Input octets = take_input(payload)
     cdef Span s
-    s.size = <uint32_t>payload.shape[0]
-    s.at = &payload[0] if s.size else NULL
+    s.at = octets.at
+    s.size = <uint32_t>octets.size
     return <int64_t>hash_span(0, &s)

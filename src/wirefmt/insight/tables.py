@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from wirefmt.batch import Batch
-from wirefmt.capture.decode import Ends
 from wirefmt.insight._engine import CONNECTION_FACTS, Insight, with_values
 from wirefmt.insight.reasons import community_id, reasons
 from wirefmt.spec.insight import CONNECTIONS
@@ -33,7 +32,7 @@ def cells(batch: Batch, name: str) -> list[Any]:
 
 
 class Tables:
-    """Makes the tables that were asked for. Feed `add` with what `decode_source` yields, and call `finish`.
+    """Makes the tables that were asked for. Feed it `messages` and connections that have `ended`, and call `finish`.
 
     Args:
         tables: their names.
@@ -51,15 +50,17 @@ class Tables:
         stats: dict[str, int] = self._engine.stats
         return stats
 
-    def add(self, item: Batch | Ends) -> Iterator[tuple[str, Batch]]:
-        """A batch of the message table, or connections that have ended. Yields (table, batch)."""
-        if isinstance(item, Ends):
-            self._engine.transport(item.batch, all_connections=self._all)
-            self._keep_connections()
-        else:
-            if "messages" in self.tables:
-                yield "messages", item
-            self._engine.messages(item)
+    def messages(self, batch: Batch) -> Iterator[tuple[str, Batch]]:
+        """Read a batch of the message table, with all its columns. Yields (table, batch)."""
+        if "messages" in self.tables:
+            yield "messages", batch
+        self._engine.messages(batch)
+        yield from self._operations()
+
+    def ended(self, batch: Batch) -> Iterator[tuple[str, Batch]]:
+        """Read rows of the transport table: all messages of these connections have been read. Yields (table, batch)."""
+        self._engine.transport(batch, all_connections=self._all)
+        self._keep_connections()
         yield from self._operations()
 
     def finish(self) -> Iterator[tuple[str, Batch]]:

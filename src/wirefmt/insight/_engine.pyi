@@ -1,0 +1,33 @@
+"""Type stub of insight, in the order of its rooms."""
+
+from collections.abc import Mapping, Sequence
+from typing import final
+
+from typing_extensions import Buffer, disjoint_base
+
+from wirefmt._core import Batch
+from wirefmt.spec.columns import Column
+
+CONNECTION_FACTS: tuple[Column, ...]
+
+@disjoint_base
+class OpenOperations: ...
+
+@final
+class Insight(OpenOperations):
+    def __init__(self, *, max_operations: int = 1048576, operations: bool = True) -> None: ...
+    def messages(self, batch: Batch) -> None: ...
+    def transport(self, batch: Batch, all_connections: bool = False) -> None: ...
+    def finish(self) -> None: ...
+    def take_operations(self) -> Batch | None: ...
+    def take_connections(self) -> Batch | None: ...
+    @property
+    def stats(self) -> dict[str, int]: ...
+
+def with_values(
+    batch: Batch,
+    columns: Sequence[Column],
+    values: Mapping[str, Sequence[str | int | None]],
+    names: Sequence[str] | None = None,
+) -> Batch: ...
+def payload_hash(payload: Buffer) -> int: ...

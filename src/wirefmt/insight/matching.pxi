@@ -1,0 +1,379 @@
+# Open operations: what a message opens waits for what settles it.
+from wirefmt._core cimport HASH_KEY
+
+cdef void end_connection(Conn* c, const Row* r, int direction, bint failed, const Span* kind, const Span* text,
+                         int64_t code, bint has_code) noexcept nogil:
+    """The protocol says that the connection ends. The first that says it counts."""
+    if c.ended_by >= 0:
+        return
+    c.ended_by = <int8_t>direction
+    c.failed = failed
+    c.code = code
+    c.has_code = has_code
+    c.numbers[N_ENDED] = number_of(r, T_TS_NS, -1)
+    keep_span(&c.texts[Y_END_KIND], kind)
+    keep_span(&c.texts[Y_END_TEXT], text)
+
+
+@cython.no_gc_clear
+cdef class OpenOperations:
+    """What is known of the connections, and the operations that are open."""
+    cdef Entries conns, spaces, ops, known
+    cdef UnfinishedList unfinished                      # what later connections of the client may go on with
+    cdef Resumed* first_resumed                         # operations that wait until all connections are known
+    cdef Resumed* last_resumed
+    cdef int64_t resumed_count
+    cdef Conn* first_conn                               # in the order of their first messages
+    cdef Conn* last_conn
+    cdef Op* oldest
+    cdef Op* newest
+    cdef int64_t open_count, max_operations, evicted
+    cdef int64_t octets                                 # memory of everything that is kept
+    cdef int64_t no_memory
+    cdef ColumnSet operations, connections
+    cdef int64_t operation_rows, connection_rows
+    cdef Conn* current                                  # of the last row
+    cdef bint busy
+    cdef bint operations_wanted
+
+    def __cinit__(self, *args, **keywords):
+        if not (open_entries(&self.conns) and open_entries(&self.spaces) and open_entries(&self.ops)
+                and open_entries(&self.known)):
+            raise MemoryError
+
+    def __dealloc__(self):
+        self.operations_wanted = False
+        while self.first_conn != NULL:
+            self.drop(self.first_conn)
+        free(self.conns.slots)
+        free(self.spaces.slots)
+        free(self.ops.slots)
+        free(self.known.slots)
+        while self.first_resumed != NULL:
+            self.last_resumed = self.first_resumed.following
+            free(self.first_resumed)
+            self.first_resumed = self.last_resumed
+        free(self.unfinished.at)
+
+    # ---- what is known by a key
+
+    cdef Conn* conn_of(self, int64_t flow_id, bint make) noexcept nogil:
+        cdef uint64_t hash = avalanche(<uint64_t>flow_id ^ HASH_KEY[0])
+        cdef Conn* c = <Conn*>first_entry(&self.conns, hash)
+        cdef int i
+        while c != NULL:
+            if c.flow_id == flow_id:
+                return c
+            c = <Conn*>c.entry.chain
+        if not make:
+            return NULL
+        c = <Conn*>calloc(1, sizeof(Conn))
+        if c == NULL:
+            self.no_memory += 1
+            return NULL
+        self.octets += <int64_t>sizeof(Conn) + BLOCK_OCTETS
+        c.entry.hash = hash
+        c.flow_id = flow_id
+        c.session_present = c.ended_by = <int8_t>-1
+        for i in range(N_COUNTERS, N_COUNT):
+            c.numbers[i] = -1
+        c.numbers[N_UNCONFIRMED] = c.numbers[N_UNSETTLED] = c.numbers[N_MALFORMED] = 0
+        c.before = self.last_conn
+        if self.last_conn != NULL:
+            self.last_conn.after = c
+        else:
+            self.first_conn = c
+        self.last_conn = c
+        add_entry(&self.conns, &c.entry)
+        return c
+
+    cdef Space* space_of(self, Conn* c, int what, int direction, int32_t channel, bint make) noexcept nogil:
+        """NULL: not found, or out of memory."""
+        cdef Space* s = c.recent
+        cdef uint64_t hash
+        if s != NULL and s.what == what and s.direction == direction and s.channel == channel:
+            return s
+        hash = avalanche(c.entry.hash ^ <uint64_t>(what << 1 | direction) << 32 ^ <uint32_t>channel)
+        s = <Space*>first_entry(&self.spaces, hash)
+        while s != NULL:
+            if s.conn == c and s.what == what and s.direction == direction and s.channel == channel:
+                c.recent = s
+                return s
+            s = <Space*>s.entry.chain
+        if not make:
+            return NULL
+        s = <Space*>calloc(1, sizeof(Space))
+        if s == NULL:
+            self.no_memory += 1
+            return NULL
+        self.octets += <int64_t>sizeof(Space) + BLOCK_OCTETS
+        s.entry.hash = hash
+        s.conn = c
+        s.what = <uint8_t>what
+        s.direction = <int8_t>direction
+        s.channel = channel
+        s.following = c.spaces
+        c.spaces = c.recent = s
+        add_entry(&self.spaces, &s.entry)
+        return s
+
+    cdef Known* known_of(self, Conn* c, int what, int direction, int32_t channel, uint64_t key, bint make) noexcept nogil:
+        cdef uint64_t hash = avalanche(c.entry.hash ^ <uint64_t>(what << 1 | direction) << 32 ^ <uint32_t>channel
+                                       ^ avalanche(key))
+        cdef Known* k = <Known*>first_entry(&self.known, hash)
+        while k != NULL:
+            if k.conn == c and k.what == what and k.direction == direction and k.channel == channel and k.key == key:
+                return k
+            k = <Known*>k.entry.chain
+        if not make:
+            return NULL
+        k = <Known*>calloc(1, sizeof(Known))
+        if k == NULL:
+            self.no_memory += 1
+            return NULL
+        self.octets += <int64_t>sizeof(Known) + BLOCK_OCTETS
+        k.entry.hash = hash
+        k.conn = c
+        k.what = <uint8_t>what
+        k.direction = <int8_t>direction
+        k.channel = channel
+        k.key = key
+        k.following = c.known
+        c.known = k
+        add_entry(&self.known, &k.entry)
+        return k
+
+    # ---- operations
+
+    cdef void emit(self, const Op* o, int outcome, int64_t completed_ns, int64_t response_frame) noexcept nogil:
+        """The row of an operation that has its outcome."""
+        cdef Conn* c = o.conn
+        if outcome == E_ACKNOWLEDGED:
+            if o.kind == O_PUBLISH:
+                c.numbers[N_CONFIRMED] += 1
+            elif o.kind == O_DELIVER:
+                c.numbers[N_ACKNOWLEDGED] += 1
+        elif outcome == E_LOST or outcome == E_UNANSWERED or outcome == E_TIMED_OUT:
+            if o.kind == O_PUBLISH:
+                c.numbers[N_UNCONFIRMED] += 1
+            elif o.kind == O_DELIVER:
+                c.numbers[N_UNSETTLED] += 1
+        if not self.operations_wanted:
+            return
+        if o.protocol != P_MQTT or not self.wait_for_sessions(o, outcome, completed_ns, response_frame):
+            put_operation(self.operations.cols, self.operation_rows, o, outcome, completed_ns, response_frame)
+            self.operation_rows += 1
+
+    cdef void emit_alone(self, const Op* o) noexcept nogil:
+        """The row of an operation that needs no answer."""
+        self.emit(o, E_NONE, -1, -1)
+
+    cdef Op* open_op(self, const Op* of, int what, int32_t channel, uint64_t key) noexcept nogil:
+        """Keep an operation until it is settled: a copy. NULL: no memory; it has no row then."""
+        cdef Space* s = self.space_of(of.conn, what, of.direction, channel, True)
+        cdef Op* o = <Op*>malloc(sizeof(Op) + text_octets(of)) if s != NULL else NULL
+        if o == NULL:
+            self.no_memory += 1
+            return NULL
+        copy_op(o, of, <uint8_t*>o + sizeof(Op))
+        o.size = <int64_t>(sizeof(Op) + text_octets(of)) + BLOCK_OCTETS
+        self.octets += o.size
+        o.key = key
+        self.put_in(o, s)
+        o.newer = NULL
+        o.older = self.newest
+        if self.newest != NULL:
+            self.newest.newer = o
+        else:
+            self.oldest = o
+        self.newest = o
+        self.open_count += 1
+        if self.open_count > self.max_operations:
+            self.evicted += 1
+            self.complete(self.oldest, E_UNANSWERED, NULL)
+        return o
+
+    cdef void put_in(self, Op* o, Space* s) noexcept nogil:
+        o.space = s
+        o.after = NULL
+        o.before = s.last
+        if s.last != NULL:
+            s.last.after = o
+        else:
+            s.first = o
+        s.last = o
+        o.entry.hash = avalanche(s.entry.hash ^ avalanche(o.key))
+        add_entry(&self.ops, &o.entry)
+
+    cdef void take_out(self, Op* o) noexcept nogil:
+        cdef Space* s = o.space
+        remove_entry(&self.ops, &o.entry)
+        if o.before != NULL:
+            o.before.after = o.after
+        else:
+            s.first = o.after
+        if o.after != NULL:
+            o.after.before = o.before
+        else:
+            s.last = o.before
+
+    cdef void move(self, Op* o, int what) noexcept nogil:
+        """To another space of the same direction and channel."""
+        cdef Space* s = self.space_of(o.conn, what, o.space.direction, o.space.channel, True)
+        if s != NULL:
+            self.take_out(o)
+            self.put_in(o, s)
+
+    cdef Op* find_op(self, Conn* c, int what, int direction, int32_t channel, uint64_t key) noexcept nogil:
+        cdef Space* s = self.space_of(c, what, direction, channel, False)
+        cdef uint64_t hash
+        cdef Op* o
+        if s == NULL or s.first == NULL:
+            return NULL
+        hash = avalanche(s.entry.hash ^ avalanche(key))
+        o = <Op*>first_entry(&self.ops, hash)
+        while o != NULL:
+            if o.space == s and o.key == key:
+                return o
+            o = <Op*>o.entry.chain
+        return NULL
+
+    cdef void complete(self, Op* o, int outcome, const Row* r) noexcept nogil:
+        """Settle an operation by the message in this row; NULL: without an answer."""
+        self.take_out(o)
+        if o.older != NULL:
+            o.older.newer = o.newer
+        else:
+            self.oldest = o.newer
+        if o.newer != NULL:
+            o.newer.older = o.older
+        else:
+            self.newest = o.older
+        self.open_count -= 1
+        self.emit(o, outcome, number_of(r, T_TS_NS, -1) if r != NULL else -1, number_of(r, T_FRAME_NO, -1) if r != NULL else -1)
+        self.octets -= o.size
+        free(o)
+
+    cdef void answer(self, Op* o, int outcome, const Row* r, int64_t code, const Span* text) noexcept nogil:
+        """Settle an operation with a code (ABSENT: none) and a text."""
+        if code != ABSENT:
+            o.code = <int32_t>code
+        if text != NULL:
+            o.texts[Z_TEXT] = text[0]
+        self.complete(o, outcome, r)
+
+    cdef void complete_all(self, Space* s, int outcome, const Row* r) noexcept nogil:
+        if s != NULL:
+            while s.first != NULL:
+                self.complete(s.first, outcome, r)
+
+    # ---- MQTT sessions (sessions.pxi has the structs)
+
+    cdef bint wait_for_sessions(self, const Op* o, int outcome, int64_t completed_ns, int64_t response_frame) noexcept nogil:
+        """An operation that a session may have brought from the connection before has its row at the end, when all connections
+        are known. Returns True then. What ends without its answer is remembered for later connections of the client."""
+        cdef Conn* c = o.conn
+        cdef uint64_t hash
+        cdef int64_t taken
+        if (o.kind != O_PUBLISH and o.kind != O_DELIVER) or o.sequence == ABSENT or outcome == E_NONE:
+            return False
+        hash = session_hash(c, o.direction, o.sequence)
+        if outcome == E_LOST or outcome == E_UNANSWERED:
+            taken = (add_unfinished(&self.unfinished, hash, c.flow_id, o.started_ns)
+                     if self.unfinished.count < self.max_operations else -1)
+            if taken < 0:
+                self.evicted += 1
+            else:
+                self.octets += taken
+        if c.session_present == 0 or (o.redelivered != 1 and o.frame >= 0) or self.resumed_count >= self.max_operations:
+            return False
+        if not add_resumed(&self.last_resumed, o, hash, outcome, completed_ns, response_frame):
+            self.no_memory += 1
+            return False
+        self.octets += self.last_resumed.op.size
+        self.resumed_count += 1
+        if self.first_resumed == NULL:
+            self.first_resumed = self.last_resumed
+        return True
+
+    cdef void put_resumed(self) noexcept nogil:
+        """The rows of the operations that waited."""
+        cdef Resumed* k = self.first_resumed
+        cdef Resumed* following
+        if self.unfinished.count:
+            qsort(self.unfinished.at, <size_t>self.unfinished.count, sizeof(Unfinished), compare_unfinished)
+        while k != NULL:
+            following = k.following
+            k.op.resumed_from = latest_before(&self.unfinished, k)
+            put_operation(self.operations.cols, self.operation_rows, &k.op, k.outcome, k.completed_ns, k.response_frame)
+            self.operation_rows += 1
+            free(k)
+            k = following
+        self.first_resumed = self.last_resumed = NULL
+        self.resumed_count = 0
+
+    # ---- the end of a connection
+
+    cdef void end_ops(self, Conn* c, int outcome) noexcept nogil:
+        cdef Space* s = c.spaces
+        while s != NULL:
+            while s.first != NULL:
+                if s.what == S_MANDATORY:
+                    self.complete(s.first, E_NONE, NULL)
+                elif s.first.expires_ns and s.first.expires_ns < max(c.numbers[N_ENDED], c.numbers[N_SERVER_MESSAGE]):
+                    self.complete(s.first, E_TIMED_OUT, NULL)
+                else:
+                    self.complete(s.first, outcome, NULL)
+            s = s.following
+
+    cdef void end(self, Conn* c, const Row* x) noexcept nogil:
+        """The connection has ended. x: its row of the transport table, or NULL."""
+        cdef Span how
+        cdef int outcome = E_UNANSWERED
+        if x != NULL:
+            how = text_of(x, X_HOW)
+            if not is_text(&how, b"open"):
+                outcome = E_LOST
+        elif c.ended_by >= 0:
+            outcome = E_LOST
+        self.end_ops(c, outcome)
+        put_facts(self.connections.cols, self.connection_rows, c, x)
+        self.connection_rows += 1
+        self.drop(c)
+
+    cdef void drop(self, Conn* c) noexcept nogil:
+        cdef Space* s = c.spaces
+        cdef Space* following
+        cdef Known* k = c.known
+        cdef Known* next_known
+        cdef int i
+        self.end_ops(c, E_UNANSWERED)
+        while s != NULL:
+            following = s.following
+            remove_entry(&self.spaces, &s.entry)
+            self.octets -= <int64_t>sizeof(Space) + BLOCK_OCTETS
+            free(s)
+            s = following
+        while k != NULL:
+            next_known = k.following
+            remove_entry(&self.known, &k.entry)
+            self.octets -= <int64_t>sizeof(Known) + BLOCK_OCTETS
+            free(<void*>k.text.at)
+            free(<void*>k.text2.at)
+            free(k)
+            k = next_known
+        for i in range(Y_COUNT):
+            free(<void*>c.texts[i].at)
+        if c.before != NULL:
+            c.before.after = c.after
+        else:
+            self.first_conn = c.after
+        if c.after != NULL:
+            c.after.before = c.before
+        else:
+            self.last_conn = c.before
+        remove_entry(&self.conns, &c.entry)
+        self.octets -= <int64_t>sizeof(Conn) + BLOCK_OCTETS
+        if self.current == c:
+            self.current = NULL
+        free(c)

@@ -1,0 +1,227 @@
+# What is kept of connections and open operations.
+
+cdef enum:                       # texts of a connection
+    Y_VERSION = 0
+    Y_CLIENT_ID
+    Y_USER_NAME
+    Y_VIRTUAL_HOST
+    Y_CLIENT_PRODUCT
+    Y_SERVER_PRODUCT
+    Y_END_KIND
+    Y_END_TEXT
+    Y_COUNT
+
+cdef enum:                       # numbers of a connection; -1: not known
+    N_CLIENT_MESSAGES = 0
+    N_SERVER_MESSAGES
+    N_PUBLISHED
+    N_DELIVERED
+    N_CONFIRMED
+    N_ACKNOWLEDGED
+    N_SUBSCRIPTIONS
+    N_CHANNELS
+    N_LINKS
+    N_CONSUMERS
+    N_KEEP_ALIVE
+    N_FRAME_MAX
+    N_CLIENT_WINDOW
+    N_SERVER_WINDOW
+    N_SESSION_EXPIRY
+    N_UNCONFIRMED
+    N_UNSETTLED
+    N_LOGIN
+    N_ENDED
+    N_CLIENT_MESSAGE
+    N_SERVER_MESSAGE
+    N_MALFORMED
+    N_COUNT
+    N_COUNTERS = N_KEEP_ALIVE   # those before it begin with 0
+
+cdef enum SpaceKind:            # what is numbered together, in a direction and a channel
+    S_PUBLISH = 0               # publishes and what acknowledges them
+    S_DELIVER
+    S_REQUEST                   # answered in the order of the requests
+    S_NUMBERED                  # requests with a number
+    S_LOGIN
+    S_PING
+    S_BLOCKED
+    S_TX_PUBLISH                # wait for the outcome of a transaction
+    S_TX_ACK
+    S_MANDATORY                 # published without confirms; may be returned
+
+cdef enum KnownKind:            # what a connection has named
+    W_CONSUMER = 0              # consumer tag: queue, no_ack
+    W_LINK                      # handle: name and address of a link
+    W_CHANNEL                   # the channel of the other side for the same session
+    W_FILTER                    # topic filter of a subscription
+    W_EMITTED                   # a group and topic, and what it has committed
+
+
+cdef enum OperationKind:        # in the order of KINDS
+    O_LOGIN = 0
+    O_PUBLISH
+    O_DELIVER
+    O_SUBSCRIBE
+    O_UNSUBSCRIBE
+    O_CONSUME
+    O_CANCEL
+    O_GET
+    O_OPEN
+    O_CLOSE
+    O_DECLARE
+    O_BIND
+    O_UNBIND
+    O_DELETE
+    O_PURGE
+    O_REQUEST
+    O_TRANSACTION
+    O_HEARTBEAT
+    O_BLOCKED
+    O_FLOW
+    O_COUNT
+
+cdef enum Outcome:              # in the order of OUTCOMES
+    E_NONE = 0
+    E_ACKNOWLEDGED
+    E_REJECTED
+    E_REQUEUED
+    E_RELEASED
+    E_MODIFIED
+    E_RETURNED
+    E_REFUSED
+    E_TIMED_OUT
+    E_CANCELLED
+    E_SUPERSEDED
+    E_LOST
+    E_UNANSWERED
+    E_COUNT
+
+
+cdef enum:                       # texts of an operation
+    Z_CAPTURE = 0
+    Z_CLIENT_ID
+    Z_CLIENT_IP
+    Z_LINK
+    Z_DESTINATION
+    Z_ROUTING_KEY
+    Z_QUEUE
+    Z_GROUP
+    Z_OPERATION
+    Z_MESSAGE_KIND
+    Z_MESSAGE_ID
+    Z_CORRELATION_ID
+    Z_REPLY_TO
+    Z_TRACEPARENT
+    Z_TEXT                      # of the answer; not kept
+    Z_COUNT
+
+cdef enum:
+    ABSENT = -0x7FFFFFFF - 1    # of a number that may be negative
+
+
+cdef struct Known:
+    Entry entry
+    Known* following            # of the same connection
+    Conn* conn
+    uint8_t what
+    int8_t direction
+    int32_t channel
+    uint64_t key
+    Span text, text2            # allocated
+    int64_t number
+
+
+cdef struct Space:
+    Entry entry
+    Space* following            # of the same connection
+    Conn* conn
+    uint8_t what
+    int8_t direction
+    uint8_t confirms            # publishes are numbered, and acknowledged
+    uint8_t transacts
+    int32_t channel
+    Op* first                   # open ones, in the order in which they began
+    Op* last
+    int64_t counter
+
+
+cdef struct Conn:
+    Entry entry
+    Conn* before                # in the order of their first messages
+    Conn* after
+    int64_t flow_id
+    int protocol
+    uint64_t server             # a hash of its address and port
+    Span[Y_COUNT] texts         # allocated
+    int64_t[N_COUNT] numbers
+    int64_t subscriptions, channels, links, consumers       # now
+    int64_t timeout_ns          # NSQ: of a message
+    int64_t code
+    int8_t session_present      # -1: not known
+    int8_t ended_by             # direction; -1: nobody
+    bint has_code, logged_in, login_refused, failed
+    Space* spaces
+    Known* known
+    Space* recent               # the last result of space_of
+
+
+cdef struct Op:                 # an operation
+    Entry entry
+    Op* before                  # of its space
+    Op* after
+    Op* older                   # of all that are open
+    Op* newer
+    Conn* conn                  # NULL: a Resumable, whose connection may be gone
+    Space* space                # NULL: it is not open
+    uint64_t key
+    Span[Z_COUNT] texts         # of an open one: after this struct
+    int64_t size                # octets of memory
+    uint8_t kind
+    uint8_t pending             # the Outcome that it will have when it is final: E_NONE is none
+    uint8_t no_ack              # GET: what it gets needs no acknowledgement
+    int8_t direction, protocol
+    int8_t redelivered          # -1: not said
+    int16_t request             # the Kind of the message that opened it
+    int32_t channel, client_port, code, attempts, transmissions
+    int64_t flow_id, resumed_from
+    int64_t sequence, payload_size, started_ns, received_ns, released_ns, frame, expires_ns, number
+    uint64_t hash               # of the payload
+    bint has_hash
+
+
+cdef bint keep_span(Span* kept, const Span* s) noexcept nogil:
+    """Replace an allocated text by a copy of this one, unless this one is absent. True: it has changed."""
+    cdef uint8_t* copy
+    if s.at == NULL or (kept.size == s.size and kept.at != NULL and memcmp(kept.at, s.at, s.size) == 0):
+        return False
+    copy = <uint8_t*>malloc(s.size + 1)
+    if copy == NULL:
+        return False
+    memcpy(copy, s.at, s.size)
+    free(<void*>kept.at)
+    kept.at = copy
+    kept.size = s.size
+    return True
+
+
+cdef inline void most(Conn* c, int number, int64_t now) noexcept nogil:
+    c.numbers[number] = max(c.numbers[number], now)
+
+
+cdef size_t text_octets(const Op* o) noexcept nogil:
+    cdef size_t n = 0
+    cdef int i
+    for i in range(Z_COUNT):
+        n += o.texts[i].size
+    return n
+
+
+cdef void copy_op(Op* to, const Op* of, uint8_t* at) noexcept nogil:
+    """A copy whose texts are at `at`: text_octets of them."""
+    cdef int i
+    to[0] = of[0]
+    for i in range(Z_COUNT):
+        if of.texts[i].at != NULL:
+            memcpy(at, of.texts[i].at, of.texts[i].size)
+            to.texts[i].at = at
+            at += of.texts[i].size

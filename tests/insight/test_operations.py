@@ -1,0 +1,406 @@
+"""Operations of each protocol, from conversations made by hand: which messages open them, and which settle them."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import pytest
+
+pytest.importorskip("pyarrow", reason="needs pyarrow (pip install pyarrow)")
+
+import pyarrow as pa
+
+from lib.wire import Tcp, connack, connect, pcap
+from wirefmt import amqp091, amqp10, capture, mqtt, nsq, phpmq
+
+CLIENT, SERVER = 0, 1
+
+
+class Said(NamedTuple):
+    side: int
+    octets: bytes
+
+
+def client(*messages: Any) -> Said:
+    return Said(CLIENT, b"".join(m if isinstance(m, bytes) else m.encode() for m in messages))
+
+
+def server(*messages: Any) -> Said:
+    return Said(SERVER, b"".join(m if isinstance(m, bytes) else m.encode() for m in messages))
+
+
+def tables_of(port: int, said: Sequence[Said], *, closed: bool = True) -> dict[str, list[dict[str, Any]]]:
+    """The operations and connections of one connection."""
+    tcp = Tcp(port)
+    frames = tcp.open()
+    for side, octets in said:
+        frames += tcp.send(side, octets)
+    if closed:
+        frames += tcp.close()
+    found: dict[str, list[dict[str, Any]]] = {"operations": [], "connections": []}
+    for table, batch in capture.read_tables(io.BytesIO(pcap(frames)), list(found)):
+        found[table] += pa.table(batch).to_pylist()
+    return found
+
+
+def outcomes(port: int, said: Sequence[Said], *kinds: str, closed: bool = True) -> list[tuple[Any, ...]]:
+    """(kind, sequence, outcome) of each operation of these kinds, in the order of their requests."""
+    rows = [row for row in tables_of(port, said, closed=closed)["operations"] if row["kind"] in kinds]
+    rows.sort(key=lambda row: (row["request_frame"] or 0, row["sequence"] or 0))
+    return [(row["kind"], row["sequence"], row["outcome"]) for row in rows]
+
+
+# ---- MQTT
+
+
+def publish(identifier: int, *, qos: int = 1, dup: bool = False, payload: bytes = b"x") -> mqtt.Publish:
+    return mqtt.Publish(
+        topic_name="t", payload=payload, qos=qos, dup=dup, packet_identifier=identifier if qos else None, version=4
+    )
+
+
+MQTT = [client(connect()), server(connack())]
+
+
+def test_mqtt_identifiers_of_both_sides_are_different() -> None:
+    said = [*MQTT, client(publish(1)), server(publish(1)), client(mqtt.Puback(packet_identifier=1, version=4))]
+    assert outcomes(1883, said, "publish", "deliver") == [("publish", 1, "lost"), ("deliver", 1, "acknowledged")]
+
+
+def test_mqtt_a_packet_sent_again_is_one_operation() -> None:
+    said = [
+        *MQTT,
+        client(publish(1)),
+        client(publish(1, dup=True)),
+        server(mqtt.Puback(packet_identifier=1, version=4)),
+    ]
+    (row,) = [row for row in tables_of(1883, said)["operations"] if row["kind"] == "publish"]
+    assert (row["outcome"], row["transmissions"]) == ("acknowledged", 2)
+
+
+def test_mqtt_an_identifier_that_is_used_again() -> None:
+    said = [
+        *MQTT,
+        client(publish(1)),
+        client(publish(1, payload=b"y")),
+        server(mqtt.Puback(packet_identifier=1, version=4)),
+    ]
+    assert outcomes(1883, said, "publish") == [("publish", 1, "superseded"), ("publish", 1, "acknowledged")]
+
+
+def test_mqtt_qos_2_has_the_times_of_its_steps() -> None:
+    said = [
+        *MQTT,
+        client(publish(7, qos=2)),
+        server(mqtt.Pubrec(packet_identifier=7, version=4)),
+        client(mqtt.Pubrel(packet_identifier=7, version=4)),
+        server(mqtt.Pubcomp(packet_identifier=7, version=4)),
+    ]
+    (row,) = [row for row in tables_of(1883, said)["operations"] if row["kind"] == "publish"]
+    assert row["outcome"] == "acknowledged"
+    assert row["started"] < row["received"] < row["released"] < row["completed"]
+
+
+@pytest.mark.parametrize(("closed", "outcome"), [(True, "lost"), (False, "unanswered")])
+def test_mqtt_qos_2_that_stops(closed: bool, outcome: str) -> None:
+    said = [*MQTT, server(publish(7, qos=2)), client(mqtt.Pubrec(packet_identifier=7, version=4))]
+    assert outcomes(1883, said, "deliver", closed=closed) == [("deliver", 7, outcome)]
+
+
+def test_mqtt_an_answer_without_its_request() -> None:
+    """The request was sent before the capture: the operation has no time of its own."""
+    said = [*MQTT, server(mqtt.Puback(packet_identifier=9, version=4))]
+    (row,) = [row for row in tables_of(1883, said)["operations"] if row["kind"] == "publish"]
+    assert (row["outcome"], row["request_frame"], row["started"], row["duration_ns"]) == (
+        "acknowledged",
+        None,
+        None,
+        None,
+    )
+    assert row["response_frame"] is not None
+
+
+def test_mqtt_without_an_answer_that_is_asked_for() -> None:
+    assert outcomes(1883, [*MQTT, client(publish(0, qos=0))], "publish") == [("publish", None, "none")]
+
+
+# ---- AMQP 0.9.1
+
+
+def content(method: Any, body: bytes = b"b") -> amqp091.BasicMessage:
+    return amqp091.BasicMessage(method=method, body=body)
+
+
+def amqp_publish(key: str = "q", **arguments: Any) -> amqp091.BasicMessage:
+    return content(amqp091.BasicPublish(channel=1, routing_key=key, **arguments))
+
+
+def amqp_deliver(tag: int) -> amqp091.BasicMessage:
+    return content(amqp091.BasicDeliver(channel=1, consumer_tag="c", delivery_tag=tag, exchange="", routing_key="q"))
+
+
+AMQP091 = [
+    client(b"AMQP\0\0\x09\x01"),
+    client(amqp091.ChannelOpen(channel=1)),
+    server(amqp091.ChannelOpenOk(channel=1)),
+]
+CONSUMING = [
+    *AMQP091,
+    client(amqp091.BasicConsume(channel=1, queue="q", consumer_tag="c")),
+    server(amqp091.BasicConsumeOk(channel=1, consumer_tag="c")),
+]
+
+
+@pytest.mark.parametrize(
+    ("settlements", "expected"),
+    [
+        ([amqp091.BasicAck(channel=1, delivery_tag=2)], ["lost", "acknowledged", "lost"]),
+        ([amqp091.BasicAck(channel=1, delivery_tag=2, multiple=True)], ["acknowledged", "acknowledged", "lost"]),
+        ([amqp091.BasicAck(channel=1, delivery_tag=0, multiple=True)], ["acknowledged"] * 3),
+        ([amqp091.BasicNack(channel=1, delivery_tag=3, multiple=True, requeue=False)], ["rejected"] * 3),
+        ([amqp091.BasicNack(channel=1, delivery_tag=1, requeue=True)], ["requeued", "lost", "lost"]),
+        ([amqp091.BasicReject(channel=1, delivery_tag=3, requeue=False)], ["lost", "lost", "rejected"]),
+        ([amqp091.BasicAck(channel=2, delivery_tag=1)], ["lost"] * 3),
+        ([amqp091.BasicAck(channel=1, delivery_tag=9)], ["lost"] * 3),
+        ([amqp091.BasicRecoverAsync(channel=1, requeue=True)], ["requeued"] * 3),
+    ],
+)
+def test_amqp091_settlements(settlements: list[Any], expected: list[str]) -> None:
+    said = [*CONSUMING, server(amqp_deliver(1), amqp_deliver(2), amqp_deliver(3)), client(*settlements)]
+    assert outcomes(5672, said, "deliver") == [("deliver", i + 1, outcome) for i, outcome in enumerate(expected)]
+
+
+def test_amqp091_deliveries_name_their_queue() -> None:
+    rows = tables_of(5672, [*CONSUMING, server(amqp_deliver(1))])["operations"]
+    assert [row["queue"] for row in rows if row["kind"] == "deliver"] == ["q"]
+
+
+def test_amqp091_confirms_count_from_one_in_each_channel() -> None:
+    said = [
+        *AMQP091,
+        client(amqp_publish()),
+        client(amqp091.ConfirmSelect(channel=1)),
+        server(amqp091.ConfirmSelectOk(channel=1)),
+        client(amqp_publish(), amqp_publish(), amqp_publish()),
+        server(amqp091.BasicAck(channel=1, delivery_tag=2, multiple=True)),
+        server(amqp091.BasicNack(channel=1, delivery_tag=3)),
+    ]
+    assert outcomes(5672, said, "publish") == [
+        ("publish", None, "none"),
+        ("publish", 1, "acknowledged"),
+        ("publish", 2, "acknowledged"),
+        ("publish", 3, "rejected"),
+    ]
+
+
+def returned(key: str) -> amqp091.BasicMessage:
+    return content(amqp091.BasicReturn(channel=1, reply_code=312, reply_text="NO_ROUTE", exchange="", routing_key=key))
+
+
+def test_amqp091_returns_with_and_without_confirms() -> None:
+    plain = [
+        *AMQP091,
+        client(amqp_publish("a", mandatory=True)),
+        client(amqp_publish("b", mandatory=True)),
+        server(returned("b")),
+    ]
+    assert [outcome for *_, outcome in outcomes(5672, plain, "publish")] == ["none", "returned"]
+    confirmed = [
+        *AMQP091,
+        client(amqp091.ConfirmSelect(channel=1)),
+        client(amqp_publish("a", mandatory=True)),
+        server(returned("a")),
+        server(amqp091.BasicAck(channel=1, delivery_tag=1)),
+    ]
+    rows = [row for row in tables_of(5672, confirmed)["operations"] if row["kind"] == "publish"]
+    assert [(row["outcome"], row["code"]) for row in rows] == [("returned", 312)]
+
+
+@pytest.mark.parametrize(
+    ("end", "published", "settled"),
+    [
+        ((amqp091.TxCommit, amqp091.TxCommitOk), "acknowledged", "acknowledged"),
+        ((amqp091.TxRollback, amqp091.TxRollbackOk), "cancelled", "lost"),
+    ],
+)
+def test_amqp091_transactions(end: Any, published: str, settled: str) -> None:
+    """Publishes and acknowledgements complete at the outcome; a rollback leaves a delivery as it was."""
+    said = [
+        *CONSUMING,
+        client(amqp091.TxSelect(channel=1)),
+        server(amqp091.TxSelectOk(channel=1)),
+        server(amqp_deliver(1)),
+        client(amqp_publish(), amqp091.BasicAck(channel=1, delivery_tag=1)),
+        client(end[0](channel=1)),
+        server(end[1](channel=1)),
+    ]
+    assert outcomes(5672, said, "publish", "deliver") == [("deliver", 1, settled), ("publish", None, published)]
+
+
+def test_amqp091_a_channel_error_refuses_the_request_that_it_names() -> None:
+    said = [
+        *AMQP091,
+        client(amqp091.QueueDeclare(channel=1, queue="q", passive=True)),
+        server(amqp091.ChannelClose(channel=1, reply_code=404, reply_text="NOT_FOUND", class_id=50, method_id=10)),
+        client(amqp091.ChannelCloseOk(channel=1)),
+    ]
+    rows = {row["kind"]: row for row in tables_of(5672, said)["operations"]}
+    assert (rows["declare"]["outcome"], rows["declare"]["code"], rows["declare"]["text"]) == (
+        "refused",
+        404,
+        "NOT_FOUND",
+    )
+    assert (rows["close"]["direction"], rows["close"]["text"]) == (1, "queue.declare: NOT_FOUND")
+
+
+def test_amqp091_get() -> None:
+    message = content(amqp091.BasicGetOk(channel=1, delivery_tag=1, exchange="", routing_key="q", message_count=0))
+    said = [
+        *AMQP091,
+        client(amqp091.BasicGet(channel=1, queue="q")),
+        server(message),
+        client(amqp091.BasicGet(channel=1, queue="q")),
+        server(amqp091.BasicGetEmpty(channel=1)),
+        client(amqp091.BasicAck(channel=1, delivery_tag=1)),
+    ]
+    rows = tables_of(5672, said)["operations"]
+    assert [(row["outcome"], row["text"]) for row in rows if row["kind"] == "get"] == [
+        ("acknowledged", None),
+        ("acknowledged", "empty"),
+    ]
+    assert [(row["queue"], row["outcome"]) for row in rows if row["kind"] == "deliver"] == [("q", "acknowledged")]
+
+
+# ---- AMQP 1.0
+
+
+def transfer(delivery_id: int, **fields: Any) -> Any:
+    return amqp10.Transfer(
+        channel=0,
+        handle=0,
+        delivery_id=delivery_id & 0xFFFFFFFF,
+        delivery_tag=b"t",
+        message_format=0,
+        payload=amqp10.Message(body=amqp10.Data(b"x")).encode(),
+        **fields,
+    )
+
+
+def disposition(role: str, first: int, last: int | None = None, **fields: Any) -> Any:
+    return amqp10.Disposition(
+        channel=0,
+        role=role == "receiver",
+        first=first & 0xFFFFFFFF,
+        last=None if last is None else last & 0xFFFFFFFF,
+        **fields,
+    )
+
+
+AMQP10 = [
+    client(b"AMQP\0\x01\0\0", amqp10.Open(channel=0, container_id="c")),
+    server(b"AMQP\0\x01\0\0", amqp10.Open(channel=0, container_id="s")),
+    client(amqp10.Begin(channel=0, next_outgoing_id=0, incoming_window=9, outgoing_window=9)),
+    server(amqp10.Begin(channel=0, remote_channel=0, next_outgoing_id=0, incoming_window=9, outgoing_window=9)),
+]
+
+
+@pytest.mark.parametrize("start", [0, 0xFFFFFFFE], ids=["", "serial numbers begin again"])
+@pytest.mark.parametrize("count", [3, 100])
+def test_amqp10_ranges(start: int, count: int) -> None:
+    """A disposition names a range of serial numbers; both sides may send one for the same deliveries."""
+    said = [
+        *AMQP10,
+        server(*(transfer(start + i) for i in range(count))),
+        client(disposition("receiver", start + 1, start + count - 2, settled=True, state=amqp10.Accepted())),
+        client(disposition("receiver", start + count - 1, settled=True, state=amqp10.Released())),
+    ]
+    rows = [
+        outcome for *_, outcome in sorted(outcomes(5672, said, "deliver"), key=lambda row: row[1] - start & 0xFFFFFFFF)
+    ]
+    assert rows == ["lost", *["acknowledged"] * (count - 2), "released"]
+
+
+def test_amqp10_settled_transfers_need_no_answer() -> None:
+    assert outcomes(5672, [*AMQP10, client(transfer(0, settled=True))], "publish") == [("publish", 0, "none")]
+
+
+def test_amqp10_both_sides_number_their_deliveries() -> None:
+    said = [
+        *AMQP10,
+        client(transfer(0)),
+        server(transfer(0)),
+        server(disposition("receiver", 0, settled=True, state=amqp10.Rejected())),
+    ]
+    assert outcomes(5672, said, "publish", "deliver") == [("publish", 0, "rejected"), ("deliver", 0, "lost")]
+
+
+# ---- NSQ
+
+ID = b"0123456789abcdef"
+
+
+def nsq_message(attempts: int = 1) -> nsq.MessageFrame:
+    return nsq.MessageFrame(timestamp=1, attempts=attempts, message_id=ID, body=b"x")
+
+
+NSQ = [client(nsq.Magic(), nsq.Sub(topic="t", channel="c")), server(nsq.Response(b"OK"))]
+
+
+@pytest.mark.parametrize(
+    ("command", "outcome"),
+    [
+        (nsq.Finish(message_id=ID), "acknowledged"),
+        (nsq.Requeue(message_id=ID, timeout=0), "requeued"),
+        (nsq.Nop(), "lost"),
+    ],
+)
+def test_nsq_settlements(command: Any, outcome: str) -> None:
+    assert outcomes(4150, [*NSQ, server(nsq_message()), client(command)], "deliver") == [("deliver", None, outcome)]
+
+
+def test_nsq_the_same_message_again_was_not_finished_in_time() -> None:
+    said = [*NSQ, server(nsq_message()), server(nsq_message(2)), client(nsq.Finish(message_id=ID))]
+    rows = [row for row in tables_of(4150, said)["operations"] if row["kind"] == "deliver"]
+    assert [(row["attempts"], row["outcome"]) for row in rows] == [(1, "timed-out"), (2, "acknowledged")]
+
+
+def test_nsq_answers_come_in_the_order_of_the_commands() -> None:
+    publish = nsq.Publish(topic="t", body=b"x")
+    said = [*NSQ, client(publish, publish), server(nsq.Response(b"OK")), server(nsq.Error(b"E_PUB_FAILED why"))]
+    rows = [row for row in tables_of(4150, said)["operations"] if row["kind"] == "publish"]
+    assert [(row["outcome"], row["text"]) for row in rows] == [("acknowledged", None), ("refused", "E_PUB_FAILED why")]
+
+
+def test_nsq_a_failed_finish_answers_no_publish() -> None:
+    said = [
+        *NSQ,
+        client(nsq.Finish(message_id=ID)),
+        client(nsq.Publish(topic="t", body=b"x")),
+        server(nsq.Error(b"E_FIN_FAILED why")),
+        server(nsq.Response(b"OK")),
+    ]
+    assert outcomes(4150, said, "publish") == [("publish", None, "acknowledged")]
+
+
+# ---- PHPMQ
+
+
+@pytest.mark.parametrize(
+    ("answer", "outcome"),
+    [
+        (phpmq.Acknowledgement(queue_name="Foo", message_id="7"), "acknowledged"),
+        (phpmq.ReQueue(queue_name="Foo", message_id="7", ttl=1), "requeued"),
+        (phpmq.DeadLetter(queue_name="Foo", message_id="7"), "rejected"),
+        (b"", "lost"),
+    ],
+)
+def test_phpmq_settlements(answer: Any, outcome: str) -> None:
+    said = [
+        client(phpmq.ConsumeRequest(queue_name="Foo", message_count=5)),
+        server(phpmq.MessageServerToClient(queue_name="Foo", content=b"x", message_id="7", ttl=1)),
+        client(answer),
+    ]
+    rows = [row for row in tables_of(9100, said)["operations"] if row["kind"] == "deliver"]
+    assert [(row["queue"], row["message_id"], row["outcome"]) for row in rows] == [("Foo", "7", outcome)]

@@ -128,6 +128,6 @@ def insight_page(spec: ModuleType) -> list[str]:
         lines += ["", "## Rules of findings", ""]
         lines += ["| rule | severity | from | what it says | what to do |", "|---|---|---|---|---|"]
         for rule in rules.values() if isinstance(rules, dict) else rules:
-            least = "" if rule.threshold is None else f"{rule.threshold:,} {rule.unit}"
+            least = rule.unit if rule.threshold in (None, 1) else f"{rule.threshold:,} {rule.unit}"
             lines.append(f"| `{rule.id}` | {rule.severity} | {least} | {rule.meaning} | {rule.action} |")
     return lines

@@ -171,11 +171,6 @@ def _path_text(row: Row) -> str:
     return "; ".join(parts)
 
 
-def _finding_text(row: Row) -> str:
-    times = f" ({row['count']:,} times)" if (row["count"] or 0) > 1 else ""
-    return f"{row['text'] or ''}{times}"
-
-
 #: MQTT's reason code "No matching subscribers".
 _NOBODY: Final = 0x10
 #: Outcomes that a line shows in red.
@@ -252,7 +247,7 @@ VIEWS: Final[dict[str, View]] = {
     "findings": View(
         (
             "ts", "severity", "rule", "client_id", "client_ip", "client_port", "server_ip", "server_port", "destination", "queue",
-            "text", "count",
+            "text",
         ),
         "ts",
         (
@@ -261,7 +256,7 @@ VIEWS: Final[dict[str, View]] = {
             Cell("rule", lambda row: row["rule"] or "", 20, 26),
             Cell("who", who, 0, 32),
         ),
-        _finding_text,
+        lambda row: row["text"] or "",
         lambda row: row["severity"] == "error",
     ),
 }  # fmt: skip

@@ -25,6 +25,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "src"))  # its p
 from tables.codes import ENUMS, codes
 from tables.convert import convert_table
 from tables.dialects import dialects_page, load_dialects
+from tables.insight import insight_page
 from tables.secrets import secrets_page, secrets_table
 from tables.table import packet_columns, protocol_columns, table_columns, table_page
 from tables.text import faults
@@ -94,6 +95,7 @@ GENERATED: tuple[Generated, ...] = (
         SPEC / "columns.py",
         lambda spec: table_page(spec, lambda name: load(PACKAGE / name / "columns.py")),
     ),
+    Generated(ROOT / "docs" / "insight.md", SPEC / "insight.py", insight_page),
     Generated(ROOT / "docs" / "dialects.md", PACKAGE / "convert" / "dialects.py", dialects_page, load_dialects),
 )
 

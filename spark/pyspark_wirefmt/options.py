@@ -8,13 +8,16 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, Final, Literal, get_args, get_origin, get_type_hints
+from typing import Any, ClassVar, Final, Literal, get_args, get_origin, get_type_hints
 
 from wirefmt import capture
 from wirefmt.capture import files
+from wirefmt.capture.reader import Schema
 from wirefmt.convert import DIALECTS, PROTOCOLS, Topics
 from wirefmt.errors import suggest
 from wirefmt.spec.columns import ON_REQUEST
+from wirefmt.spec.filter import Filter
+from wirefmt.spec.insight import TABLES
 
 
 def _text(value: Any) -> str:
@@ -108,11 +111,13 @@ def _parser(name: str) -> Callable[[Any], Any]:
     return _one_of(*get_args(kind)) if get_origin(kind) is Literal else _PARSERS[kind]
 
 
-#: Options of one table only, and what is said of them with the other one.
-_OF_ONE_TABLE: Final = (
-    ("convert_to", "messages", "only the message table can be converted"),
-    ("filter", "messages", "only the message table can be filtered"),
-    ("ports", "packets", "only the packets table is limited to ports; for messages: filter='port == 1883'"),
+#: What only this package reads.
+_PACKETS: Final = "packets"
+#: Options of some tables only, and what is said of them with another one.
+_OF_SOME_TABLES: Final = (
+    ("convert_to", ("messages",), "only the message table can be converted"),
+    ("filter", tuple(TABLES), "only the message table and what is made of it can be filtered"),
+    ("ports", (_PACKETS,), "only the packets table is limited to ports; for messages: filter='port == 1883'"),
 )
 
 
@@ -126,7 +131,8 @@ class Options(capture.Options):
     topics: str = _option(_one_of(*get_args(Topics)), "translated")
     percent_encoding: bool = _option(_flag, True)
 
-    table: str = _option(_one_of("messages", "packets"), "messages")
+    TABLE_NAMES: ClassVar[tuple[str, ...]] = (*TABLES, _PACKETS)
+    table: str = _option(_one_of(*TABLE_NAMES), "messages")
     columns: tuple[str, ...] | None = _option(_names, None)
     ports: tuple[int, ...] = _option(_numbers, ())
     recursive: bool = _option(_flag, False)
@@ -156,12 +162,15 @@ class Options(capture.Options):
                 values[option.name] = None if value is None else parse(value)
             except (TypeError, ValueError, OverflowError) as fault:
                 raise ValueError(f"option {option.name} = {value!r}: {fault}") from None
-        chosen = cls(**values)
-        for name, table, says in _OF_ONE_TABLE:
-            if getattr(chosen, name) not in (None, ()) and chosen.table != table:
+        table = values.get("table", "messages")
+        for name, tables, says in _OF_SOME_TABLES:
+            if values.get(name) not in (None, ()) and table not in tables:
                 raise ValueError(f"option {name}: {says}")
-        if chosen.filter is not None:
-            capture.CaptureDecoder(filter=chosen.filter)  # its types are checked
+        chosen = cls(**values)
+        if chosen.filter is not None:  # its types are checked
+            import pyarrow as pa
+
+            Filter(chosen.filter, TABLES[table]).compile(pa.schema(Schema(None, table)))
         return chosen
 
     def filling(self, columns: Iterable[str]) -> Options:
@@ -171,9 +180,14 @@ class Options(capture.Options):
         return replace(self, **filled)
 
     def reading(self, columns: Sequence[str], **changes: Any) -> capture.Options:
-        """Only the options of captures, for these columns of the message table."""
+        """Only the options of captures, for these columns of the table."""
         values = {f.name: getattr(self, f.name) for f in fields(capture.Options)}
         return capture.Options(**values | {"columns": columns} | changes)
+
+    @property
+    def is_made(self) -> bool:
+        """Is the table made of messages?"""
+        return self.table not in ("messages", _PACKETS)
 
     def conversion(self) -> dict[str, Any]:
         """Keywords of `wirefmt.convert.table.convert_table`."""

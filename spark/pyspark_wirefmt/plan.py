@@ -2,13 +2,14 @@
 
 The flows of a capture are assigned to tasks by their hash (`slice=(i, n)`): each task walks the headers of the whole
 capture and decodes its own flows, so rows are the same as in one process and nothing is shuffled. Many small captures share
-a task.
+a task. Tables that are made of messages are not sliced: why a connection ended may depend on connections of other flows.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from wirefmt.capture.files import CaptureFile
@@ -17,6 +18,7 @@ from wirefmt.spec.columns import CONVERTED
 
 from .bounded import Bounded, Several
 from .options import Options
+from .schema import ON_REQUEST, columns_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -73,6 +75,8 @@ def _slices(group: list[CaptureFile], options: Options, size: int) -> int:
     Each slice walks the headers of all of them, which costs a twentieth of decoding them: `n` slices cost `1 + (n - 1) / 20`
     times the CPU of one and take `1 / n + 1 / 20` of its time, so that more than `max_slices` gain little.
     """
+    if options.is_made:
+        return 1
     if options.partitions:
         wanted = min(options.partitions, round(sum(map(cost, group)) / size))
     else:
@@ -121,12 +125,58 @@ def following(context: list[CaptureFile], captures: list[CaptureFile], options: 
 
 
 def decode(task: Task, options: Options, columns: list[str]) -> Iterator[pa.RecordBatch]:
-    """The message rows of a task. Raises CaptureError if a capture cannot be opened."""
+    """The rows of a task, of the table that the options name. Raises CaptureError if a capture cannot be opened."""
     from wirefmt import capture
 
+    if options.is_made:
+        for _, batch in decode_tables(task, options, (options.table,), columns):
+            yield batch
+        return
     how = decoder_options(options, columns, slice=(task.part, task.parts))
     with Several(task.names, task.sizes) as captures, capture.read(captures, how) as reader:
         yield from messages(reader, options, columns)
+
+
+def decode_tables(
+    task: Task, options: Options, tables: Sequence[str], columns: list[str] | None = None
+) -> Iterator[tuple[str, pa.RecordBatch]]:
+    """(table, rows of it) of a task, from one pass: rows of independent captures do not depend on which of them share a task.
+
+    columns: of the only table. Several tables have all of theirs, but for the message table's that exist on request.
+    """
+    together = options.flows == "across-files"
+    files = list(zip(task.names, task.sizes, strict=True))
+    for group in [files] if together else [[file] for file in files]:
+        with Several(*zip(*group, strict=True)) as captures:
+            yield from _tables_of(captures, options, tables, columns)
+
+
+def _tables_of(
+    captures: Several, options: Options, tables: Sequence[str], columns: list[str] | None
+) -> Iterator[tuple[str, pa.RecordBatch]]:
+    from wirefmt import capture
+    from wirefmt.capture.reader import open_tables
+
+    flows = "across-files" if options.flows == "across-files" else "in-file"
+    if columns is not None:
+        with capture.read(captures, options.reading(columns, flows=flows)) as reader:
+            for batch in as_arrow(reader, columns):
+                yield tables[0], batch
+        return
+    own = {
+        f.name: getattr(options, f.name)
+        for f in fields(capture.Options)
+        if f.name not in ("table", "columns", "filter")
+    }
+    names = {name: columns_of_all(name) for name in tables}
+    with open_tables(captures, tables, **own | {"flows": flows}) as reader:
+        for name, made in reader.tables():
+            yield from ((name, batch) for batch in as_arrow([made], names[name]))
+
+
+def columns_of_all(table: str) -> list[str]:
+    """The columns that a table has if several are read in one pass."""
+    return [column.name for column in columns_of(table) if column.name not in ON_REQUEST]
 
 
 def follow(task: Following, options: Options, columns: list[str]) -> Iterator[pa.RecordBatch]:

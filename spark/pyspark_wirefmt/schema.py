@@ -26,8 +26,9 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from wirefmt.spec import packets, table
+from wirefmt.spec import packets
 from wirefmt.spec.columns import CONVERTED, Column
+from wirefmt.spec.insight import TABLES
 
 if TYPE_CHECKING:
     from .options import Options
@@ -46,11 +47,11 @@ _SCALARS: dict[str, type[DataType]] = {
 
 def columns_of(name: str) -> tuple[Column, ...]:
     """The columns of option("table", ...). Raises ValueError for an unknown table."""
-    if name == "messages":
-        return table.COLUMNS
     if name == "packets":
         return packets.COLUMNS
-    raise ValueError(f"no table {name!r}; there are messages, packets")
+    if name in TABLES:
+        return TABLES[name]
+    raise ValueError(f"no table {name!r}; there are {', '.join(TABLES)}, packets")
 
 
 def message_schema(columns: Iterable[str] | None = None) -> StructType:

@@ -56,7 +56,7 @@ def read(
     """
     chosen = Options.parse(options)
     if chosen.table != "messages":
-        raise ValueError('read() gives the message table; the packets table is format("wirefmt")\'s')
+        raise ValueError('read() gives the message table; the other tables are format("wirefmt")\'s')
     schema = source_schema(chosen)
     captures = files.expand(files.parse_paths(paths), recursive=chosen.recursive)
     needs.require_for(captures)

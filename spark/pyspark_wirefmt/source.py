@@ -54,6 +54,8 @@ class DefaultSource(DataSource):
         if not self.given and (kept := kept_options(schema)):
             return DefaultSource(kept).streamReader(schema)
         self._need_path()
+        if self.options.is_made and self.options.flows == "across-files":
+            raise ValueError(f"a stream cannot have the table {self.options.table} with flows = across-files")
         return CaptureStream(self.paths, self._reading(schema))
 
     def _reading(self, schema: StructType) -> Reading:

@@ -872,10 +872,11 @@ def options_shown(command: str) -> dict[str, Any]:
 
 def test_every_command_has_the_options_of_captures_as_capture_defines_them() -> None:
     flags = {f.name: f.metadata["flag"] for f in fields(capture.Options) if "flag" in f.metadata}
-    # --columns also takes fields of structs, so it is an option of the command
-    assert set(options_shown("decode")) == set(flags) | {"columns"}
+    # --columns also takes fields of structs, so it is an option of the command; every message has a connection that was decoded
+    assert set(options_shown("decode")) == (set(flags) | {"columns"}) - {"all_connections"}
+    assert set(options_shown("connections")) >= {"all_connections", "columns", "filter"}
     assert set(options_shown("summary")) == {"filter", "protocols", "decode_as", "flows", "threads", "tunnels"}
-    for command in ("decode", "summary"):
+    for command in ("decode", "summary", "connections", "operations", "latency", "trace", "sql"):
         for name, option in options_shown(command).items():
             if name in flags:
                 assert (option.opts, option.help) == ([flags[name].name], flags[name].help)

@@ -87,7 +87,7 @@ def test_attempts_of_one_task_leave_one_file(tmp_path: Path) -> None:
     folder = parquet._Folder(str(tmp_path))
     folder.prepare("error", "job")
     columns = message_schema().names
-    twins = [parquet._write_task(task, 0, options, columns, str(tmp_path), "job", "snappy") for _ in range(2)]
+    twins = [parquet._write_task(task, 0, options, (), columns, str(tmp_path), "job", "snappy")[0] for _ in range(2)]
     assert twins[0]["rows"] == twins[1]["rows"] > 0
     assert files(tmp_path) == {"_temporary"}
     assert files(tmp_path / "_temporary" / "job") == {"part-00000-job.parquet", "_job"}
@@ -104,7 +104,8 @@ def test_a_job_whose_driver_died_leaves_no_rows(tmp_path: Path, moved: Any) -> N
     def job(name: str, mode: str) -> list[dict[str, object]]:
         earlier = folder.prepare(mode, name)
         made = [
-            parquet._write_task(t, n, Options(), ["kind"], str(tmp_path), name, "snappy") for n, t in enumerate(tasks)
+            parquet._write_task(t, n, Options(), (), ["kind"], str(tmp_path), name, "snappy")[0]
+            for n, t in enumerate(tasks)
         ]
         if name != "dead":
             folder.finish(name, earlier, made)
@@ -132,7 +133,7 @@ def test_a_job_that_died_after_its_manifest_is_finished(tmp_path: Path) -> None:
     (task,) = plan.tasks(expand([str(live(CAPTURE))]), Options())
     folder = parquet._Folder(str(tmp_path))
     folder.prepare("error", "first")
-    folder.finish("first", [], [parquet._write_task(task, 0, Options(), ["kind"], str(tmp_path), "first", "snappy")])
+    folder.finish("first", [], parquet._write_task(task, 0, Options(), (), ["kind"], str(tmp_path), "first", "snappy"))
     (tmp_path / "_temporary" / "first").mkdir(parents=True)  # removed last
     assert len(folder.prepare("append", "next")) == 1
     folder.discard("next")
@@ -148,7 +149,7 @@ def test_a_failed_job_leaves_nothing(spark: SparkSession, tmp_path: Path) -> Non
     planned = [plan.Task((str(path),), (0,), 0, 1) for path in (tmp_path / "good.pcap", unreadable)]
     folder = parquet._Folder(str(out))
     folder.prepare("error", "job")
-    write = parquet._writer(planned, Options(), message_schema().names, str(out), "job", "snappy")
+    write = parquet._writer(planned, Options(), (), message_schema().names, str(out), "job", "snappy")
     with pytest.raises(Exception, match=r"folder\.pcap"):
         spark.range(0, 2, 1, 2).mapInArrow(write, parquet.MANIFEST).collect()
     folder.discard("job")
@@ -161,7 +162,7 @@ def test_through_fsspec(tmp_path: Path) -> None:
     (task,) = plan.tasks(expand([str(live(CAPTURE))]), Options())
     folder = parquet._Folder("memory://out")
     folder.prepare("error", "job")
-    row = parquet._write_task(task, 0, Options(), ["kind"], "memory://out", "job", "zstd")
+    (row,) = parquet._write_task(task, 0, Options(), (), ["kind"], "memory://out", "job", "zstd")
     folder.finish("job", [], [row])
     store = fsspec.filesystem("memory")
     try:

@@ -74,12 +74,17 @@ def read_tables(source: Any, tables: Sequence[str], /, **keywords: Any) -> Itera
     Yields: (name of the table, batch of it).
     Raises: as `read`.
     """
+    with open_tables(source, tables, **keywords) as reader:
+        yield from reader.tables()
+
+
+def open_tables(source: Any, tables: Sequence[str], /, **keywords: Any) -> Reader:
+    """The reader of `read_tables`, for who needs its statistics; its method `tables` yields the rows."""
     options = Options(**keywords)
     for name in tables:
         replace(options, table=name)  # is it a table?
     alone = not isinstance(source, Sequence) or isinstance(source, str)
-    with Reader(find(source), options, alone=alone, tables=tuple(tables)) as reader:
-        yield from reader._tables()
+    return Reader(find(source), options, alone=alone, tables=tuple(tables))
 
 
 class Schema:
@@ -234,8 +239,8 @@ class Reader(AbstractContextManager["Reader"]):
             while not decoder.finish():
                 yield from taken(decoder)
 
-    def _tables(self) -> Iterator[tuple[str, Batch]]:
-        """(name of a table, batch of it)."""
+    def tables(self) -> Iterator[tuple[str, Batch]]:
+        """(name of a table, batch of it), of a reader of several tables."""
         made = self._made
         assert made is not None
         for item in self._items:
@@ -246,7 +251,7 @@ class Reader(AbstractContextManager["Reader"]):
     def _chosen(self) -> Generator[Batch | None]:
         """The batches of the table that the options name, with its columns and rows that they name."""
         options, keep = self._options, None
-        for _, batch in self._tables():
+        for _, batch in self.tables():
             if options.filter is not None:
                 from wirefmt.spec.filter import Keep
 

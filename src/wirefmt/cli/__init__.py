@@ -1,8 +1,9 @@
-"""The command `wirefmt`: one file per sub-command (convert, decode, serve, summary), and shared modules.
+"""The command `wirefmt`: one file per sub-command (convert, decode, latency ...; tables has four), and shared modules.
 
-    app       the group, its errors and exit codes        inputs   captures named on the command line
-    filter    the language of --filter                     messages single messages named there
+    app       the group, its errors and exit codes         inputs   captures named on the command line
+    rows      options and loop of commands that print rows messages single messages named there
     text      cells and JSON values as text                output   the destinations of rows, one writer per format
+    lines     the default table of messages                grid     the default table of the others; views says what it shows
     watch     what serve shows: live table and log lines
 
 Nothing heavy is imported before a command runs: `wirefmt --help` imports neither the core nor pyarrow.
@@ -17,7 +18,7 @@ import sys
 STOPPED = 130
 
 #: Modules of the extra, by the name in an ImportError.
-_EXTRA = {"click", "rich", "rich_click", "pyarrow", "fsspec", "backports"}
+_EXTRA = {"click", "rich", "rich_click", "pyarrow", "fsspec", "backports", "duckdb"}
 
 
 def main() -> None:
@@ -30,7 +31,8 @@ def main() -> None:
     except ModuleNotFoundError as missing:
         if (missing.name or "").partition(".")[0] not in _EXTRA:
             raise
-        print(f"wirefmt: the command line needs {missing.name}: pip install 'wirefmt[cli]'", file=sys.stderr)
+        extra = "sql" if missing.name == "duckdb" else "cli"
+        print(f"wirefmt: the command line needs {missing.name}: pip install 'wirefmt[{extra}]'", file=sys.stderr)
         code = 2
     if code == STOPPED:
         signal.signal(

@@ -9,12 +9,19 @@ from typing import Any
 import rich_click as click
 from click.exceptions import Exit
 
+from wirefmt.spec.insight import TABLES
+
 from . import STOPPED
 from .columns import columns
 from .convert import convert
 from .decode import decode
+from .diagnose import diagnose
+from .latency import latency
 from .serve import serve
+from .sql import sql
 from .summary import summary
+from .tables import COMMANDS as TABLE_COMMANDS
+from .trace import trace
 
 click.rich_click.TEXT_MARKUP = "rich"
 click.rich_click.STYLE_OPTION_PANEL_BORDER = "dim"
@@ -61,8 +68,15 @@ def wirefmt() -> None:
 wirefmt.add_command(columns)
 wirefmt.add_command(convert)
 wirefmt.add_command(decode)
+wirefmt.add_command(latency)
 wirefmt.add_command(serve)
+wirefmt.add_command(sql)
 wirefmt.add_command(summary)
+wirefmt.add_command(trace)
+if "findings" in TABLES:
+    wirefmt.add_command(diagnose)
+for command in TABLE_COMMANDS:
+    wirefmt.add_command(command)
 
 
 def run(arguments: list[str] | None = None) -> int:

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import re
-import sys
-from collections.abc import Callable
-from functools import partial
-from typing import IO, TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any
 
 import rich_click as click
 from click.core import ParameterSource
@@ -30,8 +26,17 @@ from .inputs import (
 )
 from .lines import COLUMNS as LINE_COLUMNS
 from .lines import LinesWriter
-from .names import complete_columns
-from .output import FORMATS, CsvWriter, Writer, format_of, no_rows, open_writer
+from .output import no_rows
+from .rows import (
+    chosen_format,
+    columns_option,
+    limit_option,
+    named_columns,
+    output_options,
+    select,
+    to_terminal,
+    write_rows,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -42,12 +47,8 @@ _SHOWN = 64
 
 @click.command()
 @capture_options
-@click.option("-n", "--limit", type=click.IntRange(min=0), metavar="N", help="Stop after N messages.", panel="Rows")
-@click.option(
-    "--columns", metavar="A,B,C", help="Only these columns, in this order, such as kind,mqtt.flags; "
-    "the command wirefmt columns lists them.",
-    panel="Columns", shell_complete=complete_columns,
-)  # fmt: skip
+@limit_option()
+@columns_option()
 @capture_option("payload", "Columns")
 @capture_option("payload_max", "Columns")
 @capture_option("expose_credentials", "Columns")
@@ -59,19 +60,7 @@ _SHOWN = 64
     help="Convert messages of AMQP 1.0, AMQP 0.9.1 and MQTT: adds the column converted with raw, losses, rule, error.",
 )  # fmt: skip
 @conversion_options
-@click.option(
-    "-o", "--out", metavar="OUT",
-    help="A file or URL; its suffix selects the format (.gz and .zst compress). By default standard output.",
-    panel="Output",
-)  # fmt: skip
-@click.option(
-    "--format", "fmt", type=click.Choice(list(FORMATS)), help="Format, if no suffix selects it. \\[default: table]",
-    panel="Output",
-)  # fmt: skip
-@click.option(
-    "--mark-formulas", is_flag=True, panel="Output",
-    help="CSV: an apostrophe before texts that a spreadsheet would take for formulas.",
-)  # fmt: skip
+@output_options
 @click.option(
     "--extract", metavar="DIR", help="Also write each payload to a file of its own in this empty directory.",
     panel="Output",
@@ -109,9 +98,7 @@ def decode(
     wirefmt decode trace.pcap --columns ts,payload --format jsonl | jq .payload
     wirefmt decode trace.pcap --as amqp10 --filter "raw is not None" -o m.jsonl
     """
-    fmt = format_of(out, fmt)
-    if mark_formulas and fmt != "csv":
-        raise click.UsageError("--mark-formulas is for CSV: --format csv, or -o FILE.csv")
+    fmt = chosen_format(out, fmt, mark_formulas)
     condition = parse_filter(filter)
     shown = _shown(columns, fmt, to)
     reading = {name: options.pop(name) for name in FLAGS if name in options}
@@ -144,30 +131,21 @@ def decode(
             schema = schema.append(pa.field(CONVERTED.name, pa.string()) if for_people else converted_field())
         if shown is not None:
             schema = select(no_rows(schema), shown).schema
-        to_terminal = out is None and sys.stdout.isatty()
-        rows = 0
-        read = batches(reader, to_terminal=to_terminal)
-        live = is_live(files)
-        make: Callable[[IO[bytes], pa.Schema], Writer] | None = None
-        if mark_formulas:
-            make = partial(CsvWriter, mark=True)
-        elif fmt == "table" and columns is None:
-            make = LinesWriter
-        with open_writer(out, fmt, schema, make) as writer:
-            for batch in read:
-                part = batch.slice(0, None if limit is None else limit - rows)
-                rows += part.num_rows
-                if extractor is not None:
-                    extractor.write(part)
-                if to is not None:
-                    part = convert_table(part, to=to, **options)  # type: ignore[arg-type]
-                    if for_people:
-                        part = _for_people(part)
-                writer.write(part if shown is None else select(part, shown))
-                if live:
-                    writer.flush()
-                if rows == limit:
-                    break
+
+        def changed(part: pa.RecordBatch) -> pa.RecordBatch:
+            if extractor is not None:
+                extractor.write(part)
+            if to is not None:
+                part = convert_table(part, to=to, **options)  # type: ignore[arg-type]
+                if for_people:
+                    part = _for_people(part)
+            return part if shown is None else select(part, shown)
+
+        rows = write_rows(
+            batches(reader, to_terminal=to_terminal(out)), schema, out, fmt,
+            make=LinesWriter if fmt == "table" and columns is None else None,
+            mark=mark_formulas, limit=limit, live=is_live(files), change=changed,
+        )  # fmt: skip
         if not rows and limit != 0:
             tell_empty(condition, whole=fmt == "table")
         return verdict(reader)
@@ -175,7 +153,6 @@ def decode(
 
 def _shown(columns: str | None, fmt: str, to: str | None) -> list[str] | None:
     """The columns of the output; None for all."""
-    from wirefmt.errors import suggest
     from wirefmt.spec.columns import CONVERTED
     from wirefmt.spec.table import COLUMNS
 
@@ -183,36 +160,7 @@ def _shown(columns: str | None, fmt: str, to: str | None) -> list[str] | None:
         if fmt != "table":
             return None
         return [*LINE_COLUMNS, CONVERTED.name] if to else list(LINE_COLUMNS)
-    known = [column.name for column in COLUMNS] + [CONVERTED.name] * (to is not None)
-    shown = list(dict.fromkeys(name.strip() for name in columns.split(",") if name.strip()))
-    for name in shown:
-        column, _, field = name.partition(".")
-        if column not in known:
-            raise click.UsageError(f"--columns: no column {column!r}; {suggest(column, known)}")
-        if field and field not in (fields := _fields_of(column)):
-            raise click.UsageError(f"--columns: {column} has no field {field!r}; {suggest(field, fields)}")
-    return shown
-
-
-def _fields_of(column: str) -> list[str]:
-    """The fields of a struct column."""
-    from wirefmt.spec.columns import CONVERTED
-    from wirefmt.spec.table import COLUMNS
-
-    kind = next(c.type for c in (*COLUMNS, CONVERTED) if c.name == column)
-    return re.findall(r"(?:struct<|,)(\w+):", kind)
-
-
-def select(batch: pa.RecordBatch, names: list[str]) -> pa.RecordBatch:
-    """Columns in this order; `mqtt.flags` is the field of a struct column."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    found = []
-    for name in names:
-        column, _, field = name.partition(".")
-        found.append(pc.struct_field(batch.column(column), field) if field else batch.column(column))
-    return pa.record_batch(found, names=names)
+    return named_columns(columns, (*COLUMNS, CONVERTED) if to else COLUMNS)
 
 
 def _refuse_without_as(options: dict[str, Any]) -> None:

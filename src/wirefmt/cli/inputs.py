@@ -8,7 +8,7 @@ import stat
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
@@ -76,37 +76,41 @@ def capture_option(name: str, panel: str) -> Callable[[Command], Command]:
     return click.option(flag.name, name, help=flag.help, panel=panel, **form)
 
 
-def parse_filter(text: str | None) -> Filter | None:
+def parse_filter(text: str | None, table: str = "messages") -> Filter | None:
     from wirefmt.spec.filter import Filter, FilterError
+    from wirefmt.spec.insight import TABLES
 
     try:
-        return Filter(text) if text is not None else None
+        return Filter(text, TABLES[table]) if text is not None else None
     except FilterError as fault:
         raise _filter_usage(text or "", fault) from None
 
 
-def tell_empty(condition: Filter | None, *, whole: bool) -> None:
-    """Say on standard error that there are no messages, if `whole`, and which values of the filter no message has."""
-    hints = condition.hints if condition else []
+def tell_empty(condition: Filter | None, *, whole: bool, rows: str = "messages") -> None:
+    """Say on standard error that there are no rows, if `whole`, and which values of the filter no message has."""
+    hints = condition.hints if condition and rows == "messages" else []
     if whole or hints:
         held = " for which the filter holds" if condition else ""
-        click.echo("; ".join([f"no messages{held}", *hints]), err=True)
+        click.echo("; ".join([f"no {rows}{held}", *hints]), err=True)
 
 
-def columns_to_read(shown: list[str] | None) -> list[str] | None:
+def columns_to_read(shown: Iterable[str] | None, table: str = "messages") -> list[str] | None:
     """The columns of the reader, in table order; None for all."""
     if shown is None:
         return None
-    from wirefmt.spec.table import COLUMNS
+    from wirefmt.spec.insight import TABLES
 
     needed = {name.partition(".")[0] for name in shown}
-    return [column.name for column in COLUMNS if column.name in needed]
+    return [column.name for column in TABLES[table] if column.name in needed]
 
 
 @contextmanager
-def open_captures(files: tuple[str, ...], *, out: str | None = None, **options: Any) -> Iterator[Reader]:
-    """A reader of all files. UsageError: an option is invalid, or `out` is one of the files."""
+def open_captures(
+    files: tuple[str, ...], *, out: str | None = None, tables: Sequence[str] = (), **options: Any
+) -> Iterator[Reader]:
+    """A reader of all files, of several tables if they are given. UsageError: an option is invalid, or `out` is one of them."""
     from wirefmt import capture
+    from wirefmt.capture.reader import open_tables
     from wirefmt.spec.filter import FilterError
 
     if "-" in files and sys.stdin.isatty():
@@ -115,7 +119,8 @@ def open_captures(files: tuple[str, ...], *, out: str | None = None, **options: 
         raise click.UsageError(f"-o {out} is one of the captures")
     try:
         # a single file is passed by itself: then it is an error, not a row, if it is not a capture
-        reader = capture.read(files[0] if len(files) == 1 else list(files), **options)
+        source = files[0] if len(files) == 1 else list(files)
+        reader = open_tables(source, tables, **options) if tables else capture.read(source, **options)
     except FilterError as fault:
         raise _filter_usage(options["filter"], fault) from None
     except ValueError as fault:
@@ -162,6 +167,17 @@ def batches(reader: Reader, *, to_terminal: bool) -> Iterator[pa.RecordBatch]:
                 yield pa.record_batch(batch)
 
 
+def table_batches(reader: Reader) -> Iterator[tuple[str, pa.RecordBatch]]:
+    """The batches of a reader of several tables, each with the name of its table."""
+    import pyarrow as pa
+
+    with _progress(reader, _has_terminal_alone()) as tell:
+        for name, batch in reader.tables():
+            tell()
+            if len(batch):
+                yield name, pa.record_batch(batch)
+
+
 def _has_terminal_alone() -> bool:
     """True if standard error is a terminal that no other program of a pipeline uses."""
     return sys.stderr.isatty() and not any(_is_pipe(stream) for stream in (sys.stdin, sys.stdout))
@@ -179,17 +195,17 @@ def _is_pipe(stream: Any) -> bool:
         return False
 
 
-def verdict(reader: Reader) -> int:
+def verdict(reader: Reader, rows: str = "messages") -> int:
     """The exit code: 130 after Ctrl-C; 1 and a line on stderr if a capture could not be read to its end."""
     if reader.stopped:
-        click.echo("wirefmt: stopped; the output has the messages read so far", err=True)
+        click.echo(f"wirefmt: stopped; the output has the {rows} read so far", err=True)
         return STOPPED
     faults = reader.stats["capture_faults"]
     if not faults:
         return 0
     click.echo(
         f"wirefmt: {faults:,} fault{'s' if faults > 1 else ''} in the capture files; the output has the readable part "
-        "(--filter 'kind is None' shows the faults)",
+        f"({'' if rows == 'messages' else 'wirefmt decode '}--filter 'kind is None' shows the faults)",
         err=True,
     )
     return 1

@@ -163,9 +163,9 @@ class LinesWriter:
         """The columns before the detail, followed by a blank."""
         # lines of a terminal are short: milliseconds are enough
         time = 15 if self._wide else 12
-        cells = [line.time[:time].ljust(time), _pad(line.client, self._widths["client"], self._terminal)]
+        cells = [line.time[:time].ljust(time), padded(line.client, self._widths["client"], self._terminal)]
         if self._has_server:
-            cells.append(_pad(server, self._widths["server"], self._terminal))
+            cells.append(padded(server, self._widths["server"], self._terminal))
         if self._has_channel:
             cells.append(line.channel.rjust(self._widths["channel"]))
         cells += [line.arrow.ljust(2), line.kind.ljust(self._widths["kind"])]
@@ -181,7 +181,7 @@ class LinesWriter:
         detail, below = line.detail, list[str]()
         if _TEXT.search(detail):
             if cell_len(detail) > left:
-                detail, *below = _folded(detail, left, self._capacity)
+                detail, *below = folded(detail, left, self._capacity)
         else:
             capacity = left - (min(cell_len(line.tail), LEAST) + 1 if line.tail else 0)
             detail = _cut(_shortened(detail, capacity), left)
@@ -197,7 +197,7 @@ class LinesWriter:
         self._put(f"{text.rstrip()} {self._styled(after, _RED)}".rstrip())
         for part in below:
             self._put(part)
-        for part in _folded(wrong, 0, self._capacity)[1:] if wrong else ():
+        for part in folded(wrong, 0, self._capacity)[1:] if wrong else ():
             self._put(self._styled(part, _RED))
 
     def _styled(self, text: str, style: str) -> str:
@@ -259,7 +259,7 @@ def _address(host: str, port: str) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}" if host else ""
 
 
-def _pad(text: str, width: int, cut: bool) -> str:
+def padded(text: str, width: int, cut: bool) -> str:
     """The beginning of a text that is too long for the terminal; for an address its end, which has the port."""
     from rich.cells import cell_len
 
@@ -303,7 +303,7 @@ def _middle_cut(word: str, width: int) -> str:
     return f"{begin}…{end}"
 
 
-def _folded(text: str, first: int, capacity: int) -> list[str]:
+def folded(text: str, first: int, capacity: int) -> list[str]:
     """A text broken between words: the first line as far as it fits, then indented lines."""
     from rich.cells import cell_len, set_cell_size
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -13,13 +14,14 @@ if TYPE_CHECKING:
 
 
 @cache
-def column_names() -> tuple[str, ...]:
-    """Columns of the message table, and their fields after a dot."""
+def column_names(table: str = "messages") -> tuple[str, ...]:
+    """Columns of a table; of the message table also their fields, after a dot."""
     from wirefmt.protocols import PROTOCOLS
-    from wirefmt.spec.table import COLUMNS
+    from wirefmt.spec.insight import TABLES
 
-    fields = (f"{row.name}.{field.name}" for row in PROTOCOLS for field in row.columns().FIELDS)
-    return (*(column.name for column in COLUMNS), *fields)
+    protocols = PROTOCOLS if table == "messages" else ()
+    fields = (f"{row.name}.{field.name}" for row in protocols for field in row.columns().FIELDS)
+    return (*(column.name for column in TABLES[table]), *fields)
 
 
 def _beginning(names: tuple[str, ...], word: str) -> list[str]:
@@ -31,10 +33,17 @@ def _beginning(names: tuple[str, ...], word: str) -> list[str]:
     ]
 
 
-def complete_columns(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
-    """The last one of names with commas between them."""
-    before, comma, last = incomplete.rpartition(",")
-    return [f"{before}{comma}{name}" for name in _beginning(column_names(), last)]
+def complete_columns_of(table: str) -> Callable[[click.Context, click.Parameter, str], list[str]]:
+    """Completes the last one of columns with commas between them."""
+
+    def complete(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
+        before, comma, last = incomplete.rpartition(",")
+        return [f"{before}{comma}{name}" for name in _beginning(column_names(table), last)]
+
+    return complete
+
+
+complete_columns = complete_columns_of("messages")
 
 
 def complete_protocols(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections import Counter
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -11,9 +10,26 @@ from typing import TYPE_CHECKING, Any
 
 import rich_click as click
 
+from wirefmt.spec.insight import TABLES
+
+from .diagnose import show as show_findings
+from .diagnose import worst_first
 from .failures import COLUMNS as FAILURE_COLUMNS
 from .failures import Failure, First, failures
-from .inputs import PANELS, batches, capture_options, columns_to_read, open_captures, parse_filter, tell_empty, verdict
+from .grid import rows_of
+from .inputs import (
+    PANELS,
+    batches,
+    capture_options,
+    columns_to_read,
+    open_captures,
+    parse_filter,
+    table_batches,
+    tell_empty,
+    verdict,
+)
+from .text import can_show
+from .views import VIEWS, Row, who
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -30,6 +46,8 @@ _NOT_DECODED = {
 #: Distinct keys of a count; beyond that the rarer half is dropped, and the counts are reported as approximate.
 DISTINCT = 1 << 16
 BINS = 60
+#: Findings that are kept, and those that are printed: the worst.
+FINDINGS, WORST = 1000, 5
 _BARS = " ▁▂▃▄▅▆▇█"
 
 
@@ -48,7 +66,7 @@ def summary(
     as_json: bool,
     **options: Any,
 ) -> int:
-    """Count messages by protocol and kind, destinations, failures, and data that was not decoded, over time.
+    """Count messages by protocol and kind, destinations, clients, queues, failures, ends of connections, what was not decoded.
 
     FILES are captures (pcap, pcapng, also .gz and .zst), directories, globs in quotes, URLs, or - for standard input.
 
@@ -60,16 +78,18 @@ def summary(
     wirefmt summary trace.pcap --json | jq '.destinations[0]'
     """
     condition = parse_filter(filter)
-    with open_captures(
-        files,
-        filter=filter,
-        columns=columns_to_read(_COLUMNS),
-        payload=bool(condition and "payload" in condition.columns),
-        **options,
-    ) as reader:
+    # ends of connections and findings are those of all messages: with a filter there are none
+    made = () if condition else tuple(name for name in ("messages", "connections", "findings") if name in TABLES)
+    only: dict[str, Any] = {
+        "filter": filter,
+        "columns": columns_to_read(_COLUMNS),
+        "payload": bool(condition and "payload" in condition.columns),
+    }
+    with open_captures(files, tables=made, **({} if made else only), **options) as reader:
         found = Summary()
-        for batch in batches(reader, to_terminal=False):
-            found.add(batch)
+        read = table_batches(reader) if made else (("messages", b) for b in batches(reader, to_terminal=False))
+        for table, batch in read:
+            found.add(batch) if table == "messages" else found.add_made(table, batch)
         found.stats = reader.stats
         if as_json:
             click.echo(json.dumps(found.as_dict(top), ensure_ascii=False))
@@ -179,6 +199,19 @@ class Summary:
     first_ns: int | None = None
     last_ns: int | None = None
     wire_bytes: int = 0
+    ends: Tally = field(default_factory=Tally)  # of connections
+    examples: dict[str, Row] = field(default_factory=dict)  # the first connection that ended for a reason
+    findings: list[Row] = field(default_factory=list)
+
+    def add_made(self, table: str, batch: pa.RecordBatch) -> None:
+        """Connections or findings."""
+        if table == "findings":
+            self.findings = sorted([*self.findings, *rows_of(batch)], key=worst_first)[:FINDINGS]
+            return
+        for row in rows_of(batch.select([*VIEWS["connections"].columns(table), "client_bytes", "server_bytes"])):
+            # connections that ended for the same reason, with the first of them
+            self.ends.add((row["reason"] or "unknown",), 1, row["client_bytes"] + row["server_bytes"])
+            self.examples.setdefault(row["reason"] or "unknown", row)
 
     def add(self, batch: pa.RecordBatch) -> None:
         import pyarrow as pa
@@ -243,6 +276,10 @@ class Summary:
             "destinations_exact": self.destinations.all.exact,
             "clients": self.clients.as_dicts(top),
             "queues": self.queues.as_dicts(top),
+            "connections": [
+                {"reason": reason, "connections": n, "bytes": octets} for (reason,), n, octets in self.ends.top()
+            ],
+            "findings": self.findings[:top],
             "failures": [
                 failure._asdict() | {"messages": n, "first": _iso(first.ts_ns)} | first._asdict()
                 for failure, n, first in self.top_failures(top)
@@ -264,7 +301,7 @@ class Summary:
             rate, octets = self.messages / self.seconds, self.wire_bytes / self.seconds
             click.echo(f"{rate:,.1f} messages/s, {octets:,.0f} bytes/s")
         bins = self.times.used()
-        if len(bins) > 1 and _can_show(_BARS):
+        if len(bins) > 1 and can_show(_BARS):
             click.echo(f"{_spark(bins)}  messages in {self.times.width:,} s, at most {max(bins):,}")
         show_table("Messages", ("protocol", "kind", "messages", "payload bytes", "version"), self._by_kind())
         for title, traffic in (
@@ -275,6 +312,9 @@ class Summary:
             about = "" if traffic.all.exact else f" (approximate: more than {DISTINCT:,})"
             show_table(f"{title}{about}", (traffic.column, *Traffic.COUNTS), traffic.rows(top))
         show_table(
+            "Ends of connections", ("connections", "reason", "bytes", "client", "the first of them"), self._ends()
+        )
+        show_table(
             "Failures", ("messages", "kind", "code", "text", "first", "client", "about", "frame"), self._failures(top)
         )
         show_table(
@@ -283,6 +323,15 @@ class Summary:
 
         show_table("Not decoded", ("reason", "connections", "packets", "bytes"), self._not_decoded())
         show_table("Ports of protocols that were not recognised", ("port", "connections"), self._unknown_ports(top))
+        if self.findings:
+            click.echo()
+            show_findings(self.findings, WORST)
+
+    def _ends(self) -> list[tuple[Any, ...]]:
+        return [
+            (n, reason, octets, who(self.examples[reason]), self.examples[reason]["reason_text"])
+            for (reason,), n, octets in self.ends.top()
+        ]
 
     def _failures(self, top: int) -> list[tuple[Any, ...]]:
         one_day = (_iso(self.first_ns) or "")[:10] == (_iso(self.last_ns) or "")[:10]
@@ -350,14 +399,6 @@ def _tally(tally: Tally, table: pa.Table, keys: list[str]) -> None:
 def _spark(bins: list[int]) -> str:
     most = max(bins)
     return "".join(_BARS[-(-count * (len(_BARS) - 1) // most)] for count in bins)
-
-
-def _can_show(text: str) -> bool:
-    try:
-        text.encode(sys.stdout.encoding or "ascii")
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def _iso(ns: int | None) -> str | None:

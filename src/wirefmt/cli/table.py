@@ -89,8 +89,8 @@ class TableWriter:
         if self._terminal:
             capacity = self._capacity - len(_GAP) * (len(self._widths) - 1)
             whole = {i for i, name in enumerate(self._names) if name == "kind"}
-            _fit(self._widths, [i for i in self._texts if i not in whole], NARROW, capacity)
-            _fit(self._widths, [i for i in range(len(self._widths)) if i not in whole], NARROWEST, capacity)
+            fit(self._widths, [i for i in self._texts if i not in whole], NARROW, capacity)
+            fit(self._widths, [i for i in range(len(self._widths)) if i not in whole], NARROWEST, capacity)
         self._line(header, None, _BOLD)
         return held
 
@@ -127,7 +127,7 @@ class TableWriter:
         return space + text if right else text + space
 
 
-def _fit(widths: list[int], columns: list[int], narrow: int, capacity: int) -> None:
+def fit(widths: list[int], columns: list[int], narrow: int, capacity: int) -> None:
     """Shrink the widest of `columns`, one character at a time, until all fit or none is wider than `narrow`."""
     while columns and sum(widths) > capacity:
         widest = max(columns, key=lambda i: widths[i])

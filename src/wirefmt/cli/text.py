@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import re
+import sys
 from collections.abc import Callable
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -108,6 +109,15 @@ def printable_json(text: str) -> str:
 def printable_lines(lines: bytes) -> bytes:
     """JSON lines with `printable_json` of each."""
     return "\n".join(map(printable_json, lines.decode().split("\n"))).encode()
+
+
+def can_show(text: str) -> bool:
+    """Can standard output show these characters?"""
+    try:
+        text.encode(sys.stdout.encoding or "ascii")
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def console(*, stderr: bool = False) -> Console:

@@ -3,10 +3,10 @@
 `TRANSPORT` is what the reassembly of a capture knows of a TCP connection; it becomes a part of `CONNECTIONS`.
 """
 
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 from wirefmt.spec.columns import Column
-from wirefmt.spec.table import COLUMNS as MESSAGES
 
 #: Of each direction of a TCP connection; the names begin with `client_` or `server_`.
 _TRAFFIC: Final[tuple[Column, ...]] = (
@@ -282,7 +282,33 @@ FINDINGS: Final[tuple[Column, ...]] = (
     Column("frames", "list<int64>", "numbers of packets, in order, at most 10"),
 )
 
+
+class _Tables(Mapping[str, tuple[Column, ...]]):
+    """The message table, and those that are made of it. Its columns are those of all protocols' packages, which load compiled
+    code: they are imported when somebody asks for them."""
+
+    def __init__(self, made: Mapping[str, tuple[Column, ...]]) -> None:
+        self._made = made
+
+    def __getitem__(self, name: str) -> tuple[Column, ...]:
+        if name == "messages":
+            from wirefmt.spec.table import COLUMNS
+
+            return COLUMNS
+        return self._made[name]
+
+    def __iter__(self) -> Iterator[str]:
+        yield "messages"
+        yield from self._made
+
+    def __len__(self) -> int:
+        return 1 + len(self._made)
+
+    def __contains__(self, name: object) -> bool:
+        return name == "messages" or name in self._made
+
+
 #: The tables of captures, by name.
-TABLES: Final[dict[str, tuple[Column, ...]]] = {
-    "messages": MESSAGES, "connections": CONNECTIONS, "operations": OPERATIONS, "paths": PATHS, "findings": FINDINGS,
-}  # fmt: skip
+TABLES: Final[Mapping[str, tuple[Column, ...]]] = _Tables(
+    {"connections": CONNECTIONS, "operations": OPERATIONS, "paths": PATHS, "findings": FINDINGS}
+)

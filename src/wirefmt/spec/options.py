@@ -107,7 +107,7 @@ class Options:
         default=None,
         metadata=_flag(
             "--filter",
-            "Only messages for which this is true: columns, numbers, 'texts', == != < <= in and or not, "
+            "Only rows for which this is true: columns, numbers, 'texts', == != < <= in and or not, "
             ".startswith() .endswith() .contains() .matches(), len(), headers\\['name'].",
             "EXPR",
         ),
@@ -163,6 +163,7 @@ class Options:
         ),
     )
 
+    TABLE_NAMES: ClassVar[tuple[str, ...]] = tuple(TABLES)
     LIMITS: ClassVar[dict[str, Limit]] = {
         "max_flows": Limit(1 << 18, "TCP connections tracked at a time; the one idle for longest is ended first"),
         "max_out_of_order": Limit(4 << 20, "bytes buffered out of order, per direction"),
@@ -179,7 +180,7 @@ class Options:
 
     def __post_init__(self) -> None:
         _one_of("strictness", self.strictness, ("lax", "strict"))
-        _one_of("table", self.table, TABLES)
+        _one_of("table", self.table, self.TABLE_NAMES)
         _one_of("flows", self.flows, ("auto", "in-file", "across-files"))
         if self.batch_rows < 1 or self.batch_bytes < 1:
             raise ValueError("batch_rows and batch_bytes must be at least 1")

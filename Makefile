@@ -31,7 +31,7 @@ LINT = export PATH="$(abspath $(BIN)):$$PATH"; echo lint; \
 	cython-lint src && codespell && python tools/check_words.py && python tools/gen_tables.py --check
 
 # tests that read and write what the branches for SSE2 read and write
-PORTABLE := $(foreach name,vectors usual written_headers shapes topics batch encode_batch values,$(wildcard tests/*/test_$(name).py)) \
+PORTABLE := $(foreach name,vectors fast written_headers shapes topics batch encode_batch values,$(wildcard tests/*/test_$(name).py)) \
 	tests/core/test_columns.py tests/core/test_text_of_values.py
 
 help:  ## this list

@@ -148,7 +148,7 @@ class Batch:
     def __init__(self, future: asyncio.Future[None]) -> None:
         self.future = future
         self.left = 0
-        self.sealed = False
+        self.complete = False
         self.error: Exception | None = None
 
     def done(self, error: Exception | None) -> None:
@@ -157,7 +157,7 @@ class Batch:
         self.check()
 
     def check(self) -> None:
-        if self.sealed and not self.left and not self.future.done():
+        if self.complete and not self.left and not self.future.done():
             if self.error is not None:
                 connecting.fail(self.future, self.error)
             else:
@@ -644,7 +644,7 @@ class Channel:
                 self._pump()
                 while len(self._queue) >= client._options.unconfirmed and not self._closed:
                     await client._progress.wait()
-            batch.sealed = True
+            batch.complete = True
             batch.check()
             await batch.future
         except BaseException:

@@ -102,7 +102,9 @@ def proxy(rabbitmq: node.Broker, request: pytest.FixtureRequest) -> Iterator[rec
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--part", action="append", choices=list(PARTS), help="a part of the tests (lib/parts.py); none: all")
+    parser.addoption(
+        "--part", action="append", choices=list(PARTS), help="a part of the tests (lib/parts.py); none: all"
+    )
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:

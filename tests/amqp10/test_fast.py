@@ -161,7 +161,7 @@ def refused(frame: bytes) -> bytes:
 
 
 def batch_of_both(frames: list[bytes], *, frame_size: int = 1 << 20, elements: int = 1000, **options: Any) -> Any:
-    """The rows, which but for sizes are those of frames that the fast path refuses."""
+    """The rows, which except for sizes are those of frames that the fast path refuses."""
     options["expose_credentials"] = True
     limits = Limits(frame_size=frame_size, elements=elements)
     found = pa.record_batch(amqp10.decode_batch(b"".join(frames), limits=limits, **options))

@@ -38,7 +38,7 @@ from wirefmt._core.octets cimport BLOCK_OCTETS, extend_octets
 from wirefmt._core.status cimport CommonOptions, Fault, NEED_DATA, Notes, OK, fault
 from wirefmt._core.text cimport DIGITS_CAPACITY, add_hex, add_json_string, printed, write_digits, write_signed
 from wirefmt._core.utf8 cimport UTF8_OK, check_utf8, is_plain_text, is_utf8
-from wirefmt._core.words cimport ascii_before, is_ascii
+from wirefmt._core.words cimport is_ascii
 
 from wirefmt._core import secret_name
 from wirefmt.errors import EncodeError

@@ -17,7 +17,6 @@ cdef enum:
 
 cdef enum Amqp091FastWidth:            # of a value that has no fixed size, in place of its octets
     AMQP091_FAST_STRING = 0xF0         # a short string
-    AMQP091_FAST_TEXT                  # ... in UTF-8
     AMQP091_FAST_TABLE
 
 
@@ -46,10 +45,9 @@ cdef int fill_amqp091_fast() except -1:
         row = &AMQP091_FAST_METHODS[method]
         for i in range(amqp091_methods[method].first, amqp091_methods[method].first + amqp091_methods[method].count):
             a = &amqp091_arguments[i]
-            if a.type == AMQP091_LONGSTR or a.type == AMQP091_TABLE:
-                raise ValueError("a method with content has only arguments of few octets")
-            row.width[a.slot] = (AMQP091_TYPE_SIZE[a.type] if a.type != AMQP091_SHORTSTR else
-                                 AMQP091_FAST_TEXT if a.utf8 else AMQP091_FAST_STRING)
+            if a.type == AMQP091_LONGSTR or a.type == AMQP091_TABLE or a.utf8:
+                raise ValueError("a method with content has arguments of few octets, and short strings of any octets")
+            row.width[a.slot] = AMQP091_FAST_STRING if a.type == AMQP091_SHORTSTR else AMQP091_TYPE_SIZE[a.type]
             row.count = a.slot + 1
     for i in range(AMQP091_PROPERTY_COUNT):
         type = amqp091_properties[i].type
@@ -91,7 +89,7 @@ cdef size_t amqp091_read_fast(const Amqp091Contents* d, const uint8_t* p, size_t
     size = amqp091_fast_frame(AMQP091_FRAME_METHOD, p, n, most, &out.method)
     if size == 0 or out.method.channel == 0 or (o.channel_max and out.method.channel > o.channel_max) or \
             (o.common.side >= 0 and not amqp091_methods[row].senders >> o.common.side & 1) or \
-            not amqp091_read_fast_method(&AMQP091_FAST_METHODS[row], p + n, &out.method):
+            not amqp091_read_fast_method(&AMQP091_FAST_METHODS[row], &out.method):
         return 0
     out.method.method = <uint8_t>row
     out.method.class_id = AMQP091_CLASS_BASIC
@@ -115,24 +113,19 @@ cdef size_t amqp091_read_fast(const Amqp091Contents* d, const uint8_t* p, size_t
     return size
 
 
-cdef inline bint amqp091_read_fast_method(const Amqp091FastMethod* row, const uint8_t* ahead,
-                                          Amqp091FrameView* m) noexcept nogil:
-    """The arguments. ahead: octets before it may be read."""
+cdef inline bint amqp091_read_fast_method(const Amqp091FastMethod* row, Amqp091FrameView* m) noexcept nogil:
+    """The arguments."""
     cdef const uint8_t* at = m.frame + 11
     cdef const uint8_t* end = m.frame + m.size - 1
-    cdef size_t size, bad = 0
+    cdef size_t size
     cdef int i
     for i in range(row.count):
         if at >= end:
             return False
         m.value[i] = <uint32_t>(at - m.frame)
         size = row.width[i]
-        if size >= AMQP091_FAST_STRING:
-            at += 1
-            if size == AMQP091_FAST_TEXT and ((at - 1)[0] > end - at or (
-                    not ascii_before(at, (at - 1)[0], ahead) and not is_utf8(at, (at - 1)[0], &bad))):
-                return False
-            size = (at - 1)[0]
+        if size == AMQP091_FAST_STRING:
+            size = 1 + at[0]
         at += size
     return at == end
 

@@ -1,7 +1,8 @@
 # wirefmt: `make run` and `make test` are all a new checkout needs (Python 3.11 or later and a C compiler).
 
 .DEFAULT_GOAL := help
-.PHONY: help run test uvloop portable lint dev wheel sdist docs docs-serve fuzz coverage mutants explore simulate bench release clean
+.PHONY: help run test live builds uvloop portable lint dev wheel sdist docs docs-serve fuzz coverage mutants explore simulate \
+	bench release clean
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DELETE_ON_ERROR:
@@ -18,7 +19,7 @@ SOURCES := $(shell find src spark/pyspark_wirefmt -name '*.py' -o -name '*.py[ix
 # the installed wheel is what runs and what is tested, never the checkout
 unexport PYTHONPATH
 export PIP_NO_INPUT := 1
-# pytest's workers: one more than processors, for some wait; of all tests two more, which begin with those that wait for brokers
+# pytest's workers: one more than processors, for some wait; of live tests two more, which begin with those that wait for brokers
 PROCESSORS := $(shell getconf _NPROCESSORS_ONLN)
 export PYTEST_XDIST_AUTO_NUM_WORKERS := $(shell echo $$(($(PROCESSORS) + 1)))
 # packages are downloaded while the wheel is built; a make that this one calls shares its jobs
@@ -30,8 +31,17 @@ LINT = export PATH="$(abspath $(BIN)):$$PATH"; echo lint; \
 	ruff check --quiet . && ruff format --check --quiet . && mypy --no-error-summary && \
 	cython-lint src && codespell && python tools/check_words.py && python tools/gen_tables.py --check
 
+# the parts of the tests that are wanted (tests/lib/parts.py): the first of the goals runs them all, so that workers share them
+PARTS := $(or $(filter test live builds,$(MAKECMDGOALS)),test)
+define TESTS
+test $@ = $(firstword $(PARTS)) || exit 0; tests=0; \
+( $(if $(filter test,$(PARTS)),$(LINT),:) ) >$(VENV)/lint.log 2>&1 & linters=$$!; \
+$(BIN)/python -m pytest -q -n $(if $(filter live,$(PARTS)),$$(($(PROCESSORS) + 2)),auto) $(PARTS:%=--part=%) || tests=$$?; \
+wait $$linters || linters=failed; cat $(VENV)/lint.log; test $$tests = 0 || exit $$tests; test $$linters != failed
+endef
+
 # tests that read and write what the branches for SSE2 read and write
-PORTABLE := $(foreach name,vectors usual written_headers shapes topics batch encode_batch values,$(wildcard tests/*/test_$(name).py)) \
+PORTABLE := $(foreach name,vectors fast written_headers shapes topics batch encode_batch values,$(wildcard tests/*/test_$(name).py)) \
 	tests/core/test_columns.py tests/core/test_text_of_values.py
 
 help:  ## this list
@@ -40,10 +50,14 @@ help:  ## this list
 run: $(DONE)/run  ## decode samples/ with Spark on this machine, to Parquet in out/
 	@$(BIN)/python -m pyspark_wirefmt samples/ --out out/messages --overwrite
 
-test: $(DONE)/test  ## all tests against the installed wheel; linters beside them, whose words come last
-	@( $(LINT) ) >$(VENV)/lint.log 2>&1 & linters=$$!; tests=0; \
-	$(BIN)/python -m pytest -q -n $$(($(PROCESSORS) + 2)) || tests=$$?; \
-	wait $$linters || linters=failed; cat $(VENV)/lint.log; test $$tests = 0 || exit $$tests; test $$linters != failed
+test: $(DONE)/test  ## tests of the installed wheel by itself; linters beside them, whose words come last
+	@$(TESTS)
+
+live: $(DONE)/test  ## tests with brokers, clients and their test suites, and Spark
+	@$(TESTS)
+
+builds: $(DONE)/test  ## tests that run compilers and type checkers for long. `make test live builds`: all tests, in one run
+	@$(TESTS)
 
 uvloop: $(DONE)/test  ## tests of clients, servers and brokers once more, on uvloop (simulations have a loop of their own)
 	@WIREFMT_LOOP=uvloop $(BIN)/python -m pytest -q -n auto \

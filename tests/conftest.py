@@ -8,6 +8,7 @@ import os
 import sys
 from collections.abc import Generator, Iterator
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,6 +19,7 @@ from lib import proxy as recording
 from lib import rabbitmq as node
 from lib.java import BRIEF
 from lib.loopback import LOOP
+from lib.parts import PARTS, part_of
 from lib.skips import not_tried
 
 # The examples of property tests are the same in each run, so that a run is red for what changed. EXPLORE=N looks elsewhere:
@@ -99,6 +101,20 @@ def proxy(rabbitmq: node.Broker, request: pytest.FixtureRequest) -> Iterator[rec
     proxy.keep("rabbitmq-amqp10" if request.module.__name__.endswith("amqp10") else "rabbitmq-amqp091")
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--part", action="append", choices=list(PARTS), help="a part of the tests (lib/parts.py); none: all"
+    )
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Files of other parts are not read."""
+    parts = config.getoption("--part", None)
+    if not parts or not collection_path.match("test_*.py"):
+        return None
+    return part_of(collection_path.relative_to(config.rootpath).as_posix()) not in parts or None
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
     """What collecting makes stays: there is no garbage to look for among hundreds of thousands of objects."""
@@ -109,8 +125,10 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.enable()
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """With several workers: in the order of lib/scopes.py. The order of the rest is that of files."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """The parts that are wanted. With several workers: in the order of lib/scopes.py. The order of the rest is that of files."""
+    if parts := config.getoption("--part", None):
+        items[:] = [item for item in items if part_of(item.nodeid) in parts]  # fuzz/ is read by all of them
     if int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")) > 1:
         from lib.scopes import place_of
 

@@ -70,6 +70,17 @@ WORDS: tuple[Word, ...] = (
     Word(r"\b(is|are|was|were) at work\b", "write: runs, is running"),
     Word(r"\b(is|are) as new\b", "write: equals a new one"),
     Word(r"\b(is|are) the business of\b", "write: concerns, belongs to"),
+    Word(r"\bbut for\b", "write: except"),
+    Word(
+        r"\b(un)?usual (path|form|reader|record|packet|publish|content|delivery|frame|message)s?\b", "write: fast path"
+    ),
+    Word(r"\btall(y|ies)\b", "write: counter, count"),
+    Word(r"\bseal(s|ed)?\b", "write what is done: finish, close, refuse further items"),
+    Word(r"\bbur(y|ied|ies)\b", "write: dead-letter"),
+    Word(r"\b(so|it|them|they|done|asked|called|bound|used) no more\b", "write: no longer"),
+    Word(r"\bin vain\b", "write: without success, without a match"),
+    Word(r"\bof (its|their) own accord\b", "write: by itself"),
+    Word(r"\bha(s|ve) no need\b", "write: does not have to"),
     Word(  # not "there is no", also from the line before, and not "is no longer" or "is no larger than"
         r"(?<=[^\s#] )(?<!\bthere )(?<!\bthere (?:may|can) )(?<!\bthere (?:will|must) )"
         r"\b(is|are|was|were|be) no (?!(longer|more|less|[a-z]+er than)\b)",
@@ -82,7 +93,6 @@ ROOM_WORDS: tuple[Word, ...] = (
     Word(r"\bthat (is|are) (there|to be there)\b", "write: present, available, required"),
     Word(r"\bthat cannot be (read|decompressed|decoded)\b", "write: malformed, not decompressed"),
     Word(r"\bfor ever\b", "write: permanently, never freed"),
-    Word(r"\bbut for\b", "write: except"),
     Word(r"\bwhat there is\b", "write: the available part"),
     Word(r"\bfrom here on\b", "write: from the next octet, later, now"),
     Word(r"\basked for\b", "write: on access, requested"),

@@ -52,7 +52,7 @@ def parser() -> argparse.ArgumentParser:
     existing = p.add_mutually_exclusive_group()
     existing.add_argument("--overwrite", action="store_true", help="empty the folder first")
     existing.add_argument(
-        "--append", action="store_true", help="keep what is there, but for what a job has left whose driver died"
+        "--append", action="store_true", help="keep existing files, except those of a job whose driver died"
     )
     p.add_argument(
         "-o", "--option", action="append", default=[], metavar="NAME=VALUE", help="an option of the data source"

@@ -57,7 +57,7 @@ include "_core/protocol.pxi"
 # the parts of connections that run for every message
 include "_core/connection.pxi"
 # changes the classes of every module so that only constructors make objects
-include "_core/seal.pxi"
+include "_core/constructors.pxi"
 
 name_public({"__name__": __name__, "Batch": Batch, "j": json_lines, "c": csv_lines}, "wirefmt.batch", ())
 name_public({"__name__": __name__, "FrameDecoder": FrameDecoder}, "wirefmt.decoder", ())
@@ -65,4 +65,4 @@ name_public({"__name__": __name__, "Outbox": Outbox}, "wirefmt.connection.outbox
 name_public({"__name__": __name__, "Identifiers": Identifiers}, "wirefmt.connection.outstanding", ())
 name_public({"__name__": __name__, "Window": Window}, "wirefmt.connection.windows", ())
 name_public({"__name__": __name__, "EndpointFlows": EndpointFlows}, "wirefmt.connection.endpoint", ())
-seal(globals(), None, (), (FrameDecoder, ColumnSet, FrameBatch, BatchEncoder, EndpointFlows))
+finish_module(globals(), None, (), (FrameDecoder, ColumnSet, FrameBatch, BatchEncoder, EndpointFlows))

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
+from typing import Any, get_args
 
 
 class WireError(Exception):
@@ -199,3 +200,10 @@ def suggest(name: str, names: Iterable[str]) -> str:
     """The end of an error about an unknown name: "did you mean ...?" with similar names, or all names if none is similar."""
     close = difflib.get_close_matches(name, list(names), n=3, cutoff=0.5)
     return f"did you mean {' or '.join(close)}?" if close else f"there are {', '.join(names)}"
+
+
+def check_choice(name: str, value: object, choices: Any) -> None:
+    """Check an option. choices: its type, a Literal, or the accepted values. Raises ValueError, which names them."""
+    accepted = get_args(choices) or tuple(choices)
+    if value not in accepted:
+        raise ValueError(f"{name} must be {' or '.join(map(repr, accepted))}, not {value!r}")

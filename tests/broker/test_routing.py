@@ -703,7 +703,7 @@ def test_a_dead_letter_that_fills_the_window_of_its_consumer(way: str) -> None:
     assert consumer.bodies == [b"next"]
 
 
-async def buried(router: Router) -> None:
+async def dead_lettered(router: Router) -> None:
     """All dead letters have arrived: more than some wait for the next iteration of the event loop."""
     while router._dead:
         await asyncio.sleep(0)
@@ -723,7 +723,7 @@ async def _a_chain_of_full_queues() -> None:
         publish(router, f"q{n}")
     assert not any(queue.dropped for queue in router.queues.values())
     publish(router, "q0")
-    await buried(router)
+    await dead_lettered(router)
     assert [len(queue.messages) for queue in router.queues.values()] == [1] * count
     assert router.queues[f"q{count - 1}"].dropped == 1
 
@@ -740,7 +740,7 @@ async def _queues_that_dead_letter_to_each_other() -> None:
         queue = router.make_queue(f"q{n}", {"x-max-length": 0, "x-dead-letter-exchange": "all"})
         router.bind(all_, (queue, "", b""), {})
     publish(router, "q0")
-    await buried(router)
+    await dead_lettered(router)
     assert router.shares.bytes == 0
     assert 0 < sum(queue.dropped for queue in router.queues.values()) < 100_000
 

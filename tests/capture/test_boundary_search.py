@@ -113,7 +113,7 @@ def test_messages_of_a_websocket(direction: int) -> None:
 
 
 def test_the_window_is_bounded() -> None:
-    """Bytes that hold no boundary leave it; so do those of a message that is waited for in vain."""
+    """Bytes that hold no boundary leave it; so do those of a message whose end does not arrive."""
     search = BoundarySearch("mqtt")
     for payload in (NOISE * FULL, publish("a", bytes(200_000))[:FULL], *[b"\x30" * FULL] * (MIB // FULL)):
         assert search.packet(payload) is None

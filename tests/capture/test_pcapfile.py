@@ -125,7 +125,7 @@ def test_a_damaged_record_length_costs_few_packets(length: int, chunk: int) -> N
     expected = {r[16:] for r in records}
     good = [p for p in packets if p[4] in expected]
     assert len(faults) == 1
-    # nothing before it is lost, and behind it no more than the false length covers
+    # nothing before it is lost, and after it at most what the false length covers
     assert [p[4] for p in good[:500]] == [r[16:] for r in records[:500]]
     assert good[-1][4] == records[-1][16:]
     assert len(good) >= 1498 - (200000 // 750 + 50 if length == 200000 else 0)

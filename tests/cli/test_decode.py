@@ -55,7 +55,7 @@ from wirefmt.batch import json_lines as json_lines_of
 from wirefmt.cli.app import run
 from wirefmt.cli.app import wirefmt as wirefmt_group
 from wirefmt.cli.output import FORMATS, format_of, open_writer
-from wirefmt.cli.summary import BINS, DISTINCT, Histogram, Tally
+from wirefmt.cli.summary import BINS, DISTINCT, Counts, Histogram
 from wirefmt.cli.table import show_table
 from wirefmt.cli.text import cell, octets_for_json, printable
 from wirefmt.convert.table import convert_table, converted_field
@@ -1354,14 +1354,14 @@ def test_a_histogram_counts_all_whatever_the_order(seconds: Any) -> None:
 
 
 def test_counting_many_destinations_is_bounded_and_keeps_the_frequent_ones() -> None:
-    tally = Tally()
+    counts = Counts()
     for i in range(DISTINCT * 2):
-        tally.add((f"rare/{i}",), 1, 10)
+        counts.add((f"rare/{i}",), 1, 10)
         if i % 10 == 0:
-            tally.add(("frequent",), 1, 10)
-    assert len(tally.messages) <= DISTINCT
-    assert not tally.exact
-    assert tally.top(1) == [(("frequent",), DISTINCT * 2 // 10 + 1, (DISTINCT * 2 // 10 + 1) * 10)]
+            counts.add(("frequent",), 1, 10)
+    assert len(counts.messages) <= DISTINCT
+    assert not counts.exact
+    assert counts.top(1) == [(("frequent",), DISTINCT * 2 // 10 + 1, (DISTINCT * 2 // 10 + 1) * 10)]
 
 
 def on_a_terminal(width: int, *arguments: object) -> list[str]:

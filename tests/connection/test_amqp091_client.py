@@ -84,7 +84,7 @@ def test_asyncio_is_not_imported_with_the_codec() -> None:
     assert said.split() == ["False", "True"]
 
 
-# ---- the usual
+# ---- declare, publish, consume
 
 
 def test_declare_publish_consume() -> None:
@@ -119,6 +119,21 @@ def test_declare_publish_consume() -> None:
             await channel.unbind_queue("orders", "plant", "line.*")
             assert await channel.delete_queue("orders") == 0
             await channel.delete_exchange("plant")
+
+    run(test())
+
+
+def test_exchange_and_routing_key_that_are_not_text() -> None:
+    """Short strings that are not UTF-8 are bytes, in what is published as in what is received."""
+
+    async def test() -> None:
+        script = Script()
+        async with scripted(script) as (_, url), amqp091.connect(url) as client:
+            channel = await client.channel(confirms=False)
+            await channel.publish(b"1", exchange=b"e\xff", routing_key=b"a.\xff")
+            await until(lambda: script.of(amqp091.BasicMessage))
+        method = script.of(amqp091.BasicMessage)[0].method
+        assert (method.exchange, method.routing_key) == (b"e\xff", b"a.\xff")
 
     run(test())
 

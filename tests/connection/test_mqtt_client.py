@@ -100,7 +100,7 @@ def test_asyncio_is_not_imported_with_the_codec() -> None:
     assert said.split() == ["False", "True"]
 
 
-# ---- the usual
+# ---- subscribe, publish, receive
 
 
 @pytest.mark.parametrize("version", VERSIONS)

@@ -468,7 +468,7 @@ def test_the_last_of_sections_that_come_again_in_3_13() -> None:
 # ---- what RabbitMQ's reader does not know
 
 
-#: Constructors of one array element each, with the element: its octets are zeros but for sizes.
+#: Constructors of one array element each, with the element: its octets are zeros except for sizes.
 ELEMENTS = {
     **{code: bytes(1) for code in (0x50, 0x51, 0x52, 0x53, 0x54, 0x55, 0x56)},
     **{code: bytes(2) for code in (0x60, 0x61)},

@@ -41,7 +41,7 @@ def row_of(protocol: str, message: Any, direction: int, **more: Any) -> Row:
 
 
 def batch_row_of(protocol: str, message: Any, content: Any = None) -> Row:
-    """The row of decode_batch, but for byte_offset and wire_size. `content`: the message of a transfer."""
+    """The row of decode_batch, except byte_offset and wire_size. `content`: the message of a transfer."""
     return sparse(ROWS[protocol].batch_row(message, *(() if content is None else (content,))))
 
 

@@ -74,7 +74,7 @@ class Model:
         self.now = 0.0
         self._places = 0
         self._dead: list[tuple[str, Copy, str]] = []
-        self._burying = False
+        self._dead_lettering = False
 
     # ---- routing
 
@@ -171,14 +171,14 @@ class Model:
 
     def die(self, name: str, copy: Copy, reason: str) -> None:
         self._dead.append((name, copy, reason))
-        if self._burying:
+        if self._dead_lettering:
             return
-        self._burying = True
+        self._dead_lettering = True
         while self._dead:
-            self.bury(*self._dead.pop(0))
-        self._burying = False
+            self.dead_letter_one(*self._dead.pop(0))
+        self._dead_lettering = False
 
-    def bury(self, name: str, copy: Copy, reason: str) -> None:
+    def dead_letter_one(self, name: str, copy: Copy, reason: str) -> None:
         arguments = self.queues[name].arguments
         exchange = arguments.get("x-dead-letter-exchange")
         if exchange not in self.exchanges:

@@ -12,6 +12,8 @@ from typing import Any
 
 from xdist.scheduler import LoadScopeScheduling
 
+from lib.parts import PARTS
+
 #: Tests that start brokers, clients or Spark, and wait for them more than they compute: name -> how their node ids begin. What
 #: takes longest is first.
 WAITING = {
@@ -41,9 +43,9 @@ WAITING = {
 }  # fmt: skip
 #: The others, each file of them a scope.
 LIVE = "tests/live/"
-#: Tests that compute for long in programs of their own, such as compilers: first, so that nothing waits for them at the end.
-#: (test_pages.py comes later: mypy has in its cache by then what the linters beside the tests have read.)
-BUILDS = tuple(f"tests/project/test_{name}.py" for name in ("adding_a_protocol", "stubs", "benches"))
+#: First, so that nothing waits for them at the end. (test_pages.py comes later: mypy has in its cache by then what the linters
+#: beside the tests have read.)
+BUILDS = PARTS["builds"]
 #: Tests that measure memory or watch the collector: early, so that their worker has done little else before.
 MEASURING = (
     "tests/core/test_leaks",

@@ -132,7 +132,7 @@ def test_the_present_form_has_a_ttl() -> None:
 
 @pytest.mark.parametrize("row", of_kind("message-header"), ids=ids(of_kind("message-header")))
 def test_message_headers(row: dict[str, Any]) -> None:
-    """The library's header for each type: ours has the same octets but for the number of packets, which is what follows."""
+    """The library's header for each type: ours has the same octets except for the number of packets, which is what follows."""
     octets, decoded = bytes.fromhex(row["hex"]), row["decoded"]
     lax = phpmq.decode(octets[:6] + b"00", strictness="lax")
     assert (lax.version, lax.message_type) == (decoded["version"], decoded["message_type"])

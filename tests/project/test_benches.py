@@ -1,4 +1,4 @@
-"""Benchmarks run, but for the long ones. Times are not looked at: where a benchmark compares, each contestant runs once."""
+"""Benchmarks run, except the long ones. Times are not looked at: where a benchmark compares, each contestant runs once."""
 
 from __future__ import annotations
 

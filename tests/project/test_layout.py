@@ -28,7 +28,7 @@ SOME_CODECS = {
     "detail", "tags", "cells", "channels", "links", "encode_batch", "pending", "content", "stream", "properties",
     "composites", "messages", "values", "text", "types", "scalars", "write", "methods", "headers", "bodies", "json",
     "fastjson", "json_header", "fields", "stored", "slots", "shapes", "secrets", "message", "commands", "frames",
-    "topics", "usual", "connection",
+    "topics", "fast", "connection",
 }  # fmt: skip
 
 
@@ -357,7 +357,7 @@ AMQP = {"credentials", "limits", "messages", "permissions", "queues", "requests"
 #: Module or package of broker/ -> what it may import of broker/.
 BROKER: dict[str, set[str]] = {
     **{name: set() for name in ("bindings", "credentials", "history", "listeners", "permissions", "publishing")},
-    **{name: set() for name in ("recording", "shares", "topics", "views")},
+    **{name: set() for name in ("parts", "recording", "shares", "topics", "views")},
     "messages": {"shares"},
     "waiting": {"messages"},
     "selectors": {"messages"},
@@ -367,10 +367,10 @@ BROKER: dict[str, set[str]] = {
     "requests": {"permissions"},
     "amqp091": AMQP | {"bindings"},
     "amqp10": AMQP | {"selectors", "waiting"},
-    "mqtt": {"limits", "messages", "permissions", "requests", "routing", "shares", "topics"},
+    "mqtt": {"limits", "messages", "parts", "permissions", "requests", "routing", "shares", "topics"},
     "nsq": {"permissions", "requests", "shares"},
     "phpmq": {"history", "shares"},
-    "rocketmq": {"permissions", "requests", "shares"},
+    "rocketmq": {"parts", "permissions", "requests", "shares"},
     "faults": {"embedded", "limits", "listeners", "messages", "views"} | NAMED,  # embedded as a type only
     "embedded": {
         "credentials",

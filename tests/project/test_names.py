@@ -23,7 +23,7 @@ FACES = [f"wirefmt.{row.name}" for row in PROTOCOLS] + ["wirefmt.convert", "wire
 
 
 def defined_in(module: ModuleType) -> list[Any]:
-    """Its classes and functions, but for those that it imports."""
+    """Its classes and functions, except those that it imports."""
     package = module.__name__.rpartition(".")[0]
     return [
         thing

@@ -13,6 +13,7 @@ from lib.paths import ROOT
 
 pytest.importorskip("xdist", reason="needs pytest-xdist (pip install pytest-xdist)")
 
+from lib.parts import PARTS, part_of
 from lib.scopes import BUILDS, MEASURING, WAITING, Scopes, kind_of, place_of, scope_of
 
 FILES = {str(path.relative_to(ROOT)): path.read_text() for path in sorted((ROOT / "tests").rglob("test_*.py"))}
@@ -48,6 +49,13 @@ def test_one_broker_and_one_session_of_spark() -> None:
 def test_there_is_what_the_tables_name() -> None:
     for begin in (*BUILDS, *MEASURING, *(begin for begins in WAITING.values() for begin in begins)):
         assert any(nodeid.startswith(begin) for nodeid in TESTS), begin
+
+
+def test_what_waits_for_other_programs_is_not_in_the_part_that_is_wirefmt_alone() -> None:
+    assert {part_of(test) for test in TESTS} == set(PARTS)
+    for test in TESTS:
+        kind = {"waiting": "live", "builds": "builds"}.get(kind_of(test), "test")
+        assert part_of(test) == kind, test
 
 
 def test_fixtures_of_a_file_that_is_shared_out_are_not_started_twice() -> None:

@@ -57,6 +57,15 @@ FOUND = (
     "While another call is at work.",
     "Freed; it is as new then.",
     "An empty topic is the business of the parser.",
+    "All columns but for the message.",
+    "A PUBLISH in its usual form.",
+    "The tally of a set.",
+    "A batch is sealed.",
+    "Bury what is dead.",
+    "Ask it no more.",
+    "A search in vain.",
+    "It ends of its own accord.",
+    "It has no need to arrive.",
     "ValueError: 5 is no QoS",
 )
 #: The same for the phrases of compiled rooms.
@@ -65,7 +74,6 @@ FOUND_IN_ROOMS = (
     "A value that is there.",
     "A frame that cannot be read.",
     "C strings that live for ever",
-    "All columns but for the message.",
     "The row of a content: what there is of it.",
     "The version of the connection from here on.",
     "Fields become objects when they are asked for.",

@@ -169,13 +169,13 @@ cdef list split_types(str text):
     return parts + [text[start:]] if text else []
 
 
-cdef int init_col(Col* c, Field field, Tally* tally, bint on) except -1:
+cdef int init_col(Col* c, Field field, ColumnsShared* shared, bint on) except -1:
     cdef int i
     memset(c, 0, sizeof(Col))
     c.kind = field.kind
     c.width = field.width
     c.on = on
-    c.tally = tally
+    c.shared = shared
     c.children_count = <int>len(field.children)
     if c.children_count:
         c.children = <Col*>calloc(<size_t>c.children_count, sizeof(Col))
@@ -183,7 +183,7 @@ cdef int init_col(Col* c, Field field, Tally* tally, bint on) except -1:
             c.children_count = 0
             raise MemoryError
         for i in range(c.children_count):
-            init_col(&c.children[i], field.children[i], tally, on)
+            init_col(&c.children[i], field.children[i], shared, on)
     return 0
 
 
@@ -260,8 +260,8 @@ cdef class ColumnSet:
     """
 
     def __cinit__(self, *args, **kwargs):
-        self.tally = <Tally*>calloc(1, sizeof(Tally))
-        if self.tally == NULL:
+        self.shared = <ColumnsShared*>calloc(1, sizeof(ColumnsShared))
+        if self.shared == NULL:
             raise MemoryError
 
     def __init__(self, columns, names=None):
@@ -269,7 +269,7 @@ cdef class ColumnSet:
 
     cdef void expose(self, bint exposed) noexcept:
         """Show secrets in the columns, or not."""
-        self.tally.exposed = exposed
+        self.shared.exposed = exposed
 
     cdef int set_columns(self, columns, names) except -1:
         cdef int i
@@ -290,7 +290,7 @@ cdef class ColumnSet:
         if self.cols == NULL:
             raise MemoryError
         for i in range(self.n):
-            init_col(&self.cols[i], self.fields[i], self.tally, i in chosen)
+            init_col(&self.cols[i], self.fields[i], self.shared, i in chosen)
         return 0
 
     def __dealloc__(self):
@@ -299,7 +299,7 @@ cdef class ColumnSet:
             for i in range(self.n):
                 free_col(&self.cols[i])
         free(self.cols)
-        free(self.tally)
+        free(self.shared)
         free(self.shapes)
 
     cdef Field row_type(self):
@@ -317,20 +317,20 @@ cdef class ColumnSet:
         batch.num_rows = rows
         memory.cols = <Col*>calloc(<size_t>max(len(self.chosen), 1), sizeof(Col))
         memory.zeros = <uint8_t*>calloc(<size_t>max(8 * rows, 4 * (rows + 1)) + 64, 1)
-        if memory.cols == NULL or memory.zeros == NULL or self.tally.no_memory:
+        if memory.cols == NULL or memory.zeros == NULL or self.shared.no_memory:
             raise MemoryError("no memory for a batch of columns")
         memory.n = <int>len(self.chosen)
-        if self.tally.full:
+        if self.shared.full:
             raise OverflowError("a column of one batch would exceed 2 GiB: decode fewer bytes at once")
         for k in range(memory.n):
             i = self.chosen[k]
             if not finish_col(&self.cols[i], rows, False):
                 raise MemoryError("no memory for a batch of columns")
             memory.cols[k] = self.cols[i]
-            memory.cols[k].tally = NULL
-            init_col(&self.cols[i], self.fields[i], self.tally, True)
+            memory.cols[k].shared = NULL
+            init_col(&self.cols[i], self.fields[i], self.shared, True)
             begin_like(&self.cols[i], &memory.cols[k])
-        self.tally.octets = 0
+        self.shared.octets = 0
         return batch
 
 

@@ -15,9 +15,9 @@ cdef class FrameBatch(ColumnSet):
         for which the caller puts a row."""
         return UNSUPPORTED
 
-    cdef int64_t put_usual(self, const uint8_t* data, int64_t at, int64_t size) noexcept nogil:
-        """Put the rows of frames in the form that is usual for them, from `at` on (before `size`), as frame_size and put_frame
-        would. Returns where the first other frame begins; `at` if none is usual."""
+    cdef int64_t put_fast(self, const uint8_t* data, int64_t at, int64_t size) noexcept nogil:
+        """The fast path: put the rows of frames from `at` on (before `size`), as frame_size and put_frame would. Returns where
+        the first frame begins that the fast path does not read; `at` if that is the first."""
         return at
 
     cdef void put_unfinished(self, int64_t at) noexcept nogil:
@@ -32,10 +32,10 @@ cdef class FrameBatch(ColumnSet):
         cdef Fault f
         cdef int status
         while at < size:
-            at = self.put_usual(data, at, size)
+            at = self.put_fast(data, at, size)
             if at == size:
                 break
-            self.tally.read = at
+            self.shared.read = at
             status = self.frame_size(data + at, <size_t>(size - at), &n, &f)
             if status == NEED_DATA or (status == OK and <int64_t>n > size - at):
                 break
@@ -66,7 +66,7 @@ cdef class FrameBatch(ColumnSet):
         cdef Batch batch
         cdef int64_t used
         self.tables = tables
-        self.tally.whole = octets.size
+        self.shared.whole = octets.size
         if payload >= 0:
             reserve(self.cols + payload, 0, min(<int64_t>octets.size, <int64_t>OFFSET_MAX))
         with nogil:

@@ -104,7 +104,7 @@ cdef enum:
     CLEARED = 1024              # rows whose values are set to zero at a time
 
 
-cdef inline int64_t grown(const Tally* t, int64_t capacity) noexcept nogil:
+cdef inline int64_t grown(const ColumnsShared* t, int64_t capacity) noexcept nogil:
     """The capacity after `capacity` is filled: a multiple, or what the rest of the input will need if it is like the part before."""
     if t.read == 0:
         return capacity * (4 if capacity < GROWTH_EARLY else 2)
@@ -117,7 +117,7 @@ cdef inline bint resize(Col* c, void** block, size_t old, size_t size) noexcept 
     """Allocate or resize one of the column's buffers. False: out of memory."""
     cdef void* p = resize_octets(block[0], old, size)
     if p == NULL:
-        c.tally.no_memory = True
+        c.shared.no_memory = True
         return False
     block[0] = p
     return True
@@ -125,9 +125,9 @@ cdef inline bint resize(Col* c, void** block, size_t old, size_t size) noexcept 
 
 cdef bint keep_rows(Col* c, int64_t rows) noexcept nogil:
     """Memory for at least `rows` rows. False: out of memory."""
-    cdef int64_t kept = max(grown(c.tally, c.kept), rows, max(c.first_capacity, <int64_t>FIRST_CAPACITY))
+    cdef int64_t kept = max(grown(c.shared, c.kept), rows, max(c.first_capacity, <int64_t>FIRST_CAPACITY))
     if rows > OFFSET_MAX - 8:
-        c.tally.full = True
+        c.shared.full = True
         return False
     kept = min(kept, <int64_t>OFFSET_MAX - 8)
     if c.kind == KIND_FIXED or c.kind == KIND_BOOL:
@@ -230,15 +230,15 @@ cdef void end_run(Col* c, int64_t row) noexcept nogil:
 
 
 cdef bint grow_octets(Col* c, int64_t n) noexcept nogil:
-    cdef int64_t size = max(grown(c.tally, c.size), c.used + n, max(c.first_size, <int64_t>FIRST_OCTETS))
+    cdef int64_t size = max(grown(c.shared, c.size), c.used + n, max(c.first_size, <int64_t>FIRST_OCTETS))
     cdef void* p
     if n > OFFSET_MAX - c.used:
-        c.tally.full = True
+        c.shared.full = True
         return False
     size = min(size, <int64_t>OFFSET_MAX)   # so that no offset exceeds it
     p = resize_octets(c.data, <size_t>c.size, <size_t>size)
     if p == NULL:
-        c.tally.no_memory = True
+        c.shared.no_memory = True
         return False
     c.data = <uint8_t*>p
     c.size = <int64_t>octets_capacity(<size_t>size)
@@ -251,7 +251,7 @@ cdef void put_octets_checked(Col* c, int64_t row, const uint8_t* p, int64_t n) n
         return
     copy_octets(c.data + c.used, p, <size_t>n)
     c.used += n
-    c.tally.octets += n
+    c.shared.octets += n
     c.offsets[row + 1] = <int32_t>c.used
 
 

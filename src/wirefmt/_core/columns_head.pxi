@@ -43,7 +43,7 @@ cdef enum:
     ELEMENT_OCTETS = 8          # counted for an element of a list besides its octets, because an empty one takes memory, too
 
 
-cdef struct Tally:              # shared by the columns of a set
+cdef struct ColumnsShared:      # by the columns of a set
     bint exposed                # secrets are shown (secrets.pxi)
     bint no_memory
     bint full                   # a column would exceed OFFSET_MAX: the value is null
@@ -59,7 +59,7 @@ cdef struct Col:
     uint8_t* data               # values, bits, or octets
     int64_t used, size          # octets in `data`, for KIND_OCTETS
     int32_t* offsets            # kept + SHORT_GAP, for KIND_OCTETS and KIND_LIST
-    Tally* tally
+    ColumnsShared* shared
     Col* children
     int children_count
     # members that few puts need
@@ -166,7 +166,7 @@ cdef inline void put_octets(Col* c, int64_t row, const uint8_t* p, int64_t n) no
     c.rows = row + 1
     c.used = used
     c.offsets[row + 1] = <int32_t>used
-    c.tally.octets += n
+    c.shared.octets += n
 
 
 cdef inline void put_octets2(Col* c, int64_t row, const uint8_t* p, int64_t n,
@@ -177,7 +177,7 @@ cdef inline void put_octets2(Col* c, int64_t row, const uint8_t* p, int64_t n,
     memcpy(c.data + c.used, p, <size_t>n)
     memcpy(c.data + c.used + n, q, <size_t>m)
     c.used += n + m
-    c.tally.octets += n + m
+    c.shared.octets += n + m
     c.offsets[row + 1] = <int32_t>c.used
 
 
@@ -205,7 +205,7 @@ cdef inline void put_text(Col* c, int64_t row, const Text* t) noexcept nogil:
     c.rows = row + 1
     c.used = used
     c.offsets[row + 1] = <int32_t>used
-    c.tally.octets += n
+    c.shared.octets += n
 
 
 cdef inline void set_text(Col* c, int64_t row, const Text* t) noexcept nogil:
@@ -220,7 +220,7 @@ cdef inline void set_text(Col* c, int64_t row, const Text* t) noexcept nogil:
     c.rows = row + 1
     c.used = used
     c.offsets[row + 1] = <int32_t>used
-    c.tally.octets += n
+    c.shared.octets += n
 
 
 cdef Text pad_text(bytes octets)
@@ -302,9 +302,9 @@ cdef inline int64_t open_list(Col* c, int64_t row) noexcept nogil:
 cdef inline void close_list(Col* c, int64_t child_rows) noexcept nogil:
     """`child_rows`: all rows of the child, including those of earlier lists."""
     if child_rows > OFFSET_MAX:
-        c.tally.full = True
+        c.shared.full = True
     elif c.on and c.rows:
-        c.tally.octets += ELEMENT_OCTETS * (child_rows - c.offsets[c.rows])
+        c.shared.octets += ELEMENT_OCTETS * (child_rows - c.offsets[c.rows])
         c.offsets[c.rows] = <int32_t>child_rows
 
 
@@ -332,7 +332,7 @@ cdef inline void put_map(Col* c, int64_t row, const uint8_t* k, int64_t kn,
         at = open_list(c, row)
         if at < 0:
             return
-    if not c.tally.exposed and is_secret_name(k, <size_t>kn):
+    if not c.shared.exposed and is_secret_name(k, <size_t>kn):
         v = SECRET_SHOWN_TEXT.at
         vn = SECRET_SHOWN_TEXT.size
     put_struct(entries, at)
@@ -340,7 +340,7 @@ cdef inline void put_map(Col* c, int64_t row, const uint8_t* k, int64_t kn,
             and values.validity == NULL and kn <= keys.size - keys.used and vn <= values.size - values.used):
         add_octets_at(keys, at, k, kn)
         add_octets_at(values, at, v, vn)
-        c.tally.octets += kn + vn
+        c.shared.octets += kn + vn
     else:
         put_octets(keys, at, k, kn)
         put_octets(values, at, v, vn)
@@ -350,7 +350,7 @@ cdef inline void put_map(Col* c, int64_t row, const uint8_t* k, int64_t kn,
 cdef inline void put_secret_entry(Col* c, int64_t row, const uint8_t* k, int64_t kn,
                                   const uint8_t* v, int64_t vn) noexcept nogil:
     """put_map of a value that is secret under any name."""
-    if c.tally.exposed:
+    if c.shared.exposed:
         put_map(c, row, k, kn, v, vn)
     else:
         put_map(c, row, k, kn, SECRET_SHOWN_TEXT.at, SECRET_SHOWN_TEXT.size)
@@ -382,7 +382,7 @@ cdef inline bint begin_map(MapWriter* w, Col* c, int64_t row, const uint8_t* end
     cdef Col* values = keys + 1
     w.map = c
     w.row = row
-    w.exposed = c.tally.exposed
+    w.exposed = c.shared.exposed
     w.ahead = end - AHEAD_OCTETS if end != NULL else NULL
     w.first = w.at = w.most = entries.rows
     w.octets = w.spare = 0
@@ -448,13 +448,13 @@ cdef inline void end_map(MapWriter* w) noexcept nogil:
     entries.rows = keys.rows = values.rows = w.at
     keys.used = w.key_end
     values.used = w.value_end
-    w.map.tally.octets += w.octets - w.spare
+    w.map.shared.octets += w.octets - w.spare
     close_list(w.map, w.at)
 
 
 cdef inline void put_secret(Col* c, int64_t row, const Span* value) noexcept nogil:
     """put_span of a secret: null unless secrets are shown."""
-    if c.tally.exposed:
+    if c.shared.exposed:
         put_span(c, row, value)
 
 
@@ -473,7 +473,7 @@ cdef class Batch
 cdef class ColumnSet:
     cdef Col* cols              # one for each row of the table of columns, chosen or not
     cdef int n
-    cdef Tally* tally
+    cdef ColumnsShared* shared
     cdef void* shapes           # what a reader knows of the form of earlier messages; free() frees it
     cdef list fields, chosen    # all; indices of the chosen ones
     cdef void expose(self, bint exposed) noexcept
@@ -505,7 +505,7 @@ cdef class FrameBatch(ColumnSet):
     cdef int64_t row            # rows so far
     cdef int frame_size(self, const uint8_t* p, size_t n, size_t* size, Fault* f) noexcept nogil
     cdef int put_frame(self, int64_t at, const uint8_t* p, size_t n, Fault* f) noexcept nogil
-    cdef int64_t put_usual(self, const uint8_t* data, int64_t at, int64_t size) noexcept nogil
+    cdef int64_t put_fast(self, const uint8_t* data, int64_t at, int64_t size) noexcept nogil
     cdef void put_unfinished(self, int64_t at) noexcept nogil
     cdef int64_t run(self, const uint8_t* data, int64_t size) noexcept nogil
     cdef inline void put_place(self, int64_t at, int64_t size) noexcept nogil:

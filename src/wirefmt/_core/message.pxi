@@ -71,7 +71,7 @@ cdef str shown_encoded(object octets):
 
 
 # Objects that the core makes without their constructor, of a class that is looked up: `cls.__new__` is the constructor
-# (seal.pxi). Of a class known at compile time `X.__new__(X)` does the same.
+# (constructors.pxi). Of a class known at compile time `X.__new__(X)` does the same.
 
 cdef int set_factories(Factory* out, tuple classes) except -1:
     """Fill `out` with the factories of the classes. None leaves an entry empty."""

@@ -615,6 +615,6 @@ cdef class EndpointFlows:
     cdef int64_t gathered(self) except -1
 
 
-# ---- seal
+# ---- constructors
 
-cdef int seal(dict space, str package=*, tuple inner=*, tuple bases=*) except -1
+cdef int finish_module(dict space, str package=*, tuple inner=*, tuple bases=*) except -1

@@ -60,7 +60,7 @@ cdef class MessageTable(ColumnSet):
 
     cdef inline bint is_full(self) noexcept nogil:
         """Must the rows be taken before others are put?"""
-        return self.rows >= self.batch_rows or self.tally.octets >= self.batch_bytes
+        return self.rows >= self.batch_rows or self.shared.octets >= self.batch_bytes
 
     cdef Batch take(self)
 
@@ -119,7 +119,7 @@ cdef class MessageTable(ColumnSet):
 
     cdef inline bint hides_octets(self) noexcept nogil:
         """Does the caller want the octets of messages except those with secrets?"""
-        return self.options.raw and not self.tally.exposed
+        return self.options.raw and not self.shared.exposed
 
     cdef inline void put_message(self, int64_t row, const uint8_t* p, size_t n) noexcept nogil:
         """Put the octets of a whole, well-formed message."""
@@ -293,12 +293,12 @@ cdef struct Protocol:           # `state` is one connection's; direction: 0 clie
     # message of several frames has `ts_first_ns`, `vlans` and `byte_offset` of the first frame, the sum of the sizes, and other
     # values of the last frame. What a protocol keeps for pending messages is bounded
     bint (*put)(MessageTable t, const MessageContext* m, void* state, bint strict, const uint8_t* p, size_t n) noexcept nogil
-    # put the row of a message whose frames all lie at p[:n], if they have the form that is usual for them, as frame_size and put
-    # of each frame would; `m.wire_size` becomes the sum. Returns their octets; 0: nothing was done. NULL: never usual. Nothing
-    # that the state holds changes, and the capture knows its `carrier`
-    size_t (*put_usual)(MessageTable t, MessageContext* m, void* state, bint strict, const uint8_t* p,
-                        size_t n) noexcept nogil
-    int64_t usual_buffered                  # octets that `put` of such frames would buffer meanwhile: they need space
+    # the fast path: put the row of a message whose frames all lie at p[:n], as frame_size and put of each frame would;
+    # `m.wire_size` becomes the sum. Returns their octets; 0: the fast path does not read them, nothing was done. NULL: there
+    # is no fast path. Nothing that the state holds changes, and the capture knows its `carrier`
+    size_t (*put_fast)(MessageTable t, MessageContext* m, void* state, bint strict, const uint8_t* p,
+                       size_t n) noexcept nogil
+    int64_t fast_buffered                  # octets that `put` of such frames would buffer meanwhile: they need space
     # put a row for a frame of which only the first `n` octets are available; `text` has the reason. NULL: a row without fields
     bint (*put_part)(MessageTable t, const MessageContext* m, void* state, const uint8_t* p, size_t n,
                      const char* text, size_t text_size) noexcept nogil

@@ -21,7 +21,7 @@ from wirefmt.amqp091.states import ChannelState, State
 from wirefmt.amqp091.topology import Topology
 from wirefmt.connection import client as connecting
 from wirefmt.connection.client import Receivers
-from wirefmt.connection.recovery import OnRefused
+from wirefmt.connection.recovery import OnRefused, check_on_refused
 from wirefmt.errors import ConnectionLost, LocalProtocolError, Refused
 
 if TYPE_CHECKING:
@@ -148,7 +148,7 @@ class Batch:
     def __init__(self, future: asyncio.Future[None]) -> None:
         self.future = future
         self.left = 0
-        self.sealed = False
+        self.complete = False
         self.error: Exception | None = None
 
     def done(self, error: Exception | None) -> None:
@@ -157,7 +157,7 @@ class Batch:
         self.check()
 
     def check(self) -> None:
-        if self.sealed and not self.left and not self.future.done():
+        if self.complete and not self.left and not self.future.done():
             if self.error is not None:
                 connecting.fail(self.future, self.error)
             else:
@@ -499,6 +499,7 @@ class Channel:
         `on_refused` says what to do if the server refuses it then: "retry", "skip" (until the next connection), "fail" (for
         good); None: retry if the cause can pass, else fail. The same for queues, bindings and consumers.
         """
+        check_on_refused(on_refused)
         fields = {"exchange": exchange, "type": type, **fields}
         await self.call(amqp091.ExchangeDeclare, **fields)
         if not fields.get("passive"):
@@ -519,6 +520,7 @@ class Channel:
         **fields: Any,
     ) -> None:
         """exchange.bind (RabbitMQ): messages of `source` go to `destination`. Restored with `reconnect`."""
+        check_on_refused(on_refused)
         fields = {"destination": destination, "source": source, "routing_key": routing_key, **fields}
         await self.call(amqp091.ExchangeBind, **fields)
         self._topology.bound(amqp091.ExchangeBind, fields, on_refused)
@@ -537,6 +539,7 @@ class Channel:
         Returns declare-ok: `queue` is the name (the server's, if none is given), `message_count`, `consumer_count`. A queue
         that the server has named gets another name on the next connection; the client goes on to use the first one.
         """
+        check_on_refused(on_refused)
         topology = self._topology
         answer: amqp091.QueueDeclareOk = await self.call(amqp091.QueueDeclare, **{"queue": queue, **fields})
         self._last_queue = queue or (text_of(answer.queue) if answer is not None else "")
@@ -563,6 +566,7 @@ class Channel:
         self, queue: str, exchange: str, routing_key: str = "", *, on_refused: OnRefused | None = None, **fields: Any
     ) -> None:
         """queue.bind. Restored with `reconnect`."""
+        check_on_refused(on_refused)
         fields = self._binding(queue, exchange, routing_key, fields)
         await self.call(amqp091.QueueBind, **fields)
         self._topology.bound(amqp091.QueueBind, fields, on_refused)
@@ -605,12 +609,13 @@ class Channel:
         self,
         body: Buffer | str = b"",
         *,
-        exchange: str = "",
-        routing_key: str = "",
+        exchange: str | bytes = "",
+        routing_key: str | bytes = "",
         properties: amqp091.BasicProperties | None = None,
         mandatory: bool = False,
     ) -> None:
-        """Publish a message: basic.publish.
+        """Publish a message: basic.publish. `exchange` and `routing_key` are bytes where they are not UTF-8, as in a method that
+        was received.
 
         Returns when the server has confirmed it; on a channel without confirms when it is given to the transport. Waits while
         the server has blocked the connection or too much is unconfirmed, and, with `reconnect`, for the next connection, on which
@@ -625,7 +630,7 @@ class Channel:
         await self.publish_many([(body, exchange, routing_key, properties, mandatory)])
 
     async def publish_many(
-        self, messages: Iterable[tuple[Buffer | str, str, str, amqp091.BasicProperties | None, bool]]
+        self, messages: Iterable[tuple[Buffer | str, str | bytes, str | bytes, amqp091.BasicProperties | None, bool]]
     ) -> None:
         """Publish messages, and wait once for all of their confirms. Each is (body, exchange, routing_key, properties,
         mandatory). Raises as `publish` for the first one that fails, after all have been answered."""
@@ -644,7 +649,7 @@ class Channel:
                 self._pump()
                 while len(self._queue) >= client._options.unconfirmed and not self._closed:
                     await client._progress.wait()
-            batch.sealed = True
+            batch.complete = True
             batch.check()
             await batch.future
         except BaseException:
@@ -721,6 +726,7 @@ class Channel:
 
         How many messages come before they are acknowledged is the channel's prefetch. Raises as `call`.
         """
+        check_on_refused(on_refused)
         fields = {"no_ack": no_ack, "exclusive": exclusive, "arguments": arguments or {}}
         consumer = Consumer(self, queue or self._last_queue, no_ack, fields, on_refused)
         await self._start(consumer)

@@ -1,6 +1,6 @@
 # AMQP 0.9.1 -> columns: decode_batch for one direction of a stream. A row is one method with its content.
 #
-# It uses amqp091_parse and amqp091_join like the Assembler, so both give the same results; amqp091_read_usual reads what need not
+# It uses amqp091_parse and amqp091_join like the Assembler, so both give the same results; amqp091_read_fast reads what need not
 # be assembled. Only a body in several frames is copied before it is put into its column.
 from wirefmt.amqp091.columns import BATCH as AMQP091_BATCH_COLUMNS
 
@@ -150,14 +150,14 @@ cdef class BatchColumns(FrameBatch):
 
     # ---- frames
 
-    cdef int64_t put_usual(self, const uint8_t* data, int64_t at, int64_t size) noexcept nogil:
-        cdef Amqp091Usual u
+    cdef int64_t put_fast(self, const uint8_t* data, int64_t at, int64_t size) noexcept nogil:
+        cdef Amqp091FastView u
         cdef size_t n
         while at < size:
-            n = amqp091_read_usual(&self.contents, data + at, <size_t>(size - at), &self.options, &u)
+            n = amqp091_read_fast(&self.contents, data + at, <size_t>(size - at), &self.options, &u)
             if n == 0:
                 break
-            self.tally.read = at
+            self.shared.read = at
             self.put_message(at, <int64_t>n, &u.method, &u.header, u.body.at, u.body.size)
             self.row += 1
             at += <int64_t>n
@@ -182,7 +182,7 @@ cdef class BatchColumns(FrameBatch):
         if answer == AMQP091_JOIN_FAULT:
             return f.status
         if answer == AMQP091_JOIN_NO_MEMORY:
-            self.tally.no_memory = True
+            self.shared.no_memory = True
         elif answer == AMQP091_JOIN_PART:
             if m.type == AMQP091_FRAME_METHOD:
                 kept.m.byte_offset = at

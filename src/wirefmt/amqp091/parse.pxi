@@ -184,7 +184,7 @@ cdef inline int amqp091_read_method(Amqp091Reader* x, Amqp091FrameView* m) noexc
         if a.slot != slot:                  # not a bit in the octet of the previous one
             slot = a.slot
             m.value[slot] = <uint32_t>(p - m.frame)
-            next = amqp091_after_usual(p, x.c.end, a.type)
+            next = amqp091_after_plain(p, x.c.end, a.type)
             if next == NULL or (a.utf8 and not is_plain_text(p + 1, p[0])):
                 x.c.at = p
                 status = amqp091_take_argument(x, a)
@@ -199,7 +199,7 @@ cdef inline int amqp091_read_method(Amqp091Reader* x, Amqp091FrameView* m) noexc
     return OK
 
 
-cdef inline const uint8_t* amqp091_after_usual(const uint8_t* p, const uint8_t* end, int type) noexcept nogil:
+cdef inline const uint8_t* amqp091_after_plain(const uint8_t* p, const uint8_t* end, int type) noexcept nogil:
     """Where a value other than a table or long string ends. NULL: amqp091_take_value must decide."""
     cdef size_t size = AMQP091_TYPE_SIZE[type]
     if size == 0:
@@ -296,7 +296,7 @@ cdef inline int amqp091_take_properties(Amqp091Reader* x, Amqp091PropertiesView*
         if flags & 0x8000:
             row = &amqp091_properties[i]
             out.value[i] = <uint32_t>(x.c.at - out.at)
-            next = amqp091_after_usual(x.c.at, x.c.end, row.type)
+            next = amqp091_after_plain(x.c.at, x.c.end, row.type)
             if next != NULL:
                 x.c.at = next
             elif row.type == AMQP091_TABLE:

@@ -223,7 +223,7 @@ cdef bint amqp091_put_octets(MessageTable t, int64_t row, const Amqp091FrameView
     # after class, weight and body size: property flags and properties
     amqp091_add_content(&o, h.channel, h.frame + 19, h.size - 20, body, size, AMQP091_FRAME_MAX_DEFAULT)
     if o.failed:
-        t.cols[<int>T_RAW].tally.no_memory = True
+        t.cols[<int>T_RAW].shared.no_memory = True
     else:
         t.put_message(row, o.at, o.size)
     free_octets(&o)
@@ -290,22 +290,22 @@ cdef bint amqp091_put(MessageTable t, const MessageContext* m, void* state, bint
         amqp091_add_context(d.done, m, &frame)
         amqp091_put_content(t, c, d, d.done, ROW_OK, NULL, 0)
     elif answer == AMQP091_JOIN_NO_MEMORY:
-        t.tally.no_memory = True
+        t.shared.no_memory = True
     else:
         amqp091_put_single(t, m, c, d, &frame, &f if answer == AMQP091_JOIN_FAULT else NULL)
     return True
 
 
-cdef size_t amqp091_put_usual(MessageTable t, MessageContext* m, void* state, bint strict, const uint8_t* p,
-                              size_t n) noexcept nogil:
+cdef size_t amqp091_put_fast(MessageTable t, MessageContext* m, void* state, bint strict, const uint8_t* p,
+                             size_t n) noexcept nogil:
     cdef Amqp091Connection* c = <Amqp091Connection*>state
     cdef Amqp091Options o
-    cdef Amqp091Usual u
+    cdef Amqp091FastView u
     cdef size_t size
     cdef int64_t row
     amqp091_options(&o, strict, m.direction)
     o.common.max_frame_size = c.frame_max
-    size = amqp091_read_usual(&c.contents[m.direction], p, n, &o, &u)
+    size = amqp091_read_fast(&c.contents[m.direction], p, n, &o, &u)
     if size == 0:
         return 0
     m.wire_size = <int64_t>size
@@ -375,7 +375,7 @@ cdef void amqp091_put_faulty(MessageTable t, const MessageContext* m, Amqp091Con
             amqp091_put_content(t, c, d, d.done, ROW_PARTIAL, b"limit", 5)
         k = amqp091_begin_content(d, frame.channel)
         if k == NULL:
-            t.tally.no_memory = True
+            t.shared.no_memory = True
             return
         memset(&k.state, 0, sizeof(k.state))
         amqp091_count_buffered(c, m.direction)
@@ -414,7 +414,7 @@ cdef bint amqp091_put_part(MessageTable t, const MessageContext* m, void* state,
             k.state.body_have += frame.payload.size
             amqp091_take_body(d, k, &frame.payload, True)
         if k.body.failed:
-            t.tally.no_memory = True
+            t.shared.no_memory = True
         amqp091_put_content(t, c, d, k, ROW_PARTIAL, text, text_size)
         d.lost = True                               # more bodies may follow
         return True
@@ -454,8 +454,8 @@ cdef Protocol amqp091_protocol():
     row.probe = amqp091_probe
     row.observe = amqp091_observe
     row.put = amqp091_put
-    row.put_usual = amqp091_put_usual
-    row.usual_buffered = <int64_t>sizeof(Amqp091Content) + 2 * AMQP091_USUAL_HEAD + 3 * BLOCK_OCTETS
+    row.put_fast = amqp091_put_fast
+    row.fast_buffered = <int64_t>sizeof(Amqp091Content) + 2 * AMQP091_FAST_HEAD + 3 * BLOCK_OCTETS
     row.put_part = amqp091_put_part
     row.flush = amqp091_flush
     row.state_size = sizeof(Amqp091Connection)

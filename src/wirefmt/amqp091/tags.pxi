@@ -125,7 +125,7 @@ cdef class Tags:
         if low >= high or tag < self.tags[low] or tag > self.tags[high - 1]:
             return -1
         if tag - self.tags[low] < <uint64_t>(high - low) and self.tags[low + <Py_ssize_t>(tag - self.tags[low])] == tag:
-            low += <Py_ssize_t>(tag - self.tags[low])       # the usual case: no gaps
+            low += <Py_ssize_t>(tag - self.tags[low])       # no gaps, as most of the time
         else:
             while high - low > 1:
                 middle = (low + high) >> 1

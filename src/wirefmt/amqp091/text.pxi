@@ -54,13 +54,13 @@ cdef void amqp091_add_made(MapWriter* w, const Span* name, const Amqp091Entry* e
     cdef uint8_t[512] start
     cdef size_t named
     o = octets_over(start, sizeof(start))
-    o.hides = not w.map.tally.exposed
+    o.hides = not w.map.shared.exposed
     amqp091_add_plain(&o, name.at, name.size)
     named = o.size
     if not amqp091_add_hidden(&o, name, False):
         amqp091_add_text(&o, e)
     if o.failed:
-        w.map.tally.no_memory = True
+        w.map.shared.no_memory = True
     else:
         add_entry_of(w, o.at, <int64_t>named, o.at + named, <int64_t>(o.size - named))
     free_octets(&o)

@@ -501,20 +501,20 @@ cdef class FieldValue:
 
 cdef object amqp091_shown_entry(object value, str letter):
     """A value whose repr names its type, if its Python type alone would select another type."""
-    cdef uint8_t usual
+    cdef uint8_t default
     if isinstance(value, bool):
-        usual = c"t"
+        default = c"t"
     elif isinstance(value, Timestamp):
-        usual = c"T"
+        default = c"T"
     elif isinstance(value, int):
-        usual = c"I" if -0x80000000 <= value <= 0x7FFFFFFF else c"l"
+        default = c"I" if -0x80000000 <= value <= 0x7FFFFFFF else c"l"
     elif isinstance(value, str):
-        usual = c"S"
+        default = c"S"
     elif value is None:
-        usual = c"V"
+        default = c"V"
     else:
-        usual = amqp091_default_letter(value, "")
-    return value if chr(usual) == letter else FieldValue(letter, value)
+        default = amqp091_default_letter(value, "")
+    return value if chr(default) == letter else FieldValue(letter, value)
 
 
 cdef int amqp091_check_table(bytes octets) except -1:

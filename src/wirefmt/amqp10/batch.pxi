@@ -19,8 +19,8 @@ cdef struct Amqp10Cell:             # where a field is put
 
 
 cdef Amqp10Cell[AMQP10_FIELD_ROWS] AMQP10_CELLS     # by row of amqp10_fields
-cdef int[AMQP10_USUAL_MAPS] AMQP10_USUAL_COLUMN     # of the maps of an Amqp10Usual
-AMQP10_USUAL_COLUMN = [A10B_DELIVERY_ANNOTATIONS, A10B_MESSAGE_ANNOTATIONS, -1, A10B_HEADERS]
+cdef int[AMQP10_FAST_MAPS] AMQP10_FAST_COLUMN     # of the maps of an Amqp10FastView
+AMQP10_FAST_COLUMN = [A10B_DELIVERY_ANNOTATIONS, A10B_MESSAGE_ANNOTATIONS, -1, A10B_HEADERS]
 
 
 cdef int fill_amqp10_tables() except -1:
@@ -98,7 +98,7 @@ cdef class BatchColumns(FrameBatch):
         name.body = <const uint8_t*>amqp10_field_name[k]
         name.size = <uint32_t>strlen(amqp10_field_name[k])
         amqp10_read(at, &v)
-        if AMQP10_SECRET[shape][k - amqp10_shapes[shape].first] and not map.tally.exposed:
+        if AMQP10_SECRET[shape][k - amqp10_shapes[shape].first] and not map.shared.exposed:
             put_secret_entry(map, row, name.body, name.size, NULL, 0)
         else:
             amqp10_put_entry(map, row, &name, &v)
@@ -188,20 +188,20 @@ cdef class BatchColumns(FrameBatch):
 
     # ---- frames
 
-    cdef int64_t put_usual(self, const uint8_t* data, int64_t at, int64_t size) noexcept nogil:
-        """Put deliveries in their usual form."""
-        cdef Amqp10Usual u
+    cdef int64_t put_fast(self, const uint8_t* data, int64_t at, int64_t size) noexcept nogil:
+        """The fast path: deliveries of one frame."""
+        cdef Amqp10FastView u
         cdef size_t n
         while at < size:
-            n = amqp10_read_usual(data + at, <size_t>(size - at), &self.options.common, &u)
+            n = amqp10_read_fast(data + at, <size_t>(size - at), &self.options.common, &u)
             if n == 0 or amqp10_find_delivery(&self.deliveries, u.channel, u.handle) != NULL:
                 break
-            self.tally.read = at
+            self.shared.read = at
             self.put_whole(at, <int64_t>n, &u)
             at += <int64_t>n
         return at
 
-    cdef inline void put_whole(self, int64_t at, int64_t size, const Amqp10Usual* u) noexcept nogil:
+    cdef inline void put_whole(self, int64_t at, int64_t size, const Amqp10FastView* u) noexcept nogil:
         cdef Col* c = self.cols
         cdef int64_t row = self.row
         cdef int i
@@ -211,9 +211,9 @@ cdef class BatchColumns(FrameBatch):
         put_i32(c + A10B_TRANSFERS, row, 1)
         for i in range(u.count):            # of other shapes all have columns
             self.put_field(row, AMQP10_TRANSFER, u.field[i], u.at[i], True)
-        for i in range(AMQP10_USUAL_MAPS):
+        for i in range(AMQP10_FAST_MAPS):
             if u.map[i] != NULL:
-                amqp10_put_entries(c + AMQP10_USUAL_COLUMN[i], row, u.map[i], True, u.end)
+                amqp10_put_entries(c + AMQP10_FAST_COLUMN[i], row, u.map[i], True, u.end)
         put_text(c + A10B_BODY, row, &AMQP10_BODY_TEXT[0])
         put_i32(c + A10B_BODY_SECTIONS, row, 1)
         if self.payload:

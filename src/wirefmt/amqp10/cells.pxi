@@ -34,7 +34,7 @@ cdef void amqp10_put_text(Col* c, int64_t row, const Amqp10ValueView* v) noexcep
         put_octets(c, row, v.body, v.size)
         return
     o = octets_over(start, sizeof(start))
-    o.hides = not c.tally.exposed
+    o.hides = not c.shared.exposed
     amqp10_add_text(&o, v)
     amqp10_put_written(c, row, &o)
 
@@ -55,7 +55,7 @@ cdef inline void amqp10_put_text_at(Col* c, int64_t row, const uint8_t* at, bint
 cdef void amqp10_put_written(Col* c, int64_t row, Octets* o) noexcept nogil:
     """Put the written text, and free it. The batch fails if memory has run out."""
     if o.failed:
-        c.tally.no_memory = True
+        c.shared.no_memory = True
     else:
         put_octets(c, row, <const uint8_t*>o.at if o.size else <const uint8_t*>b"", <int64_t>o.size)
     free_octets(o)
@@ -83,7 +83,7 @@ cdef void amqp10_put_entry(Col* map, int64_t row, const Amqp10ValueView* key, co
                 put_map(map, row, key.body, key.size, short, n)
                 return
     o = octets_over(start, sizeof(start))
-    o.hides = not map.tally.exposed
+    o.hides = not map.shared.exposed
     amqp10_add_text(&o, key)
     named = o.size
     if o.hides and amqp10_is_secret_key(key):
@@ -91,7 +91,7 @@ cdef void amqp10_put_entry(Col* map, int64_t row, const Amqp10ValueView* key, co
     else:
         amqp10_add_text(&o, v)
     if o.failed:
-        map.tally.no_memory = True
+        map.shared.no_memory = True
     else:
         put_map(map, row, o.at, <int64_t>named, o.at + named, <int64_t>(o.size - named))
     free_octets(&o)

@@ -48,7 +48,7 @@ from wirefmt.connection.aio import Backoff
 from wirefmt.connection.contract import Acknowledged, Connected, Disconnected, WindowOpened
 from wirefmt.connection.recovery import NotRestored, OnRefused, RecoveryEvent
 from wirefmt.connection.sasl import Mechanism
-from wirefmt.errors import ConnectionLost, JournalError, LocalProtocolError, Refused
+from wirefmt.errors import ConnectionLost, JournalError, LocalProtocolError, Refused, check_choice
 
 #: Conditions of a refused link that do not pass by waiting, so that it is not asked for again unless the program says so.
 LASTING: Final = frozenset(
@@ -81,6 +81,8 @@ FINAL: Final = frozenset(
 
 #: Messages beyond the credit that are tolerated unless the options say otherwise: RabbitMQ 3.10 sends them.
 OVERRUN: Final = 1000
+
+Settle = Literal["automatic", "manual"]
 
 
 class _Host(connecting.Link):
@@ -263,7 +265,7 @@ class Client(connecting.Client[_Host]):
         target: Target | None = None,
         name: str | None = None,
         credit: int = 100,
-        settle: Literal["automatic", "manual"] = "automatic",
+        settle: Settle = "automatic",
         streamed: bool = False,
         on_refused: OnRefused | None = None,
         **fields: Any,
@@ -288,6 +290,7 @@ class Client(connecting.Client[_Host]):
         messages would be others (amqp:not-implemented). Filters of a `Source` are not checked: see `receiver.source`. Raises
         LocalProtocolError, ConnectionLost.
         """
+        check_choice("settle", settle, Settle)
         made, names = source_of(source, selector, filter, browse)
         checked = (made, names) if made is not None and (names or browse) else None
         automatic = settle == "automatic"

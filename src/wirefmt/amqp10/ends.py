@@ -27,7 +27,7 @@ from wirefmt.amqp10.sender import Sender as SenderLink
 from wirefmt.amqp10.sessions import Session
 from wirefmt.connection import client as connecting
 from wirefmt.connection.contract import Acknowledged
-from wirefmt.connection.recovery import OnRefused
+from wirefmt.connection.recovery import OnRefused, check_on_refused
 from wirefmt.errors import ConnectionLost, JournalError, LocalProtocolError, Refused
 
 if TYPE_CHECKING:
@@ -129,6 +129,7 @@ class End:
     """
 
     def __init__(self, client: Parent, name: str, on_refused: OnRefused | None) -> None:
+        check_on_refused(on_refused)
         self.client = client
         self.name = name
         self.on_refused = on_refused

@@ -306,7 +306,7 @@ cdef inline const uint8_t* amqp10_take_field(Amqp10Reader* x, const Amqp10FieldR
 
 
 cdef inline bint amqp10_is_type(const Amqp10FieldRow* row, int type) noexcept nogil:
-    """Does a field's row name this type, or is it the usual one? If not, amqp10_fits decides."""
+    """Does a field's row name this type, or is it the field's own? If not, amqp10_fits decides."""
     if row.type != AMQP10_ANY:
         return type == row.type
     return type == AMQP10_STRING and row.requires & (AMQP10_PROVIDES_MESSAGE_ID | AMQP10_PROVIDES_ADDRESS) != 0

@@ -486,7 +486,7 @@ cdef void amqp10_take_transfer(MessageTable t, const MessageContext* m, Amqp10Co
     if answer == AMQP10_JOIN_PART:
         amqp10_add_context(k, m, f)
     elif answer == AMQP10_JOIN_FAULT:                   # no other fault is reported to an observer
-        t.tally.no_memory = True
+        t.shared.no_memory = True
     elif d.done == NULL:
         amqp10_put_alone(t, m, c, f, strict)
     else:
@@ -513,19 +513,19 @@ cdef bint amqp10_close_deliveries(MessageTable t, Amqp10Connection* c, int direc
 
 # ------------------------------------------------------------------------------------------------ what a capture asks
 
-cdef inline size_t amqp10_find_usual(MessageTable t, Amqp10Connection* c, int direction, const Amqp10Options* o,
-                                     const uint8_t* p, size_t n, Amqp10Usual* out) noexcept nogil:
-    """Read a delivery in its usual form. Returns its octets; 0: amqp10_parse must decide."""
+cdef inline size_t amqp10_find_fast(MessageTable t, Amqp10Connection* c, int direction, const Amqp10Options* o,
+                                    const uint8_t* p, size_t n, Amqp10FastView* out) noexcept nogil:
+    """Read a delivery by the fast path. Returns its octets; 0: amqp10_parse must decide."""
     cdef size_t size = 0
     # a message that lost its beginning does not begin with a section
     if not (t.options.raw or t.options.detail):
-        size = amqp10_read_usual(p, n, &o.common, out)
+        size = amqp10_read_fast(p, n, &o.common, out)
     return size if size and amqp10_find_delivery(&c.deliveries[direction], out.channel, out.handle) == NULL else 0
 
 
 cdef void amqp10_put_delivery(MessageTable t, const MessageContext* m, const Amqp10Connection* c,
-                              const Amqp10Usual* u) noexcept nogil:
-    """Put the row of a delivery in its usual form."""
+                              const Amqp10FastView* u) noexcept nogil:
+    """Put the row of a delivery that the fast path reads."""
     cdef int64_t row = t.begin_row(m)
     cdef const Amqp10Link* link = amqp10_find_link(c, amqp10_link_key(m.direction, u.channel, u.handle))
     if c.client_id.size:
@@ -536,15 +536,15 @@ cdef void amqp10_put_delivery(MessageTable t, const MessageContext* m, const Amq
     t.put_status(row, ROW_OK, NULL, 0)
 
 
-cdef size_t amqp10_put_usual(MessageTable t, MessageContext* m, void* state, bint strict, const uint8_t* p,
-                             size_t n) noexcept nogil:
+cdef size_t amqp10_put_fast(MessageTable t, MessageContext* m, void* state, bint strict, const uint8_t* p,
+                            size_t n) noexcept nogil:
     cdef Amqp10Connection* c = <Amqp10Connection*>state
     cdef Amqp10Options o
-    cdef Amqp10Usual u
+    cdef Amqp10FastView u
     cdef size_t size
     amqp10_options(&o, strict)
     o.common.max_frame_size = amqp10_most(c, m.direction)
-    size = amqp10_find_usual(t, c, m.direction, &o, p, n, &u)
+    size = amqp10_find_fast(t, c, m.direction, &o, p, n, &u)
     if size:
         m.wire_size = <int64_t>size
         amqp10_put_delivery(t, m, c, &u)
@@ -556,14 +556,14 @@ cdef bint amqp10_put(MessageTable t, const MessageContext* m, void* state, bint 
     cdef Amqp10Connection* c = <Amqp10Connection*>state
     cdef Amqp10Options o
     cdef Amqp10FrameView f
-    cdef Amqp10Usual u
+    cdef Amqp10FastView u
     cdef Fault fault
     cdef uint64_t handle = 0
     cdef int64_t row
     cdef int shape, size
     cdef char text[256]
     amqp10_options(&o, strict)
-    if amqp10_find_usual(t, c, m.direction, &o, p, n, &u):         # its packets have arrived one by one
+    if amqp10_find_fast(t, c, m.direction, &o, p, n, &u):         # its packets have arrived one by one
         amqp10_put_delivery(t, m, c, &u)
         return True
     if amqp10_parse(p, n, &o, &f, &fault) != OK:
@@ -625,7 +625,7 @@ cdef bint amqp10_put_part(MessageTable t, const MessageContext* m, void* state, 
             amqp10_add_context(k, m, &f)
             amqp10_put_unfinished(t, c, d, k, text, text_size)
         else:
-            t.tally.no_memory = True
+            t.shared.no_memory = True
             amqp10_count_buffered(c, m.direction)
     d.lost = True                           # more transfers of it may follow
     return True
@@ -670,7 +670,7 @@ cdef Protocol amqp10_protocol():
     row.probe = amqp10_probe
     row.observe = amqp10_observe
     row.put = amqp10_put
-    row.put_usual = amqp10_put_usual
+    row.put_fast = amqp10_put_fast
     row.put_part = amqp10_put_part
     row.flush = amqp10_flush
     row.carrier = amqp10_carrier

@@ -137,7 +137,7 @@ class Receiver(End):
     def _accept_of(self, task: asyncio.Task[Any] | None) -> None:
         """Accept what this task has had, and what nobody has any more."""
         in_hand = self._in_hand
-        if len(in_hand) == 1 and in_hand[0].task is task:  # the usual case
+        if len(in_hand) == 1 and in_hand[0].task is task:  # one task, as in most programs
             delivery = in_hand.pop().delivery
             if not delivery.decided and not delivery.settled:
                 self.accept(delivery)

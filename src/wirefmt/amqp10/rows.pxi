@@ -93,7 +93,7 @@ cdef void amqp10_put_composite_fields(MessageTable t, int64_t row, const Amqp10C
         common = place.common_form and t.cols[place.common].on
         if common:
             amqp10_put_as(t.cols + place.common, row, place.common_form, p.at[i], p.plain >> i & 1)
-        if apart and place.form and (t.tally.exposed or not AMQP10_SECRET[p.shape][i]):
+        if apart and place.form and (t.shared.exposed or not AMQP10_SECRET[p.shape][i]):
             amqp10_put_as(fields + place.field, row, place.form, p.at[i], p.plain >> i & 1)
 
 
@@ -140,7 +140,7 @@ cdef void amqp10_put_json(Col* c, int64_t row, const uint8_t* at, bint typed) no
     if not c.on or at == NULL:
         return
     o = octets_over(start, sizeof(start))
-    o.hides = not c.tally.exposed
+    o.hides = not c.shared.exposed
     amqp10_add_named(&o, at, typed)
     amqp10_put_written(c, row, &o)
 
@@ -246,7 +246,7 @@ cdef void amqp10_put_row(MessageTable t, int64_t row, const Amqp10FrameView* f, 
 
 # ------------------------------------------------------------------------------------------------ messages
 
-cdef inline void amqp10_put_message_of(MessageTable t, int64_t row, const Amqp10Usual* u, int direction,
+cdef inline void amqp10_put_message_of(MessageTable t, int64_t row, const Amqp10FastView* u, int direction,
                                        bint addressed) noexcept nogil:
     """Fill AMQP's part of a row that begin_row began. addressed: its destination is known."""
     cdef Col* c = t.cols
@@ -261,9 +261,9 @@ cdef inline void amqp10_put_message_of(MessageTable t, int64_t row, const Amqp10
     if c[<int>T_CHANNEL].on:
         put_i32(c + T_CHANNEL, row, u.channel)
     if amqp10_shows_fields(c):
-        amqp10_put_usual_fields(t, row, u)
+        amqp10_put_fast_fields(t, row, u)
     if not addressed and c[<int>T_DESTINATION].on:
-        to = amqp10_usual_field(u, AMQP10_PROPERTIES, AMQP10_PROPERTIES_TO)
+        to = amqp10_fast_field(u, AMQP10_PROPERTIES, AMQP10_PROPERTIES_TO)
         if to != NULL:
             amqp10_put_text_at(c + T_DESTINATION, row, to, True)
     if u.map[3] != NULL:
@@ -290,7 +290,7 @@ cdef inline bint amqp10_shows_fields(const Col* cols) noexcept nogil:
     return False
 
 
-cdef void amqp10_put_usual_fields(MessageTable t, int64_t row, const Amqp10Usual* u) noexcept nogil:
+cdef void amqp10_put_fast_fields(MessageTable t, int64_t row, const Amqp10FastView* u) noexcept nogil:
     cdef Col* c = t.cols
     cdef Col* fields = c[<int>T_AMQP10].children
     cdef bint apart = c[<int>T_AMQP10].on
@@ -363,7 +363,7 @@ cdef void amqp10_put_payload(MessageTable t, int64_t row, const Amqp10MessageVie
             add_u8(&o, c"\n")
         amqp10_add_text(&o, &v)
     if o.failed:
-        t.tally.no_memory = True
+        t.shared.no_memory = True
     else:
         t.put_payload(row, <const uint8_t*>o.at if o.size else <const uint8_t*>b"", <int64_t>o.size)
     free_octets(&o)

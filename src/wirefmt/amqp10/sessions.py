@@ -507,8 +507,8 @@ class Session(SessionFlows):
         return len(self.outgoing) >= self.connection.options.unsettled
 
     def reopen(self, events: list[Event]) -> None:
-        """The window, or the quota of deliveries that are not settled, is open again. It may be too little for all senders:
-        each time another one comes first."""
+        """The window, or the quota of deliveries that are not settled, is open again. It may not suffice for all
+        senders, so each time another one is first."""
         senders = [link for link in self.links.values() if isinstance(link, Sender)]
         first = self._turn % len(senders) if senders else 0
         self._turn += 1

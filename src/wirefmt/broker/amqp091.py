@@ -270,7 +270,7 @@ class Broker:
 
     @property
     def mechanisms(self) -> tuple[str, ...]:
-        """Those of SASL that a server of this broker offers. ANONYMOUS is for the user guest, if he has his usual password."""
+        """Those of SASL that a server of this broker offers. ANONYMOUS is for the user guest, if its password is `guest`, too."""
         users = self.options.users
         anonymous = users is None or is_password(users, *ANONYMOUS)
         return ("PLAIN", "AMQPLAIN", "ANONYMOUS") if anonymous else ("PLAIN", "AMQPLAIN")

@@ -37,7 +37,7 @@ from wirefmt.broker.shares import UNOWNED, Holder
 from wirefmt.broker.waiting import View
 from wirefmt.connection.contract import Acknowledged, Disconnected, WindowOpened
 from wirefmt.convert import Container
-from wirefmt.errors import ConversionError, DecodeError, LocalProtocolError
+from wirefmt.errors import ConversionError, DecodeError, LocalProtocolError, check_choice
 
 #: What a message costs that is sent (`Driver.spend`).
 ALONE: Final = 4
@@ -66,6 +66,9 @@ _CONDITIONS: Final[Mapping[int, ErrorCondition]] = {
 }
 
 
+WithoutBody = Literal["null", "reject"]
+
+
 @dataclass(frozen=True, slots=True)
 class BrokerOptions:
     """Policy of a broker.
@@ -85,7 +88,10 @@ class BrokerOptions:
     declare: bool = True
     transactions: int = 100
     permissions: Permissions | None = None
-    without_body: Literal["null", "reject"] = "null"
+    without_body: WithoutBody = "null"
+
+    def __post_init__(self) -> None:
+        check_choice("without_body", self.without_body, WithoutBody)
 
 
 class Address(NamedTuple):

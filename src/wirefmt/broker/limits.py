@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from wirefmt.amqp091.codes import ReplyCode
 from wirefmt.broker.shares import UNOWNED, Holder
+from wirefmt.errors import check_choice
 
 if TYPE_CHECKING:
     from wirefmt.broker.routing import Router
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
 #: Bytes that an entry of a queue costs besides its message, and one of a transaction. They count in `Router.shares`.
 ENTRY: Final = 300
 TRANSACTED: Final = 700
+
+Overflow = Literal["refuse", "drop_oldest"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +50,11 @@ class Limits:
     memory: int = 1 << 30
     client_share: float = 0.25
     user_share: float = 0.5
-    overflow: Literal["refuse", "drop_oldest"] = "refuse"
+    overflow: Overflow = "refuse"
     dialect: str = "documented"
+
+    def __post_init__(self) -> None:
+        check_choice("overflow", self.overflow, Overflow)
 
 
 class Refusal(Exception):

@@ -48,7 +48,7 @@ PREDECLARED: Final = {
 
 
 class Sink(Protocol):
-    """What gets the messages of an exchange besides what is bound to it: the subscriptions of MQTT."""
+    """A destination of an exchange that no binding names: the subscriptions of MQTT."""
 
     def wants(self, routing_key: str) -> bool: ...
 
@@ -145,7 +145,7 @@ class Router:
         self._bound: dict[Any, dict[tuple[Exchange, Binding], tuple[Holder, int]]] = {}
         self._bindings = 0
         self._owned: dict[object, dict[Queue, None]] = {}  # exclusive queues by their owners
-        self._dead: deque[tuple[Queue, Item, str, bool]] = deque()  # to be buried; they count
+        self._dead: deque[tuple[Queue, Item, str, bool]] = deque()  # to be dead-lettered; they count
         self._dead_lettering = False
         self._letters = LETTERS  # left until the loop goes on
         self._resting: asyncio.Handle | None = None  # burials go on then
@@ -155,11 +155,11 @@ class Router:
         self._next_looks: asyncio.Handle | None = None
 
     def count(self, published: Published) -> None:
-        """A message waits somewhere."""
+        """Count a message that waits in a queue or a transaction."""
         self.shares.keep(published.envelope.holder, published.cost + ENTRY)
 
     def discount(self, published: Published) -> None:
-        """It does so no more."""
+        """Undo `count`: the message no longer waits."""
         self.shares.keep(published.envelope.holder, -published.cost - ENTRY)
 
     def now(self) -> float:
@@ -171,7 +171,7 @@ class Router:
         self._arm()
 
     def look_later(self, queue: Queue) -> None:
-        """Consumers of the queue go on with looking in the next iteration."""
+        """Consumers with filters continue their search of the queue in the next iteration of the event loop."""
         self._looking[queue] = None
         self._arm()
 
@@ -269,8 +269,8 @@ class Router:
     def route(
         self, exchange: Exchange, *messages: Published, besides: Sink | None = None, quiet: bool = False
     ) -> list[Any]:
-        """Queues and sinks of messages that go the same way, each once. `besides`: one that has them already. `quiet`: nobody is
-        told, and nothing counted: the messages do not come yet.
+        """Queues and sinks of messages that go the same way, each once. `besides`: one that has them already. `quiet`: no
+        observer is called and nothing is counted: the messages are not published yet.
 
         Raises ConversionError if RabbitMQ would refuse the messages, and Refusal if they cost too much (`Limits.steps`).
         """
@@ -321,7 +321,7 @@ class Router:
                 self.unrouted.add(published, published.cost)
 
     def takes(self, destinations: list[Any], *messages: Published) -> bool:
-        """Do all destinations take these messages together? If not, each message has to be asked about: see `refuses`."""
+        """Do all destinations accept these messages together? If not, `refuses` decides for each message."""
         if self._exceeds(destinations, *messages):
             return False
         return not any(
@@ -329,14 +329,14 @@ class Router:
         )
 
     def _exceeds(self, destinations: list[Any], *messages: Published) -> bool:
-        """Are the bytes of all queues too many?"""
+        """Do the bytes of all queues exceed `Limits.memory`?"""
         more = 0
         for published in messages:
             more += (published.cost + ENTRY) * len(destinations)
         return not self.shares.fits(messages[0].envelope.holder, self.limits.memory, more)
 
     def refuses(self, destinations: list[Any], published: Published) -> bool:
-        """Take those out of the destinations that refuse the message: queues that are full and do not drop older messages, or
+        """Remove from the destinations those that refuse the message: queues that are full and do not drop older messages, or
         all if the bytes of all queues are too many.
 
         Returns True if there are any: the publisher receives a refusal, and the other destinations the message (RabbitMQ).
@@ -367,7 +367,7 @@ class Router:
                     destination.put(item)
 
     def dead_letter(self, queue: Queue, item: Item, reason: str, *, unfit: bool = False) -> None:
-        """A message that has expired, was rejected, or was too much: to the queue's dead letter exchange.
+        """Send a message that has expired, was rejected or exceeded a limit to the queue's dead-letter exchange.
 
         Args:
             unfit: it was not a client that rejected it: it cannot be delivered to one.
@@ -381,7 +381,7 @@ class Router:
             self._dead_letter_all()
 
     def _dead_letter_all(self) -> None:
-        """Bury who is dead, as many as one iteration of the event loop takes."""
+        """Publish the dead letters that wait, as many as one iteration of the event loop may take."""
         self._dead_lettering = True
         try:
             while self._dead:
@@ -498,7 +498,7 @@ class Router:
             del self._bound[binding[0]]
 
     def _unbind_all(self, destination: Any) -> None:
-        """What has been deleted is bound no more. An exchange with auto-delete goes with its last binding."""
+        """Remove the bindings of what has been deleted. An exchange with auto-delete goes with its last binding."""
         deleted = [destination]
         while deleted:
             for exchange, binding in list(self._bound.get(deleted.pop(), ())):
@@ -530,7 +530,7 @@ class Router:
             consumer.cancelled(queue)
 
     def release(self, owner: object) -> None:
-        """A connection is gone: delete its exclusive queues."""
+        """A connection has ended: delete its exclusive queues."""
         for queue in list(self._owned.get(owner, ())):
             self.delete_queue(queue)
         self._owned.pop(owner, None)

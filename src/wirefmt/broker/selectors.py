@@ -116,8 +116,8 @@ def read(filters: Mapping[Any, Any] | None) -> tuple[Filter | None, dict[Any, An
 
 
 def like(pattern: Iterable[str | None]) -> Callable[[str], bool]:
-    """LIKE. `pattern`: characters; None for any one (`_`), "" for any number of them (`%`). Time is linear in the value, but for
-    patterns with `_` between two `%`."""
+    """LIKE. `pattern`: characters; None for any one (`_`), "" for any number of them (`%`). Time is linear in the value, except
+    for patterns with `_` between two `%`."""
     pieces: list[list[str | None]] = [[]]
     for character in pattern:
         if character == "":

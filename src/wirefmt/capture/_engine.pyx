@@ -14,8 +14,8 @@ from wirefmt._core cimport (
     CARRIER_DEFLATE, CARRIER_SNAPPY, CARRIER_TLS, Col, ColumnSet, HASH_KEY, Input, MORE, MessageContext, MessageTable, NO,
     NO_TEXT, Protocol, ProtocolState, ROW_GAP, ROW_MALFORMED, ROW_OK, ROW_PARTIAL, SERVERS, TEXT_PAD, T_BYTE_OFFSET,
     T_CAPTURE, T_DETAIL, T_FRAME_NO, T_HEADERS, T_KIND, T_OPERATION, T_PROTOCOL, Text, VLANS_COUNT, VLANS_MAX, YES,
-    add_vlan, begin_call, close_state, fault_text, open_state, protocol_row, pad_text, put_bool, put_i16, put_i32, put_i64,
-    put_i8, put_map, put_octets, put_octets2, put_text, seal, set_bit, take_input,
+    add_vlan, begin_call, close_state, fault_text, finish_module, open_state, protocol_row, pad_text, put_bool, put_i16,
+    put_i32, put_i64, put_i8, put_map, put_octets, put_octets2, put_text, set_bit, take_input,
 )
 from wirefmt._core.be cimport load_u16, load_u32, load_u64, store_u16, store_u32
 from wirefmt._core.cache cimport prefetch, prefetch_read
@@ -69,7 +69,7 @@ include "dispatch.pxi"
 include "decoder.pxi"
 
 # only constructors make objects; classes and functions belong to the package, except these
-seal(globals(), "wirefmt.capture", (
+finish_module(globals(), "wirefmt.capture", (
     BoundarySearch, CarriedStreams, Dispatcher, FrameStreams, KnownStreams, PacketParser, PacketTrace, PcapFile,
     PcapReader, Reassembler, RecordFeed, Share, StreamTrace, Streams, Unpacker, find_record, sniff,
 ))

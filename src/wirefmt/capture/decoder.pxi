@@ -359,7 +359,7 @@ cdef class CaptureDecoder(KnownStreams):
         return self.table.rows
 
     cdef check_memory(self):
-        if self.memory.no_memory or self.table.tally.no_memory:
+        if self.memory.no_memory or self.table.shared.no_memory:
             raise MemoryError
 
     cdef bint end_flows(self) noexcept nogil:

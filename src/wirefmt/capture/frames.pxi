@@ -50,8 +50,8 @@ cdef class FrameStreams(Streams):
         self.context(f, end, mark, mark, 0, 0, &m)
         while at < n and not self.is_full():
             m.byte_offset = side.offset
-            if protocol.put_usual != NULL and self.memory.buffered + protocol.usual_buffered <= self.memory.max_buffered:
-                size = protocol.put_usual(self.table, &m, fs.state, self.strict, p + at, n - at)
+            if protocol.put_fast != NULL and self.memory.buffered + protocol.fast_buffered <= self.memory.max_buffered:
+                size = protocol.put_fast(self.table, &m, fs.state, self.strict, p + at, n - at)
                 if size:
                     side.offset += <int64_t>size
                     at += size

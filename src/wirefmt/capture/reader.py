@@ -69,7 +69,7 @@ def read_tables(source: Any, tables: Sequence[str], /, **keywords: Any) -> Itera
     Args:
         source: as for `read`.
         tables: their names: "messages", "connections", "operations", "paths", "findings".
-        keywords: fields of `Options`, but for table, columns and filter.
+        keywords: fields of `Options`, except table, columns and filter.
 
     Yields: (name of the table, batch of it).
     Raises: as `read`.

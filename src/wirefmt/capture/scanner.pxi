@@ -71,7 +71,7 @@ cdef class PacketScanner(ColumnSet):
                 answer = self.scan()
         finally:
             self.busy = False
-        if answer < 0 or self.tally.no_memory:
+        if answer < 0 or self.shared.no_memory:
             raise MemoryError("no memory for the packets of a capture")
         return 0
 
@@ -139,7 +139,7 @@ cdef class PacketScanner(ColumnSet):
         begin_call(&self.busy)
         try:
             rows = self.rows
-            if rows == 0 or not (final or rows >= self.batch_rows or self.tally.octets >= self.batch_bytes):
+            if rows == 0 or not (final or rows >= self.batch_rows or self.shared.octets >= self.batch_bytes):
                 return None
             self.rows = 0
             return self.finish(rows)

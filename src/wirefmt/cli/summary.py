@@ -100,7 +100,7 @@ def summary(
         return verdict(reader)
 
 
-class Tally:
+class Counts:
     """Messages and bytes by key, for at most `DISTINCT` keys: the most frequent ones are kept."""
 
     def __init__(self) -> None:
@@ -128,17 +128,17 @@ class Traffic:
     COUNTS = ("messages", "published", "delivered", "payload bytes")
 
     def __init__(self, column: str) -> None:
-        self.column, self.all, self.published, self.delivered = column, Tally(), Tally(), Tally()
+        self.column, self.all, self.published, self.delivered = column, Counts(), Counts(), Counts()
 
     def add_rows(self, table: pa.Table) -> None:
         import pyarrow.compute as pc
 
         table = table.filter(pc.field(self.column).is_valid())
-        _tally(self.all, table, [self.column])
-        for tally, operation in ((self.published, "send"), (self.delivered, "receive")):
+        _count(self.all, table, [self.column])
+        for counts, operation in ((self.published, "send"), (self.delivered, "receive")):
             # a request for a message, or the answer of a broker, is none
             carries = pc.field("payload_size").is_valid() & (pc.field("operation") == operation)
-            _tally(tally, table.filter(carries), [self.column])
+            _count(counts, table.filter(carries), [self.column])
 
     def rows(self, count: int) -> list[tuple[Any, ...]]:
         return [
@@ -188,12 +188,12 @@ class Histogram:
 @dataclass
 class Summary:
     stats: dict[str, Any] = field(default_factory=dict)  # the reader's
-    kinds: Tally = field(default_factory=Tally)
+    kinds: Counts = field(default_factory=Counts)
     destinations: Traffic = field(default_factory=lambda: Traffic("destination"))
     clients: Traffic = field(default_factory=lambda: Traffic("client"))
     queues: Traffic = field(default_factory=lambda: Traffic("queue"))
-    faults: Tally = field(default_factory=Tally)
-    failures: Tally = field(default_factory=Tally)
+    faults: Counts = field(default_factory=Counts)
+    failures: Counts = field(default_factory=Counts)
     firsts: dict[Failure, First] = field(default_factory=dict)
     times: Histogram = field(default_factory=Histogram)
     first_ns: int | None = None
@@ -220,7 +220,7 @@ class Summary:
         table = _with_ends(pa.Table.from_batches([batch]))
         # a row without a kind is not a message: a gap, or an error of a capture file
         messages = table.filter(pc.field("kind").is_valid())
-        _tally(self.kinds, messages, ["protocol", "version", "kind"])
+        _count(self.kinds, messages, ["protocol", "version", "kind"])
         for traffic in (self.destinations, self.clients, self.queues):
             traffic.add_rows(messages)
         for failure, count, first in failures(messages):
@@ -233,7 +233,7 @@ class Summary:
         # faults that differ only in numbers are one kind
         texts = pc.replace_substring_regex(faults["error"], r"[0-9]+", "N")
         faults = faults.set_column(faults.schema.get_field_index("error"), "error", texts)
-        _tally(self.faults, faults, ["status", "error"])
+        _count(self.faults, faults, ["status", "error"])
         self.wire_bytes += pc.sum(messages["wire_size"]).as_py() or 0
         self._add_times(messages["ts_ns"].drop_null())
 
@@ -390,10 +390,10 @@ def _with_ends(table: pa.Table) -> pa.Table:
     return table.append_column("about", pc.coalesce(queue, table["destination"]))
 
 
-def _tally(tally: Tally, table: pa.Table, keys: list[str]) -> None:
+def _count(counts: Counts, table: pa.Table, keys: list[str]) -> None:
     counted = table.group_by(keys).aggregate([([], "count_all"), ("payload_size", "sum")])
     for row in counted.to_pylist():
-        tally.add(tuple(row[key] for key in keys), row["count_all"], row["payload_size_sum"] or 0)
+        counts.add(tuple(row[key] for key in keys), row["count_all"], row["payload_size_sum"] or 0)
 
 
 def _spark(bins: list[int]) -> str:

@@ -6,12 +6,18 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from wirefmt.connection.address import Address
-from wirefmt.errors import Refused
+from wirefmt.errors import Refused, check_choice
 
 #: What becomes of a thing that the server refuses when it is to be restored. retry: it is asked for again, with the waits of the
 #: back-off, while all else goes on. skip: it is left out until the next connection. fail: it is over, and its owner gets the
 #: refusal.
 OnRefused = Literal["retry", "skip", "fail"]
+
+
+def check_on_refused(value: OnRefused | None) -> None:
+    """Raises ValueError, which names the accepted values."""
+    if value is not None:
+        check_choice("on_refused", value, OnRefused)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,8 @@ from libc.stdlib cimport calloc, free, malloc, qsort
 from libc.string cimport memcmp, memcpy, memmove, memset
 
 from wirefmt._core cimport (
-    Col, ColumnSet, Input, ascii_octets, close_list, hidden, holds_secret_word, is_secret_name, make_fault,
-    octets_of, open_list, put_octets, seal, take_input,
+    Col, ColumnSet, Input, ascii_octets, close_list, finish_module, hidden, holds_secret_word, is_secret_name,
+    make_fault, octets_of, open_list, put_octets, take_input,
 )
 from wirefmt._core.be cimport load_u16, load_u32, load_u64, store_u16, store_u32
 from wirefmt._core.cursor cimport Cursor, Span, cursor_over
@@ -107,6 +107,6 @@ include "objects.pxi"
 include "batch.pxi"
 
 # only constructors make objects; classes and functions belong to the package, except these
-seal(globals(), "wirefmt.convert", (
+finish_module(globals(), "wirefmt.convert", (
     ConvertColumn, ConvertRules, ConvertRun, convert_rows, join_content, protocol_number, split_content,
 ))

@@ -15,7 +15,7 @@ from wirefmt._core cimport (
     T_CORRELATION_ID, T_DESTINATION, T_DIRECTION, T_DST_IP, T_DST_PORT, T_ERROR, T_FLOW_ID, T_FRAME_NO, T_HEADERS, T_KIND,
     T_MESSAGE_ID, T_OPERATION, T_PAYLOAD, T_PAYLOAD_SIZE, T_PROTOCOL, T_QOS, T_REDELIVERED, T_REPLY_TO, T_ROUTING_KEY,
     T_SEQUENCE, T_SRC_IP, T_SRC_PORT, T_STATUS, T_TS_NS, T_TTL_MS, T_VERSION, begin_call, close_list, copy_value,
-    open_list, put_bool, put_i32, put_i64, put_i8, put_octets, put_span, seal, take_input,
+    finish_module, open_list, put_bool, put_i32, put_i64, put_i8, put_octets, put_span, take_input,
 )
 from wirefmt._core.cursor cimport Span
 from wirefmt._core.octets cimport BLOCK_OCTETS
@@ -53,4 +53,4 @@ include "phpmq.pxi"
 include "tables.pxi"
 
 # only constructors make objects; classes and functions belong to the package, except these
-seal(globals(), "wirefmt.insight", (OpenOperations, with_values))
+finish_module(globals(), "wirefmt.insight", (OpenOperations, with_values))

@@ -15,7 +15,7 @@ cdef inline void run_octets(Col* c, int64_t row, const Span* s) noexcept nogil:
     """A string or binary in a row of a run, for which there is space."""
     copy_octets(c.data + c.used, s.at, s.size)
     c.used += s.size
-    c.tally.octets += s.size
+    c.shared.octets += s.size
     c.offsets[row + 1] = <int32_t>c.used
 
 
@@ -67,14 +67,14 @@ cdef class BatchColumns(FrameBatch):
         sink.reply_to = sink.correlation_id = sink.ttl_ms = NULL
         return sink
 
-    cdef int64_t put_usual(self, const uint8_t* data, int64_t at, int64_t size) noexcept nogil:
+    cdef int64_t put_fast(self, const uint8_t* data, int64_t at, int64_t size) noexcept nogil:
         """Put PUBLISH packets. Columns that all of them have are filled by runs, and their validity at the end of a run."""
         cdef Col* c = self.cols
         cdef Col* topic = c + B_DESTINATION
         cdef Col* payload = c + B_PAYLOAD
         cdef Col* fields = c[<int>B_MQTT].children
         cdef Col* run[MQTT_RUN]
-        cdef MqttUsual m
+        cdef MqttFastView m
         cdef MqttSink sink
         cdef int64_t row = self.row, capacity = OFFSET_MAX
         cdef int i, columns = 0
@@ -83,7 +83,7 @@ cdef class BatchColumns(FrameBatch):
         if data[at] >> 4 != MQTT_PUBLISH or mqtt_frame_size(data + at, <size_t>(size - at), 0, &n, &f) != OK or \
                 <int64_t>n >= size - at or data[at + <int64_t>n] >> 4 != MQTT_PUBLISH:
             return at                           # a run of one would cost more than put_frame
-        n = mqtt_read_usual(data + at, <size_t>(size - at), &self.options, &m)
+        n = mqtt_read_fast(data + at, <size_t>(size - at), &self.options, &m)
         if n == 0:
             return at
         for i in range(MQTT_RUN - MQTT_RUN_FIELDS):
@@ -129,12 +129,12 @@ cdef class BatchColumns(FrameBatch):
             if self.payload and payload.on:
                 run_octets(payload, row, &m.payload)
             if m.property_count:
-                put_usual_properties(&sink, row, &m)
+                put_fast_properties(&sink, row, &m)
             row += 1
             at += <int64_t>n
             if at == size:
                 break
-            n = mqtt_read_usual(data + at, <size_t>(size - at), &self.options, &m)
+            n = mqtt_read_fast(data + at, <size_t>(size - at), &self.options, &m)
         for i in range(columns):
             end_run(run[i], row)
         self.row = row

@@ -19,8 +19,8 @@ from wirefmt.connection import client as connecting
 from wirefmt.connection.address import Address, Scheme, read_urls
 from wirefmt.connection.aio import Backoff
 from wirefmt.connection.contract import Acknowledged, Connected, Disconnected, WindowOpened
-from wirefmt.connection.recovery import OnRefused, RecoveryEvent
-from wirefmt.errors import ConnectionLost, EncodeError, JournalError, LocalProtocolError, Refused
+from wirefmt.connection.recovery import OnRefused, RecoveryEvent, check_on_refused
+from wirefmt.errors import ConnectionLost, EncodeError, JournalError, LocalProtocolError, Refused, check_choice
 from wirefmt.mqtt.codes import ReasonCode, ReturnCode
 from wirefmt.mqtt.connection import ClientConnection
 from wirefmt.mqtt.events import ConnectionOptions, Dropped, Negotiated, Pairs, Released, Request, find, without
@@ -73,6 +73,8 @@ IN_FLIGHT: Final = 20
 
 #: Seconds that a session is asked to live after its connection, if there is a journal or reconnection and nothing is said.
 SESSION_SECONDS: Final = 3600
+
+Acknowledge = Literal["automatic", "manual"]
 
 
 class Authenticator(Protocol):
@@ -217,7 +219,7 @@ class Client(connecting.Client[Link]):
         journal: str | Path | None = None,
         reconnect: Backoff | None = None,
         in_flight: int | None = None,
-        acknowledge: Literal["automatic", "manual"] = "automatic",
+        acknowledge: Acknowledge = "automatic",
         inbox: int = 1000,
         inbox_bytes: int = 1 << 24,
         timeout: float = 30.0,
@@ -235,6 +237,7 @@ class Client(connecting.Client[Link]):
             shuffle=shuffle,
             on_event=on_event,
         )
+        check_choice("acknowledge", acknowledge, Acknowledge)
         if session is not None and journal is not None:
             raise ValueError("a session or a journal: a journal has its session")
         if session_expiry_interval is None:
@@ -459,6 +462,7 @@ class Client(connecting.Client[Link]):
 
         Raises LocalProtocolError, ConnectionLost as `publish` does.
         """
+        check_on_refused(on_refused)
         asked = [mqtt.Subscription(f, qos=qos) if isinstance(f, str) else f for f in filters]
         message = self._build(mqtt.Subscribe, packet_identifier=1, subscriptions=asked, properties=properties)
         codes: tuple[int, ...] = await self._request(message, on_refused)

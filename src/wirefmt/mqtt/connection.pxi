@@ -614,7 +614,7 @@ cdef class Flows(EndpointFlows):
 
     cdef object send_plain(self, const uint8_t* topic, size_t topic_size, const Onward* properties, bytes block,
                            const uint8_t* payload, size_t payload_size, int qos, bint retain, bint look):
-        """Send a PUBLISH. Returns the Delivery, None for QoS 0; NotImplemented: an unusual case, nothing has changed.
+        """Send a PUBLISH. Returns the Delivery, None for QoS 0; NotImplemented: a rare case, nothing has changed.
 
         properties: empty before 5.0. block: has the payload, which is queued in place if it is large and most of the block.
         look: the topic has not been checked.

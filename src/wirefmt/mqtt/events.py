@@ -8,7 +8,7 @@ from typing import Any, Final, Literal
 
 from wirefmt import mqtt
 from wirefmt.connection.contract import Acknowledged, Connected, Disconnected, WindowOpened
-from wirefmt.errors import LocalProtocolError
+from wirefmt.errors import LocalProtocolError, check_choice
 from wirefmt.mqtt.session import Delivery
 from wirefmt.mqtt.spec import CHECKS
 
@@ -18,6 +18,8 @@ Asked = mqtt.Subscribe | mqtt.Unsubscribe
 
 #: The largest packet there can be: a fixed header of 5 bytes and the largest Remaining Length (1.5.5).
 LARGEST_PACKET: Final = 268_435_460
+
+Qos2Event = Literal["publish", "release"]
 
 # Reason codes (2.4)
 
@@ -78,7 +80,7 @@ class ConnectionOptions:
     tolerate: frozenset[str] = frozenset()
     automatic: bool = False
     journaled: bool = False
-    qos2_event: Literal["publish", "release"] = "publish"
+    qos2_event: Qos2Event = "publish"
     copies: int = 0
 
     def __post_init__(self) -> None:
@@ -92,6 +94,7 @@ class ConnectionOptions:
             value = getattr(self, name)
             if not (value is None and name == "topic_aliases") and not least <= value <= most:
                 raise ValueError(f"{name} is a number of {least} to {most}, not {value!r}")
+        check_choice("qos2_event", self.qos2_event, Qos2Event)
         for fault in self.tolerate:
             if fault.split(" ")[1:] not in _SKIPPABLE:
                 raise ValueError(f"{fault!r} is not a packet's name and the name of a check that can be skipped")

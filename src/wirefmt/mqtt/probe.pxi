@@ -151,7 +151,7 @@ cdef bint mqtt_put(MessageTable t, const MessageContext* m, void* state, bint st
     mqtt_options(&o, strict, m.direction)
     o.version = c.known if c.known else mqtt_version(c, m.direction, p, n)
     row = t.begin_row(m)
-    if not mqtt_view_usual(p, n, &o, &packet) and mqtt_parse(p, n, &o, &packet, &f) != OK:
+    if not mqtt_view_fast(p, n, &o, &packet) and mqtt_parse(p, n, &o, &packet, &f) != OK:
         size = fault_text(&MQTT_TABLES, &f, 0, text, sizeof(text))
         mqtt_put_kind(t, row, p[0])
         t.put_status(row, ROW_MALFORMED, text, size)
@@ -172,24 +172,24 @@ cdef bint mqtt_put(MessageTable t, const MessageContext* m, void* state, bint st
     return True
 
 
-cdef size_t mqtt_put_usual(MessageTable t, MessageContext* m, void* state, bint strict, const uint8_t* p,
-                           size_t n) noexcept nogil:
+cdef size_t mqtt_put_fast(MessageTable t, MessageContext* m, void* state, bint strict, const uint8_t* p,
+                          size_t n) noexcept nogil:
     """Put a packet that stands alone: it changes nothing that is known about the connection."""
     cdef MqttConnection* c = <MqttConnection*>state
     cdef MqttOptions o
-    cdef MqttUsual u
+    cdef MqttFastView u
     cdef size_t size = 4
     cdef int64_t row
     if t.options.raw or t.options.detail:
         return 0
-    if mqtt_usual_acknowledgement(p, n, c.known):
+    if mqtt_fast_acknowledgement(p, n, c.known):
         m.wire_size = 4
         row = t.begin_row(m)
         mqtt_put_acknowledgement(t, row, p, c.known, &c.flow, m.direction)
     else:
         mqtt_options(&o, strict, m.direction)
         o.version = c.known
-        size = mqtt_read_usual(p, n, &o, &u)
+        size = mqtt_read_fast(p, n, &o, &u)
         if size == 0 or u.seen >> MQTT_PROPERTY_TOPIC_ALIAS & 1:
             return 0
         m.wire_size = <int64_t>size
@@ -242,7 +242,7 @@ cdef Protocol mqtt_protocol():
     row.probe = mqtt_probe
     row.observe = mqtt_observe
     row.put = mqtt_put
-    row.put_usual = mqtt_put_usual
+    row.put_fast = mqtt_put_fast
     row.put_part = mqtt_put_part
     row.state_size = sizeof(MqttConnection)
     row.clear = mqtt_clear_state

@@ -80,7 +80,7 @@ class Receiving(Endpoint[EventT]):
         self._copies.pop(identifier, None)
 
     def _on_publish(self, message: mqtt.Publish, events: list[Event]) -> None:
-        """A message that needs a look."""
+        """Handle a PUBLISH that the compiled class leaves."""
         self.publishes_in += 1
         self.payload_in += len(message.payload)
         if message.properties:

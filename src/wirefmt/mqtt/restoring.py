@@ -28,7 +28,7 @@ PASSING_CODES: Final = frozenset(
 
 
 class Subscribed:
-    """A subscription that the server has granted, as it was asked for with `message`. `missing`: the server has it no more."""
+    """A subscription that the server has granted, as it was asked for with `message`. `missing`: the server has lost it."""
 
     __slots__ = ("message", "missing", "on_refused", "subscription")
 

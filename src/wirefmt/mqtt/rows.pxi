@@ -206,8 +206,8 @@ cdef inline void put_property(const MqttSink* sink, int64_t row, const MqttPrope
         put_span(field, row, &v.value)
 
 
-cdef void put_usual_properties(const MqttSink* sink, int64_t row, const MqttUsual* u) noexcept nogil:
-    """put_properties of a usual PUBLISH: User Properties are written as entries of one map."""
+cdef void put_fast_properties(const MqttSink* sink, int64_t row, const MqttFastView* u) noexcept nogil:
+    """put_properties of a PUBLISH that the fast path has read: User Properties are written as entries of one map."""
     cdef const MqttProperty* v = &u.properties[0]
     cdef const MqttProperty* end = v + u.property_count
     cdef MapWriter map
@@ -453,9 +453,9 @@ cdef void mqtt_put_row(MessageTable t, int64_t row, const MqttPacketView* p, Mqt
     put_mqtt(c + T_MQTT, row, p, &sink)
 
 
-cdef inline void mqtt_put_publish(MessageTable t, int64_t row, const MqttUsual* u, int version, const MqttFlow* flow,
+cdef inline void mqtt_put_publish(MessageTable t, int64_t row, const MqttFastView* u, int version, const MqttFlow* flow,
                                   int direction) noexcept nogil:
-    """mqtt_put_row of a usual PUBLISH without Topic Alias."""
+    """mqtt_put_row of a PUBLISH that the fast path has read, without Topic Alias."""
     cdef Col* c = t.cols
     cdef MqttSink sink
     mqtt_put_names(t, row, MQTT_PUBLISH, version, flow, direction)
@@ -466,12 +466,12 @@ cdef inline void mqtt_put_publish(MessageTable t, int64_t row, const MqttUsual* 
     t.put_payload(row, u.payload.at, u.payload.size)
     if u.property_count:
         sink = mqtt_sink(t)
-        put_usual_properties(&sink, row, u)
+        put_fast_properties(&sink, row, u)
 
 
 cdef inline void mqtt_put_acknowledgement(MessageTable t, int64_t row, const uint8_t* p, int version, const MqttFlow* flow,
                                           int direction) noexcept nogil:
-    """mqtt_put_row of a usual acknowledgement."""
+    """mqtt_put_row of an acknowledgement of four octets."""
     cdef int type = p[0] >> 4
     mqtt_put_names(t, row, type, version, flow, direction)
     put_i64(t.cols + T_SEQUENCE, row, load_u16(p + 2))

@@ -18,11 +18,11 @@ cdef int take_options(MqttOptions* o, object version, object side, object strict
     return 0
 
 
-cdef inline Publish usual_publish(bytes block, const uint8_t* p, size_t n, const MqttOptions* o):
-    """The PUBLISH p[:n] in `block`, if it is a usual one. None: mqtt_parse must decide."""
-    cdef MqttUsual u
+cdef inline Publish fast_publish(bytes block, const uint8_t* p, size_t n, const MqttOptions* o):
+    """The PUBLISH p[:n] in `block`, read by the fast path. None: mqtt_parse must decide."""
+    cdef MqttFastView u
     cdef Publish message
-    if p[0] >> 4 != MQTT_PUBLISH or mqtt_read_usual(p, n, o, &u) != n:
+    if p[0] >> 4 != MQTT_PUBLISH or mqtt_read_fast(p, n, o, &u) != n:
         return None
     message = Publish.__new__(Publish)
     message.block = block
@@ -60,7 +60,7 @@ def decode(data, *, version=None, side=None, strictness=STRICT_MODE, limits=None
     cdef const uint8_t* p = <const uint8_t*>PyBytes_AS_STRING(block)
     cdef size_t n = <size_t>PyBytes_GET_SIZE(block)
     take_options(&o, version, side, strictness, limits)
-    if n and (publish := usual_publish(block, p, n, &o)) is not None:
+    if n and (publish := fast_publish(block, p, n, &o)) is not None:
         return publish
     if mqtt_parse(p, n, &o, &m, &f) != OK:
         raise_fault(&MQTT_TABLES, &f, 0)
@@ -126,7 +126,7 @@ cdef class Decoder(FrameDecoder):
 
     cdef object decode_frame(self, bytes block, const uint8_t* p, size_t n, Fault* f):
         cdef MqttPacketView m
-        cdef Publish publish = usual_publish(block, p, n, &self.options)
+        cdef Publish publish = fast_publish(block, p, n, &self.options)
         if publish is not None:
             return publish
         if mqtt_parse(p, n, &self.options, &m, f) != OK:

@@ -2,7 +2,7 @@
 #
 # `ClientFlows` and `ServerFlows` hold the state of that; `Inbox` holds what a consumer has not handed over. The connections
 # of client_connection.py and server_connection.py, and the consumer of consumer.py, are derived from them and do all that is
-# rare: a method here that meets something unusual changes nothing and leaves it to them.
+# rare: a method here that meets a rare case changes nothing and leaves it to them.
 
 from cpython.dict cimport PyDict_Contains, PyDict_DelItem, PyDict_GetItemWithError, PyDict_Size
 

@@ -7,6 +7,7 @@ from typing import Any, Final, Literal
 
 from wirefmt import nsq
 from wirefmt.connection.contract import Acknowledged, Connected, Disconnected, StartTls, WindowOpened
+from wirefmt.errors import check_choice
 from wirefmt.nsq.spec import ServerOptions
 
 Event = Any
@@ -19,6 +20,8 @@ MSG_TIMEOUT: Final = 60_000
 
 #: The deflate level that nsqd uses where none is asked for, and the highest that it uses.
 DEFLATE_LEVEL: Final = 6
+
+Tls = Literal["no", "offered", "required"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +57,7 @@ class ConnectionOptions:
     pending_bytes: int = 1 << 26
     identify_timeout: float = 60.0
     server: ServerOptions = field(default_factory=ServerOptions)
-    tls: Literal["no", "offered", "required"] = "no"
+    tls: Tls = "no"
     auth_required: bool = False
     msg_timeout: int = MSG_TIMEOUT
     heartbeat_interval: int = HEARTBEAT_INTERVAL
@@ -71,6 +74,7 @@ class ConnectionOptions:
             value = getattr(self, name)
             if not least <= value <= most:
                 raise ValueError(f"{name} is a number of {least} to {most}, not {value!r}")
+        check_choice("tls", self.tls, Tls)
 
 
 @dataclass(frozen=True, slots=True)

@@ -65,7 +65,7 @@ cdef int nsq_probe(void* state, int direction, const uint8_t* p, size_t n, size_
     if status == NEED_DATA:
         size[0] = n + 1
         return MORE if n == 0 or direction == NSQ_SERVER or nsq_may_begin(p, n, &o) else NO
-    if status != OK or (direction == NSQ_SERVER and not nsq_is_usual(p, n, size[0])):
+    if status != OK or (direction == NSQ_SERVER and not nsq_looks_like_frame(p, n, size[0])):
         return NO
     if size[0] > n:
         return MORE
@@ -76,7 +76,7 @@ cdef inline bint nsq_may_begin(const uint8_t* p, size_t n, const NsqOptions* o) 
     return nsq_may_be_command(p, n) or (o.magic != NSQ_MAGIC_BEFORE and p[0] == 0x20)
 
 
-cdef bint nsq_is_usual(const uint8_t* p, size_t n, size_t size) noexcept nogil:
+cdef bint nsq_looks_like_frame(const uint8_t* p, size_t n, size_t size) noexcept nogil:
     """Is this, as far as available, a frame of one of the three types? Responses are text, message ids hexadecimal digits."""
     cdef size_t i
     if n < 8:
@@ -117,8 +117,8 @@ cdef bint nsq_put(MessageTable t, const MessageContext* m, void* state, bint str
     return True
 
 
-cdef size_t nsq_put_usual(MessageTable t, MessageContext* m, void* state, bint strict, const uint8_t* p,
-                          size_t n) noexcept nogil:
+cdef size_t nsq_put_fast(MessageTable t, MessageContext* m, void* state, bint strict, const uint8_t* p,
+                         size_t n) noexcept nogil:
     """Put a command or frame that changes nothing that is known about the connection."""
     cdef NsqConnection* c = <NsqConnection*>state
     cdef NsqUnitView u
@@ -126,7 +126,7 @@ cdef size_t nsq_put_usual(MessageTable t, MessageContext* m, void* state, bint s
     cdef int64_t row
     if (m.direction == NSQ_CLIENT and not c.begun) or t.options.detail or c.reported != nsq_carrier_of(&c.flow):
         return 0
-    size = nsq_read_usual(p, n, m.direction, &u)
+    size = nsq_read_fast(p, n, m.direction, &u)
     if size == 0:
         return 0
     m.wire_size = <int64_t>size
@@ -186,7 +186,7 @@ cdef Protocol nsq_protocol():
     row.frame_size = nsq_next_size
     row.probe = nsq_probe
     row.put = nsq_put
-    row.put_usual = nsq_put_usual
+    row.put_fast = nsq_put_fast
     row.put_part = nsq_put_part
     row.carrier = nsq_carrier
     row.state_size = sizeof(NsqConnection)

@@ -243,7 +243,7 @@ cdef void nsq_put_struct(Col* c, int64_t row, const NsqUnitView* u, NsqFlow* flo
     elif u.kind == NSQ_IDENTIFY:
         nsq_put_json(f, row, &u.body, flow, True)
     elif u.kind == NSQ_RESPONSE:
-        if not c.tally.exposed and holds_secret_member(u.body.at, u.body.size):
+        if not c.shared.exposed and holds_secret_member(u.body.at, u.body.size):
             put_text(f + NSQ_F_RESPONSE, row, &SECRET_SHOWN_TEXT)
         else:
             nsq_put_shown(f + NSQ_F_RESPONSE, row, &u.body)

@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from wirefmt import phpmq
 from wirefmt.connection.contract import Acknowledged, Disconnected, WindowOpened
+from wirefmt.errors import check_choice
 
 Event = Any
 Profile = Literal["present", "early"]
@@ -38,8 +39,7 @@ class ConnectionOptions:
     idle_timeout: float | None = None
 
     def __post_init__(self) -> None:
-        if self.profile not in ("early", "present"):
-            raise ValueError(f"profile is 'early' or 'present', not {self.profile!r}")
+        check_choice("profile", self.profile, Profile)
         for name, least, most in (("frame_size", 64, 1 << 32), ("in_flight", 1, 1 << 31)):
             value = getattr(self, name)
             if not least <= value < most:

@@ -128,7 +128,7 @@ cdef inline void rocketmq_put_text(Col* c, int64_t row, const RocketmqText* t, R
     if rocketmq_plain(t, scratch, &plain):
         put_octets(c, row, plain.at, plain.size)
     elif scratch.failed:
-        c.tally.no_memory = True
+        c.shared.no_memory = True
 
 
 cdef inline bint rocketmq_is_near(const RocketmqFrameView* m, const RocketmqText* key, const RocketmqText* value) noexcept nogil:
@@ -178,7 +178,7 @@ cdef class BatchColumns(FrameBatch):
             rocketmq_put_text(c + RB_REMARK, row, &m.remark, &self.values)
         if m.ext.at != NULL and (c[<int>RB_EXT_FIELDS].on or c[<int>RB_DESTINATION].on or c[<int>RB_PROPERTIES].on):
             self.put_fields(row, m, fields)
-        if self.payload and m.body.at != NULL and (self.tally.exposed or not rocketmq_secret_body(m)):
+        if self.payload and m.body.at != NULL and (self.shared.exposed or not rocketmq_secret_body(m)):
             put_octets(c + RB_PAYLOAD, row, m.body.at, m.body.size)
 
     cdef void put_fields(self, int64_t row, const RocketmqFrameView* m, const RocketmqFields* fields) noexcept nogil:
@@ -192,7 +192,7 @@ cdef class BatchColumns(FrameBatch):
         if entries >= 0:
             close_list(c + RB_EXT_FIELDS, entries)
         begin_map(&map, c + RB_EXT_FIELDS, row, m.frame + m.size)
-        if fields.plain and (self.tally.exposed or not rocketmq_secret_parts(fields)) and \
+        if fields.plain and (self.shared.exposed or not rocketmq_secret_parts(fields)) and \
                 (not map.map.on or rocketmq_add_fields(&map, m, fields)):
             if map.map.on:
                 end_map(&map)
@@ -211,7 +211,7 @@ cdef class BatchColumns(FrameBatch):
                 map = rocketmq_put_field(map, letters, &name, &text)        # hides a secret of the columns below, too
             else:
                 if self.names.failed or self.values.failed:
-                    self.tally.no_memory = True
+                    self.shared.no_memory = True
                 continue
             if rocketmq_is_properties(letters, name.at, name.size):
                 put_span(c + RB_PROPERTIES, row, &text)
@@ -234,7 +234,7 @@ cdef class BatchColumns(FrameBatch):
         elif rocketmq_reserve(&self.values, value.size + AHEAD_OCTETS):
             put_octets(c + RB_PROPERTIES, row, self.values.p, rocketmq_join(fields, self.values.p) - self.values.p)
         else:
-            self.tally.no_memory = True
+            self.shared.no_memory = True
 
     cdef int frame_size(self, const uint8_t* p, size_t n, size_t* size, Fault* f) noexcept nogil:
         return rocketmq_frame_size(p, n, self.max_frame_size, size, f)

@@ -1,7 +1,7 @@
 # What a connection does for every request and response: making, sending and taking them.
 #
 # `Flows` has the state of that. The connections of wirefmt/rocketmq/connection.py are derived from it and do all that is rare: a
-# method here that meets something unusual changes nothing and leaves it to them. What they use of it is in the stub, with its
+# method here that meets a rare case changes nothing and leaves it to them. What they use of it is in the stub, with its
 # meaning. Numbers and times of requests are given here alone. Sections are those of docs/rocketmq.md.
 from cpython.bytes cimport PyBytes_CheckExact
 from cpython.dict cimport PyDict_Contains, PyDict_DelItem, PyDict_Size

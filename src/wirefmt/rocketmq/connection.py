@@ -222,7 +222,7 @@ class Endpoint(endpoint.Endpoint[State, EventT], Flows):
         return self._answer(event, command.encode())
 
     def forward(self, event: RemotingCommand, response: RemotingCommand) -> list[EventT]:
-        """Answer a request with a response of another server, unchanged but for its opaque."""
+        """Answer a request with a response of another server, unchanged except for its opaque."""
         self._check_undecided(event)
         if not response.flag & RESPONSE:
             raise LocalProtocolError("only a response answers a request")

@@ -7,11 +7,13 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 from wirefmt.connection.contract import Acknowledged, Connected, Disconnected, StartTls
+from wirefmt.errors import check_choice
 from wirefmt.rocketmq._codec import RemotingCommand, Request, sign, signature
 from wirefmt.rocketmq.spec import CURRENT_VERSION
 
 Event = Any
 SerializeType = Literal["JSON", "ROCKETMQ"]
+Tls = Literal["disabled", "permissive", "enforcing"]
 
 #: The largest frame of real peers, with its length word.
 LARGEST_FRAME: Final = 1 << 24
@@ -97,7 +99,7 @@ class ConnectionOptions:
     remembered: int = 1024
     idle_timeout: float | None = 120.0
     first_timeout: float | None = 30.0
-    tls: Literal["disabled", "permissive", "enforcing"] = "disabled"
+    tls: Tls = "disabled"
     proxy: bool = False
 
     def __post_init__(self) -> None:
@@ -110,12 +112,8 @@ class ConnectionOptions:
             value = getattr(self, name)
             if not least <= value <= most:
                 raise ValueError(f"{name} is a number of {least} to {most}, not {value!r}")
-        for name, words in (
-            ("serialize_type", ("JSON", "ROCKETMQ")),
-            ("tls", ("disabled", "permissive", "enforcing")),
-        ):
-            if getattr(self, name) not in words:
-                raise ValueError(f"{name} is one of {', '.join(words)}, not {getattr(self, name)!r}")
+        check_choice("serialize_type", self.serialize_type, SerializeType)
+        check_choice("tls", self.tls, Tls)
         if self.timeout <= 0 or (self.idle_timeout is not None and self.idle_timeout <= 0):
             raise ValueError("timeout and idle_timeout are above 0")
 

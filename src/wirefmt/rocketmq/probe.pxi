@@ -134,7 +134,7 @@ cdef bint rocketmq_put_frame(MessageTable t, const MessageContext* m, RocketmqCo
     x.part_size = part_size
     x.asked = NULL
     x.parted = False
-    x.shown = wanted and (t.tally.exposed or not rocketmq_secret_parts(fields))
+    x.shown = wanted and (t.shared.exposed or not rocketmq_secret_parts(fields))
     x.properties = span_of(NULL, 0)
     x.response = frame.flag & ROCKETMQ_RESPONSE
     rocketmq_slots(frame, fields, not x.response and rocketmq_letters(code), &slots)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 from uuid import UUID
 
-from wirefmt.errors import ConnectionLost, LocalProtocolError, Refused
+from wirefmt.errors import ConnectionLost, LocalProtocolError, Refused, check_choice
 from wirefmt.rocketmq._codec import (
     CheckTransactionStateRequestHeader,
     EndTransactionRequestHeader,
@@ -50,7 +50,15 @@ PREPARED, COMMIT, ROLLBACK, UNKNOWN = 0x4, 8, 12, 0
 
 Decision = Literal["commit", "rollback", "unknown"]
 Select = Queue | Callable[[Sequence[Queue]], Queue] | None
-_DECISIONS: Final[dict[str | None, int]] = {"commit": COMMIT, "rollback": ROLLBACK, "unknown": UNKNOWN, None: UNKNOWN}
+_DECISIONS: Final[dict[Decision, int]] = {"commit": COMMIT, "rollback": ROLLBACK, "unknown": UNKNOWN}
+
+
+def _decision(value: Decision | None) -> Decision:
+    """What a function of the program has returned; None: "unknown"."""
+    if value is None:
+        return "unknown"
+    check_choice("the decision", value, Decision)
+    return value
 
 
 def reply_topic(cluster: str) -> str:
@@ -307,6 +315,7 @@ class Producer:
         """Send a half message, call `execute` with its id, and tell the broker the decision.
 
         Consumers see the message only after "commit". With "unknown", or if `execute` raises, the broker asks `check` later.
+        Raises what `execute` raises, and ValueError if it returns anything else.
         """
         named = self._properties(tags, keys, properties, 0)
         named |= {"TRAN_MSG": "true", "PGROUP": self.group}
@@ -315,7 +324,7 @@ class Producer:
         try:
             if result.status == "SEND_OK":
                 decided = execute(result.message_id)
-                decision = await decided if inspect.isawaitable(decided) else decided
+                decision = _decision(await decided if inspect.isawaitable(decided) else decided)
             else:
                 decision = "rollback"
         finally:
@@ -347,7 +356,7 @@ class Producer:
         decision: Decision = "unknown"
         try:
             decided = self._check(message)
-            decision = await decided if inspect.isawaitable(decided) else decided
+            decision = _decision(await decided if inspect.isawaitable(decided) else decided)
         finally:
             header = EndTransactionRequestHeader(
                 topic=asked.topic,

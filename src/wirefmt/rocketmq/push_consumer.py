@@ -8,7 +8,7 @@ import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from wirefmt.errors import ConnectionLost, LocalProtocolError, Refused
+from wirefmt.errors import ConnectionLost, LocalProtocolError, Refused, check_choice
 from wirefmt.rocketmq._codec import (
     ConsumerData,
     ConsumerSendMsgBackRequestHeader,
@@ -38,6 +38,9 @@ if TYPE_CHECKING:
 
 #: Seconds of a long poll, as of the real client.
 POLL_TIME: Final = 15.0
+
+Model = Literal["clustering", "broadcasting"]
+Begin = Literal["last", "first"]
 
 Listener = Callable[[MessageExt], Awaitable[bool | None] | bool | None]
 
@@ -139,9 +142,9 @@ class PushConsumer:
         subscriptions: Mapping[str, Expression],
         listener: Listener,
         *,
-        model: Literal["clustering", "broadcasting"] = "clustering",
+        model: Model = "clustering",
         orderly: bool = False,
-        begin: Literal["last", "first"] | float = "last",
+        begin: Begin | float = "last",
         workers: int = 20,
         batch: int = 32,
         cached: int = 1000,
@@ -153,6 +156,9 @@ class PushConsumer:
         pause: float = 1.0,
         offsets: dict[Queue, int] | None = None,
     ) -> None:
+        check_choice("model", model, Model)
+        if not isinstance(begin, (int, float)):
+            check_choice("begin", begin, Begin)
         self.client = client
         self._consumers = consumers
         self.group = group

@@ -398,7 +398,7 @@ cdef MapWriter rocketmq_put_rewritten(MapWriter map, const RocketmqRow* x, bint 
     if plain and rocketmq_plain_of(x.m, key, &x.c.names, &name):
         return rocketmq_put_field(map, letters, &name, &text)
     if x.c.names.failed or x.c.values.failed:
-        map.map.tally.no_memory = True
+        map.map.shared.no_memory = True
     return map
 
 
@@ -565,7 +565,7 @@ cdef void rocketmq_put_command(MessageTable t, const MessageContext* m, const Ro
         rocketmq_put_line(t, row, x, &x.properties, NULL, count)
     if not x.response and rocketmq_slot(slots, ROCKETMQ_PROPERTIES).form != ROCKETMQ_NULL:
         rocketmq_number(rocketmq_slot(slots, ROCKETMQ_SYS_FLAG), &sys_flag)
-    if not t.tally.exposed and rocketmq_secret_body(x.m):
+    if not t.shared.exposed and rocketmq_secret_body(x.m):
         put_i64(c + T_PAYLOAD_SIZE, row, x.m.body.size)
         t.put_status(row, ROW_OK, NULL, 0)
     else:

@@ -5,11 +5,11 @@ Public as `wirefmt.capture.Options`. This module loads no compiled code, so that
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, ClassVar, Literal, NamedTuple
 
-from wirefmt.errors import suggest
+from wirefmt.errors import check_choice, suggest
 from wirefmt.protocols import PROTOCOLS
 from wirefmt.spec.columns import ON_REQUEST
 from wirefmt.spec.insight import TABLES
@@ -34,11 +34,6 @@ class Flag(NamedTuple):
 
 def _flag(name: str, help: str, metavar: str | None = None) -> dict[str, Flag]:
     return {"flag": Flag(name, help, metavar)}
-
-
-def _one_of(name: str, value: str, values: Iterable[str]) -> None:
-    if value not in values:
-        raise ValueError(f"{name} must be {' or '.join(map(repr, values))}, not {value!r}")
 
 
 def _known(value: str) -> None:
@@ -179,9 +174,9 @@ class Options:
     }
 
     def __post_init__(self) -> None:
-        _one_of("strictness", self.strictness, ("lax", "strict"))
-        _one_of("table", self.table, self.TABLE_NAMES)
-        _one_of("flows", self.flows, ("auto", "in-file", "across-files"))
+        check_choice("strictness", self.strictness, Strictness)
+        check_choice("table", self.table, self.TABLE_NAMES)
+        check_choice("flows", self.flows, Flows)
         if self.batch_rows < 1 or self.batch_bytes < 1:
             raise ValueError("batch_rows and batch_bytes must be at least 1")
         if self.payload_max is not None and self.payload_max < 0:

@@ -19,6 +19,7 @@ from wirefmt.broker.mqtt.sessions import Sessions
 from wirefmt.broker.mqtt.subscriptions import Subscriptions
 from wirefmt.broker.mqtt.values import Clients, Message, Subscriber
 from wirefmt.broker.mqtt.walks import Walks
+from wirefmt.broker.parts import Assembly
 from wirefmt.broker.routing import Router
 from wirefmt.broker.shares import Shares
 from wirefmt.broker.topics import TopicTree
@@ -28,7 +29,7 @@ from wirefmt.mqtt.server import Peer
 from wirefmt.mqtt.session import Delivery
 
 
-class Broker:
+class Broker(Assembly[BrokerOptions]):
     """Routes messages between clients. Give it to `mqtt.serve`, to several servers if wanted, and close it afterwards.
 
     Attributes:
@@ -96,17 +97,6 @@ class Broker:
             mqtt.Auth: self._ignore,
             Disconnected: self._sessions.disconnected,
         }
-
-    @property
-    def options(self) -> BrokerOptions:
-        """Policies and limits. Others may be set while it runs, but for shares and `sys_interval`."""
-        return self._options
-
-    @options.setter
-    def options(self, options: BrokerOptions) -> None:
-        self._options = options
-        for part in self._parts:
-            part.options = options
 
     @property
     def subscribers(self) -> dict[str, Subscriber]:

@@ -31,7 +31,7 @@ class Memory(Shares):
         message.holders += 1
 
     def let_go(self, message: Message) -> None:
-        """It keeps it no more."""
+        """Count that a holder has released the message."""
         message.holders -= 1
         if not message.holders:
             self.keep(message.holder, -message.size, -1)
@@ -63,7 +63,7 @@ class Memory(Shares):
             subscriber.expires = message.expires
 
     def dequeue(self, subscriber: Subscriber) -> Queued:
-        """The next message that waits, which does so no more."""
+        """Take the next message from the queue of a subscriber."""
         queued = subscriber.queue.popleft()
         subscriber.queued_bytes -= queued.message.size + QUEUED_BYTES
         self.keep(subscriber.holder, -QUEUED_BYTES)

@@ -8,6 +8,7 @@ from typing import Final, Literal
 
 from wirefmt import mqtt
 from wirefmt.broker.permissions import Permissions
+from wirefmt.errors import check_choice
 from wirefmt.mqtt.codes import ReasonCode
 from wirefmt.mqtt.server import Peer
 from wirefmt.mqtt.session import NEVER
@@ -17,6 +18,11 @@ BRIDGES: Final = "$SYS/broker/connection/+/state"
 
 #: Topics of the server, and what looks like a shared subscription. Clients do not publish there, those of AMQP neither.
 RESERVED: Final = ("$SYS/", "$share/")
+
+Overlap = Literal["merged", "each"]
+Overflow = Literal["drop_oldest", "refuse", "disconnect"]
+Full = Literal["refuse", "drop_oldest"]
+Qos = Literal[0, 1, 2]
 
 
 def default_authorise(client: str, deed: str, topic: str) -> int:
@@ -67,25 +73,32 @@ class BrokerOptions:
         permissions: what the users may do besides; None: everything.
     """
 
-    overlap: Literal["merged", "each"] = "merged"
+    overlap: Overlap = "merged"
     memory: int = 1 << 30
     queue_messages: int = 1000
     queue_bytes: int = 1 << 24
-    overflow: Literal["drop_oldest", "refuse", "disconnect"] = "drop_oldest"
+    overflow: Overflow = "drop_oldest"
     retain_available: bool = True
     retained_messages: int = 100_000
     retained_bytes: int = 1 << 28
     client_share: float = 0.25
     user_share: float = 0.5
-    retained_overflow: Literal["refuse", "drop_oldest"] = "refuse"
+    retained_overflow: Full = "refuse"
     sessions: int = 100_000
-    sessions_overflow: Literal["refuse", "drop_oldest"] = "refuse"
+    sessions_overflow: Full = "refuse"
     subscriptions: int = 10_000
     topic_levels: int = 200
     session_expiry: int = NEVER
     maximum_keep_alive: int | None = None
-    maximum_qos: Literal[0, 1, 2] = 2
+    maximum_qos: Qos = 2
     sys_interval: float = 10.0
     authenticate: Callable[[mqtt.Connect, Peer], int | Awaitable[int]] | None = None
     authorise: Callable[[str, str, str], int] = default_authorise
     permissions: Permissions | None = None
+
+    def __post_init__(self) -> None:
+        check_choice("overlap", self.overlap, Overlap)
+        check_choice("overflow", self.overflow, Overflow)
+        check_choice("retained_overflow", self.retained_overflow, Full)
+        check_choice("sessions_overflow", self.sessions_overflow, Full)
+        check_choice("maximum_qos", self.maximum_qos, Qos)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
 
+from wirefmt.broker.parts import Assembly
 from wirefmt.broker.permissions import NOBODY, USER, Need
 from wirefmt.broker.requests.rocketmq import REQUESTS, user_of
 from wirefmt.broker.rocketmq.answers import FAULTS, Answer, Steps, failed
@@ -30,11 +31,11 @@ from wirefmt.rocketmq.server import Peer
 Serve = Callable[[Peer, RemotingCommand], Answer | Steps | None]
 
 
-class Broker:
+class Broker(Assembly[BrokerOptions]):
     """A name server and broker in memory.
 
     Attributes:
-        options: its policies and limits.
+        options: policies and limits.
         address: "host:port" that routes tell clients.
         topics: name -> queues.
         offsets: (group, topic, queue id) -> what the group has consumed.
@@ -93,16 +94,6 @@ class Broker:
             RequestCode.ACK_MESSAGE: popping.ack,
             RequestCode.CHANGE_MESSAGE_INVISIBLETIME: popping.change_invisible,
         }
-
-    @property
-    def options(self) -> BrokerOptions:
-        return self._options
-
-    @options.setter
-    def options(self, options: BrokerOptions) -> None:
-        self._options = options
-        for part in self._parts:
-            part.options = options
 
     @property
     def address(self) -> str:

@@ -104,7 +104,7 @@ class Groups:
         self._to_notify: deque[tuple[str, Peer]] = deque()  # members of the first of them
         self._owners: dict[str, tuple[Peer, str]] = {}  # client id -> the connection that has it, and its user
         self._client_ids: dict[Peer, set[str]] = {}
-        self._consumed: dict[str, set[str]] = {}  # group -> topics, but for its retry topic
+        self._consumed: dict[str, set[str]] = {}  # group -> topics, except its retry topic
 
     def close(self) -> None:
         if self.notifying is not None:

@@ -13,13 +13,13 @@ from wirefmt.broker.rocketmq.waits import Waits
 from wirefmt.broker.shares import UNOWNED, Holder
 from wirefmt.rocketmq import MessageExt
 
-#: What a message is made of, but for its place in the log.
+#: What a message is made of, except its place in the log.
 _PLACE: Final = ("queue_offset", "physical_offset", "store_timestamp", "store_host")
 _FIELDS: Final = tuple(name for name in MessageExt.__match_args__ if name not in ("version", *_PLACE))
 
 
 def fields_of(message: MessageExt) -> dict[str, Any]:
-    """What a message like this one is made of, but for its place in the log."""
+    """What a message like this one is made of, except its place in the log."""
     return {name: getattr(message, name) for name in _FIELDS}
 
 

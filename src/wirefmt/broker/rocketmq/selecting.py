@@ -13,7 +13,7 @@ from wirefmt.rocketmq.subscriptions import SQL92, TAG, tags_of
 #: True: the consumer wants the message. None: it wants all.
 Wants = Callable[[Stored], bool] | None
 
-#: Messages that one pull or pop looks at in vain, as of the real broker. Then the client has to ask again.
+#: Messages that one pull or pop examines without a match, as in the real broker. The client must ask again then.
 LOOKS_MAX: Final = 800
 
 

@@ -313,7 +313,7 @@ class Driver(asyncio.BufferedProtocol):
         self._turn.arm(self._loop)
 
     def _forgo(self) -> None:
-        """The connection is to end: what waits for its turn is dropped, but for the end."""
+        """The connection is to end: what waits for its turn is dropped, except the end."""
         if self._late:
             self._events = [event for event in self._events if type(event) is Disconnected]
 
@@ -386,7 +386,7 @@ class Driver(asyncio.BufferedProtocol):
 
         Args:
             steps: each does a part, and says how much work it was (at least 1). The next event comes after the last one. All
-                are taken, also if the connection ends meanwhile, but for `close`.
+                are taken, also if the connection ends meanwhile, except `close`.
         """
         self._rest = steps if self._rest is None else chain(self._rest, steps)
         if not self._dispatching:

@@ -1,4 +1,4 @@
-"""mqtt.decode_batch reads a PUBLISH in its usual form by a path of its own, in runs, and decode() by the same: both say what
+"""mqtt.decode_batch reads a PUBLISH by the fast path, in runs, and decode() by the same: both say what
 the general path says, which reads a PUBLISH between two other packets."""
 
 from __future__ import annotations

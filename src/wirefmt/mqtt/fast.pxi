@@ -1,49 +1,49 @@
-# The usual PUBLISH and acknowledgement: forms that can violate no rule, read in one pass. These functions can only accept;
-# mqtt_parse reads every other packet from its start and finds every violation.
+# The fast path of MQTT: PUBLISH and acknowledgements of forms that can violate no rule are read in one pass. These functions can
+# only accept; mqtt_parse reads every other packet from its start and finds every violation.
 cdef enum:
-    MQTT_USUAL_PROPERTIES = 16
+    MQTT_FAST_PROPERTIES = 16
 
 
-cdef enum MqttUsualKind:
-    MQTT_USUAL_NUMBER = 1
-    MQTT_USUAL_TEXT = 2
-    MQTT_USUAL_TOPIC = 4
-    MQTT_USUAL_OCTETS = 8
-    MQTT_USUAL_PAIR = 16            # of texts
-    MQTT_USUAL_REPEATS = 32         # it may repeat
+cdef enum MqttFastKind:
+    MQTT_FAST_NUMBER = 1
+    MQTT_FAST_TEXT = 2
+    MQTT_FAST_TOPIC = 4
+    MQTT_FAST_OCTETS = 8
+    MQTT_FAST_PAIR = 16            # of texts
+    MQTT_FAST_REPEATS = 32         # it may repeat
 
 
-cdef struct MqttUsual:              # spans of the octets
+cdef struct MqttFastView:              # spans of the octets
     uint8_t flags
     uint16_t packet_identifier      # if the QoS is not 0
     Span topic, payload, area       # area: the properties
     uint64_t seen                   # bit n: property n is there
     uint32_t property_count
-    MqttProperty[MQTT_USUAL_PROPERTIES] properties
+    MqttProperty[MQTT_FAST_PROPERTIES] properties
 
 
-cdef uint8_t[256] MQTT_USUAL_KINDS      # by identifier, of a PUBLISH: bits of MqttUsualKind; 0: no such property
+cdef uint8_t[256] MQTT_FAST_KINDS      # by identifier, of a PUBLISH: bits of MqttFastKind; 0: no such property
 
 
-cdef int fill_mqtt_usual() except -1:
+cdef int fill_mqtt_fast() except -1:
     cdef const MqttPropertyRow* row
     cdef int i
     for i in range(MQTT_PROPERTY_TOP):
         row = &mqtt_properties[i]
         if not mqtt_is_plain_property(MQTT_PUBLISH, row, i, 0):
             continue
-        MQTT_USUAL_KINDS[i] = (MQTT_USUAL_PAIR if row.type == MQTT_PAIR else MQTT_USUAL_OCTETS if row.type == MQTT_BINARY else
-                               MQTT_USUAL_NUMBER if row.type != MQTT_STRING else
-                               MQTT_USUAL_TOPIC if row.rule == MQTT_RULE_TOPIC else MQTT_USUAL_TEXT)
+        MQTT_FAST_KINDS[i] = (MQTT_FAST_PAIR if row.type == MQTT_PAIR else MQTT_FAST_OCTETS if row.type == MQTT_BINARY else
+                              MQTT_FAST_NUMBER if row.type != MQTT_STRING else
+                              MQTT_FAST_TOPIC if row.rule == MQTT_RULE_TOPIC else MQTT_FAST_TEXT)
         if mqtt_is_plain_property(MQTT_PUBLISH, row, i, <uint64_t>1 << i):
-            MQTT_USUAL_KINDS[i] |= MQTT_USUAL_REPEATS
+            MQTT_FAST_KINDS[i] |= MQTT_FAST_REPEATS
     return 0
 
 
-fill_mqtt_usual()
+fill_mqtt_fast()
 
 
-cdef inline size_t mqtt_read_usual(const uint8_t* p, size_t n, const MqttOptions* o, MqttUsual* out) noexcept nogil:
+cdef inline size_t mqtt_read_fast(const uint8_t* p, size_t n, const MqttOptions* o, MqttFastView* out) noexcept nogil:
     """Read a PUBLISH. Returns its size; 0: mqtt_parse must decide."""
     cdef const uint8_t* at = p + 2
     cdef const uint8_t* end
@@ -86,7 +86,7 @@ cdef inline size_t mqtt_read_usual(const uint8_t* p, size_t n, const MqttOptions
         if at[0] == 0:
             at += 1
         else:
-            at = mqtt_read_usual_properties(at, end, o, out)
+            at = mqtt_read_fast_properties(at, end, o, out)
             if at == NULL:
                 return 0
     if out.topic.size == 0 and not out.seen >> MQTT_PROPERTY_TOPIC_ALIAS & 1:
@@ -96,7 +96,7 @@ cdef inline size_t mqtt_read_usual(const uint8_t* p, size_t n, const MqttOptions
     return size
 
 
-cdef inline bint mqtt_usual_acknowledgement(const uint8_t* p, size_t n, int version) noexcept nogil:
+cdef inline bint mqtt_fast_acknowledgement(const uint8_t* p, size_t n, int version) noexcept nogil:
     """Does p[:n] begin with an acknowledgement that ends after its packet identifier (four octets) and violates no rule?"""
     cdef int type
     if n < 4 or p[1] != 2 or version == 0:
@@ -105,16 +105,16 @@ cdef inline bint mqtt_usual_acknowledgement(const uint8_t* p, size_t n, int vers
     return MQTT_PUBACK <= type <= MQTT_PUBCOMP and p[0] & 0x0F == mqtt_packets[type].flags and load_u16(p + 2) != 0
 
 
-cdef bint mqtt_view_usual(const uint8_t* p, size_t n, const MqttOptions* o, MqttPacketView* out) noexcept nogil:
-    """What mqtt_parse reads of a usual PUBLISH or acknowledgement. p[:n]: a whole packet. False: mqtt_parse must decide."""
-    cdef MqttUsual m
-    if n == 4 and mqtt_usual_acknowledgement(p, n, o.version):
+cdef bint mqtt_view_fast(const uint8_t* p, size_t n, const MqttOptions* o, MqttPacketView* out) noexcept nogil:
+    """Read PUBLISH or acknowledgement p[:n], a whole packet, into the view of mqtt_parse. False: mqtt_parse must decide."""
+    cdef MqttFastView m
+    if n == 4 and mqtt_fast_acknowledgement(p, n, o.version):
         memset(out, 0, sizeof(MqttPacketView))
         out.packet_identifier = load_u16(p + 2)
         out.has_packet_identifier = 1
         out.has_reason_code = o.version == 5            # it is omitted: 0
         out.form = MQTT_FORM_SHORT if o.version == 5 else out.form
-    elif mqtt_read_usual(p, n, o, &m) == n:
+    elif mqtt_read_fast(p, n, o, &m) == n:
         memset(out, 0, sizeof(MqttPacketView))
         out.topic = m.topic
         out.payload = m.payload
@@ -135,8 +135,8 @@ cdef bint mqtt_view_usual(const uint8_t* p, size_t n, const MqttOptions* o, Mqtt
     return True
 
 
-cdef inline const uint8_t* mqtt_read_usual_properties(const uint8_t* at, const uint8_t* last, const MqttOptions* o,
-                                                      MqttUsual* out) noexcept nogil:
+cdef inline const uint8_t* mqtt_read_fast_properties(const uint8_t* at, const uint8_t* last, const MqttOptions* o,
+                                                     MqttFastView* out) noexcept nogil:
     """Property Length, which is not 0, and the properties of a packet that ends at `last`. Returns where the payload begins;
     NULL: mqtt_parse must decide."""
     cdef const uint8_t* end
@@ -157,25 +157,25 @@ cdef inline const uint8_t* mqtt_read_usual_properties(const uint8_t* at, const u
     out.area.at = at
     out.area.size = size
     while at < end:
-        kind = MQTT_USUAL_KINDS[at[0]]
-        if kind == 0 or count == MQTT_USUAL_PROPERTIES or (seen >> (at[0] & 63) & 1 and not kind & MQTT_USUAL_REPEATS):
+        kind = MQTT_FAST_KINDS[at[0]]
+        if kind == 0 or count == MQTT_FAST_PROPERTIES or (seen >> (at[0] & 63) & 1 and not kind & MQTT_FAST_REPEATS):
             return NULL
         seen |= <uint64_t>1 << (at[0] & 63)
         v.identifier = at[0]
         at += 1
-        if kind & MQTT_USUAL_NUMBER:
-            at = mqtt_read_usual_number(at, end, v)
+        if kind & MQTT_FAST_NUMBER:
+            at = mqtt_read_fast_number(at, end, v)
             if at == NULL:
                 return NULL
         else:
-            text = &v.name if kind & MQTT_USUAL_PAIR else &v.value
+            text = &v.name if kind & MQTT_FAST_PAIR else &v.value
             while True:
                 if end - at < 2:
                     return NULL
                 size = load_u16(at)
                 at += 2
-                if end - at < size or (size == 0 and kind & MQTT_USUAL_TOPIC) or \
-                        (not kind & MQTT_USUAL_OCTETS and not unmarked_before(at, size, last, kind & MQTT_USUAL_TOPIC)):
+                if end - at < size or (size == 0 and kind & MQTT_FAST_TOPIC) or \
+                        (not kind & MQTT_FAST_OCTETS and not unmarked_before(at, size, last, kind & MQTT_FAST_TOPIC)):
                     return NULL
                 text.at = at
                 text.size = size
@@ -194,7 +194,7 @@ cdef inline const uint8_t* mqtt_read_usual_properties(const uint8_t* at, const u
     return end
 
 
-cdef inline const uint8_t* mqtt_read_usual_number(const uint8_t* at, const uint8_t* end, MqttProperty* v) noexcept nogil:
+cdef inline const uint8_t* mqtt_read_fast_number(const uint8_t* at, const uint8_t* end, MqttProperty* v) noexcept nogil:
     """The value of a property that is a number. Returns where the next one begins; NULL: mqtt_parse must decide."""
     cdef const MqttPropertyRow* row = &mqtt_properties[v.identifier]
     cdef int used

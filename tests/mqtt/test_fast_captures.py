@@ -1,4 +1,4 @@
-"""Packets in their usual form are read in one pass: the rows say what the objects say, which are read field by field."""
+"""The fast path of captures reads packets in one pass: the rows say what the objects say, which are read field by field."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ TOPICS = st.one_of(
     st.sampled_from([b"a/b", b"a/+", b"#", "é/ü".encode(), b"\xff", b"\0", b"$SYS"]),
 )
 IDENTIFIERS = st.sampled_from([0, 1, 255, 256, 65535])
-#: Properties with their length: usual ones, and ones that a PUBLISH must not have.
+#: Properties with their length: those of the fast path, and ones that a PUBLISH must not have.
 PROPERTIES = st.sampled_from(
     [
         *(b"\0", b"\x80\0", b"\2\1\1", b"\2\1\2", b"\5\2\0\0\0\7", b"\7\x26\0\1k\0\1v", b"\3\x23\0\1"),

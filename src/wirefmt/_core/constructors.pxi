@@ -2,16 +2,15 @@
 # object whose C fields are not set, so methods need not check.
 #
 # Cython gives each class a `tp_new` that allocates an object with all fields zero, and an `__init__` that fills them.
-# Python can call the first without the second, and the second twice. `seal` therefore changes every class of the core:
+# Python can call the first without the second, and the second twice. `finish_module`, the last line of every module, therefore
+# changes its classes (it also sets the package of classes and functions to the public one):
 #
 # - `tp_new` allocates and fills in one step, with its arguments (`wirefmt_new`); that of a class without a constructor raises
 #   TypeError. `tp_init` does nothing, and `__init__` of an existing object raises TypeError.
 # - Methods check the type of `self`, as methods of classes written in C do. Cython's functions do not.
 #
 # The core makes objects without a constructor call: `X.__new__(X)` of a class known at compile time is a direct call that
-# sealing does not affect; a Factory (message.pxi) does it for a class that is looked up.
-#
-# Every module ends with `seal(globals(), ...)`, which also sets the package of classes and functions to the public one.
+# this does not affect; a Factory (message.pxi) does it for a class that is looked up.
 cdef extern from *:
     """
     typedef struct {
@@ -67,18 +66,18 @@ cdef extern from *:
 
     static PyObject *wirefmt_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
         const PyTypeObject *base = type;
-        const WirefmtClass *sealed = wirefmt_class_at(base);
+        const WirefmtClass *entry = wirefmt_class_at(base);
         PyObject *made;
-        while (sealed->type == NULL && base->tp_base != NULL) {     /* a subclass written in Python: its base of the core */
+        while (entry->type == NULL && base->tp_base != NULL) {     /* a subclass written in Python: its base of the core */
             base = base->tp_base;
-            sealed = wirefmt_class_at(base);
+            entry = wirefmt_class_at(base);
         }
-        if (sealed->fill == NULL) {
+        if (entry->fill == NULL) {
             PyErr_Format(PyExc_TypeError, "cannot create '%.100s' instances", type->tp_name);
             return NULL;
         }
-        made = sealed->make(type, args, kwargs);
-        if (made != NULL && sealed->fill(made, args, kwargs) < 0) {
+        made = entry->make(type, args, kwargs);
+        if (made != NULL && entry->fill(made, args, kwargs) < 0) {
             Py_CLEAR(made);
             if (wirefmt_explain != NULL && PyErr_ExceptionMatches(PyExc_TypeError))
                 wirefmt_reword(type);
@@ -107,8 +106,8 @@ cdef extern from *:
     static PyObject *wirefmt_new_3(PyTypeObject *t, PyObject *a, PyObject *k) { return wirefmt_new_of(3, t, a, k); }
     static PyObject *wirefmt_new_4(PyTypeObject *t, PyObject *a, PyObject *k) { return wirefmt_new_of(4, t, a, k); }
 
-    /* Mark a sealed class as a base of classes of other modules. */
-    static int wirefmt_seal_base(PyObject *cls) {
+    /* Mark a class that was changed as a base of classes of other modules. */
+    static int wirefmt_guard_base(PyObject *cls) {
         static const newfunc slots[WIREFMT_BASES] = {
             wirefmt_new_0, wirefmt_new_1, wirefmt_new_2, wirefmt_new_3, wirefmt_new_4};
         if (wirefmt_base_count == WIREFMT_BASES) {
@@ -135,29 +134,29 @@ cdef extern from *:
         return -1;
     }
 
-    static int wirefmt_seal_constructor(PyObject *cls, PyObject *init_of_object) {
+    static int wirefmt_guard_constructor(PyObject *cls, PyObject *init_of_object) {
         PyTypeObject *type = (PyTypeObject *)cls;
-        WirefmtClass *sealed = wirefmt_class_at(type);
+        WirefmtClass *entry = wirefmt_class_at(type);
         PyObject *refuse;
         int done;
-        if (sealed->type != NULL)               /* a class with two names */
+        if (entry->type != NULL)               /* a class with two names */
             return 0;
         if (++wirefmt_class_count > WIREFMT_CLASSES / 2) {
             PyErr_SetString(PyExc_SystemError, "WIREFMT_CLASSES is too small");
             return -1;
         }
-        sealed->type = type;
-        sealed->make = type->tp_new;
-        sealed->fill = type->tp_init == PyBaseObject_Type.tp_init ? NULL : type->tp_init;
-        if (sealed->fill == wirefmt_filled)     /* inherited from a class of another module, which is sealed */
-            sealed->fill = wirefmt_class_at(type->tp_base)->fill;
+        entry->type = type;
+        entry->make = type->tp_new;
+        entry->fill = type->tp_init == PyBaseObject_Type.tp_init ? NULL : type->tp_init;
+        if (entry->fill == wirefmt_filled)     /* inherited from a class of another module, which was changed */
+            entry->fill = wirefmt_class_at(type->tp_base)->fill;
         type->tp_new = wirefmt_new;
         type->tp_init = wirefmt_filled;
         PyType_Modified(type);
-        if (sealed->fill == NULL)
+        if (entry->fill == NULL)
             type->tp_vectorcall = NULL;         /* it would allocate */
-        sealed->call = type->tp_vectorcall;
-        if (sealed->call != NULL)
+        entry->call = type->tp_vectorcall;
+        if (entry->call != NULL)
             type->tp_vectorcall = wirefmt_call;
         if (PyDict_GetItemString(type->tp_dict, "__init__") == NULL)
             return 0;
@@ -171,7 +170,7 @@ cdef extern from *:
     }
 
     /* Classes that Python statements derived from a class of the core have copies of its slots. */
-    static void wirefmt_seal_subclass(PyObject *cls) {
+    static void wirefmt_guard_subclass(PyObject *cls) {
         PyTypeObject *type = (PyTypeObject *)cls;
         type->tp_new = wirefmt_new;
         type->tp_init = wirefmt_filled;
@@ -189,9 +188,9 @@ cdef extern from *:
     }
     """
     PyObject* wirefmt_explain
-    int wirefmt_seal_constructor(object cls, object init_of_object) except -1
-    int wirefmt_seal_base(object cls) except -1
-    void wirefmt_seal_subclass(object cls) noexcept
+    int wirefmt_guard_constructor(object cls, object init_of_object) except -1
+    int wirefmt_guard_base(object cls) except -1
+    void wirefmt_guard_subclass(object cls) noexcept
     object wirefmt_method_of(object cls, object function, const char* doc, bint of_class)
     enum: Py_TPFLAGS_HEAPTYPE
 
@@ -254,7 +253,7 @@ cdef bytes method_doc(object function):
     return f"{function.__name__}({', '.join(words)})\n--\n\n{function.__doc__ or ''}".encode()
 
 
-cdef int seal_methods(object cls) except -1:
+cdef int guard_methods(object cls) except -1:
     cdef bytes doc
     for name, value in list(cls.__dict__.items()):
         function = value.__func__ if type(value) is classmethod else value
@@ -284,25 +283,26 @@ cdef int name_public(dict space, str package, tuple inner) except -1:
     return 0
 
 
-cdef int seal(dict space, str package=None, tuple inner=(), tuple bases=()) except -1:
-    """Seal the classes of a module's namespace, and the classes that were derived from them. package: the one that exports the
-    names of the module, except `inner` ones. bases: classes from which classes of other modules are derived."""
+cdef int finish_module(dict space, str package=None, tuple inner=(), tuple bases=()) except -1:
+    """Change the classes of a module's namespace, and the classes that were derived from them, so that only constructors make
+    objects. package: the one that exports the names of the module, except `inner` ones; None: they keep their module. bases:
+    classes from which classes of other modules are derived."""
     cdef list subclasses
     if package is not None:
         name_public(space, package, inner)
     for cls in list(space.values()):
         if not isinstance(cls, type) or cls.__flags__ & Py_TPFLAGS_HEAPTYPE or not cls.__module__.startswith("wirefmt."):
             continue
-        wirefmt_seal_constructor(cls, object.__init__)
+        wirefmt_guard_constructor(cls, object.__init__)
         if not cls.__base__.__module__.startswith("wirefmt."):      # derived classes inherit it
             wirefmt_set_attribute(cls, "__signature__", SIGNATURE)
-        seal_methods(cls)
+        guard_methods(cls)
         subclasses = type.__subclasses__(cls)
         while subclasses:
             derived = subclasses.pop()
             if derived.__flags__ & Py_TPFLAGS_HEAPTYPE:
-                wirefmt_seal_subclass(derived)
+                wirefmt_guard_subclass(derived)
                 subclasses += type.__subclasses__(derived)
     for cls in bases:
-        wirefmt_seal_base(cls)
+        wirefmt_guard_base(cls)
     return 0

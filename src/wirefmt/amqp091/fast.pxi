@@ -1,5 +1,5 @@
-# AMQP 0.9.1: the usual content, read in place. Method, content header and body are three frames, one after another on one
-# channel, and violate no rule; then nothing has to be kept between them. amqp091_read_usual can only accept: amqp091_parse and
+# The fast path of AMQP 0.9.1: a content is read in place. Method, content header and body are three frames, one after another on
+# one channel, and violate no rule; then nothing has to be kept between them. amqp091_read_fast can only accept: amqp091_parse and
 # amqp091_join read all other frames from their start, and find every violation.
 
 cdef extern from *:
@@ -11,57 +11,55 @@ cdef extern from *:
 
 
 cdef enum:
-    AMQP091_USUAL_HEAD = 1 << 12        # octets of method and header
+    AMQP091_FAST_HEAD = 1 << 12        # octets of method and header
     AMQP091_HEADER_LEAST = 22           # octets of a header frame without properties
 
 
-cdef enum Amqp091UsualWidth:            # of a value that has no fixed size, in place of its octets
-    AMQP091_USUAL_STRING = 0xF0         # a short string
-    AMQP091_USUAL_TEXT                  # ... in UTF-8
-    AMQP091_USUAL_TABLE
+cdef enum Amqp091FastWidth:            # of a value that has no fixed size, in place of its octets
+    AMQP091_FAST_STRING = 0xF0         # a short string
+    AMQP091_FAST_TABLE
 
 
-cdef struct Amqp091UsualMethod:         # the arguments of a method with content, by slot
-    uint8_t count                       # 0: no method that can begin a usual content
-    uint8_t[AMQP091_SLOTS] width        # octets, or an Amqp091UsualWidth
+cdef struct Amqp091FastMethod:         # the arguments of a method with content, by slot
+    uint8_t count                       # 0: the fast path reads no content of this method
+    uint8_t[AMQP091_SLOTS] width        # octets, or an Amqp091FastWidth
 
 
-cdef struct Amqp091Usual:
+cdef struct Amqp091FastView:
     Amqp091FrameView method, header     # as amqp091_parse reads them, without payload and notes
     Span body
     uint32_t bodies                     # frames: 1; 0: an empty body
 
 
-cdef Amqp091UsualMethod[AMQP091_METHOD_COUNT] AMQP091_USUAL_METHODS
-cdef uint8_t[AMQP091_PROPERTY_COUNT] AMQP091_USUAL_PROPERTIES       # octets, or an Amqp091UsualWidth
+cdef Amqp091FastMethod[AMQP091_METHOD_COUNT] AMQP091_FAST_METHODS
+cdef uint8_t[AMQP091_PROPERTY_COUNT] AMQP091_FAST_PROPERTIES       # octets, or an Amqp091FastWidth
 
 
-cdef int fill_amqp091_usual() except -1:
+cdef int fill_amqp091_fast() except -1:
     cdef const Amqp091ArgumentRow* a
-    cdef Amqp091UsualMethod* usual
+    cdef Amqp091FastMethod* row
     cdef int method, i, type
     for method in range(1, AMQP091_METHOD_COUNT):
         if not amqp091_methods[method].content:
             continue
-        usual = &AMQP091_USUAL_METHODS[method]
+        row = &AMQP091_FAST_METHODS[method]
         for i in range(amqp091_methods[method].first, amqp091_methods[method].first + amqp091_methods[method].count):
             a = &amqp091_arguments[i]
-            if a.type == AMQP091_LONGSTR or a.type == AMQP091_TABLE:
-                raise ValueError("a method with content has only arguments of few octets")
-            usual.width[a.slot] = (AMQP091_TYPE_SIZE[a.type] if a.type != AMQP091_SHORTSTR else
-                                   AMQP091_USUAL_TEXT if a.utf8 else AMQP091_USUAL_STRING)
-            usual.count = a.slot + 1
+            if a.type == AMQP091_LONGSTR or a.type == AMQP091_TABLE or a.utf8:
+                raise ValueError("a method with content has arguments of few octets, and short strings of any octets")
+            row.width[a.slot] = AMQP091_FAST_STRING if a.type == AMQP091_SHORTSTR else AMQP091_TYPE_SIZE[a.type]
+            row.count = a.slot + 1
     for i in range(AMQP091_PROPERTY_COUNT):
         type = amqp091_properties[i].type
-        AMQP091_USUAL_PROPERTIES[i] = (AMQP091_USUAL_STRING if type == AMQP091_SHORTSTR else
-                                       AMQP091_USUAL_TABLE if type == AMQP091_TABLE else AMQP091_TYPE_SIZE[type])
+        AMQP091_FAST_PROPERTIES[i] = (AMQP091_FAST_STRING if type == AMQP091_SHORTSTR else
+                                      AMQP091_FAST_TABLE if type == AMQP091_TABLE else AMQP091_TYPE_SIZE[type])
     return 0
 
 
-fill_amqp091_usual()
+fill_amqp091_fast()
 
 
-cdef inline size_t amqp091_usual_frame(int type, const uint8_t* p, size_t n, uint32_t most, Amqp091FrameView* m) noexcept nogil:
+cdef inline size_t amqp091_fast_frame(int type, const uint8_t* p, size_t n, uint32_t most, Amqp091FrameView* m) noexcept nogil:
     """The octets of a frame of this type; 0: p[:n] does not begin with a whole one."""
     cdef uint64_t size
     if n < AMQP091_OVERHEAD or p[0] != type:
@@ -76,8 +74,8 @@ cdef inline size_t amqp091_usual_frame(int type, const uint8_t* p, size_t n, uin
     return <size_t>size
 
 
-cdef size_t amqp091_read_usual(const Amqp091Contents* d, const uint8_t* p, size_t n, const Amqp091Options* o,
-                               Amqp091Usual* out) noexcept nogil:
+cdef size_t amqp091_read_fast(const Amqp091Contents* d, const uint8_t* p, size_t n, const Amqp091Options* o,
+                              Amqp091FastView* out) noexcept nogil:
     """Read the frames of one content; `d` has the pending ones. Returns their octets; 0: amqp091_parse must decide."""
     cdef uint32_t most = o.common.max_frame_size
     cdef Amqp091FrameView body
@@ -86,19 +84,19 @@ cdef size_t amqp091_read_usual(const Amqp091Contents* d, const uint8_t* p, size_
     if d.count or n < 11 or load_u16(p + 7) != AMQP091_CLASS_BASIC:
         return 0
     row = amqp091_method_of(AMQP091_CLASS_BASIC, load_u16(p + 9))
-    if AMQP091_USUAL_METHODS[row].count == 0:
+    if AMQP091_FAST_METHODS[row].count == 0:
         return 0
-    size = amqp091_usual_frame(AMQP091_FRAME_METHOD, p, n, most, &out.method)
+    size = amqp091_fast_frame(AMQP091_FRAME_METHOD, p, n, most, &out.method)
     if size == 0 or out.method.channel == 0 or (o.channel_max and out.method.channel > o.channel_max) or \
             (o.common.side >= 0 and not amqp091_methods[row].senders >> o.common.side & 1) or \
-            not amqp091_read_usual_method(&AMQP091_USUAL_METHODS[row], p + n, &out.method):
+            not amqp091_read_fast_method(&AMQP091_FAST_METHODS[row], &out.method):
         return 0
     out.method.method = <uint8_t>row
     out.method.class_id = AMQP091_CLASS_BASIC
     out.method.method_id = load_u16(p + 9)
-    more = amqp091_usual_frame(AMQP091_FRAME_HEADER, p + size, n - size, most, &out.header)
-    if more < AMQP091_HEADER_LEAST or out.header.channel != out.method.channel or size + more > AMQP091_USUAL_HEAD or \
-            not amqp091_read_usual_header(&out.header, o.common.max_elements) or \
+    more = amqp091_fast_frame(AMQP091_FRAME_HEADER, p + size, n - size, most, &out.header)
+    if more < AMQP091_HEADER_LEAST or out.header.channel != out.method.channel or size + more > AMQP091_FAST_HEAD or \
+            not amqp091_read_fast_header(&out.header, o.common.max_elements) or \
             (d.max_body and out.header.body_size > d.max_body):
         return 0
     size += more
@@ -106,7 +104,7 @@ cdef size_t amqp091_read_usual(const Amqp091Contents* d, const uint8_t* p, size_
     out.body.at = b""
     out.body.size = 0
     if out.bodies:
-        more = amqp091_usual_frame(AMQP091_FRAME_BODY, p + size, n - size, most, &body)
+        more = amqp091_fast_frame(AMQP091_FRAME_BODY, p + size, n - size, most, &body)
         if more == 0 or body.channel != out.method.channel or more - AMQP091_OVERHEAD != out.header.body_size:
             return 0
         out.body.at = body.frame + 7
@@ -115,29 +113,24 @@ cdef size_t amqp091_read_usual(const Amqp091Contents* d, const uint8_t* p, size_
     return size
 
 
-cdef inline bint amqp091_read_usual_method(const Amqp091UsualMethod* usual, const uint8_t* ahead,
-                                           Amqp091FrameView* m) noexcept nogil:
-    """The arguments. ahead: octets before it may be read."""
+cdef inline bint amqp091_read_fast_method(const Amqp091FastMethod* row, Amqp091FrameView* m) noexcept nogil:
+    """The arguments."""
     cdef const uint8_t* at = m.frame + 11
     cdef const uint8_t* end = m.frame + m.size - 1
-    cdef size_t size, bad = 0
+    cdef size_t size
     cdef int i
-    for i in range(usual.count):
+    for i in range(row.count):
         if at >= end:
             return False
         m.value[i] = <uint32_t>(at - m.frame)
-        size = usual.width[i]
-        if size >= AMQP091_USUAL_STRING:
-            at += 1
-            if size == AMQP091_USUAL_TEXT and ((at - 1)[0] > end - at or (
-                    not ascii_before(at, (at - 1)[0], ahead) and not is_utf8(at, (at - 1)[0], &bad))):
-                return False
-            size = (at - 1)[0]
+        size = row.width[i]
+        if size == AMQP091_FAST_STRING:
+            size = 1 + at[0]
         at += size
     return at == end
 
 
-cdef inline bint amqp091_read_usual_header(Amqp091FrameView* m, uint32_t most) noexcept nogil:
+cdef inline bint amqp091_read_fast_header(Amqp091FrameView* m, uint32_t most) noexcept nogil:
     """Class, weight, body size and properties. most: entries of a table; 0: no limit."""
     cdef const uint8_t* p = m.frame + 19
     cdef const uint8_t* at = p + 2
@@ -158,11 +151,11 @@ cdef inline bint amqp091_read_usual_header(Amqp091FrameView* m, uint32_t most) n
         if at >= end:
             return False
         m.properties.value[i] = <uint32_t>(at - p)
-        size = AMQP091_USUAL_PROPERTIES[i]
-        if size == AMQP091_USUAL_STRING:
+        size = AMQP091_FAST_PROPERTIES[i]
+        if size == AMQP091_FAST_STRING:
             size = 1 + at[0]
-        elif size == AMQP091_USUAL_TABLE:
-            at = amqp091_after_usual_table(at, end, most)
+        elif size == AMQP091_FAST_TABLE:
+            at = amqp091_after_flat_table(at, end, most)
             if at == NULL:
                 return False
             continue
@@ -170,7 +163,7 @@ cdef inline bint amqp091_read_usual_header(Amqp091FrameView* m, uint32_t most) n
     return at == end
 
 
-cdef inline const uint8_t* amqp091_after_usual_table(const uint8_t* at, const uint8_t* end, uint32_t most) noexcept nogil:
+cdef inline const uint8_t* amqp091_after_flat_table(const uint8_t* at, const uint8_t* end, uint32_t most) noexcept nogil:
     """Where a table without tables and arrays ends; NULL: amqp091_take_table must decide."""
     cdef uint32_t count = 0
     cdef size_t size

@@ -1,4 +1,5 @@
-"""Captures read the usual commands and frames in one pass. Their rows are those of the general path, which `detail` takes."""
+"""The fast path of captures: frequent commands and frames in one pass. Their rows are those of the general path, which `detail`
+takes."""
 
 from __future__ import annotations
 
@@ -123,7 +124,7 @@ def test_the_rows() -> None:
 
 
 def test_a_change_of_the_carrier() -> None:
-    """The octets after the answer that agrees on a compression are read as such, even where usual frames stand around it."""
+    """The octets after the answer that agrees on a compression are read as such, even between frames of the fast path."""
     agreed = nsq.Response(members={"max_rdy_count": 1, "tls_v1": False, "deflate": True, "snappy": False}).encode()
     stream: Any = zlib.compressobj(6, zlib.DEFLATED, -15)
     packed = stream.compress(SAID[SERVER][0] * 2) + stream.flush(zlib.Z_SYNC_FLUSH)

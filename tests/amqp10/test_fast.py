@@ -1,4 +1,4 @@
-"""A delivery in its usual form, in one frame, is read by a path of its own: its rows say what those of other paths say."""
+"""A delivery in one frame is read by the fast path: its rows say what those of other paths say."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def transfer(message: amqp10.Message | bytes, **fields: Any) -> bytes:
 
 @cache
 def forms() -> list[bytes]:
-    """Every message in the usual transfer, and one message in transfers with other fields."""
+    """Every message in a transfer that the fast path reads, and one message in transfers with other fields."""
     few = MESSAGES["few"]
     others: list[dict[str, Any]] = [
         {"message_format": None, "settled": None},
@@ -155,19 +155,19 @@ def test_one_connection_both_ways(parts: list[tuple[int, bytes, int]], size: int
 # ---------------------------------------------------------------------------------------------- decode_batch
 
 
-def unusual(frame: bytes) -> bytes:
+def refused(frame: bytes) -> bytes:
     """The frame with an extended header."""
     return (len(frame) + 4).to_bytes(4, "big") + b"\3" + frame[5:8] + bytes(4) + frame[8:]
 
 
 def batch_of_both(frames: list[bytes], *, frame_size: int = 1 << 20, elements: int = 1000, **options: Any) -> Any:
-    """The rows, which but for sizes are those of frames in an unusual form."""
+    """The rows, which except for sizes are those of frames that the fast path refuses."""
     options["expose_credentials"] = True
     limits = Limits(frame_size=frame_size, elements=elements)
     found = pa.record_batch(amqp10.decode_batch(b"".join(frames), limits=limits, **options))
     found.validate(full=True)
     limits = Limits(frame_size=frame_size + 4, elements=elements)
-    other = pa.record_batch(amqp10.decode_batch(b"".join(map(unusual, frames)), limits=limits, **options))
+    other = pa.record_batch(amqp10.decode_batch(b"".join(map(refused, frames)), limits=limits, **options))
     for name in found.schema.names:
         if name == "error":
             assert found.column(name).is_null().equals(other.column(name).is_null())

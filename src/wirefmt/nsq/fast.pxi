@@ -1,20 +1,20 @@
-# The commands and frames that are most of a stream, in forms that can violate no rule, framed and read in one pass: PUB and FIN;
-# messages, and the responses OK and _heartbeat_. nsq_read_usual can only accept; nsq_frame_size and nsq_parse read everything
-# else from its start and find every fault.
+# The fast path of NSQ: the commands and frames that are most of a stream, in forms that can violate no rule, are framed and read
+# in one pass: PUB and FIN; messages, and the responses OK and _heartbeat_. nsq_read_fast can only accept; nsq_frame_size and
+# nsq_parse read everything else from its start and find every fault.
 
 cdef enum:
     NSQ_FIN_SIZE = 4 + NSQ_MESSAGE_ID_SIZE + 1      # the name and a space, the message id, the newline
 
 
-cdef inline size_t nsq_read_usual(const uint8_t* p, size_t n, int side, NsqUnitView* out) noexcept nogil:
+cdef inline size_t nsq_read_fast(const uint8_t* p, size_t n, int side, NsqUnitView* out) noexcept nogil:
     """Read the command or frame that begins at `p`; before it there was the magic. `out` gets what nsq_put_row reads. Returns its
     size; 0: nsq_frame_size must decide."""
     out.has_number = False
     out.topic.at = out.message_id.at = NULL
-    return nsq_read_usual_frame(p, n, out) if side == NSQ_SERVER else nsq_read_usual_command(p, n, out)
+    return nsq_read_fast_frame(p, n, out) if side == NSQ_SERVER else nsq_read_fast_command(p, n, out)
 
 
-cdef inline size_t nsq_read_usual_frame(const uint8_t* p, size_t n, NsqUnitView* out) noexcept nogil:
+cdef inline size_t nsq_read_fast_frame(const uint8_t* p, size_t n, NsqUnitView* out) noexcept nogil:
     cdef size_t size
     if n < 8 or p[0] & 0x80:
         return 0
@@ -39,7 +39,7 @@ cdef inline size_t nsq_read_usual_frame(const uint8_t* p, size_t n, NsqUnitView*
     return size
 
 
-cdef inline size_t nsq_read_usual_command(const uint8_t* p, size_t n, NsqUnitView* out) noexcept nogil:
+cdef inline size_t nsq_read_fast_command(const uint8_t* p, size_t n, NsqUnitView* out) noexcept nogil:
     cdef size_t i, last = min(n, <size_t>4 + NSQ_NAME_MAX + 1)
     cdef uint32_t size
     if n < NSQ_FIN_SIZE:

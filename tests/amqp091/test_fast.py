@@ -1,4 +1,4 @@
-"""Captures and decode_batch read a content whose frames lie together by a path of its own. Its rows are those of the other path,
+"""Captures and decode_batch read a content whose frames lie together by the fast path. Its rows are those of the general path,
 which a pending content in the same direction forces here."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Usual records, packets and segments take a short path: its rows and counters are those of the general one."""
+"""The fast path of records, packets and segments: its rows and counters are those of the general one."""
 
 from __future__ import annotations
 

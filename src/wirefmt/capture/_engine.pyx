@@ -13,9 +13,9 @@ from libc.string cimport memcmp, memcpy, memmove, memset, strlen
 from wirefmt._core cimport (
     CARRIER_DEFLATE, CARRIER_SNAPPY, CARRIER_TLS, Col, ColumnSet, HASH_KEY, Input, MORE, MessageContext, MessageTable, NO,
     NO_TEXT, Protocol, ProtocolState, ROW_GAP, ROW_MALFORMED, ROW_OK, ROW_PARTIAL, SERVERS, TEXT_PAD, T_BYTE_OFFSET,
-    T_CAPTURE, T_DETAIL, T_FRAME_NO, T_HEADERS, T_KIND, T_OPERATION, T_PROTOCOL, Text, VLANS_COUNT, VLANS_MAX, YES,
-    add_vlan, begin_call, close_state, fault_text, open_state, protocol_row, pad_text, put_bool, put_i16, put_i32, put_i64,
-    put_i8, put_map, put_octets, put_octets2, put_text, seal, set_bit, take_input,
+    T_CAPTURE, T_DETAIL, T_FRAME_NO, T_HEADERS, T_KIND, T_OPERATION, T_PROTOCOL, Text, VLANS_COUNT, VLANS_MAX, YES, add_vlan,
+    begin_call, close_state, fault_text, open_state, protocol_row, pad_text, put_bool, put_i16, put_i32, put_i64, put_i8,
+    put_map, put_octets, put_octets2, put_text, seal, set_bit, take_input,
 )
 from wirefmt._core.be cimport load_u16, load_u32, load_u64, store_u16, store_u32
 from wirefmt._core.cache cimport prefetch, prefetch_read
@@ -57,10 +57,18 @@ include "resync.pxi"
 include "streams.pxi"
 # a flow that has ended -> a row of the transport table
 include "transport.pxi"
-# octets of a direction -> frames -> rows; gaps
+# octets of a direction -> carriers -> frames -> rows; gaps
 include "frames.pxi"
-# WebSockets, compressed streams and TLS around the frames
-include "carriers.pxi"
+# events of the reassembly -> octets and gaps of directions
+include "events.pxi"
+# carriers: WebSockets, compressed streams, TLS
+include "carrier_websocket.pxi"
+include "carrier_compressed.pxi"
+include "carrier_tls.pxi"
+# what directions may begin with: PROXY headers, TLS
+include "openings.pxi"
+# handshakes of WebSockets
+include "upgrade.pxi"
 # which protocol a flow is of
 include "recognise.pxi"
 # packets -> segments for each of several threads
@@ -70,6 +78,6 @@ include "decoder.pxi"
 
 # only constructors make objects; classes and functions belong to the package, except these
 seal(globals(), "wirefmt.capture", (
-    BoundarySearch, CarriedStreams, Dispatcher, FrameStreams, KnownStreams, PacketParser, PacketTrace, PcapFile,
-    PcapReader, Reassembler, RecordFeed, Share, StreamTrace, Streams, Unpacker, find_record, sniff,
+    BoundarySearch, Dispatcher, FrameStreams, PacketParser, PacketTrace, PcapFile, PcapReader, Reassembler, Recognition,
+    RecordFeed, Share, StreamTrace, Streams, Unpacker, find_record, sniff,
 ))

@@ -65,6 +65,8 @@ include "events.pxi"
 include "carrier_websocket.pxi"
 include "carrier_compressed.pxi"
 include "carrier_tls.pxi"
+# carriers alone, for tests
+include "carrier_trace.pxi"
 # what directions may begin with: PROXY headers, TLS
 include "openings.pxi"
 # handshakes of WebSockets
@@ -78,6 +80,6 @@ include "decoder.pxi"
 
 # only constructors make objects; classes and functions belong to the package, except these
 seal(globals(), "wirefmt.capture", (
-    BoundarySearch, Dispatcher, FrameStreams, PacketParser, PacketTrace, PcapFile, PcapReader, Reassembler, Recognition,
-    RecordFeed, Share, StreamTrace, Streams, Unpacker, find_record, sniff,
+    BoundarySearch, CarrierTrace, Dispatcher, FrameStreams, PacketParser, PacketTrace, PcapFile, PcapReader, Reassembler,
+    Recognition, RecordFeed, Share, StreamTrace, Streams, Unpacker, find_record, sniff,
 ))

@@ -114,7 +114,7 @@ cdef void break_off(FrameStreams s, Flow* f, int end, SideLayer* own, const char
     if side.size:
         s.put_rest(f, end, text, mark)                  # a protocol with carriers puts one row
     else:
-        s.put_malformed(f, end, text, mark)
+        s.put_fault(f, end, ROW_MALFORMED, text, mark)
     s.begin_search(side, WHY_NO_FRAME)
     (<Packed*>own).broken = True
     packed_clear(s, own)
@@ -130,5 +130,5 @@ cdef bint packed_gap(FrameStreams s, Flow* f, int end, SideLayer* own, int64_t n
         s.begin_search(side, why)
         (<Packed*>own).broken = True
         packed_clear(s, own)
-    side.missing += n
+    side.missing += max(n, <int64_t>0)
     return True

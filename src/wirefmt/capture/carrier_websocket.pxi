@@ -24,7 +24,7 @@ cdef bint begin_socket(FrameStreams s, Flow* f, int end, bint lost) noexcept nog
         return False
     side.stage = STAGE_FRAMES
     if lost:
-        side.seeker = own
+        own.lost = True
         if not side.searching:
             s.begin_search(side, WHY_NO_FRAME)
     return True
@@ -46,7 +46,7 @@ cdef size_t socket_octets(FrameStreams s, Flow* f, int end, SideLayer* own, cons
     cdef size_t at = 0
     cdef size_t k
     while at < n and not f.ignored and not s.is_full():
-        if side.seeker == own:
+        if own.lost:
             s.search(f, end, p + at, n - at, mark)
             return n
         if w.left == 0:
@@ -57,14 +57,14 @@ cdef size_t socket_octets(FrameStreams s, Flow* f, int end, SideLayer* own, cons
                 continue
             if not ws_usual(w):
                 s.seen.carrier_octets -= <int64_t>(w.have - k)
-                s.put_malformed(f, end, b"WebSocket: not the header of a frame", mark)
+                s.put_fault(f, end, ROW_MALFORMED, b"WebSocket: not the header of a frame", mark)
                 lose_header(s, f, end, own, mark)
                 continue
             s.seen.carrier_octets += <int64_t>k
             if w.left == 0:
                 continue
             if w.compressed and w.data:
-                s.put_malformed(f, end, b"compressed WebSocket message (RSV1): not decoded", mark)
+                s.put_fault(f, end, ROW_MALFORMED, b"compressed WebSocket message (RSV1): not decoded", mark)
                 s.dismiss(f, UNDECODED_COMPRESSED)
                 break
         k = min(n - at, <size_t>65536)
@@ -90,13 +90,13 @@ cdef bint socket_gap(FrameStreams s, Flow* f, int end, SideLayer* own, int64_t n
     """Inside the payload of a frame, the gap is one of what is carried."""
     cdef const Side* side = &(<FlowState*>f.state).sides[end]
     cdef WebSocket* w = &(<Socket*>own).frame
-    if side.seeker == own and side.size:
+    if own.lost and side.size:
         s.look(f, end, True)
         if f.ignored:
             return True
         if s.is_full():
             return False
-    if side.seeker == own or w.need or <uint64_t>n > w.left:
+    if own.lost or w.need or n < 0 or <uint64_t>n > w.left:
         return lose_socket(s, f, end, own, n, why, mark)
     if not s.carry_gap(f, end, own.above, n, why, mark):
         return False
@@ -113,7 +113,7 @@ cdef bint lose_socket(FrameStreams s, Flow* f, int end, SideLayer* own, int64_t 
         s.look(f, end, True)
     if f.ignored:
         return True
-    if s.is_full():
+    if s.is_full() or (own.above != NULL and not s.carry_gap(f, end, own.above, UNKNOWN, why, mark)):
         return False
     if side.searching:
         s.pass_over(side, side.size)
@@ -121,12 +121,9 @@ cdef bint lose_socket(FrameStreams s, Flow* f, int end, SideLayer* own, int64_t 
         if (side.size and not s.put_rest(f, end, why_text(why), mark)) or not s.flush(f, end, why_text(why)):
             return False
         s.begin_search(side, why)
-    if own.above == NULL:
-        side.missing += n
-    elif not s.carry_gap(f, end, own.above, n, why, mark):
-        return False
+    side.missing += max(n, <int64_t>0)
     side.search.credit = 0
-    side.seeker = own
+    own.lost = True
     if why == WHY_NO_FRAME:                             # octets that are not a header are skipped
         side.skipped += (<Socket*>own).frame.have
     return True
@@ -150,5 +147,5 @@ cdef void socket_found(FrameStreams s, Flow* f, int end, SideLayer* own) noexcep
     cdef Side* side = &(<FlowState*>f.state).sides[end]
     s.pass_over(side, side.search.at)
     memset(&(<Socket*>own).frame, 0, sizeof(WebSocket))
-    side.seeker = NULL
+    own.lost = False
     s.replay(f, end, own.number, 0)

@@ -99,8 +99,6 @@ cdef class FrameStreams(Streams):
         if layer == NULL:
             return
         place[0] = NULL
-        if side.seeker == layer:
-            side.seeker = NULL
         if layer.carrier.clear != NULL:
             layer.carrier.clear(self, layer)
         self.memory.buffered -= <int64_t>layer.carrier.size + BLOCK_OCTETS
@@ -114,6 +112,13 @@ cdef class FrameStreams(Streams):
             layer = layer.above
             number += 1
         return number
+
+    cdef SideLayer* seeker(self, const Side* side) noexcept nogil:
+        """The carrier whose boundary is searched for: the first that has lost it. NULL: frames are searched for."""
+        cdef SideLayer* layer = side.lowest
+        while layer != NULL and not layer.lost:
+            layer = layer.above
+        return layer
 
     cdef void resume_layers(self, Flow* f, int end, SideLayer* layer, const Mark* mark) noexcept nogil:
         """Finish what carriers have begun, the last one first."""
@@ -407,7 +412,7 @@ cdef class FrameStreams(Streams):
         text[size] = 0
         if not self.flush(f, end, why_text(WHY_NO_FRAME)):
             return False
-        self.put_malformed(f, end, text, mark)
+        self.put_fault(f, end, ROW_MALFORMED, text, mark)
         self.begin_search(side, WHY_NO_FRAME)
         side.search.at = 1                                     # not at the first octet
         return True
@@ -442,13 +447,14 @@ cdef class FrameStreams(Streams):
         the event is called again and looks again."""
         cdef FlowState* fs = <FlowState*>f.state
         cdef Side* side = &fs.sides[end]
+        cdef SideLayer* seeker = self.seeker(side)
         if fs.protocol == NULL:
             if self.decide(f, end, final):
                 return
         else:
             while side.reading or self.find(f, end, final):
-                if not side.reading and side.seeker != NULL:
-                    side.seeker.carrier.found(self, f, end, side.seeker)
+                if not side.reading and seeker != NULL:
+                    seeker.carrier.found(self, f, end, seeker)
                     if final and not f.ignored and not self.is_full() and side.searching and side.size:
                         self.look(f, end, True)
                     return
@@ -464,11 +470,12 @@ cdef class FrameStreams(Streams):
         """Is there a boundary in the window? It is at pending[side.search.at]."""
         cdef FlowState* fs = <FlowState*>f.state
         cdef Side* side = &fs.sides[end]
+        cdef const SideLayer* seeker = self.seeker(side)
         cdef Sought sought
         sought.protocol = fs.protocol
         sought.state = fs.state
         sought.direction = 0 if end == f.client else 1
-        sought.carried = side.seeker.carrier.sought if side.seeker != NULL else NULL
+        sought.carried = seeker.carrier.sought if seeker != NULL else NULL
         sought.scratch = self.scratch
         return find_boundary(&side.search, side.pending, side.size, &sought, final)
 

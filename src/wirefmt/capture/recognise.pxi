@@ -65,6 +65,7 @@ cdef class Recognition:
         cdef size_t head = 0
         cdef bint kept
         cdef int found, row
+        side.opening.layer = self.streams.top(side)
         if side.opening.foreign:
             if (fs.http or self.began_late(f, end)) and looks_like_http(p, n) == YES:
                 self.streams.pass_over(side, side.size)

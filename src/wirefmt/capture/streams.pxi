@@ -22,8 +22,12 @@ cdef enum Undecoded:            # why a connection is not decoded
 cdef tuple UNDECODED_NAMES = ("not_recognised", "tls", "compressed")
 
 
+cdef enum:
+    UNKNOWN = -1                # a number of octets
+
+
 cdef struct Opening:            # what the recogniser knows of a direction
-    int layer                   # its octets come to the layer with this number
+    int layer                   # its octets came to the layer with this number
     uint8_t foreign             # its first octets are not a client's
     uint8_t upgraded            # frames of a WebSocket begin here, of a protocol that was not named
     uint32_t likely[2]          # rows whose frames all packets of late_frames had, by direction of the frames
@@ -37,11 +41,11 @@ cdef struct Carrier:            # an encoding of streams in other streams; this 
     # keeps decoded octets that were not taken, it sets `unfinished` of the flow, and `resume` is called
     size_t (*octets)(FrameStreams s, Flow* f, int end, SideLayer* own, const uint8_t* p, size_t n,
                      const Mark* mark) noexcept nogil
-    # `n` octets are missing; `why`: a Why. False: the batch was full; call again
+    # `n` octets are missing, UNKNOWN: some; `why`: a Why. False: the batch was full; call again
     bint (*gap)(FrameStreams s, Flow* f, int end, SideLayer* own, int64_t n, int why, const Mark* mark) noexcept nogil
     # finish what was begun before the batch was full. NULL: it begins nothing
     void (*resume)(FrameStreams s, Flow* f, int end, SideLayer* own, const Mark* mark) noexcept nogil
-    # of a `seeker`: how to search for its boundary (see Sought), and what to do when one was found at pending[search.at]
+    # once its boundary is `lost`: how to search for it (see Sought), and what to do when it was found at pending[search.at]
     int (*sought)(const Sought* sought, const uint8_t* p, size_t n, size_t* size, bint* counts) noexcept nogil
     void (*found)(FrameStreams s, Flow* f, int end, SideLayer* own) noexcept nogil
     void (*clear)(FrameStreams s, SideLayer* own) noexcept nogil     # free what the state holds; NULL: nothing
@@ -51,6 +55,7 @@ cdef struct SideLayer:          # a carrier in one direction
     const Carrier* carrier
     SideLayer* above            # takes what it carries; NULL: who `stage` says
     int number                  # 0: takes what TCP carries
+    bint lost                   # its boundary is searched for: the search window has its octets
 
 
 cdef struct Side:               # one direction of a flow
@@ -68,7 +73,6 @@ cdef struct Side:               # one direction of a flow
     Mark first                  # packet of pending[0]
     # searches
     int64_t missing, skipped    # octets of the present gap: lost, and skipped
-    SideLayer* seeker           # the search window has its octets; NULL: those of frames
     # what was begun before the batch was full, besides `reading`: see finish_event
     uint8_t decided             # the protocol was found, and the search window is to be read
     uint8_t final               # of `reading` and `decided`: no octets follow the window
@@ -263,24 +267,16 @@ cdef class Streams:
         side.offset += side.missing + side.skipped
         side.missing = side.skipped = 0
 
-    cdef void put_gap_row(self, Flow* f, int end, const char* text, const Mark* mark) noexcept nogil:
-        """Put a row for malformed octets."""
+    cdef void put_fault(self, Flow* f, int end, int status, const char* text, const Mark* mark) noexcept nogil:
+        """Put a row of a status without fields, at the next octet."""
         cdef FlowState* fs = <FlowState*>f.state
         cdef MessageContext m
         cdef int64_t row
         self.context(f, end, mark, mark, fs.sides[end].offset, 0, &m)
         row = self.table.begin_row(&m)
-        put_text(self.table.cols + T_PROTOCOL, row, &fs.protocol.name)
-        self.table.put_status(row, ROW_GAP, text, <int>strlen(text))
-
-    cdef void put_malformed(self, Flow* f, int end, const char* text, const Mark* mark) noexcept nogil:
-        cdef FlowState* fs = <FlowState*>f.state
-        cdef MessageContext m
-        cdef int64_t row
-        self.context(f, end, mark, mark, fs.sides[end].offset, 0, &m)
-        row = self.table.begin_row(&m)
-        put_text(self.table.cols + T_PROTOCOL, row, &fs.protocol.name)
-        self.table.put_status(row, ROW_MALFORMED, text, <int>strlen(text))
+        if fs.protocol != NULL:
+            put_text(self.table.cols + T_PROTOCOL, row, &fs.protocol.name)
+        self.table.put_status(row, status, text, <int>strlen(text))
 
     cdef void put_file_fault(self, const char* text, int64_t offset, const Mark* mark) noexcept nogil:
         cdef Col* c = self.table.cols

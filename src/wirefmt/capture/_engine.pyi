@@ -98,6 +98,7 @@ class BoundarySearch:
     @property
     def size(self) -> int: ...
 
+@disjoint_base
 class CarrierTrace:
     events: list[tuple[str, bytes | int]]
     def __init__(self, *carriers: str, one_by_one: bool = False) -> None: ...

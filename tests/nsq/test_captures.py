@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import zlib
 from typing import Any
 
@@ -11,7 +12,8 @@ from lib.batches import rows_of, talk
 from lib.json_vectors import ids
 from lib.kinds import all_of
 from lib.nsq_vectors import frame_of, of_kind
-from lib.wire import Tcp, pcap
+from lib.websocket import REQUEST, RESPONSE
+from lib.wire import Tcp, pcap, socket_frame
 from wirefmt import nsq
 
 pyarrow = pytest.importorskip("pyarrow", reason="needs pyarrow (pip install pyarrow)")
@@ -123,6 +125,26 @@ def test_a_long_reason_is_shown_whole() -> None:
     (row,) = [row for row in rows if row["status"] == "partial"]
     assert row["error"].startswith("compressed: snappy: corrupt input (bad checksum; expected: 4294967295, got: ")
     assert row["error"].endswith("): 13 of 266 bytes read")
+
+
+@pytest.mark.parametrize("size", [1448, 1])
+def test_a_compressed_stream_in_websockets(size: int) -> None:
+    """The handshake names no subprotocol: the port says the protocol, and what it negotiates is in the payload of frames."""
+    request, response = (re.sub(rb"Sec-WebSocket-Protocol: mqtt\r\n", b"", text) for text in (REQUEST, RESPONSE))
+    client, server = Deflate(), Deflate()
+    published = [nsq.Publish(topic="t", body=body).encode() for body in (b"one", b"two" * 1000, b"three")]
+    said = [(CLIENT, request), (SERVER, response), (CLIENT, socket_frame(identify(deflate=True), mask=b"mask"))]
+    # the first compressed bytes follow in the same frame
+    said += [(SERVER, socket_frame(reply(deflate=True) + server(OK)))]
+    for octets in published:
+        said += [(CLIENT, socket_frame(client(octets), mask=b"mask")), (SERVER, socket_frame(server(OK)))]
+    rows = talk(*said, size=size)
+    assert {(row["protocol"], row["status"]) for row in rows} == {("nsq", "ok")}
+    sent = [row for row in rows if row["direction"] == CLIENT]
+    assert [row["kind"] for row in sent] == ["MAGIC", "IDENTIFY", "PUB", "PUB", "PUB"]
+    assert [row["payload"] for row in sent[2:]] == [b"one", b"two" * 1000, b"three"]
+    assert [row["kind"] for row in rows if row["direction"] == SERVER] == ["response"] * 5
+    assert {row["nsq"]["compression"] for row in sent[2:]} == {"deflate"}
 
 
 def test_a_hole_in_a_compressed_stream_ends_its_direction() -> None:

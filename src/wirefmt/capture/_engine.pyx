@@ -57,10 +57,20 @@ include "resync.pxi"
 include "streams.pxi"
 # a flow that has ended -> a row of the transport table
 include "transport.pxi"
-# octets of a direction -> frames -> rows; gaps
+# octets of a direction -> carriers -> frames -> rows; gaps
 include "frames.pxi"
-# WebSockets, compressed streams and TLS around the frames
-include "carriers.pxi"
+# events of the reassembly -> octets and gaps of directions
+include "events.pxi"
+# carriers: WebSockets, compressed streams, TLS
+include "carrier_websocket.pxi"
+include "carrier_compressed.pxi"
+include "carrier_tls.pxi"
+# carriers alone, for tests
+include "carrier_trace.pxi"
+# what directions may begin with: PROXY headers, TLS
+include "openings.pxi"
+# handshakes of WebSockets
+include "upgrade.pxi"
 # which protocol a flow is of
 include "recognise.pxi"
 # packets -> segments for each of several threads
@@ -70,6 +80,6 @@ include "decoder.pxi"
 
 # only constructors make objects; classes and functions belong to the package, except these
 finish_module(globals(), "wirefmt.capture", (
-    BoundarySearch, CarriedStreams, Dispatcher, FrameStreams, KnownStreams, PacketParser, PacketTrace, PcapFile,
-    PcapReader, Reassembler, RecordFeed, Share, StreamTrace, Streams, Unpacker, find_record, sniff,
+    BoundarySearch, CarrierTrace, Dispatcher, FrameStreams, PacketParser, PacketTrace, PcapFile, PcapReader, Reassembler,
+    Recognition, RecordFeed, Share, StreamTrace, Streams, Unpacker, find_record, sniff,
 ))

@@ -1,20 +1,19 @@
 # Captures -> the message table.
 #
-#     octets of files -> PcapFile -> PacketParser -> Reassembler -> streams of protocols -> rows
+#     octets of files -> PcapFile -> PacketParser -> Reassembler -> FrameStreams (carriers, frames) -> rows
+#                                                                     Recognition
 from wirefmt._core import some_rows
 from wirefmt.spec.options import options_of
 from wirefmt.spec.table import COLUMNS as TABLE_COLUMNS
 
 cdef enum:
-    PREFETCHED = 128            # octets of a protocol's state, of a pending frame
     PAYLOAD_AHEAD = 1024        # octets of a segment's payload that are prefetched
     AHEAD = 4096                # octets of the file that are prefetched before they are read
     NAMES_MAX = 1 << 24         # capture files
     BATCH_MAX = 1 << 28         # octets: a column of a batch has 32-bit offsets, which also allow one message more
 
 
-@cython.no_gc_clear
-cdef class CaptureDecoder(KnownStreams):
+cdef class CaptureDecoder:
     """Decodes bytes of capture files to batches of the message table.
 
     Call `begin_file`, then `feed` with chunks of any size, then `end_file`; at the end `finish`. feed, end_file and
@@ -30,8 +29,15 @@ cdef class CaptureDecoder(KnownStreams):
 
     cdef PcapFile file
     cdef PacketParser packets
+    cdef Reassembler tcp                                # that of `streams`, as its memory, table and counts
+    cdef FrameStreams streams
+    cdef Recognition recognition
+    cdef Memory* memory
+    cdef MessageTable table
+    cdef CaptureCounts* seen
+    cdef int32_t file_index
     cdef bint across_files, busy, file_over
-    cdef uint64_t slice_count
+    cdef uint64_t slice_index, slice_count
     cdef object condition                                 # which rows of a batch the filter keeps; None: there is no filter
     cdef object shown                                   # of the columns of batches; None: all
     cdef Segment[GROUP] group                           # segments that were parsed and not yet taken
@@ -49,22 +55,19 @@ cdef class CaptureDecoder(KnownStreams):
     cdef size_t carry_at, carry_size, carry_capacity
 
     def __cinit__(self, *args, **keywords):
-        self.tcp.sink.to = <void*>self
-        self.tcp.sink.begins = decoder_begins
-        self.tcp.sink.octets = decoder_octets
-        self.tcp.sink.gap = decoder_gap
-        self.tcp.sink.front = decoder_front
-        self.tcp.sink.ignored = decoder_ignored
-        self.tcp.sink.end = decoder_end
-        self.tcp.sink.close = decoder_close
-        self.tcp.sink.is_full = decoder_is_full
-        self.tcp.sink.prefetch = decoder_prefetch
+        self.streams = FrameStreams.__new__(FrameStreams)
+        self.recognition = Recognition.__new__(Recognition)
+        self.tcp = self.streams.tcp
+        self.memory = self.streams.memory
+        self.seen = &self.streams.seen
+        join_sink(&self.tcp.sink, self.streams)
+        join_recogniser(self.recognition, self.streams)
 
     def __init__(self, options=None, /, *, bint transport=False, **keywords):
         options = options_of(options, keywords)
         if options.threads != 1:
             raise ValueError("a CaptureDecoder decodes in one thread; capture.read(..., threads=N) uses several")
-        self.strict = options.strictness == "strict"
+        self.streams.strict = options.strictness == "strict"
         self.across_files = options.flows == "across-files"
         self.slice_index, self.slice_count = options.slice
         self.table = MessageTable(TABLE_COLUMNS, options.columns_read(), payload=options.payload, payload_max=options.payload_max,
@@ -72,12 +75,13 @@ cdef class CaptureDecoder(KnownStreams):
                                   vlan=options.vlan)
         self.table.batch_rows = options.batch_rows
         self.table.batch_bytes = min(options.batch_bytes, BATCH_MAX)
+        self.streams.table = self.table
         self.file = PcapFile.__new__(PcapFile)
         self.packets = PacketParser(tunnels=options.tunnels)
         self.set_protocols(options)
         self.set_limits(options.all_limits())
         if transport:
-            self.transport = ColumnSet(TRANSPORT_COLUMNS)
+            self.streams.transport = ColumnSet(TRANSPORT_COLUMNS)
             self.tcp.counts_traffic = True
         if options.filter is not None:
             from wirefmt.spec.filter import Keep
@@ -89,23 +93,21 @@ cdef class CaptureDecoder(KnownStreams):
         names = [row.name for row in PROTOCOL_ROWS]
         for i in range(PROTOCOLS):
             if options.protocols is None or names[i] in options.protocols:
-                self.wanted |= <uint32_t>1 << i
+                self.recognition.wanted |= <uint32_t>1 << i
             for port in PROTOCOL_ROWS[i].ports:
-                self.port_rows[<uint16_t>port] |= <uint32_t>1 << i
+                self.recognition.port_rows[<uint16_t>port] |= <uint32_t>1 << i
         for port, name in options.forced_ports().items():
-            self.port_forced[<uint16_t>port] = <uint8_t>(names.index(name) + 1)
+            self.recognition.port_forced[<uint16_t>port] = <uint8_t>(names.index(name) + 1)
 
     cdef set_limits(self, values):
         self.tcp.max_flows = values["max_flows"]
         self.tcp.max_out_of_order = values["max_out_of_order"]
-        self.max_message = self.table.options.max_message = values["max_message"]
+        self.streams.max_message = self.table.options.max_message = values["max_message"]
         self.memory.max_buffered = values["max_buffered"]
-        self.max_inflated = values["max_inflated"]
+        self.streams.max_inflated = values["max_inflated"]
         self.tcp.idle_ns = values["idle_seconds"] * SECOND
 
     def __dealloc__(self):
-        self.tcp.counts_traffic = False                 # nobody takes these rows
-        self.tcp.drop_flows()
         free_list(&self.held)
         free(self.carry)
 
@@ -123,18 +125,7 @@ cdef class CaptureDecoder(KnownStreams):
             self.busy = False
 
     cdef int name_file(self, int32_t index, bytes text) except -1:
-        cdef Text* grown
-        if index >= self.name_capacity:
-            grown = <Text*>realloc(self.names, (2 * index + 16) * sizeof(Text))
-            if grown == NULL:
-                raise MemoryError
-            self.names = grown
-            memset(grown + self.name_capacity, 0, (2 * index + 16 - self.name_capacity) * sizeof(Text))
-            self.name_capacity = 2 * index + 16
-        self.names[index].size = len(text)
-        text += b"\0" * TEXT_PAD
-        self.name_objects.append(text)                  # keeps it alive
-        self.names[index].at = <const uint8_t*>PyBytes_AS_STRING(text)
+        self.streams.add_name(index, text)
         self.file_index = index
         self.file.begin(0, 1)
         self.file_over = False
@@ -278,7 +269,7 @@ cdef class CaptureDecoder(KnownStreams):
     @property
     def counts_traffic(self):
         """True if the decoder was made with `transport`."""
-        return self.transport is not None
+        return self.streams.transport is not None
 
     @property
     def not_a_capture(self):
@@ -315,12 +306,12 @@ cdef class CaptureDecoder(KnownStreams):
 
         Raises ValueError if the decoder was made without `transport`.
         """
-        if self.transport is None:
+        if self.streams.transport is None:
             raise ValueError("the decoder counts no traffic: CaptureDecoder(..., transport=True) does")
         begin_call(&self.busy)
         try:
-            rows, self.transport_rows = self.transport_rows, 0
-            return self.transport.finish(rows) if rows else None
+            rows, self.streams.transport_rows = self.streams.transport_rows, 0
+            return self.streams.transport.finish(rows) if rows else None
         finally:
             self.busy = False
 
@@ -330,7 +321,7 @@ cdef class CaptureDecoder(KnownStreams):
         return dict(self.told) if self.busy and self.share is not None else self.gather()
 
     cdef dict gather(self):
-        cdef CaptureCounts c = self.seen
+        cdef CaptureCounts c = self.seen[0]
         cdef int port
         stats = {
             "bytes": c.bytes, "files": c.files, "packets": c.packets, "packets_of_other_slices": c.other_slices,
@@ -347,16 +338,19 @@ cdef class CaptureDecoder(KnownStreams):
             for i, name in enumerate(UNDECODED_NAMES)
         } | self.packets.undecoded()
         stats["not_recognised_ports"] = ports = {}
-        if self.unknown_ports != NULL:
+        if self.streams.unknown_ports != NULL:
             for port in range(65536):
-                if self.unknown_ports[port]:
-                    ports[port] = self.unknown_ports[port]
+                if self.streams.unknown_ports[port]:
+                    ports[port] = self.streams.unknown_ports[port]
         return stats
 
     @property
     def rows(self):
         """Rows in the present batch."""
         return self.table.rows
+
+    cdef inline bint is_full(self) noexcept nogil:
+        return self.table.is_full()
 
     cdef check_memory(self):
         if self.memory.no_memory or self.table.shared.no_memory:
@@ -561,7 +555,7 @@ cdef class CaptureDecoder(KnownStreams):
             item = self.held.items + self.held_at
             self.held_at += 1
             if item.segment.ip_version == 0:
-                self.put_file_fault(<const char*>item.segment.payload, item.mark.ts_ns, &item.mark)
+                self.streams.put_file_fault(<const char*>item.segment.payload, item.mark.ts_ns, &item.mark)
             else:
                 self.tcp.segment(&item.segment, segment_table_hash(&item.segment), &item.mark)
         return False
@@ -577,295 +571,8 @@ cdef class CaptureDecoder(KnownStreams):
         mark.capture = self.file_index
         mark.frame_no = frame_no
         if self.tcp.waiting.first == NULL and self.held.count == 0:
-            self.put_file_fault(text, offset, &mark)
+            self.streams.put_file_fault(text, offset, &mark)
             return
         memset(&fault, 0, sizeof(fault))
         mark.ts_ns = offset
         self.hold(&fault, &mark, text, strlen(text) + 1)
-
-    # ---- events of the reassembly -----------------------------------------------------------------------------------
-
-    cdef int client_by_port(self, const Flow* f) noexcept nogil:
-        """The end with a registered port is the server."""
-        if self.port_is_known(f.port[1]):
-            return 0
-        return 1 if self.port_is_known(f.port[0]) else -1
-
-    cdef int64_t on_octets(self, Flow* f, int end, const uint8_t* p, size_t n, const Mark* mark) noexcept nogil:
-        cdef FlowState* fs = <FlowState*>f.state
-        cdef size_t used
-        cdef bint done
-        if self.is_full():
-            return 0
-        if fs == NULL:
-            fs = self.open_state(f)
-            if fs == NULL:
-                return ALL_OCTETS
-        elif fs.unfinished:
-            done = self.finish_event(f, end, mark)
-            if f.ignored:
-                self.on_ignored(f, 0, <int64_t>n)
-                return ALL_OCTETS
-            if not done:
-                return 0
-        if n == 0 and fs.sides[end].stage != STAGE_PACKED:
-            return ALL_OCTETS
-        used = self.read(f, end, p, n, mark)
-        return <int64_t>used if (used != n or fs.unfinished) and not f.ignored else ALL_OCTETS
-
-    cdef inline size_t read(self, Flow* f, int end, const uint8_t* p, size_t n, const Mark* mark) noexcept nogil:
-        """Take the next octets of a direction, in any stream encoding. Returns the octets used: all, unless the batch is full or
-        the flow is ignored."""
-        cdef const Side* side = &(<FlowState*>f.state).sides[end]
-        if side.stage == STAGE_FRAMES:
-            return self.consume(f, end, p, n, mark)
-        if side.stage == STAGE_SOCKET:
-            return self.unwrap(f, end, p, n, mark)
-        if side.stage == STAGE_PACKED:
-            return self.unpack(f, end, p, n, mark)
-        self.recognise(f, end, p, n, mark)
-        return n
-
-    cdef bint on_gap(self, Flow* f, int end, int64_t n, int why, const Mark* mark) noexcept nogil:
-        cdef FlowState* fs = <FlowState*>f.state
-        cdef Side* side
-        if self.is_full():
-            return False
-        if fs == NULL:
-            fs = self.open_state(f)
-            if fs == NULL:
-                return True
-        elif fs.unfinished and not self.finish_event(f, end, mark):
-            return f.ignored
-        if f.ignored:
-            return True
-        side = &fs.sides[end]
-        if side.stage == STAGE_START or side.stage == STAGE_HTTP:
-            if side.stage == STAGE_HTTP and fs.protocol != NULL:
-                self.lose_handshake(f, end, n, why)
-                return True
-            side.stage = STAGE_START
-            if end != f.client and self.answers(f, end):
-                return f.ignored or self.on_gap(f, end, n, why, mark)
-            self.pass_over(side, side.size)             # too few octets to be read
-            side.missing += n
-            side.why = <int8_t>why
-            if not self.by_port(f):
-                self.set_foreign(f, end)
-            return True
-        if side.stage == STAGE_PACKED:
-            self.lose_packed(f, end, n, why, mark)
-            return True
-        if side.stage == STAGE_SOCKET:
-            if side.socket.lost and side.size:
-                self.look(f, end, True)
-                if f.ignored:
-                    return True
-                if self.is_full():
-                    return False
-            if side.socket.lost or side.socket.need or <uint64_t>n > side.socket.left:
-                return self.lose_socket(f, end, n, why, mark)
-        if not self.cross(f, end, n, why, mark):
-            return False
-        if side.stage == STAGE_SOCKET:
-            side.socket.left -= <uint64_t>n
-            side.socket.at += <uint64_t>n
-        return True
-
-    cdef bint on_front(self, Flow* f, int end, int64_t at, const uint8_t* p, size_t n, const Mark* mark) noexcept nogil:
-        """Octets from before the beginning of this direction: they are read separately."""
-        cdef FlowState* fs = <FlowState*>f.state
-        cdef Side* side
-        cdef Side whole
-        cdef Flow* front
-        if fs == NULL:                                  # there was no memory
-            return True
-        if self.is_full():
-            return False
-        if fs.front != NULL:
-            return self.end_front(fs, end)
-        side = &fs.sides[end]
-        if fs.protocol == NULL and side.stage == STAGE_START:
-            side.skipped += <int64_t>n
-            return True
-        if fs.protocol == NULL or side.stage != STAGE_FRAMES:
-            whole = side[0]
-            memset(side, 0, sizeof(Side))
-            side.offset = at
-            self.begin_search(side, -1)
-            self.put_gap(f, end, <int64_t>n, mark)
-            side[0] = whole
-            return True
-        front = self.open_front(f, mark)
-        if front == NULL:
-            self.memory.no_memory += 1
-            return True
-        fs.front = front
-        side = &(<FlowState*>front.state).sides[end]
-        side.stage = STAGE_FRAMES
-        side.offset = at
-        self.begin_search(side, -1)
-        self.search(front, end, p, n, mark)
-        return self.end_front(fs, end)
-
-    cdef bint end_front(self, FlowState* fs, int end) noexcept nogil:
-        if not self.on_end(fs.front, end, WHY_FRONT):
-            return False
-        self.drop_front(fs)
-        return True
-
-    cdef void drop_front(self, FlowState* fs) noexcept nogil:
-        self.memory.buffered -= flow_octets()
-        self.close_state(fs.front)
-        free(fs.front)
-        fs.front = NULL
-
-    cdef Flow* open_front(self, const Flow* f, const Mark* mark) noexcept nogil:
-        """A new flow outside the table, with the same ends and protocol; NULL: out of memory."""
-        cdef const FlowState* fs = <const FlowState*>f.state
-        cdef Flow* front = <Flow*>malloc(sizeof(Flow))
-        cdef FlowState* state = <FlowState*>malloc(sizeof(FlowState))
-        cdef void* kept = open_state(fs.protocol)
-        if front == NULL or state == NULL or kept == NULL:
-            close_state(fs.protocol, kept)
-            free(state)
-            free(front)
-            return NULL
-        front[0] = f[0]
-        memset(front.streams, 0, sizeof(front.streams))
-        front.last = mark[0]
-        front.older = front.newer = NULL
-        front.traffic = NULL
-        front.state = state
-        state[0] = fs[0]
-        state.proxied = NULL
-        state.unfinished = state.limiting = False
-        memset(state.sides, 0, sizeof(state.sides))
-        state.state = kept
-        state.counted = 0
-        self.memory.buffered += flow_octets() + <int64_t>sizeof(FlowState) + BLOCK_OCTETS
-        self.count_buffered(state)
-        return front
-
-    cdef bint on_end(self, Flow* f, int end, int why) noexcept nogil:
-        cdef FlowState* fs = <FlowState*>f.state
-        cdef const char* text = why_text(WHY_FRONT if why == WHY_FRONT else WHY_CAPTURE_END)
-        cdef Side* side
-        if self.is_full():
-            return False
-        if fs == NULL:
-            return True
-        if fs.unfinished and not self.finish_event(f, end, &f.last):
-            return f.ignored
-        if (fs.protocol == NULL and not fs.rows and not self.answers(f, end)) or f.ignored:
-            return True
-        if self.is_full():                              # octets that `answers` has read may wait
-            return False
-        side = &fs.sides[end]
-        if side.stage != STAGE_FRAMES and side.stage != STAGE_SOCKET and side.stage != STAGE_PACKED:
-            return True
-        if side.searching and side.size:
-            self.look(f, end, True)
-        if f.ignored:
-            return True
-        if self.is_full():
-            return False
-        if side.searching:
-            self.put_gap(f, end, <int64_t>side.size, &f.last)
-            self.free_pending(side)
-            side.searching = False
-        return (side.size == 0 or self.put_rest(f, end, text, &f.last)) and self.flush(f, end, text)
-
-    cdef void end_flow(self, Flow* f) noexcept nogil:
-        cdef MessageContext m
-        if f.traffic != NULL and self.tcp.counts_traffic:
-            self.name_of(f.last.capture, &m)
-            put_transport(self.transport.cols, self.transport_rows, f, <const FlowState*>f.state, &m.capture)
-            self.transport_rows += 1
-        self.close_state(f)
-
-    cdef void close_state(self, Flow* f) noexcept nogil:
-        cdef FlowState* fs = <FlowState*>f.state
-        cdef int end
-        if fs == NULL:
-            return
-        if fs.front != NULL:
-            self.drop_front(fs)
-        if fs.protocol == NULL and not f.ignored:
-            self.seen.undecoded_flows[<int>UNDECODED_UNKNOWN] += 1
-            self.seen.undecoded_packets[<int>UNDECODED_UNKNOWN] += f.packets
-            self.count_port(f)
-        self.seen.undecoded_octets[<int>UNDECODED_UNKNOWN] += self.drop_proxied(fs)
-        for end in range(2):
-            if f.ignored:
-                pass
-            elif fs.protocol == NULL and not fs.rows:
-                self.seen.undecoded_octets[<int>UNDECODED_UNKNOWN] += <int64_t>fs.sides[end].size + fs.sides[end].skipped
-            elif fs.sides[end].stage == STAGE_HTTP:     # the other side's handshake was read
-                self.seen.carrier_octets += <int64_t>fs.sides[end].size
-            self.free_pending(&fs.sides[end])
-            self.free_origins(&fs.sides[end])
-            self.free_candidates(&fs.sides[end])
-            self.drop_socket(&fs.sides[end])
-            if fs.sides[end].unpacker != NULL:
-                self.drop_unpacker(&fs.sides[end])
-        if fs.protocol != NULL:
-            self.memory.buffered -= fs.counted
-            close_state(fs.protocol, fs.state)
-        self.memory.buffered -= sizeof(FlowState) + BLOCK_OCTETS
-        free(fs)
-        f.state = NULL
-
-    cdef void prefetch(self, Flow* const* flows, int count) noexcept nogil:
-        cdef FlowState* fs
-        cdef const Side* side
-        cdef int i
-        for i in range(count):
-            fs = <FlowState*>flows[i].state
-            prefetch(fs, <size_t>(<uint8_t*>&fs.sides[0].missing - <uint8_t*>fs))
-            prefetch(&fs.sides[1], <size_t>(<uint8_t*>&fs.sides[1].missing - <uint8_t*>&fs.sides[1]))
-        for i in range(count):
-            fs = <FlowState*>flows[i].state
-            prefetch(fs.state, PREFETCHED)
-            side = &fs.sides[flows[i].client == 1]
-            if side.size:
-                prefetch(side.pending, PREFETCHED)
-
-
-# ---- the sink of its reassembly
-
-
-cdef int decoder_begins(void* to, const Flow* f) noexcept nogil:
-    return (<CaptureDecoder>to).client_by_port(f)
-
-
-cdef int64_t decoder_octets(void* to, Flow* f, int end, const uint8_t* p, size_t n, const Mark* mark) noexcept nogil:
-    return (<CaptureDecoder>to).on_octets(f, end, p, n, mark)
-
-
-cdef bint decoder_gap(void* to, Flow* f, int end, int64_t n, int why, const Mark* mark) noexcept nogil:
-    return (<CaptureDecoder>to).on_gap(f, end, n, why, mark)
-
-
-cdef bint decoder_front(void* to, Flow* f, int end, int64_t at, const uint8_t* p, size_t n, const Mark* mark) noexcept nogil:
-    return (<CaptureDecoder>to).on_front(f, end, at, p, n, mark)
-
-
-cdef void decoder_ignored(void* to, Flow* f, int packets, int64_t n) noexcept nogil:
-    (<CaptureDecoder>to).on_ignored(f, packets, n)
-
-
-cdef bint decoder_end(void* to, Flow* f, int end, int why) noexcept nogil:
-    return (<CaptureDecoder>to).on_end(f, end, why)
-
-
-cdef void decoder_close(void* to, Flow* f) noexcept nogil:
-    (<CaptureDecoder>to).end_flow(f)
-
-
-cdef bint decoder_is_full(void* to) noexcept nogil:
-    return (<CaptureDecoder>to).is_full()
-
-
-cdef void decoder_prefetch(void* to, Flow* const* flows, int count) noexcept nogil:
-    (<CaptureDecoder>to).prefetch(flows, count)

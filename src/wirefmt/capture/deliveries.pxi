@@ -19,6 +19,7 @@ cdef struct Delivery:
     uint8_t kind                # a DeliveryKind
     int8_t end
     int why                     # a Why
+    int layer                   # of octets
     int64_t n                   # octets of a gap, offset of a front
     Mark mark
     size_t at, size             # octets[at:size] were not used yet

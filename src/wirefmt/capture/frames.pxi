@@ -3,12 +3,43 @@
 # Frames that do not cross packets are read in place; the beginning of a frame that does is kept until it is complete.
 # After a gap, and if the capture began inside a stream, frames are read only from where a chain of valid ones begins
 # (`look`): skipped octets are a `gap` row, never messages.
+#
+# The octets of a direction first go through its carriers, a list of layers (`carry`): each passes what it has decoded on to the
+# one above it. Above all of them are the frames, or the recogniser while the protocol is not known. A carrier is a row of
+# functions in a room of its own.
+
+cdef enum:
+    NEGOTIATED = 4              # carriers that protocols negotiate
 
 
+cdef struct Recogniser:         # who finds the protocols of flows. `to` is the first argument of each
+    void* to
+    # the client's end of a flow that begins without a SYN, or -1
+    int (*begins)(void* to, const Flow* f) noexcept nogil
+    # octets of a direction that is not in STAGE_FRAMES
+    void (*octets)(void* to, Flow* f, int end, const uint8_t* p, size_t n, const Mark* mark) noexcept nogil
+    # `n` octets of it are missing. False: the batch is full; call again
+    bint (*gap)(void* to, Flow* f, int end, int64_t n, int why, const Mark* mark) noexcept nogil
+    # it ends. True: its octets have told the protocol, and were read
+    bint (*ends)(void* to, Flow* f, int end) noexcept nogil
+    # octets of a flow that began before the capture and of which no frame was found yet. True: they were read
+    bint (*late)(void* to, Flow* f, int end, const uint8_t* p, size_t n, const Mark* mark) noexcept nogil
+    # frames of protocols[row - 1], one of `rows` of the flow, were found
+    void (*found)(void* to, Flow* f, int row) noexcept nogil
+
+
+# by the number of a carrier that protocols negotiate: from the next octet on, both directions are in it. `end` has sent the last
+# frame. NULL: not known. It puts a few rows
+cdef void (*begin_carrier[NEGOTIATED])(FrameStreams s, Flow* f, int end, const Mark* mark) noexcept nogil
+
+
+@cython.no_gc_clear
 cdef class FrameStreams(Streams):
-    """The frames of flows whose protocol is known, or one of several."""
+    """The frames of flows whose protocol is known, or one of several, and the carriers around them."""
 
+    cdef Recogniser recogniser
     cdef bint strict
+    cdef int64_t max_inflated
     cdef uint8_t* scratch                               # unmasked WebSocket payload: SEARCH_WINDOW octets
 
     def __cinit__(self, *args, **kwargs):
@@ -17,7 +48,107 @@ cdef class FrameStreams(Streams):
             raise MemoryError
 
     def __dealloc__(self):
+        self.tcp.counts_traffic = False                 # nobody takes these rows
+        self.tcp.drop_flows()
         free(self.scratch)
+
+    # ---- carriers ---------------------------------------------------------------------------------------------------
+
+    cdef inline size_t carry(self, Flow* f, int end, SideLayer* above, const uint8_t* p, size_t n,
+                             const Mark* mark) noexcept nogil:
+        """Pass octets to a layer; NULL: to what is above all carriers. Returns the octets used: all, unless the batch is full or
+        the flow is ignored."""
+        if above != NULL:
+            return above.carrier.octets(self, f, end, above, p, n, mark)
+        if (<FlowState*>f.state).sides[end].stage == STAGE_FRAMES:
+            return self.consume(f, end, p, n, mark)
+        self.recogniser.octets(self.recogniser.to, f, end, p, n, mark)
+        return n
+
+    cdef bint carry_gap(self, Flow* f, int end, SideLayer* above, int64_t n, int why, const Mark* mark) noexcept nogil:
+        """As `carry`: `n` octets are missing. False: the batch is full; call again."""
+        if above != NULL:
+            return above.carrier.gap(self, f, end, above, n, why, mark)
+        if (<FlowState*>f.state).sides[end].stage == STAGE_FRAMES:
+            return self.cross(f, end, n, why, mark)
+        return self.recogniser.gap(self.recogniser.to, f, end, n, why, mark)
+
+    cdef SideLayer* add_layer(self, Flow* f, int end, const Carrier* carrier) noexcept nogil:
+        """A carrier above the present ones. NULL: out of memory, and the flow is dismissed."""
+        cdef SideLayer* layer = <SideLayer*>calloc(1, carrier.size)
+        cdef SideLayer** place = &(<FlowState*>f.state).sides[end].lowest
+        if layer == NULL:
+            self.memory.no_memory += 1
+            self.dismiss(f, UNDECODED_UNKNOWN)
+            return NULL
+        self.memory.buffered += <int64_t>carrier.size + BLOCK_OCTETS
+        layer.carrier = carrier
+        while place[0] != NULL:
+            place = &place[0].above
+            layer.number += 1
+        place[0] = layer
+        return layer
+
+    cdef void drop_layer(self, Side* side) noexcept nogil:
+        """Remove the last carrier, if there is one."""
+        cdef SideLayer** place = &side.lowest
+        cdef SideLayer* layer
+        while place[0] != NULL and place[0].above != NULL:
+            place = &place[0].above
+        layer = place[0]
+        if layer == NULL:
+            return
+        place[0] = NULL
+        if layer.carrier.clear != NULL:
+            layer.carrier.clear(self, layer)
+        self.memory.buffered -= <int64_t>layer.carrier.size + BLOCK_OCTETS
+        free(layer)
+
+    cdef int top(self, const Side* side) noexcept nogil:
+        """The number of the layer above all carriers."""
+        cdef const SideLayer* layer = side.lowest
+        cdef int number = 0
+        while layer != NULL:
+            layer = layer.above
+            number += 1
+        return number
+
+    cdef SideLayer* seeker(self, const Side* side) noexcept nogil:
+        """The carrier whose boundary is searched for: the first that has lost it. NULL: frames are searched for."""
+        cdef SideLayer* layer = side.lowest
+        while layer != NULL and not layer.lost:
+            layer = layer.above
+        return layer
+
+    cdef void resume_layers(self, Flow* f, int end, SideLayer* layer, const Mark* mark) noexcept nogil:
+        """Finish what carriers have begun, the last one first."""
+        if layer == NULL:
+            return
+        self.resume_layers(f, end, layer.above, mark)
+        if layer.carrier.resume != NULL and not (f.ignored or (<FlowState*>f.state).unfinished):
+            layer.carrier.resume(self, f, end, layer, mark)
+
+    cdef bint change_carrier(self, Flow* f, int end, const uint8_t* p, size_t n, const Mark* mark) noexcept nogil:
+        """Have the frames so far negotiated a carrier? True: it has begun, and these octets after the frame, and those that the
+        other end has already sent, were passed to it."""
+        cdef FlowState* fs = <FlowState*>f.state
+        cdef Side* other = &fs.sides[1 - end]
+        cdef Side old
+        cdef int carrier = fs.protocol.carrier(fs.state)
+        cdef int layer = self.top(&fs.sides[end])
+        cdef int others = self.top(other)
+        if carrier == fs.negotiated or begin_carrier[carrier] == NULL:
+            return False
+        fs.negotiated = <uint8_t>carrier
+        begin_carrier[carrier](self, f, end, mark)
+        old = other[0]
+        self.pass_again(f, end, layer, p, n, mark)
+        if old.size and not other.searching and not f.ignored:
+            other.pending = NULL
+            other.size = other.capacity = other.need = 0
+            self.pass_again(f, 1 - end, others, old.pending, old.size, &old.first)
+            self.free_pending(&old)
+        return True
 
     # ---- frames -----------------------------------------------------------------------------------------------------
 
@@ -40,8 +171,7 @@ cdef class FrameStreams(Streams):
             at = self.complete(f, end, p, n, mark)
             if fs.unfinished:
                 return at
-            if protocol.carrier != NULL and self.changes_carrier(f, end, mark):
-                self.carry_on(f, end, p + at, n - at, mark)
+            if protocol.carrier != NULL and self.change_carrier(f, end, p + at, n - at, mark):
                 return n
             if side.searching:
                 if at < n:
@@ -63,8 +193,7 @@ cdef class FrameStreams(Streams):
                     return at
                 side.offset += <int64_t>size
                 at += size
-                if protocol.carrier != NULL and self.changes_carrier(f, end, mark):
-                    self.carry_on(f, end, p + at, n - at, mark)
+                if protocol.carrier != NULL and self.change_carrier(f, end, p + at, n - at, mark):
                     return n
             elif status == OK or status == NEED_DATA:
                 side.first = mark[0]
@@ -228,13 +357,13 @@ cdef class FrameStreams(Streams):
             self.read_decided(f, end, side.final)
         if side.reading and not fs.unfinished:
             self.look(f, end, side.final)
-        if side.socket != NULL and side.socket.broken and not fs.unfinished:
-            self.lose_header(f, end, mark)
         if side.lost and not fs.unfinished:
             self.cross_lost(f, end, mark)
         if side.settling and not fs.unfinished:
             side.settling = False
             self.settle_frame(f, end, mark)
+        if side.lowest != NULL and not fs.unfinished:
+            self.resume_layers(f, end, side.lowest, mark)
         return not fs.unfinished and not self.is_full()
 
     # ---- gaps, and frame boundaries after them --------------------------------------------------------------------------
@@ -283,7 +412,7 @@ cdef class FrameStreams(Streams):
         text[size] = 0
         if not self.flush(f, end, why_text(WHY_NO_FRAME)):
             return False
-        self.put_malformed(f, end, text, mark)
+        self.put_fault(f, end, ROW_MALFORMED, text, mark)
         self.begin_search(side, WHY_NO_FRAME)
         side.search.at = 1                                     # not at the first octet
         return True
@@ -303,8 +432,8 @@ cdef class FrameStreams(Streams):
         cdef FlowState* fs = <FlowState*>f.state
         cdef Side* side = &fs.sides[end]
         cdef Side* other = &fs.sides[1 - end]
-        if side.why < 0 and side.stage == STAGE_FRAMES and side.offset == 0 and other.offset == 0 and other.searching \
-                and self.find_socket(f, end, p, n, mark):
+        if side.why < 0 and side.lowest == NULL and side.offset == 0 and other.offset == 0 and other.searching \
+                and self.recogniser.late(self.recogniser.to, f, end, p, n, mark):
             return
         if not self.keep_origin(side, side.size, n, mark) or not self.append(side, p, n):
             self.pass_over(side, side.size)
@@ -318,13 +447,14 @@ cdef class FrameStreams(Streams):
         the event is called again and looks again."""
         cdef FlowState* fs = <FlowState*>f.state
         cdef Side* side = &fs.sides[end]
+        cdef SideLayer* seeker = self.seeker(side)
         if fs.protocol == NULL:
             if self.decide(f, end, final):
                 return
         else:
             while side.reading or self.find(f, end, final):
-                if not side.reading and side.stage == STAGE_SOCKET and side.socket.lost:
-                    self.resume_socket(f, end)
+                if not side.reading and seeker != NULL:
+                    seeker.carrier.found(self, f, end, seeker)
                     if final and not f.ignored and not self.is_full() and side.searching and side.size:
                         self.look(f, end, True)
                     return
@@ -340,11 +470,13 @@ cdef class FrameStreams(Streams):
         """Is there a boundary in the window? It is at pending[side.search.at]."""
         cdef FlowState* fs = <FlowState*>f.state
         cdef Side* side = &fs.sides[end]
+        cdef const SideLayer* seeker = self.seeker(side)
         cdef Sought sought
         sought.protocol = fs.protocol
         sought.state = fs.state
         sought.direction = 0 if end == f.client else 1
-        sought.scratch = self.scratch if side.stage == STAGE_SOCKET and side.socket.lost else NULL
+        sought.carried = seeker.carrier.sought if seeker != NULL else NULL
+        sought.scratch = self.scratch
         return find_boundary(&side.search, side.pending, side.size, &sought, final)
 
     cdef bint read_window(self, Flow* f, int end) noexcept nogil:
@@ -408,3 +540,40 @@ cdef class FrameStreams(Streams):
             self.free_pending(side)
         self.free_origins(side)
         return True
+
+    # ---- one of several protocols -----------------------------------------------------------------------------------
+
+    cdef bint decide(self, Flow* f, int end, bint final) noexcept nogil:
+        """Find a boundary in this direction, and so its protocol, the first if there are several. True: it is now known, and the
+        pending octets of both directions were read."""
+        cdef FlowState* fs = <FlowState*>f.state
+        cdef Side* side = &fs.sides[end]
+        cdef int found = find_any_boundary(&side.search, side.pending, side.size, fs.rows, 0 if end == f.client else 1, final)
+        if found == 0:
+            return False
+        self.recogniser.found(self.recogniser.to, f, found)
+        if not f.ignored:
+            side.decided = True
+            side.final = final
+            self.read_decided(f, 1 - end, False)
+            if self.is_full():
+                fs.unfinished = True
+            else:
+                self.read_decided(f, end, final)
+        return True
+
+    cdef void read_decided(self, Flow* f, int end, bint final) noexcept nogil:
+        """Read a direction's window after the protocol was found: from its first octet, if the stream begins there."""
+        cdef FlowState* fs = <FlowState*>f.state
+        cdef Side* side = &fs.sides[end]
+        side.decided = False
+        restart_search(&side.search)
+        if f.streams[end].anchored and side.offset == 0 and side.missing == 0 and side.skipped == 0:
+            if side.size == 0:
+                side.searching = False
+            elif not self.read_window(f, end):
+                side.final = final
+                fs.unfinished = True
+                return
+        if side.searching and side.size:
+            self.look(f, end, final)

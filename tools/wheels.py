@@ -24,12 +24,12 @@ from pathlib import Path
 import release
 
 ROOT = Path(__file__).resolve().parents[1]
-#: Platform of the wheel: the target of the compiler, and the end of the names of compiled modules.
+#: The target of the compiler, and the end of the names of compiled modules.
 PLATFORMS = {
-    "manylinux_2_28_x86_64": ("x86_64-linux-gnu.2.28", "x86_64-linux-gnu"),
-    "manylinux_2_28_aarch64": ("aarch64-linux-gnu.2.28", "aarch64-linux-gnu"),
-    "musllinux_1_2_x86_64": ("x86_64-linux-musl", "x86_64-linux-musl"),
-    "musllinux_1_2_aarch64": ("aarch64-linux-musl", "aarch64-linux-musl"),
+    "manylinux_x86_64": ("x86_64-linux-gnu.2.17", "x86_64-linux-gnu"),
+    "manylinux_aarch64": ("aarch64-linux-gnu.2.17", "aarch64-linux-gnu"),
+    "musllinux_x86_64": ("x86_64-linux-musl", "x86_64-linux-musl"),
+    "musllinux_aarch64": ("aarch64-linux-musl", "aarch64-linux-musl"),
 }
 
 
@@ -83,10 +83,11 @@ def build(tree: Path, time: int, python: str, platform: str, folder: Path) -> Pa
         subprocess.run([python, "-m", "pip", "wheel", *options, "."], cwd=tree, env=environment, check=True)
         (wheel,) = Path(made).glob("*.whl")
         # there is no library to copy into the wheel: it is checked and named, not changed
-        options = ["--only-plat", "--plat", platform, "--wheel-dir", made]
+        options = ["--only-plat", "--plat", "auto", "--wheel-dir", made]
         command = [sys.executable, "-m", "auditwheel", "repair", *options, wheel]
         subprocess.run(command, env=environment, check=True, stdout=subprocess.DEVNULL)
-        (repaired,) = Path(made).glob(f"*-{platform}.whl")
+        (repaired,) = set(Path(made).glob("*.whl")) - {wheel}
+        assert platform.partition("_")[0] in repaired.name, repaired.name
         return Path(shutil.move(repaired, folder / repaired.name))
 
 

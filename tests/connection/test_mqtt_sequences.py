@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from lib import mosquitto
+from lib import mosquitto_conversations
 from lib.mqtt_conversations import Conversation, made
 from wirefmt import mqtt
 from wirefmt.broker.mqtt import Broker, Message
@@ -34,12 +34,12 @@ DIFFERENT = {
     "client-PUBLISH-90": "a server may send several Subscription Identifiers (3.3.2.3.8)",
     "client-PUBLISH-7": "DUP with QoS 0 is an error (3.3.1-2)",
     "client-CONNACK-79": "an Authentication Method that no CONNECT had is an error (4.12.0-6)",
-    **dict.fromkeys(("client-UNSUBACK-34", "client-UNSUBACK-50"), "0xFF is no Reason Code of UNSUBACK (3.11.3-2)"),
+    **dict.fromkeys(("client-UNSUBACK-34", "client-UNSUBACK-50"), "0xFF is not a Reason Code of UNSUBACK (3.11.3-2)"),
 }
 
 
 def cases(role: str) -> list[Any]:
-    theirs = [case for case in mosquitto.conversations(role) if case.id not in DIFFERENT]
+    theirs = [case for case in mosquitto_conversations.conversations(role) if case.id not in DIFFERENT]
     return [pytest.param(case, id=case.id) for case in made(role) + theirs]
 
 

@@ -1,7 +1,7 @@
 """Conversations of MQTT, octet by octet: what is sent, what is answered, and whether the connection lives on.
 
 `made` makes them from the specification: each packet in each state in which it is right, and each with one thing wrong that the
-specification says closes the connection. tests/lib/mosquitto.py reads others.
+specification says closes the connection. tests/lib/mosquitto_conversations.py reads others.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 # wirefmt: `make run` and `make test` are all a new checkout needs (Python 3.11 or later and a C compiler).
 
 .DEFAULT_GOAL := help
-.PHONY: help run test live builds uvloop portable lint dev wheel sdist docs docs-serve fuzz coverage mutants explore simulate \
-	bench release clean
+.PHONY: help run test live builds uvloop portable lint dev wheel sdist docs docs-serve fuzz coverage mutants \
+	explore simulate bench release clean types wheels
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DELETE_ON_ERROR:
@@ -71,6 +71,10 @@ portable: $(DONE)/test  ## tests of the codecs against a build without SSE2, as 
 lint: $(DONE)/test  ## ruff, mypy, cython-lint, codespell, words, generated tables (the stubs are checked by a test)
 	@$(LINT)
 
+types: $(DONE)/test  ## what users see of types, and the programs of the pages, with pyright; `make lint` has mypy
+	@$(PIP) install --quiet --group types
+	@$(BIN)/pyright --pythonpath $(BIN)/python && $(BIN)/python -m pytest -q tests/project/test_pages.py
+
 dev: $(DONE)/tools  ## compiled modules built in place without optimisation, and an editable install: for work on wirefmt itself
 	@printf '[build]\nbuild_base = build/dev\n' > $(VENV)/dev.cfg
 	@export WIREFMT_DEBUG=1 DIST_EXTRA_CONFIG=$(abspath $(VENV)/dev.cfg); \
@@ -80,6 +84,10 @@ dev: $(DONE)/tools  ## compiled modules built in place without optimisation, and
 	@echo "editable: run $(BIN)/python, $(BIN)/pytest; again 'make dev' after a change of what is compiled"
 
 wheel: $(DONE)/wheel  ## dist/*.whl
+
+wheels: $(DONE)/build  ## dist/wheels/: of the last commit, for each CPython here, for Linux with glibc and musl, x86_64 and aarch64
+	@$(PIP) install --quiet --group cross
+	@$(BIN)/python tools/wheels.py
 
 sdist: $(DONE)/build  ## dist/*.tar.gz
 	@$(BIN)/python setup.py --quiet sdist

@@ -6,6 +6,7 @@ python examples/convert.py [CAPTURE [PROTOCOL]]
 import sys
 from collections import Counter
 from pathlib import Path
+from typing import cast
 
 import pyarrow as pa
 
@@ -14,7 +15,7 @@ from wirefmt import capture, convert
 SAMPLE = Path(__file__).resolve().parent.parent / "samples" / "rabbitmq-pyamqp-amqp091.pcap"
 
 source = sys.argv[1] if len(sys.argv) > 1 else SAMPLE
-to = sys.argv[2] if len(sys.argv) > 2 else "mqtt5"
+to = cast(convert.Protocol, sys.argv[2] if len(sys.argv) > 2 else "mqtt5")
 
 told: Counter[str] = Counter()
 octets: list[int] = []

@@ -6,14 +6,13 @@ The first octets seed the random numbers: splits and decisions of the host.
 from __future__ import annotations
 
 import asyncio
-import json
 import random
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 from lib import rocketmq_driven
 from lib.kinds import checked
+from lib.mqtt_conversations import made
 from lib.mqtt_driven import OPTIONS, compare_cuts, compare_paths, connection, drive
 from lib.rocketmq_vectors import load
 from wirefmt import mqtt, rocketmq
@@ -23,14 +22,11 @@ from wirefmt.broker.rocketmq.log import ENTRY
 from wirefmt.connection.aio import Server
 from wirefmt.connection.carriers import WebSocket
 
-FOLDER = Path(__file__).resolve().parents[1] / "tests" / "vectors" / "mqtt_sequences"
 
-
-def sequence_seeds(name: str) -> Callable[[], Iterator[bytes]]:
+def sequence_seeds(role: str) -> Callable[[], Iterator[bytes]]:
     def seeds() -> Iterator[bytes]:
-        for k, line in enumerate((FOLDER / name).read_text().splitlines()):
-            said = b"".join(bytes.fromhex(step["hex"]) for step in json.loads(line)["steps"] if step["do"] == "send")
-            yield k.to_bytes(2) + said
+        for k, case in enumerate(made(role)):
+            yield k.to_bytes(2) + b"".join(step.octets for step in case.steps if step.do == "send")
 
     return seeds
 
@@ -158,7 +154,7 @@ def broker(data: bytes) -> None:
 
 
 def broker_seeds() -> Iterator[bytes]:
-    yield from sequence_seeds("broker.jsonl")()
+    yield from sequence_seeds("server")()
     packets = [
         mqtt.Connect(client_identifier="c", properties=[("session_expiry_interval", 60)]),
         mqtt.Subscribe(
@@ -294,8 +290,8 @@ def paths(data: bytes) -> None:
 
 
 TARGETS: dict[str, tuple[Callable[[bytes], None], Callable[[], Iterator[bytes]]]] = {
-    "mqtt_client_connection": (either("client"), sequence_seeds("client.jsonl")),
-    "mqtt_server_connection": (either("server"), sequence_seeds("broker.jsonl")),
+    "mqtt_client_connection": (either("client"), sequence_seeds("client")),
+    "mqtt_server_connection": (either("server"), sequence_seeds("server")),
     "mqtt_broker": (broker, broker_seeds),
     "mqtt_connection_paths": (paths, lambda: (k.to_bytes(2) for k in range(100))),
     "rocketmq_client_connection": (rocketmq_either("client"), rocketmq_seeds),

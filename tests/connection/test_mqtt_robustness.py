@@ -2,28 +2,23 @@
 
 from __future__ import annotations
 
-import json
 import random
-from pathlib import Path
 
 import pytest
 
 from lib.kinds import only
+from lib.mqtt_conversations import made
 from lib.mqtt_driven import OPTIONS, connection, drive
 from wirefmt import mqtt
 from wirefmt.mqtt.states import State
 
-FOLDER = Path(__file__).resolve().parents[1] / "vectors" / "mqtt_sequences"
+
+def sent(role: str) -> list[bytes]:
+    """Packets that the judge sends, good and bad."""
+    return sorted({step.octets for case in made(role) for step in case.steps})
 
 
-def sent(name: str) -> list[bytes]:
-    """Packets and pieces of packets that the judge sends, good and bad."""
-    rows = [json.loads(line) for line in (FOLDER / name).read_text().splitlines()]
-    pieces = {bytes.fromhex(step["hex"]) for row in rows for step in row["steps"] if "hex" in step}
-    return sorted(piece for piece in pieces if len(piece) < 2000)
-
-
-PIECES = {"client": sent("client.jsonl"), "server": sent("broker.jsonl")}
+PIECES = {role: sent(role) for role in ("client", "server")}
 
 
 @pytest.mark.parametrize("role", ["client", "server"])

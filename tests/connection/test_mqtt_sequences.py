@@ -1,21 +1,20 @@
-"""Recorded conversations, byte by byte: the client's against ClientConnection, the broker's against ServerConnection.
+"""Conversations, octet by octet: against a client, with a socket and without one, and against the broker.
 
-tests/vectors/mqtt_sequences holds them, made from the test data of eclipse-mosquitto. They were written for programs with
-sockets; here bytes are handed over directly.
+They are made from the specification (lib/mqtt_conversations.py). With a checkout of mosquitto those of its tests are played, too.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import tomllib
 from collections.abc import Coroutine
-from pathlib import Path
 from typing import Any
 
 import pytest
 
+from lib import mosquitto_conversations
+from lib.mqtt_conversations import Conversation, made
 from wirefmt import mqtt
 from wirefmt.broker.mqtt import Broker, Message
 from wirefmt.cli.serve import _options
@@ -23,12 +22,25 @@ from wirefmt.errors import ConnectionLost, Refused
 from wirefmt.mqtt.events import LARGEST_PACKET
 from wirefmt.mqtt.states import State
 
-FOLDER = Path(__file__).resolve().parents[1] / "vectors" / "mqtt_sequences"
+#: Conversations of mosquitto in which wirefmt does otherwise, and why it may.
+DIFFERENT = {
+    **dict.fromkeys(
+        ("server-CONNECT-87", "server-CONNECT-96"), "CONNACK says why before the connection is closed (3.1.4)"
+    ),
+    **dict.fromkeys(("server-PINGREQ-11", "server-PINGRESP-11"), "DISCONNECT says why (4.13.1)"),
+    **dict.fromkeys(
+        ("server-PUBLISH-63", "client-PUBLISH-52"), "no statement forbids 2 as Payload Format Indicator (3.3.2.3.2)"
+    ),
+    "client-PUBLISH-90": "a server may send several Subscription Identifiers (3.3.2.3.8)",
+    "client-PUBLISH-7": "DUP with QoS 0 is an error (3.3.1-2)",
+    "client-CONNACK-79": "an Authentication Method that no CONNECT had is an error (4.12.0-6)",
+    **dict.fromkeys(("client-UNSUBACK-34", "client-UNSUBACK-50"), "0xFF is not a Reason Code of UNSUBACK (3.11.3-2)"),
+}
 
 
-def cases(name: str) -> list[Any]:
-    rows = [json.loads(line) for line in (FOLDER / name).read_text().splitlines()]
-    return [pytest.param(row, id=row["id"]) for row in rows]
+def cases(role: str) -> list[Any]:
+    theirs = [case for case in mosquitto_conversations.conversations(role) if case.id not in DIFFERENT]
+    return [pytest.param(case, id=case.id) for case in made(role) + theirs]
 
 
 #: Codes that count as the same (5.0), by kind of packet.
@@ -74,9 +86,9 @@ TOLERATED = frozenset(("CONNACK TRAILING_OCTETS", "UNSUBACK UNSUBACK_EMPTY"))
 class Client:
     """The program that the sequences drive: it does its deed once it is connected, and acknowledges at once."""
 
-    def __init__(self, case: Any) -> None:
-        self.version: int = case["version"]
-        self.deed: str | None = case["command"]
+    def __init__(self, case: Conversation) -> None:
+        self.version: int = case.version
+        self.deed: str | None = case.command
         options = mqtt.ConnectionOptions(
             receive_maximum=20,
             packet_size=LARGEST_PACKET,
@@ -86,9 +98,7 @@ class Client:
         )
         self.connection = mqtt.ClientConnection(0.0, mqtt.Session("fuzzish"), options)
         self.connection.send(
-            mqtt.Connect(
-                client_identifier="fuzzish", clean_start=case["clean_start"], keep_alive=60, version=self.version
-            )
+            mqtt.Connect(client_identifier="fuzzish", clean_start=case.clean_start, keep_alive=60, version=self.version)
         )
 
     def receive(self, data: bytes) -> None:
@@ -158,9 +168,9 @@ class Judge:
         return self.said
 
 
-async def play_against_the_client(case: Any) -> None:
+async def play_against_the_client(case: Conversation) -> None:
     """The case over a loopback socket, against `mqtt.connect`."""
-    version, deed = case["version"], case["command"]
+    version, deed = case.version, case.command
     five = version == 5
     streams: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
     server = await asyncio.start_server(lambda *ends: streams.set_result(ends), "127.0.0.1", 0)
@@ -173,7 +183,7 @@ async def play_against_the_client(case: Any) -> None:
     client = mqtt.connect(
         f"mqtt://127.0.0.1:{server.sockets[0].getsockname()[1]}",
         client_identifier="fuzzish",
-        clean_start=case["clean_start"],
+        clean_start=case.clean_start,
         version=version,
         options=options,
     )
@@ -201,15 +211,15 @@ async def play_against_the_client(case: Any) -> None:
     running = asyncio.create_task(program())
     reader, writer = await streams
     judge = Judge(reader, writer, version, "client")
-    if case["steps"][0]["do"] != "expect":
+    if case.steps[0].do != "expect":
         assert type(mqtt.decode((await judge.reader.read(65536)), version=version)) is mqtt.Connect
         await judge.send(mqtt.Connack(version=version).encode())
-    for step in case["steps"]:
-        data = bytes.fromhex(step["hex"])
-        await (judge.send if step["do"] == "send" else judge.expect)(data)
+    for step in case.steps:
+        data = step.octets
+        await (judge.send if step.do == "send" else judge.expect)(data)
     await judge.send(PROBE[version])
     acknowledgement = b"\x40\x02\xff\xff"
-    if case["finally"] == "connected":
+    if case.stays:
         await judge.expect(acknowledgement)
         assert judge.said == []
     else:
@@ -217,7 +227,7 @@ async def play_against_the_client(case: Any) -> None:
         assert said in ([], said[-1:]) and all(kind == "Disconnect" for kind, _ in said)  # a client may say why
     judge.writer.close()
     await asyncio.wait([running])
-    if case["finally"] == "connected":
+    if case.stays:
         assert isinstance(running.exception(), ConnectionLost)
     else:
         assert isinstance(running.exception(), ConnectionLost | Refused)
@@ -225,22 +235,22 @@ async def play_against_the_client(case: Any) -> None:
     assert asyncio.all_tasks() == {asyncio.current_task()}
 
 
-@pytest.mark.parametrize("case", cases("client.jsonl"))
-def test_client_sequences_over_sockets(case: Any) -> None:
+@pytest.mark.parametrize("case", cases("client"))
+def test_client_sequences_over_sockets(case: Conversation) -> None:
     run(play_against_the_client(case))
 
 
-@pytest.mark.parametrize("case", cases("client.jsonl"))
-def test_client_sequences(case: Any) -> None:
+@pytest.mark.parametrize("case", cases("client"))
+def test_client_sequences(case: Conversation) -> None:
     client = Client(case)
-    version = case["version"]
-    first = case["steps"][0]
-    if first["do"] != "expect":
+    version = case.version
+    first = case.steps[0]
+    if first.do != "expect":
         client.connection.data_to_send()
         client.receive(mqtt.Connack(version=version).encode())
-    for number, step in enumerate(case["steps"]):
-        data = bytes.fromhex(step["hex"])
-        if step["do"] == "send":
+    for number, step in enumerate(case.steps):
+        data = step.octets
+        if step.do == "send":
             client.receive(data)
         else:
             said = client.connection.data_to_send()
@@ -248,7 +258,7 @@ def test_client_sequences(case: Any) -> None:
     client.receive(PROBE[version])
     said = client.connection.data_to_send()
     acknowledged = b"\x40\x02\xff\xff" in said
-    if case["finally"] == "connected":
+    if case.stays:
         assert acknowledged
     else:
         assert client.connection.state is State.CLOSED
@@ -277,41 +287,40 @@ copies = 2
 )
 
 
-async def play_against_the_broker(case: Any) -> None:
+async def play_against_the_broker(case: Conversation) -> None:
     """The case over a loopback socket, against `wirefmt.broker.mqtt`."""
-    version = case["version"]
+    version = case.version
     broker = Broker(OPTIONS.mqtt)
     async with await mqtt.serve(broker, "127.0.0.1", 0, options=OPTIONS.connection["mqtt"]) as server:
         judge = Judge(*await asyncio.open_connection("127.0.0.1", server.port), version, "server")
-        for step in case["steps"]:
-            match step["do"]:
+        for step in case.steps:
+            match step.do:
                 case "send":
-                    await judge.send(bytes.fromhex(step["hex"]))
+                    await judge.send(step.octets)
                 case "expect":
-                    await judge.expect(bytes.fromhex(step["hex"]))
-                case "external_publish":
+                    await judge.expect(step.octets)
+                case _:
+                    assert step.message is not None
+                    told = step.message
+                    retain = bool(told.get("retain"))
                     broker.publish(
-                        Message(
-                            step["topic"],
-                            step["payload"].encode(),
-                            step["qos"],
-                            bool(step["retain"]),
-                            publisher="other",
-                        )
+                        Message(told["topic"], told["payload"].encode(), told["qos"], retain, publisher="other")
                     )
         await judge.send(b"\xc0\x00")
-        if case["finally"] == "connected":
+        if case.stays:
             await judge.expect(b"\xd0\x00")
         else:
             # a last packet that was cut: more bytes complete it
             await judge.send(bytes(64))
-            await judge.rest()
+            said = await judge.rest()
+            if case.may_say_why and said:
+                assert said.pop()[0] == "Disconnect"
         assert judge.said == []
         judge.writer.close()
     broker.close()
     assert asyncio.all_tasks() == {asyncio.current_task()}
 
 
-@pytest.mark.parametrize("case", cases("broker.jsonl"))
-def test_broker_sequences(case: Any) -> None:
+@pytest.mark.parametrize("case", cases("server"))
+def test_broker_sequences(case: Conversation) -> None:
     run(play_against_the_broker(case))

@@ -240,6 +240,10 @@ WORKERS: dict[str, tuple[Callable[[], Any], Callable[[Any], Any], list[Callable[
 }  # fmt: skip
 
 
+#: What runs no Python code. From CPython 3.12 on the collector waits for some, so that no call can come between.
+ALONE = {"packets", "single packets", "streams", "scanner", "capture"} if sys.version_info >= (3, 12) else set[str]()
+
+
 @contextmanager
 def collecting(call: Callable[[], None]) -> Iterator[None]:
     """Each object that the collector hears of runs `call`, as it might run a finalizer."""
@@ -288,7 +292,7 @@ def test_a_call_during_a_call_is_refused(name: str) -> None:
         result = work(thing)
     assert result == plain
     # the collector does not hear of deliveries
-    assert refused or name == "transfers"
+    assert refused or name == "transfers" or name in ALONE
 
 
 @pytest.mark.parametrize("name", WORKERS)

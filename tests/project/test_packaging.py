@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import hashlib
+import json
+import os
 import shutil
 import subprocess
 import sys
@@ -76,6 +79,53 @@ def test_the_wheel_holds_the_licence(installed: list[str]) -> None:
     assert str(held).endswith(".dist-info/licenses/LICENSE")
     assert held.read_binary() == (ROOT / "LICENSE").read_bytes()
     assert metadata.metadata("wirefmt")["License-Expression"] == "Apache-2.0"
+
+
+def test_the_wheel_says_what_it_is_made_of(installed: list[str]) -> None:
+    """PEP 770, as CycloneDX: nothing of it depends on the time or the machine."""
+    (held,) = (file for file in metadata.distribution("wirefmt").files or () if ".dist-info/sboms/" in str(file))
+    assert held.name == "wirefmt.cdx.json"
+    told = json.loads(held.read_text())
+    assert (told["bomFormat"], told["specVersion"]) == ("CycloneDX", "1.6")
+    assert not {"serialNumber", "timestamp"} & {*told, *told["metadata"]}
+    wirefmt = told["metadata"]["component"]
+    parts = list(told["components"])
+    assert (wirefmt["name"], wirefmt["version"]) == ("wirefmt", metadata.version("wirefmt"))
+    assert [part["name"] for part in parts] == ["Cython"]
+    assert {entry["ref"] for entry in told["dependencies"]} == {part["bom-ref"] for part in [wirefmt, *parts]}
+    for part in [wirefmt, *parts]:
+        assert part["licenses"] == [{"license": {"id": "Apache-2.0"}}]
+
+
+def test_a_wheel_is_for_every_processor_of_its_kind() -> None:
+    """Nothing asks for the processor of the machine that builds, nor lets C code round or reorder otherwise than it says."""
+    settings = {
+        node.value for node in ast.walk(ast.parse((ROOT / "setup.py").read_text())) if isinstance(node, ast.Constant)
+    }
+    flags = {value for value in settings if isinstance(value, str) and value.startswith("-")}
+    assert {"-O3", "-g0"} <= flags
+    assert not [flag for flag in flags if flag.startswith(("-march", "-mtune", "-mcpu", "-Ofast", "-ffast", "-flto"))]
+
+
+def test_c_code_depends_neither_on_the_folder_nor_on_chance(tmp_path: Path) -> None:
+    """What Cython makes of a module in two folders is the same, so two builds of the same sources give the same wheel."""
+    pytest.importorskip("Cython", reason="needs Cython (pip install Cython)")
+    found = set()
+    for seed in ("1", "2"):
+        tree = tmp_path / f"tree-{seed}"
+        shutil.copytree(
+            ROOT / "src", tree / "src", ignore=shutil.ignore_patterns("*.so", "*.c", "__pycache__", "*.egg-info")
+        )
+        program = (
+            "from Cython.Build import cythonize; cythonize(['src/wirefmt/phpmq/_codec.pyx'], include_path=['src'],"
+            " compiler_directives={'emit_code_comments': False}, build_dir='made', quiet=True)"
+        )
+        environment = os.environ | {"PYTHONHASHSEED": seed}
+        subprocess.run([sys.executable, "-c", program], cwd=tree, env=environment, check=True, capture_output=True)
+        made = (tree / "made/src/wirefmt/phpmq/_codec.c").read_bytes()
+        assert str(tmp_path).encode() not in made
+        found.add(hashlib.sha256(made).hexdigest())
+    assert len(found) == 1
 
 
 def test_the_source_distribution_can_be_built_from(tmp_path: Path) -> None:

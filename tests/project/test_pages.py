@@ -1,4 +1,4 @@
-"""Every program of README.md and the pages for users passes mypy --strict, as a user's copy of it would."""
+"""Every program of README.md and the pages for users passes mypy --strict and pyright, as a user's copy of it would."""
 
 from __future__ import annotations
 
@@ -16,18 +16,24 @@ INTERNAL = ("adding-a-protocol.md", "design.md")
 PAGES = (ROOT / "README.md", *(p for p in sorted((ROOT / "docs").glob("*.md")) if p.name not in INTERNAL))
 
 
-def test_programs_of_the_pages_are_typed(tmp_path: Path) -> None:
+#: As users call them; pyright in its default mode, as their editors have it.
+CHECKERS = {
+    "mypy": ("--strict", "--no-error-summary", "--hide-error-context"),
+    "pyright": ("--pythonpath", sys.executable),
+}
+
+
+@pytest.mark.parametrize("checker", CHECKERS)
+def test_programs_of_the_pages_are_typed(checker: str, tmp_path: Path) -> None:
     """Errors name the page and the line of its block, for example docs_mqtt_md_42.py:3."""
-    pytest.importorskip("mypy", reason="needs mypy (pip install mypy)")
+    pytest.importorskip(checker, reason=f"needs {checker} (pip install {checker})")
     programs = [write(page, block, tmp_path) for page in PAGES for block in blocks(page)]
     text = "\n".join(program.read_text() for program in programs)
     for module in ("paho", "pika", "polars", "duckdb", "trio", "uvloop"):
         if re.search(rf"^ *(?:import|from) {module}\b", text, re.M):
             pytest.importorskip(module, reason=f"needs {module} (pip install {module})")
-    told = subprocess.run(
-        [sys.executable, "-m", "mypy", "--strict", "--no-error-summary", "--hide-error-context", *programs],
-        cwd=ROOT, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+    command = [sys.executable, "-m", checker, *CHECKERS[checker], *map(str, programs)]
+    told = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert told.returncode == 0, told.stdout.replace(f"{tmp_path}/", "") + told.stderr
 
 

@@ -340,6 +340,9 @@ cdef extern from *:
             PyTuple_SET_ITEM(pair, 1, Py_NewRef(value));
             Py_DECREF(last_name);
             Py_DECREF(last_value);
+    #if PY_VERSION_HEX >= 0x030E0000
+            ((PyTupleObject *)pair)->ob_hash = -1;          /* a tuple keeps its hash from 3.14 on */
+    #endif
             return 1;
         }
     #endif

@@ -9,7 +9,13 @@ from typing_extensions import Buffer, disjoint_base
 
 from wirefmt._core import Batch, EndpointFlows, FrameDecoder, _ArrowColumns
 from wirefmt.amqp091._classes import *  # noqa: F403
-from wirefmt.amqp091._classes import BasicAck, BasicConsume, BasicNack, BasicProperties, BasicReject
+from wirefmt.amqp091._classes import (
+    BasicAck as BasicAck,
+    BasicConsume as BasicConsume,
+    BasicNack as BasicNack,
+    BasicProperties as BasicProperties,
+    BasicReject as BasicReject,
+)
 from wirefmt.framing import Limits, NeedData
 from wirefmt.strictness import Note, Strictness
 

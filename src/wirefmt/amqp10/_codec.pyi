@@ -9,7 +9,12 @@ from typing_extensions import Buffer, disjoint_base
 
 from wirefmt._core import Batch, EndpointFlows, FrameDecoder, _ArrowColumns
 from wirefmt.amqp10._classes import *  # noqa: F403
-from wirefmt.amqp10._classes import Disposition, Header, Properties, Transfer
+from wirefmt.amqp10._classes import (
+    Disposition as Disposition,
+    Header as Header,
+    Properties as Properties,
+    Transfer as Transfer,
+)
 from wirefmt.framing import Limits, NeedData
 from wirefmt.strictness import Note, Strictness
 

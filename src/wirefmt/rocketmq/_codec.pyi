@@ -10,7 +10,10 @@ from wirefmt._core import Batch, EndpointFlows, FrameDecoder, _ArrowColumns
 from wirefmt.connection.deadlines import Deadlines
 from wirefmt.framing import Limits, NeedData
 from wirefmt.rocketmq._classes import *  # noqa: F403
-from wirefmt.rocketmq._classes import SendMessageRequestHeader, SendMessageRequestHeaderV2
+from wirefmt.rocketmq._classes import (
+    SendMessageRequestHeader as SendMessageRequestHeader,
+    SendMessageRequestHeaderV2 as SendMessageRequestHeaderV2,
+)
 from wirefmt.rocketmq.spec import ExtraInfo
 from wirefmt.strictness import Strictness
 

@@ -142,7 +142,7 @@ def decode_tables(
 ) -> Iterator[tuple[str, pa.RecordBatch]]:
     """(table, rows of it) of a task, from one pass: rows of independent captures do not depend on which of them share a task.
 
-    columns: of the only table. Several tables have all of theirs, but for the message table's that exist on request.
+    columns: of the only table. Several tables have all of theirs, except those of the message table that exist on request.
     """
     together = options.flows == "across-files"
     files = list(zip(task.names, task.sizes, strict=True))

@@ -9,8 +9,6 @@ from typing import Any
 import rich_click as click
 from click.exceptions import Exit
 
-from wirefmt.spec.insight import TABLES
-
 from . import STOPPED
 from .columns import columns
 from .convert import convert
@@ -73,8 +71,7 @@ wirefmt.add_command(serve)
 wirefmt.add_command(sql)
 wirefmt.add_command(summary)
 wirefmt.add_command(trace)
-if "findings" in TABLES:
-    wirefmt.add_command(diagnose)
+wirefmt.add_command(diagnose)
 for command in TABLE_COMMANDS:
     wirefmt.add_command(command)
 

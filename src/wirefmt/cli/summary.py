@@ -199,7 +199,7 @@ class Summary:
     first_ns: int | None = None
     last_ns: int | None = None
     wire_bytes: int = 0
-    ends: Tally = field(default_factory=Tally)  # of connections
+    ends: Counts = field(default_factory=Counts)  # of connections
     examples: dict[str, Row] = field(default_factory=dict)  # the first connection that ended for a reason
     findings: list[Row] = field(default_factory=list)
 

@@ -60,7 +60,7 @@ HELP: Final[dict[str, Told]] = {
         (
             "wirefmt operations trace.pcap",
             "wirefmt operations trace.pcap --filter \"kind == 'deliver' and outcome != 'acknowledged'\"",
-            "wirefmt operations trace.pcap --filter 'duration_ns > 1000000000' --format jsonl",
+            "wirefmt operations trace.pcap --filter 'duration_ns > 1000000' --format jsonl",
             "wirefmt operations 'captures/*.pcap' -o operations.parquet",
         ),
         "started,kind,destination,outcome",

@@ -164,7 +164,7 @@ def _has(table: pa.Table, value: str) -> Any:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    from wirefmt.insight._engine import payload_hash
+    from wirefmt.insight import payload_hash
 
     tests = [pc.equal(table[name], value) for name in ("message_id", "correlation_id", "traceparent")]
     tests.append(pc.equal(table["payload_hash"], pa.scalar(payload_hash(value.encode()), pa.int64())))

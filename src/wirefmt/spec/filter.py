@@ -195,8 +195,8 @@ class Keep:
 
 #: Names that match either end of the connection: the columns of a table that has them.
 EITHER = {
-    "port": ("src_port", "dst_port", "client_port", "server_port"),
-    "ip": ("src_ip", "dst_ip", "client_ip", "server_ip"),
+    "port": ("src_port", "dst_port", "client_port", "server_port", "publish_client_port", "deliver_client_port"),
+    "ip": ("src_ip", "dst_ip", "client_ip", "server_ip", "publish_client_ip", "deliver_client_ip"),
 }
 
 

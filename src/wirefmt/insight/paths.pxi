@@ -792,7 +792,7 @@ cdef void set_hop(PathTable* t, Publish* p) noexcept nogil:
     cdef int k
     cdef bint may = is_receiver(t, flow_of(&p.side)) or is_receiver(t, name_hash(12, p.side.names[G_CLIENT_ID])) or is_receiver(
         t, name_hash(13, p.side.names[G_CLIENT_IP]))
-    origin.tier = 0
+    memset(&origin, 0, sizeof(origin))
     for k in range(HOP_RULES if may else 0):
         find_origin(t, bucket_of(t, HOPS[k].index, key_of(&p.side, HOPS[k].of, 0)), p, HOPS[k].told, &origin)
         if origin.tier:

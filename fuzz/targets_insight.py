@@ -70,7 +70,7 @@ def insight(data: bytes) -> None:
         return
     options, limits = options_of(data[0]), known_limits(data[1])
     plain = answers(data[1:], len(data), 1 << 14, 1 << 20, **options)
-    same(answers(data[1:], 1 + data[0] % 97, 1 << 14, 1 << 20, **options), plain, "chunks")
+    same(answers(data[1:], 1 + data[0] % 97, 1, 1 << 20, **options), plain, "chunks")
     answers(data[1:], len(data), 16, OPEN_MOST, limits=limits, **options)
 
 

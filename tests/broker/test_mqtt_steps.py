@@ -59,7 +59,7 @@ def test_what_has_ended_gets_no_copy_and_what_has_taken_its_place_does(fields: A
     tried(test)
 
 
-@pytest.mark.parametrize("event", ["receive", "release"])
+@pytest.mark.parametrize("event", ["publish", "release"])
 @pytest.mark.parametrize("qos", [1, 2])
 def test_a_message_is_refused_in_steps_if_one_of_many_has_no_room(qos: int, event: Any) -> None:
     """`overflow="refuse"`: it goes to nobody then, whatever comes in between. One that is taken is not lost."""

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from lib.wire import Tcp, connack, connect, packet, pcap, publish
-from wirefmt import amqp10, capture
+from wirefmt import amqp091, amqp10, capture
 
 pa = pytest.importorskip("pyarrow", reason="needs pyarrow (pip install pyarrow)")
 
@@ -123,3 +123,22 @@ def test_no_response_of_nsqd_begins_so(text: str) -> None:
     octets = (1000).to_bytes(4, "big") + bytes(4) + text.encode()
     beat = b"\0\0\0\x0f\0\0\0\0_heartbeat_"
     assert behind_a_hole_of_nsq(octets, beat, beat) == [("response", "_heartbeat_")] * 2
+
+
+@pytest.mark.parametrize("batch_rows", [1, 2, 3])
+def test_the_other_direction_is_read_once_when_the_protocol_is_found(batch_rows: int) -> None:
+    """Port 5672 is of both AMQPs. What the server said is kept until the client's octets, whose beginning is lost, tell which: then
+    the server's frames are read, and a batch that is full after the first of them is not read again."""
+    tcp = Tcp(5672)
+    unknown = bytes.fromhex("01 0000 00000004 000a0063 ce")  # no protocol is found by it
+    frames = [*tcp.open(), *tcp.send(SERVER, unknown)]
+    close = amqp091.ConnectionClose(reply_code=320, reply_text="", class_id=0, method_id=0)
+    frames += tcp.send(SERVER, close.encode())
+    tcp.send(CLIENT, bytes(40))
+    frames += tcp.send(CLIENT, amqp091.ConnectionCloseOk().encode())
+    octets = pcap(frames + tcp.close())
+    whole = pa.table(capture.read(io.BytesIO(octets))).to_pylist()
+    assert [(row["status"], row["kind"]) for row in whole] == [
+        ("malformed", None), ("ok", "connection.close"), ("gap", None), ("ok", "connection.close-ok"),
+    ]  # fmt: skip
+    assert pa.table(capture.read(io.BytesIO(octets), batch_rows=batch_rows)).to_pylist() == whole

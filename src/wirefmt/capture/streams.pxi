@@ -390,7 +390,7 @@ cdef class Streams:
 
     cdef void replay(self, Flow* f, int end, int layer, size_t head) noexcept nogil:
         """Read the pending octets of a direction, which came to this layer, again, now that more is known: without the first
-        `head`, which were read."""
+        `head`, which were read. A window that is being read (the batch was full before its end) is read on instead."""
         cdef Side* side = &(<FlowState*>f.state).sides[end]
         cdef uint8_t* pending = side.pending
         cdef Origin* origins = side.search.origins
@@ -398,7 +398,7 @@ cdef class Streams:
         cdef int count = side.search.origin_count
         cdef size_t at, stop
         cdef int i
-        if size == 0:
+        if size == 0 or side.reading:
             return
         self.memory.buffered -= <int64_t>side.capacity + BLOCK_OCTETS + origins_octets(&side.search)
         side.pending = NULL                             # freed below

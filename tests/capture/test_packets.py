@@ -541,3 +541,19 @@ def test_addresses_are_written_as_usual() -> None:
         check(101, ip4(tcp(), ends=(address, B4)), (address, B4))
     for address in ("::", "::1", "2001:db8::ff00:42:8329", "fe80::1:0:0:1", "::ffff:10.0.0.1"):
         check(101, ip6(tcp(), ends=(address, B6)), (address, B6))
+
+
+@pytest.mark.parametrize(("window", "count"), [(0, 1), (1, 0), (0x100, 0), (0xFFFF, 0)])
+def test_a_window_is_zero_if_both_of_its_octets_are(window: int, count: int) -> None:
+    """The connections table counts packets that take no more bytes (RFC 9293, 3.8.6)."""
+    tcp = Tcp()
+    frames = [*tcp.open(), *tcp.send(0, connect())]
+    full = bytearray(tcp.segment(1))
+    full[48:50] = window.to_bytes(2, "big")  # after 14 of Ethernet and 20 of IPv4: 14 of TCP before it
+    decoder = CaptureDecoder(transport=True)
+    decoder.begin_file("x", 0)
+    decoder.feed(pcap([*frames, bytes(full)]))
+    assert decoder.end_file()
+    decoder.take(final=True)
+    (ended,) = decoder.take_transport()["server_zero_windows"].tolist()
+    assert ended == count

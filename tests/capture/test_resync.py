@@ -127,8 +127,8 @@ def test_no_response_of_nsqd_begins_so(text: str) -> None:
 
 @pytest.mark.parametrize("batch_rows", [1, 2, 3])
 def test_the_other_direction_is_read_once_when_the_protocol_is_found(batch_rows: int) -> None:
-    """Port 5672 is of both AMQPs. What the server said is kept until the client's octets, whose beginning is lost, tell which: then
-    the server's frames are read, and a batch that is full after the first of them is not read again."""
+    """Port 5672 is of both AMQPs. What the server said is kept until the client's octets, whose beginning is lost, say which one
+    it is. Then the server's frames are read, and not again from the first if the batch is full after it."""
     tcp = Tcp(5672)
     unknown = bytes.fromhex("01 0000 00000004 000a0063 ce")  # no protocol is found by it
     frames = [*tcp.open(), *tcp.send(SERVER, unknown)]

@@ -154,6 +154,7 @@ class Reader(AbstractContextManager["Reader"]):
                 all_connections=options.all_connections,
                 path_seconds=limits["path_seconds"],
                 max_paths=limits["max_paths"],
+                max_buffered=limits["max_buffered"],
             )
         self._decoders, self._dispatcher = decoders_for(options.of_messages(), transport=self._made is not None)
         self._rotations = rotations

@@ -19,6 +19,7 @@ class Insight(OpenOperations):
         self,
         *,
         max_operations: int = 1048576,
+        max_octets: int = 268435456,
         operations: bool = True,
         paths: bool = False,
         path_seconds: int = 3600,

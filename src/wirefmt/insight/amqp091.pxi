@@ -8,7 +8,6 @@ cdef StructField A9_VIRTUAL_HOST = field("amqp091", "virtual_host"), A9_REPLY_TE
 cdef StructField A9_CLASS = field("amqp091", "class_id"), A9_METHOD = field("amqp091", "method_id")
 cdef StructField A9_QUEUE = field("amqp091", "queue")
 cdef StructField A9_NOWAIT = field("amqp091", "nowait")
-cdef StructField A9_EXCHANGE = field("amqp091", "exchange")
 cdef StructField A9_CONSUMER_TAG = field("amqp091", "consumer_tag"), A9_NO_ACK = field("amqp091", "no_ack")
 cdef StructField A9_MANDATORY = field("amqp091", "mandatory"), A9_MULTIPLE = field("amqp091", "multiple")
 cdef StructField A9_REQUEUE = field("amqp091", "requeue"), A9_REASON = field("amqp091", "reason")
@@ -18,7 +17,6 @@ cdef StructField A9_MECHANISM = field("amqp091", "mechanism")
 cdef enum:
     AMQP_PERSISTENT = 2             # delivery mode
     AMQP_REPLY_SUCCESS = 200
-    AMQP_CONNECTION_FORCED = 320    # an operator, or the end of the server
 
 #: Requests that the server answers in order, with the kind of their operation; the answer is the next Kind.
 cdef int[K_COUNT] A9_REQUEST
@@ -115,7 +113,8 @@ cdef void amqp091_message(OpenOperations e, Conn* c, const Row* r, int kind, int
                 e.emit_alone(o)
             else:
                 e.open_op(o, S_DELIVER, channel, tag)
-            e.complete(found, E_ACKNOWLEDGED, r)
+            if amqp091_answered(e, c, channel, K_GET) == found:     # otherwise it was the oldest, and has ended for a limit
+                e.complete(found, E_ACKNOWLEDGED, r)
         else:
             e.open_op(o, S_DELIVER, channel, tag)
     elif kind == K_GET_EMPTY:
@@ -246,8 +245,10 @@ cdef Op* amqp091_answered(OpenOperations e, Conn* c, int32_t channel, int reques
     """The oldest open request of this kind of the client; NULL: not found."""
     cdef Space* s = e.space_of(c, S_REQUEST, 0, channel, False)
     cdef Op* o = s.first if s != NULL else NULL
+    cdef int steps = 0
     while o != NULL and o.request != request:
-        o = o.after
+        steps += 1
+        o = o.after if steps < STEPS_MAX else NULL
     return o
 
 
@@ -345,11 +346,14 @@ cdef void amqp091_returned(OpenOperations e, Conn* c, const Row* r, int32_t chan
     cdef Span text = field_text(r, A9_REPLY_TEXT)
     cdef Span key = text_of(r, T_ROUTING_KEY), payload = text_of(r, T_PAYLOAD)
     cdef uint64_t hash = hash_span(0, &payload)
-    cdef int i
+    cdef int i, steps = 0
     for i in range(3):
         s = e.space_of(c, spaces[i], 0, channel, False)
-        o = s.first if s != NULL else NULL
-        while o != NULL:
+        if s == NULL:
+            continue
+        o = s.returned if s.returned != NULL else s.first
+        while o != NULL and steps < STEPS_MAX:
+            steps += 1
             if (o.pending != E_RETURNED and o.texts[Z_ROUTING_KEY].size == key.size and (not o.has_hash or o.hash == hash)
                     and (key.size == 0 or memcmp(o.texts[Z_ROUTING_KEY].at, key.at, key.size) == 0)):
                 if code != ABSENT:
@@ -358,6 +362,7 @@ cdef void amqp091_returned(OpenOperations e, Conn* c, const Row* r, int32_t chan
                     e.answer(o, E_RETURNED, r, code, &text)
                 else:                                   # its confirm, or the commit, follows
                     o.pending = E_RETURNED
+                    s.returned = o
                 return
             o = o.after
 
@@ -380,7 +385,7 @@ cdef void amqp091_close_channel(OpenOperations e, Conn* c, const Row* r, int dir
     if kind:                                            # the text names the method that failed
         name = A9_NAME[kind]
         o.texts[Z_TEXT].at = <const uint8_t*>words
-        o.texts[Z_TEXT].size = <uint32_t>snprintf(words, sizeof(words), "%s: %.*s", name, <int>min(text.size, <uint32_t>400),
+        o.texts[Z_TEXT].size = <uint32_t>snprintf(words, sizeof(words), "%s: %.*s", name, <int>whole_text(&text, 400),
                                                 chars_of(&text))
     if direction and code != AMQP_REPLY_SUCCESS and kind:
         found = amqp091_answered(e, c, channel, kind)

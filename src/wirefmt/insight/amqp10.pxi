@@ -2,23 +2,18 @@
 # A delivery-id belongs to a session and the side that sends the transfers. A disposition of the receiver names deliveries of the
 # other side, whose channel for the same session `begin` has told.
 
-cdef StructField A10_CONTAINER = field("amqp10", "container_id"), A10_HOSTNAME = field("amqp10", "hostname")
+cdef StructField A10_HOSTNAME = field("amqp10", "hostname")
 cdef StructField A10_IDLE = field("amqp10", "idle_time_out"), A10_FRAME_MAX = field("amqp10", "max_frame_size")
 cdef StructField A10_PROPERTIES = field("amqp10", "properties"), A10_REMOTE = field("amqp10", "remote_channel")
 cdef StructField A10_NAME = field("amqp10", "name"), A10_HANDLE = field("amqp10", "handle"), A10_ROLE = field("amqp10", "role")
 cdef StructField A10_CONDITION = field("amqp10", "error_condition"), A10_DESCRIPTION = field("amqp10", "error_description")
 cdef StructField A10_SETTLED = field("amqp10", "settled")
-cdef StructField A10_MORE = field("amqp10", "more")
 cdef StructField A10_ABORTED = field("amqp10", "aborted")
 cdef StructField A10_FIRST = field("amqp10", "first"), A10_LAST = field("amqp10", "last"), A10_STATE = field("amqp10", "state")
-cdef StructField A10_STATE_FIELDS = field("amqp10", "state_fields"), A10_SOURCE = field("amqp10", "source_address")
-cdef StructField A10_CREDIT = field("amqp10", "link_credit"), A10_PROTOCOL_ID = field("amqp10", "protocol_id")
+cdef StructField A10_CREDIT = field("amqp10", "link_credit")
 cdef StructField A10_DELIVERY_COUNT = field("amqp10", "delivery_count"), A10_MECHANISM = field("amqp10", "mechanism")
 cdef StructField A10_DURABLE = field("amqp10", "durable"), A10_INITIAL = field("amqp10", "initial_delivery_count")
 cdef StructField A10_ANNOTATIONS = field("amqp10", "message_annotations")
-
-cdef enum:
-    RANGE_STEPS = 4096          # open deliveries outside a disposition's range that are looked at, at most
 
 
 cdef int amqp10_outcome(const Row* r) noexcept nogil:
@@ -143,8 +138,8 @@ cdef void amqp10_message(OpenOperations e, Conn* c, const Row* r, int kind, int 
         s = field_text(r, A10_CONDITION)
         kind_text = field_text(r, A10_DESCRIPTION)
         if s.size and kind_text.size:
-            s.size = <uint32_t>snprintf(words, sizeof(words), "%.*s: %.*s", <int>min(s.size, <uint32_t>100), chars_of(&s),
-                                        <int>min(kind_text.size, <uint32_t>400), chars_of(&kind_text))
+            s.size = <uint32_t>snprintf(words, sizeof(words), "%.*s: %.*s", <int>whole_text(&s, 100), chars_of(&s),
+                                        <int>whole_text(&kind_text, 400), chars_of(&kind_text))
             s.at = <const uint8_t*>words
         kind_text = text_of(r, T_KIND)
         end_connection(c, r, direction, s.size != 0, &kind_text, &s, 0, False)
@@ -314,7 +309,7 @@ cdef void amqp10_disposition(OpenOperations e, Conn* c, const Row* r, int direct
     cdef bint settled = field_true(r, A10_SETTLED)
     cdef Op* o
     cdef Op* following
-    cdef int passed = 0
+    cdef int steps = 0
     if s == NULL or is_transactional(r):
         return
     if last - first < 64:
@@ -324,21 +319,21 @@ cdef void amqp10_disposition(OpenOperations e, Conn* c, const Row* r, int direct
                 amqp10_settled(e, o, r, outcome, settled)
         return
     o = s.first
-    while o != NULL and passed < RANGE_STEPS:
+    while o != NULL and steps < STEPS_MAX:
         following = o.after
-        if <uint32_t>o.key - first <= last - first:
-            amqp10_settled(e, o, r, outcome, settled)
-        else:
-            passed += 1
+        if <uint32_t>o.key - first > last - first or not amqp10_settled(e, o, r, outcome, settled):
+            steps += 1
         o = following
 
 
-cdef void amqp10_settled(OpenOperations e, Op* o, const Row* r, int outcome, bint settled) noexcept nogil:
+cdef bint amqp10_settled(OpenOperations e, Op* o, const Row* r, int outcome, bint settled) noexcept nogil:
+    """False: it is not settled yet."""
     cdef Span text
     if outcome:
         o.pending = <uint8_t>outcome
     if not settled and not o.pending:
-        return                                          # `received`: a part of it has arrived
+        return False                                    # `received`: a part of it has arrived
     text = amqp10_error(r)
     # an outcome counts from when it is said: the sender's settlement, which may follow, changes nothing
     e.answer(o, o.pending if o.pending else E_ACKNOWLEDGED, r, ABSENT, &text)
+    return True

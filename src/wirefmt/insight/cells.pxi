@@ -116,6 +116,16 @@ cdef inline const char* chars_of(const Span* s) noexcept nogil:
     return <const char*>s.at if s.at != NULL else NO_CHARS
 
 
+cdef inline uint32_t whole_text(const Span* s, uint32_t capacity) noexcept nogil:
+    """Octets of a text that fit into `capacity`, without a part of a character."""
+    cdef uint32_t n = s.size
+    if n > capacity:
+        n = capacity
+        while n and s.at[n] & 0xC0 == 0x80:
+            n -= 1
+    return n
+
+
 cdef inline bint is_text(const Span* s, const char* text) noexcept nogil:
     return s.at != NULL and s.size == strlen(text) and memcmp(s.at, text, s.size) == 0
 

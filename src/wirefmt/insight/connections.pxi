@@ -48,9 +48,7 @@ FACT_NUMBER = [FACT[name] for name in (
 
 cdef int F_SESSION_PRESENT = FACT["session_present"], F_ENDED_BY = FACT["ended_by"], F_CODE = FACT["code"]
 cdef int F_LOGGED_IN = FACT["logged_in"], F_LOGIN_REFUSED = FACT["login_refused"], F_FAILED = FACT["failed"]
-cdef int F_FLOW_ID = FACT["flow_id"], F_PROTOCOL = FACT["protocol"], F_HOW = FACT["how"]
-cdef int[2] F_IP = [FACT["client_ip"], FACT["server_ip"]]
-cdef int[2] F_PORT = [FACT["client_port"], FACT["server_port"]]
+cdef int F_FLOW_ID = FACT["flow_id"]
 
 cdef list _SAME = [column.name for column in TRANSPORT_COLUMNS if column.name in FACT]
 cdef enum:

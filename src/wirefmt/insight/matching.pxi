@@ -44,7 +44,7 @@ cdef class OpenOperations:
     cdef Op* oldest
     cdef Op* newest
     cdef int64_t open_count, max_operations, evicted
-    cdef int64_t octets                                 # memory of everything that is kept
+    cdef int64_t octets, max_octets                     # memory of everything that is kept
     cdef int64_t no_memory
     cdef ColumnSet operations, connections
     cdef int64_t operation_rows, connection_rows
@@ -106,8 +106,12 @@ cdef class OpenOperations:
         add_entry(&self.conns, &c.entry)
         return c
 
+    cdef inline bint may_name(self, const Conn* c) noexcept nogil:
+        """May one more Known or Space of this connection be kept?"""
+        return c.names < NAMES_MAX and self.octets < self.max_octets
+
     cdef Space* space_of(self, Conn* c, int what, int direction, int32_t channel, bint make) noexcept nogil:
-        """NULL: not found, or out of memory."""
+        """NULL: not found, out of memory, or a limit forbids one more."""
         cdef Space* s = c.recent
         cdef uint64_t hash
         if s != NULL and s.what == what and s.direction == direction and s.channel == channel:
@@ -119,13 +123,14 @@ cdef class OpenOperations:
                 c.recent = s
                 return s
             s = <Space*>s.entry.chain
-        if not make:
+        if not make or not self.may_name(c):
             return NULL
         s = <Space*>calloc(1, sizeof(Space))
         if s == NULL:
             self.no_memory += 1
             return NULL
         self.octets += <int64_t>sizeof(Space) + BLOCK_OCTETS
+        c.names += 1
         s.entry.hash = hash
         s.conn = c
         s.what = <uint8_t>what
@@ -144,13 +149,14 @@ cdef class OpenOperations:
             if k.conn == c and k.what == what and k.direction == direction and k.channel == channel and k.key == key:
                 return k
             k = <Known*>k.entry.chain
-        if not make:
+        if not make or not self.may_name(c):
             return NULL
         k = <Known*>calloc(1, sizeof(Known))
         if k == NULL:
             self.no_memory += 1
             return NULL
         self.octets += <int64_t>sizeof(Known) + BLOCK_OCTETS
+        c.names += 1
         k.entry.hash = hash
         k.conn = c
         k.what = <uint8_t>what
@@ -190,11 +196,13 @@ cdef class OpenOperations:
         self.emit(o, E_NONE, -1, -1)
 
     cdef Op* open_op(self, const Op* of, int what, int32_t channel, uint64_t key) noexcept nogil:
-        """Keep an operation until it is settled: a copy. NULL: no memory; it has no row then."""
+        """Keep an operation until it is settled: a copy. The oldest ones, which may be any that the caller has found, end if
+        there are too many. NULL: a limit or no memory; its row says that it was not answered."""
         cdef Space* s = self.space_of(of.conn, what, of.direction, channel, True)
         cdef Op* o = <Op*>malloc(sizeof(Op) + text_octets(of)) if s != NULL else NULL
         if o == NULL:
-            self.no_memory += 1
+            self.evicted += 1
+            self.emit(of, E_UNANSWERED, -1, -1)
             return NULL
         copy_op(o, of, <uint8_t*>o + sizeof(Op))
         o.size = <int64_t>(sizeof(Op) + text_octets(of)) + BLOCK_OCTETS
@@ -217,7 +225,7 @@ cdef class OpenOperations:
         self.open_count += 1
         if self.paths.wanted:
             add_side(&self.paths, o)
-        if self.open_count > self.max_operations:
+        while (self.open_count > self.max_operations or self.octets > self.max_octets) and self.oldest != o:
             self.evicted += 1
             self.complete(self.oldest, E_UNANSWERED, NULL)
         return o
@@ -238,6 +246,8 @@ cdef class OpenOperations:
     cdef void take_out(self, Op* o) noexcept nogil:
         cdef Space* s = o.space
         s.count -= 1
+        if s.returned == o:
+            s.returned = o.after
         remove_entry(&self.ops, &o.entry)
         if o.before != NULL:
             o.before.after = o.after
@@ -318,7 +328,8 @@ cdef class OpenOperations:
                 self.evicted += 1
             else:
                 self.octets += taken
-        if c.session_present == 0 or (o.redelivered != 1 and o.frame >= 0) or self.resumed_count >= self.max_operations:
+        if c.session_present == 0 or (o.redelivered != 1 and o.frame >= 0) or (
+                self.resumed_count >= self.max_operations or self.octets > self.max_octets):
             return False
         if not add_resumed(&self.last_resumed, o, hash, outcome, completed_ns, response_frame):
             self.no_memory += 1

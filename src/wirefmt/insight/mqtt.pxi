@@ -12,7 +12,6 @@ cdef StructField MQ_FLAGS = field("mqtt", "connect_flags")
 
 cdef enum:
     MQTT_ERROR = 0x80               # the first reason code of a failure
-    MQTT_DISCONNECT_WITH_WILL = 0x04
     MQTT_HAS_PASSWORD = 0x40        # of the Connect Flags
 
 

@@ -1,7 +1,6 @@
 # NSQ: commands that are answered are answered in order (protocol V2); FIN, REQ and TOUCH name a message and have no answer but an
 # error. A message that is not finished within the connection's timeout is given to another consumer.
 
-cdef StructField NS_RESPONSE = field("nsq", "response")
 cdef StructField NS_ERROR = field("nsq", "error_code")
 cdef StructField NS_TEXT = field("nsq", "error_text")
 cdef StructField NS_FATAL = field("nsq", "fatal")
@@ -128,8 +127,8 @@ cdef void nsq_error(OpenOperations e, Conn* c, const Row* r) noexcept nogil:
     cdef char[512] words
     cdef Span s
     s.at = <const uint8_t*>words
-    s.size = <uint32_t>snprintf(words, sizeof(words), "%.*s %.*s", <int>min(code.size, <uint32_t>60), chars_of(&code),
-                                <int>min(text.size, <uint32_t>400), chars_of(&text))
+    s.size = <uint32_t>snprintf(words, sizeof(words), "%.*s %.*s", <int>whole_text(&code, 60), chars_of(&code),
+                                <int>whole_text(&text, 400), chars_of(&text))
     if field_true(r, NS_FATAL):
         c.login_refused = is_text(&code, b"E_AUTH_FAILED") or is_text(&code, b"E_UNAUTHORIZED")
         end_connection(c, r, 1, True, &kind_text, &s, 0, False)

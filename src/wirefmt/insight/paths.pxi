@@ -281,13 +281,6 @@ cdef void drop_name(PathTable* t, Name* n) noexcept nogil:
             free(n)
 
 
-cdef inline Span span_of(const char* text) noexcept nogil:
-    cdef Span s
-    s.at = <const uint8_t*>text
-    s.size = <uint32_t>strlen(text)
-    return s
-
-
 cdef bint skip(Span* s, const char* prefix) noexcept nogil:
     """Take a prefix off."""
     cdef uint32_t n = <uint32_t>strlen(prefix)

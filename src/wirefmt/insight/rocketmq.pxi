@@ -3,10 +3,10 @@
 
 cdef StructField RM_CODE = field("rocketmq", "code"), RM_FLAG = field("rocketmq", "flag"), RM_ONEWAY = field("rocketmq", "oneway")
 cdef StructField RM_REMARK = field("rocketmq", "remark"), RM_MESSAGE_INDEX = field("rocketmq", "message_index")
-cdef StructField RM_MESSAGE_COUNT = field("rocketmq", "message_count"), RM_QUEUE = field("rocketmq", "queue_id")
+cdef StructField RM_QUEUE = field("rocketmq", "queue_id")
 cdef StructField RM_OFFSET = field("rocketmq", "queue_offset"), RM_BROKER = field("rocketmq", "broker_name")
 cdef StructField RM_EXT = field("rocketmq", "ext_fields"), RM_RECONSUME = field("rocketmq", "reconsume_times")
-cdef StructField RM_REQUEST = field("rocketmq", "request_code"), RM_GROUP = field("rocketmq", "producer_group")
+cdef StructField RM_REQUEST = field("rocketmq", "request_code")
 
 cdef enum:
     RM_SUCCESS = 0
@@ -25,7 +25,6 @@ cdef enum:
     RM_LITE_PULL = 361
     RM_POP = 200050
     RM_ACK = 200051
-    RM_SEND_BACK = 36
     RM_END_TRANSACTION = 37
     RM_UNREGISTER = 35
 
@@ -86,8 +85,6 @@ cdef void rocketmq_message(OpenOperations e, Conn* c, const Row* r, int directio
         found = e.find_op(c, S_DELIVER, 1, <int32_t>rocketmq_place(r), <uint64_t>decimal_of(&s, -1))
         if found != NULL:
             e.complete(found, E_ACKNOWLEDGED, r)
-    elif code == RM_SEND_BACK:
-        s = entry_of(field_of(r, RM_EXT), r.at, b"offset")
     elif code == RM_UNREGISTER and direction == 0:
         operation = text_of(r, T_KIND)
         s.at = NULL

@@ -65,8 +65,6 @@ cdef enum KnownKind:            # what a connection has named
     W_CONSUMER = 0              # consumer tag: queue, no_ack
     W_LINK                      # handle: name and address of a link
     W_CHANNEL                   # the channel of the other side for the same session
-    W_FILTER                    # topic filter of a subscription
-    W_EMITTED                   # a group and topic, and what it has committed
     W_CREDIT                    # name of a link to a receiver: what the sender may send
 
 cdef enum OperationKind:        # in the order of KINDS
@@ -159,6 +157,7 @@ cdef struct Space:
     int32_t channel
     Op* first                   # open ones, in the order in which they began
     Op* last
+    Op* returned                # of publishes: the one that basic.return named last. NULL: the search begins at the first
     int64_t count               # of the open ones
     int64_t window              # how many deliveries may be open; 0: not known, or any number
     Gate gate                   # of that window
@@ -183,6 +182,7 @@ cdef struct Conn:
     Space* spaces
     Known* known
     Space* recent               # the last result of space_of
+    int64_t names               # Known and Space
 
 
 cdef struct Op:                 # an operation
@@ -197,7 +197,7 @@ cdef struct Op:                 # an operation
     Span[Z_COUNT] texts         # of an open one: after this struct
     int64_t size                # octets of memory
     uint8_t kind
-    uint8_t pending             # the Outcome that it will have when it is final: E_NONE is none
+    uint8_t pending             # the Outcome that it will have when it is final; E_NONE: not known yet
     uint8_t no_ack              # GET: what it gets needs no acknowledgement
     int8_t direction, protocol
     int8_t redelivered, retained, persistent, qos       # -1: not said
@@ -209,18 +209,25 @@ cdef struct Op:                 # an operation
     bint has_hash
 
 
+cdef enum:
+    KEPT_MAX = 1024             # octets of a text of a connection; the rest is cut
+    NAMES_MAX = 1 << 16         # Known and Space of one connection
+    STEPS_MAX = 1024            # open operations that a message looks at beside those that it settles
+
+
 cdef bint keep_span(Span* kept, const Span* s) noexcept nogil:
     """Replace an allocated text by a copy of this one, unless this one is absent. True: it has changed."""
+    cdef uint32_t n = whole_text(s, KEPT_MAX)
     cdef uint8_t* copy
-    if s.at == NULL or (kept.size == s.size and kept.at != NULL and memcmp(kept.at, s.at, s.size) == 0):
+    if s.at == NULL or (kept.size == n and kept.at != NULL and memcmp(kept.at, s.at, n) == 0):
         return False
-    copy = <uint8_t*>malloc(s.size + 1)
+    copy = <uint8_t*>malloc(n + 1)
     if copy == NULL:
         return False
-    memcpy(copy, s.at, s.size)
+    memcpy(copy, s.at, n)
     free(<void*>kept.at)
     kept.at = copy
-    kept.size = s.size
+    kept.size = n
     return True
 
 

@@ -75,16 +75,18 @@ cdef class Insight(OpenOperations):
     Feed it every row of the message table, in the order of each connection, with all columns and payloads: `messages`. After the
     last row of a connection its row of the transport table: `transport`. At the end `finish`.
 
-    max_operations: how many may be open at a time. The oldest ends as `unanswered` if there are more.
+    max_operations, max_octets: how many may be open at a time, and the memory of all that is kept. The oldest end as `unanswered`
+        if there are more. A call during another one, for example in another thread, raises RuntimeError.
     paths: make them. path_seconds: the longest time between a publish and its delivery. max_paths: publishes and deliveries that
         are kept at a time.
     """
 
-    def __init__(self, *, int64_t max_operations=1 << 20, bint operations=True, bint paths=False, int64_t path_seconds=3600,
-                 int64_t max_paths=1 << 19):
+    def __init__(self, *, int64_t max_operations=1 << 20, int64_t max_octets=256 << 20, bint operations=True, bint paths=False,
+                 int64_t path_seconds=3600, int64_t max_paths=1 << 19):
         if max_operations < 1:
             raise ValueError(f"max_operations must be at least 1, not {max_operations}")
         self.max_operations = max_operations
+        self.max_octets = max_octets
         self.operations = ColumnSet(OPERATION_COLUMNS)
         self.operations_wanted = operations
         self.connections = ColumnSet(CONNECTION_FACTS)
@@ -114,6 +116,7 @@ cdef class Insight(OpenOperations):
         if not TRANSPORT_TYPE.same_children(batch.field):
             raise ValueError("these are not rows of the transport table")
         x.cols = batch.memory.cols
+        begin_call(&self.busy)
         for x.at in range(batch.num_rows):
             c = self.conn_of(number_of(&x, X_FLOW_ID, 0), False)
             if c != NULL:
@@ -121,31 +124,46 @@ cdef class Insight(OpenOperations):
             elif all_connections or is_set(x.cols + X_PROTOCOL, x.at):
                 put_facts(self.connections.cols, self.connection_rows, NULL, &x)
                 self.connection_rows += 1
+        self.busy = False
 
     def finish(self):
         """End all connections: no row of them follows."""
+        begin_call(&self.busy)
         while self.first_conn != NULL:
             self.end(self.first_conn, NULL)
         self.put_resumed()
+        self.busy = False
+
+    cdef object taken(self, ColumnSet columns, int64_t* count):
+        """The rows of a table so far. None: no row."""
+        cdef int64_t rows
+        begin_call(&self.busy)
+        try:
+            rows = count[0]
+            count[0] = 0
+            return columns.finish(rows) if rows else None
+        finally:
+            self.busy = False
 
     def take_operations(self):
         """The operations that have an outcome since the last call: a Batch with the columns OPERATIONS. None: no row."""
-        rows, self.operation_rows = self.operation_rows, 0
-        return self.operations.finish(rows) if rows else None
+        return self.taken(self.operations, &self.operation_rows)
 
     def take_connections(self):
         """The connections that have ended since the last call: a Batch with the columns CONNECTION_FACTS. None: no row."""
-        rows, self.connection_rows = self.connection_rows, 0
-        return self.connections.finish(rows) if rows else None
+        return self.taken(self.connections, &self.connection_rows)
 
     def finish_paths(self, int64_t rows):
         """Match all that is kept. True when all paths are made. Otherwise at least `rows` of them are: take them, call again."""
-        return not self.paths.wanted or finish_paths(&self.paths, rows)
+        begin_call(&self.busy)
+        try:
+            return not self.paths.wanted or finish_paths(&self.paths, rows)
+        finally:
+            self.busy = False
 
     def take_paths(self):
         """The paths that are known since the last call: a Batch with the columns PATHS. None: no row."""
-        rows, self.paths.rows = self.paths.rows, 0
-        return self.path_columns.finish(rows) if rows else None
+        return self.taken(self.path_columns, &self.paths.rows)
 
     @property
     def stats(self):
@@ -157,6 +175,7 @@ cdef class Insight(OpenOperations):
         """
         return {
             "open_operations": self.open_count, "operations_evicted": self.evicted, "open_connections": self.conns.count,
+            "names": self.known.count + self.spaces.count,
             "buffered": self.octets + self.paths.octets, "no_memory": self.no_memory + self.paths.no_memory,
             "paths_evicted": self.paths.evicted, "paths_late": self.paths.late,
             "deliveries_without_publish": self.paths.unmatched,

@@ -41,7 +41,7 @@ class Tables:
     Args:
         tables: their names.
         all_connections: also connections that were not decoded have a row.
-        path_seconds, max_paths: see `Options.LIMITS`.
+        path_seconds, max_paths, max_buffered: see `Options.LIMITS`; of operations, beside what the reassembly buffers.
     """
 
     def __init__(
@@ -51,6 +51,7 @@ class Tables:
         all_connections: bool = False,
         path_seconds: int = 3600,
         max_paths: int = 1 << 19,
+        max_buffered: int = 256 << 20,
     ) -> None:
         self.tables = tuple(tables)
         self._findings = Findings() if "findings" in tables else None
@@ -59,6 +60,7 @@ class Tables:
             paths="paths" in tables,
             path_seconds=path_seconds,
             max_paths=max_paths,
+            max_octets=max_buffered,
         )
         self._all = all_connections
         self._connections: list[Batch] = []

@@ -407,6 +407,33 @@ def test_decompression_bombs() -> None:
     assert message.encode() == bomb
 
 
+#: Codes whose requests and whose answers carry stored messages; of 320, SEND_BATCH_MESSAGE, the request carries a batch.
+STORED = {False: {39, 309}, True: {11, 12, 33, 361, 200050, 200052}}
+
+
+@pytest.mark.parametrize("response", [False, True])
+@pytest.mark.parametrize("code", [row.code for row in spec.REQUEST_CODES])
+def test_the_code_says_what_a_body_is(code: int, response: bool) -> None:
+    """Each body that has a form is read in that form, and no other body is."""
+
+    def read(body: bytes) -> Any:
+        command = rocketmq.RemotingCommand(code=0 if response else code, flag=int(response), opaque=1, body=body)
+        return command.decode_body(request=code if response else None)
+
+    stored = rocketmq.MessageExt(topic="T", body=b"stored")
+    batch = [rocketmq.Message(body=b"one"), rocketmq.Message(body=b"two", properties={"a": "b"})]
+    body_class = rocketmq.body_class(code, response=response)
+    if code in STORED[response]:
+        assert read(stored.encode()) == (stored,)
+    elif code == 320 and not response:
+        assert read(rocketmq.encode_batch_messages(batch)) == tuple(batch)
+    elif body_class is not None:
+        assert type(read(b"{}")) is body_class
+    else:
+        for octets in (stored.encode(), rocketmq.encode_batch_messages(batch), b"{}"):
+            assert read(octets) == octets
+
+
 def stored_zeros(size: int, count: int) -> bytes:
     """Stored messages whose bodies are so many zeros, compressed about a thousand times."""
     return count * rocketmq.MessageExt(topic="T", body=zlib.compress(bytes(size)), sys_flag=0x301).encode()

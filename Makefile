@@ -1,7 +1,7 @@
 # wirefmt: `make run` and `make test` are all a new checkout needs (Python 3.11 or later and a C compiler).
 
 .DEFAULT_GOAL := help
-.PHONY: help run test live builds uvloop portable lint dev wheel sdist docs docs-serve fuzz coverage mutants \
+.PHONY: help run test live builds uvloop portable lint dev wheel sdist docs docs-serve fuzz coverage mutants quality \
 	explore simulate bench release clean types wheels
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
@@ -95,6 +95,9 @@ sdist: $(DONE)/build  ## dist/*.tar.gz
 docs: $(DONE)/docs  ## the documentation site, in build/site/html; a warning is an error
 	@$(BIN)/python tools/site/build.py
 
+quality:  ## docs/quality.md: what the tests show, counted; LOG=FILE adds a run of .ci/run from what it printed
+	@$(PYTHON) tools/quality.py $(if $(LOG),--record $(LOG))
+
 docs-serve: docs  ## the site at http://127.0.0.1:8000/ (the files can also be opened without a server)
 	@$(BIN)/python -m http.server --bind 127.0.0.1 --directory build/site/html 8000
 
@@ -121,6 +124,7 @@ bench: $(DONE)/test  ## benchmarks; ratios within one run, printed and in bench/
 release: $(DONE)/build  ## VERSION=1.2.3: notes, commit, distributions and tag, without the network that a release needs; prints the rest
 	@test -n "$(VERSION)" || { echo "say which: make release VERSION=1.2.3" >&2; exit 1; }
 	@$(PIP) install --quiet --group release
+	@$(BIN)/python tools/quality.py --check || { echo "first: make quality, and commit docs/quality.md" >&2; exit 1; }
 	@$(BIN)/python tools/release.py $(VERSION)
 
 clean:  ## all that was made

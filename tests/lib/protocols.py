@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import sys
-from importlib import import_module, util
+from importlib import import_module
 from types import ModuleType
 from typing import Any
 
+from lib.modules import load
 from lib.paths import ROOT
 from wirefmt.protocols import PROTOCOLS
 
@@ -18,14 +18,7 @@ PORTS: dict[str, int] = {row.name: row.ports[0] if row.ports else 9100 for row i
 def part(name: str, file: str) -> Any:
     """The module tests/NAME/FILE.py: what the tests of all protocols ask of one. None if there is no such file."""
     path = ROOT / "tests" / name / f"{file}.py"
-    full = f"lib.protocols.{name}_{file}"
-    if full not in sys.modules and path.exists():
-        spec = util.spec_from_file_location(full, path)
-        assert spec is not None
-        assert spec.loader is not None
-        sys.modules[full] = module = util.module_from_spec(spec)
-        spec.loader.exec_module(module)
-    return sys.modules.get(full)
+    return load(f"lib.protocols.{name}_{file}", path) if path.exists() else None
 
 
 #: `examples.py` of each protocol that has one:

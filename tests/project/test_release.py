@@ -14,12 +14,10 @@ from typing import Any
 
 import pytest
 
+from lib.modules import load
 from lib.paths import ROOT
 
-SPEC = importlib.util.spec_from_file_location("release", ROOT / "tools" / "release.py")
-assert SPEC is not None and SPEC.loader is not None
-release = importlib.util.module_from_spec(SPEC)
-SPEC.loader.exec_module(release)
+release = load("release", ROOT / "tools" / "release.py")
 
 TOWNCRIER = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["towncrier"]
 KINDS = [kind["directory"] for kind in TOWNCRIER["type"]]

@@ -2,30 +2,20 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
 import subprocess
 import sys
 import tomllib
 from importlib import import_module
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
 
+from lib.modules import load
 from lib.paths import ROOT
 
 EXTERNAL = re.compile(r"[a-z]+:")
-
-
-def load(name: str, path: Path) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(name, path)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module  # NamedTuple looks for it
-    spec.loader.exec_module(module)
-    return module
 
 
 site = load("wirefmt_site", ROOT / "tools" / "site" / "build.py")

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
-
 import pytest
 
+from lib.modules import load
 from lib.paths import ROOT
 
-SPEC = importlib.util.spec_from_file_location("check_words", ROOT / "tools" / "check_words.py")
-assert SPEC is not None and SPEC.loader is not None
-check_words = sys.modules["check_words"] = importlib.util.module_from_spec(SPEC)
-SPEC.loader.exec_module(check_words)
+check_words = load("check_words", ROOT / "tools" / "check_words.py")
 
 #: One sentence for each phrase, in the order of the list.
 FOUND = (

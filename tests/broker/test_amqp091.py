@@ -404,6 +404,26 @@ def test_what_a_client_sends_right_before_it_closes_the_connection_needs_no_answ
     run(test())
 
 
+@pytest.mark.parametrize(
+    "fields", [{"exchange": "", "routing_key": b"a.\xff"}, {"exchange": b"\xff", "routing_key": "a"}]
+)
+def test_a_publish_names_its_exchange_and_key_in_utf8(fields: dict[str, Any]) -> None:
+    """4.2.5.3: a short string is UTF-8. What is not was routed, and delivered, as the repr of its bytes."""
+
+    async def test() -> None:
+        broker = Broker()
+        async with await amqp091.serve(broker, HOST, 0) as server:
+            reader, writer = await opened_by_hand(server.port)
+            writer.write(amqp091.BasicPublish(channel=1, **fields).encode() + amqp_wire.header(1, 0))
+            close = (await answers(reader, amqp091.ConnectionClose))[-1]
+            assert (close.reply_code, close.class_id, close.method_id) == (502, 60, 40)
+            assert "UTF-8" in close.reply_text
+            writer.close()
+        broker.close()
+
+    run(test())
+
+
 def test_a_message_before_tx_select_is_not_of_the_transaction() -> None:
     """4.7, 1.9.2.1: methods of a channel take effect in their order, even if they arrive in one read."""
 

@@ -364,7 +364,7 @@ BROKER: dict[str, set[str]] = {
     "limits": {"routing", "shares"},  # routing as a type only
     "queues": {"limits", "messages", "routing", "shares", "waiting"},  # likewise
     "routing": {"bindings", "history", "limits", "messages", "queues", "shares"},
-    "requests": {"permissions"},
+    "requests": {"limits", "permissions"},
     "amqp091": AMQP | {"bindings"},
     "amqp10": AMQP | {"selectors", "waiting"},
     "mqtt": {"limits", "messages", "parts", "permissions", "requests", "routing", "shares", "topics"},

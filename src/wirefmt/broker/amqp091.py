@@ -26,7 +26,7 @@ from wirefmt.broker.limits import Limits, Refusal, Transaction, check_equal
 from wirefmt.broker.messages import Envelope, Item, Published, changed
 from wirefmt.broker.permissions import NOBODY, Permissions
 from wirefmt.broker.queues import LONGEST, Queue
-from wirefmt.broker.requests.amqp091 import REPLY_TO, REQUESTS, entity, is_reply_name
+from wirefmt.broker.requests.amqp091 import REPLY_TO, REQUESTS, entity, is_reply_name, text
 from wirefmt.broker.routing import PREDECLARED, TOGETHER_COPIES, Exchange, Router
 from wirefmt.broker.shares import UNOWNED
 from wirefmt.connection.aio.driver import READY_BYTES
@@ -522,10 +522,10 @@ class Broker:
         arguments = {str(k): v for k, v in event.arguments.items()}
         if isinstance(event, amqp091.ExchangeBind):
             exchange, bound = host.exchange(source), host.exchange(destination)
-            binding = (bound, str(event.routing_key), event.arguments.encode())
+            binding = (bound, text(event.routing_key), event.arguments.encode())
             host.bind(exchange, binding, arguments, self.session(peer).holder)
         elif source in host.exchanges and destination in host.exchanges:
-            key = (host.exchanges[destination], str(event.routing_key), event.arguments.encode())
+            key = (host.exchanges[destination], text(event.routing_key), event.arguments.encode())
             host.unbind(host.exchanges[source], key)
         peer.reply(event)
 
@@ -565,7 +565,7 @@ class Broker:
 
     def _bind_queue(self, peer: Peer, event: amqp091.QueueBind | amqp091.QueueUnbind) -> None:
         host, channel = self._host(peer), self.session(peer).views[event.channel]
-        name, routing_key = entity(channel.named(event.queue)), str(event.routing_key)
+        name, routing_key = entity(channel.named(event.queue)), text(event.routing_key)
         if not event.queue and not routing_key:
             routing_key = name
         source = entity(event.exchange)
@@ -607,7 +607,7 @@ class Broker:
         Returns the number of the first other one. Raises Refusal and ConversionError if message number `at` is refused."""
         host, method = session.host, events[at].method
         assert host is not None
-        exchange = host.exchange(str(method.exchange))
+        exchange = host.exchange(text(method.exchange))
         if exchange.internal:
             raise Refusal(ReplyCode.ACCESS_REFUSED, f"cannot publish to internal exchange '{exchange.name}'")
         envelope = self._envelope(events[at].properties, exchange, method, session, host)
@@ -669,7 +669,7 @@ class Broker:
         return Envelope(
             octets,
             exchange.name,
-            str(method.routing_key),
+            text(method.routing_key),
             None if expiration is None else int(expiration),
             properties.priority or 0,
             # without the bytes that they were read from; BCC is not delivered

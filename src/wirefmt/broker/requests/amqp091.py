@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
 from wirefmt import amqp091
+from wirefmt.amqp091.codes import ReplyCode
+from wirefmt.broker.limits import Refusal
 from wirefmt.broker.permissions import Free, Need, Nobody, Requests, Rule
 
 #: The name of the default exchange in patterns, as in RabbitMQ.
@@ -33,14 +35,21 @@ def is_reply_name(name: str) -> bool:
 Named = Callable[[Any], str]
 
 
-def entity(name: Any) -> str:
+def text(value: str | bytes) -> str:
+    """A short string as text. Raises Refusal if it is not UTF-8 (4.2.5.3): names and keys are texts in all protocols here."""
+    if isinstance(value, bytes):
+        raise Refusal(ReplyCode.SYNTAX_ERROR, f"a name or routing key is not UTF-8: {value!r}")
+    return value
+
+
+def entity(name: str | bytes) -> str:
     """The name of a queue or an exchange, where it is declared, deleted or bound: CR and LF are removed (RabbitMQ)."""
-    return str(name).replace("\r", "").replace("\n", "")
+    return text(name).replace("\r", "").replace("\n", "")
 
 
-def exchange_name(name: Any) -> str:
+def exchange_name(name: str | bytes) -> str:
     """The name of an exchange in patterns."""
-    return str(name) or DEFAULT_EXCHANGE
+    return text(name) or DEFAULT_EXCHANGE
 
 
 def _exchange(right: str, field: str = "exchange") -> Rule:

@@ -148,7 +148,7 @@ class Router:
         self._dead: deque[tuple[Queue, Item, str, bool]] = deque()  # to be dead-lettered; they count
         self._dead_lettering = False
         self._letters = LETTERS  # left until the loop goes on
-        self._resting: asyncio.Handle | None = None  # burials go on then
+        self._pause: asyncio.Handle | None = None  # dead-lettering goes on after it
         self.work = 0
         self.looks = LOOKS_TOGETHER  # for this iteration
         self._looking: dict[Queue, None] = {}  # queues that wait for the next one
@@ -207,9 +207,9 @@ class Router:
         for _, item, _, _ in self._dead:
             self.discount(item.published)
         self._dead.clear()
-        if self._resting is not None:
-            self._resting.cancel()
-            self._resting = None
+        if self._pause is not None:
+            self._pause.cancel()
+            self._pause = None
         self._letters = LETTERS
         self.replies.clear()
         self.unroutable = self.unconvertible = 0
@@ -377,7 +377,7 @@ class Router:
             return
         self._dead.append((queue, item, reason, unfit))
         self.count(item.published)
-        if not self._dead_lettering and self._resting is None:  # further deaths on the way wait for their turn
+        if not self._dead_lettering and self._pause is None:  # further deaths on the way wait for their turn
             self._dead_letter_all()
 
     def _dead_letter_all(self) -> None:
@@ -386,7 +386,7 @@ class Router:
         try:
             while self._dead:
                 if self._letters <= 0:
-                    self._resting = asyncio.get_running_loop().call_soon(self._rested)
+                    self._pause = asyncio.get_running_loop().call_soon(self._after_pause)
                     return
                 queue, item, reason, unfit = self._dead.popleft()
                 self.discount(item.published)
@@ -397,8 +397,8 @@ class Router:
         finally:
             self._dead_lettering = False
 
-    def _rested(self) -> None:
-        self._resting, self._letters = None, LETTERS
+    def _after_pause(self) -> None:
+        self._pause, self._letters = None, LETTERS
         self._dead_letter_all()
 
     def _dead_letter(self, queue: Queue, item: Item, reason: str, unfit: bool) -> None:

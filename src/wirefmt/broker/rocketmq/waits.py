@@ -60,11 +60,11 @@ class Waits:
         self.of_peer: dict[Peer, dict[int, Waiting]] = {}
         self._ready: dict[tuple[str, int, str | None], None] = {}  # there may be something for these
         self._answers = WOKEN  # that may be sent before the loop goes on
-        self._resting: asyncio.Handle | None = None
+        self._pause: asyncio.Handle | None = None
 
     def close(self) -> None:
-        if self._resting is not None:
-            self._resting.cancel()
+        if self._pause is not None:
+            self._pause.cancel()
 
     def wake(self, topic: str, queue_id: int) -> None:
         """A message has arrived: answer the pulls that wait for its queue, and one pop of each group, or more as long as there is
@@ -82,11 +82,11 @@ class Waits:
 
     def _wake_ready(self) -> None:
         """Answer those that there is something for, as many as one iteration of the event loop takes."""
-        if self._resting is not None:
+        if self._pause is not None:
             return
         while self._ready:
             if self._answers <= 0:
-                self._resting = asyncio.get_running_loop().call_soon(self._rested)
+                self._pause = asyncio.get_running_loop().call_soon(self._after_pause)
                 return
             topic, queue_id, group = place = next(iter(self._ready))
             some = self.waiting.get(topic, {}).get(queue_id, {}).get(group)
@@ -102,8 +102,8 @@ class Waits:
                 self._forget(waiting)
                 self._clients.answer(waiting.peer, waiting.event, answer)
 
-    def _rested(self) -> None:
-        self._resting, self._answers = None, WOKEN
+    def _after_pause(self) -> None:
+        self._pause, self._answers = None, WOKEN
         self._wake_ready()
 
     def wait(

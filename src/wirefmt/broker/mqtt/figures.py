@@ -5,15 +5,15 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Iterable, Mapping
-from importlib.metadata import version
 from typing import Final
 
+from wirefmt import __version__
 from wirefmt.mqtt.connection import ServerConnection
 
 #: Where they are.
 FIGURES: Final = "$SYS/"
 
-_VERSION: Final = f"wirefmt {version('wirefmt')}"
+_VERSION: Final = f"wirefmt {__version__}"
 
 #: What a connection counts, by mosquitto's name.
 _COUNTED: Final = {

@@ -234,6 +234,7 @@ cdef class OpenOperations:
         o.space = s
         o.after = NULL
         o.before = s.last
+        s.unordered = s.last != NULL and (s.unordered or s.last.key > o.key)
         if s.last != NULL:
             s.last.after = o
         else:

@@ -58,7 +58,7 @@ cdef enum SpaceKind:            # what is numbered together, in a direction and 
     S_PING
     S_BLOCKED
     S_TX_PUBLISH                # wait for the outcome of a transaction
-    S_TX_ACK
+    S_TX_ACK                    # deliveries
     S_MANDATORY                 # published without confirms; may be returned
 
 cdef enum KnownKind:            # what a connection has named
@@ -154,6 +154,7 @@ cdef struct Space:
     int8_t direction
     uint8_t confirms            # publishes are numbered, and acknowledged
     uint8_t transacts
+    uint8_t unordered           # open ones are not all in the order of their numbers
     int32_t channel
     Op* first                   # open ones, in the order in which they began
     Op* last
@@ -161,7 +162,7 @@ cdef struct Space:
     int64_t count               # of the open ones
     int64_t window              # how many deliveries may be open; 0: not known, or any number
     Gate gate                   # of that window
-    int64_t counter
+    int64_t counter             # of publishes; of deliveries: the consumers of this channel
 
 
 cdef struct Conn:
@@ -198,7 +199,7 @@ cdef struct Op:                 # an operation
     int64_t size                # octets of memory
     uint8_t kind
     uint8_t pending             # the Outcome that it will have when it is final; E_NONE: not known yet
-    uint8_t no_ack              # GET: what it gets needs no acknowledgement
+    uint8_t no_ack              # GET: what it gets needs no acknowledgement. Discharge: it rolls back
     int8_t direction, protocol
     int8_t redelivered, retained, persistent, qos       # -1: not said
     int16_t request             # the Kind of the message that opened it
@@ -206,6 +207,7 @@ cdef struct Op:                 # an operation
     int64_t flow_id, resumed_from
     int64_t sequence, payload_size, started_ns, received_ns, released_ns, frame, expires_ns, number, ttl_ms
     uint64_t hash               # of the payload
+    uint64_t transaction        # AMQP 1.0: a hash of its identifier; 0: none
     bint has_hash
 
 

@@ -183,6 +183,9 @@ cdef struct Conn:
     Space* spaces
     Known* known
     Space* recent               # the last result of space_of
+    Op* oldest                  # of the open ones, in the order in which they began
+    Op* newest
+    int64_t octets              # memory of the open ones
     int64_t names               # Known and Space
 
 
@@ -190,8 +193,10 @@ cdef struct Op:                 # an operation
     Entry entry
     Op* before                  # of its space
     Op* after
-    Op* older                   # of all that are open
+    Op* older                   # of its connection
     Op* newer
+    Op* older_of_all            # of all that are open
+    Op* newer_of_all
     Conn* conn                  # NULL: a Resumable, whose connection may be gone
     Space* space                # NULL: it is not open
     uint64_t key

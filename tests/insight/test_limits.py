@@ -169,6 +169,7 @@ def test_a_call_during_another_one_is_refused() -> None:
     assert all("another" in fault for fault in faults), set(faults)
     engine.finish()
 
+
 def test_a_connection_with_very_many_open_operations_ends_its_own() -> None:
     """Those of other connections stay, although they are older, and those that begin later."""
     engine = insight.Insight(max_operations=100)

@@ -130,6 +130,24 @@ def test_amqp091_consumers_that_the_server_cancels() -> None:
     assert connection["consumers"] == 4
 
 
+def test_amqp091_a_permission_that_is_missing_is_one_finding() -> None:
+    """RabbitMQ refuses a request with channel.close 403: the request and the end of the channel say the same."""
+    refusal = amqp091.ChannelClose(
+        channel=1, reply_code=403, reply_text="ACCESS_REFUSED - q", class_id=50, method_id=10
+    )
+    said = [
+        *AMQP091,
+        client(amqp091.QueueDeclare(channel=1, queue="q")),
+        server(refusal),
+        client(amqp091.ChannelCloseOk(channel=1)),
+    ]
+    rules = [row["rule"] for row in tables_of(5672, said, closed=False)["findings"]]
+    assert rules == ["permission-refused"]
+    (row,) = tables_of(5672, said, closed=False)["findings"]
+    assert "queue.declare (q): code 403 ACCESS_REFUSED - q; the server closed channel 1" in row["text"]
+    assert len(row["frames"]) == 2
+
+
 # ---- AMQP 1.0
 
 

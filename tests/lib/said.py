@@ -28,14 +28,14 @@ def server(*messages: Any) -> Said:
 
 
 def tables_of(port: int, said: Sequence[Said], *, closed: bool = True) -> dict[str, list[dict[str, Any]]]:
-    """The operations and connections of one connection."""
+    """The operations of one connection, its row and what is wrong."""
     tcp = Tcp(port)
     frames = tcp.open()
     for side, octets in said:
         frames += tcp.send(side, octets)
     if closed:
         frames += tcp.close()
-    found: dict[str, list[dict[str, Any]]] = {"operations": [], "connections": []}
+    found: dict[str, list[dict[str, Any]]] = {"operations": [], "connections": [], "findings": []}
     for table, batch in capture.read_tables(io.BytesIO(pcap(frames)), list(found)):
         found[table] += pa.table(batch).to_pylist()
     return found

@@ -279,6 +279,8 @@ def _closed_key(row: Row) -> tuple[Any, ...] | None:
         return None
     if row["code"] in _AMQP_SUCCESS if row["protocol"] == "amqp091" else not row["text"]:
         return None
+    if _is_permission(row):
+        return None  # a finding of its own
     return row["flow_id"], row["message_kind"], row["link"], row["text"]
 
 

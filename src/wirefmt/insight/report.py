@@ -149,8 +149,12 @@ def _login_refused(report: Report, key: tuple[Any, ...], found: Found) -> Told:
 
 def _permission_refused(report: Report, key: tuple[Any, ...], found: Found) -> Told:
     row = found.first
-    if row["protocol"] == "amqp091":
-        return f"{client(row)} has no permission{at(row)}{_answer(row)}", 1
+    if row["protocol"] == "amqp091":  # the request, or the end of the channel, whose text names it
+        method = "" if row["kind"] == "close" else f" for {row['message_kind']}"
+        return (
+            f"{client(row)} has no permission{method}{at(row)}{_answer(row)}; the server closed channel {row['channel']}",
+            1,
+        )
     return f"{client(row)} has no permission for {number(found.count, row['kind'])}{at(row)}{_answer(row)}"
 
 

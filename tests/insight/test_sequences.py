@@ -145,7 +145,7 @@ def test_amqp091_a_permission_that_is_missing_is_one_finding() -> None:
     assert rules == ["permission-refused"]
     (row,) = tables_of(5672, said, closed=False)["findings"]
     assert "queue.declare (q): code 403 ACCESS_REFUSED - q; the server closed channel 1" in row["text"]
-    assert len(row["frames"]) == 2
+    assert len(row["frames"]) == 3  # the request, channel.close, channel.close-ok
 
 
 # ---- AMQP 1.0

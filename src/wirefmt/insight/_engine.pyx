@@ -42,6 +42,8 @@ include "sessions.pxi"
 include "paths.pxi"
 # what opens waits for what settles it
 include "matching.pxi"
+# what the tables of states say of messages
+include "observers.pxi"
 # what the messages of each protocol mean
 include "mqtt.pxi"
 include "amqp091.pxi"

@@ -97,7 +97,7 @@ cdef class OpenOperations:
         c.session_present = c.ended_by = <int8_t>-1
         for i in range(N_COUNTERS, N_COUNT):
             c.numbers[i] = -1
-        c.numbers[N_UNCONFIRMED] = c.numbers[N_UNSETTLED] = c.numbers[N_MALFORMED] = 0
+        c.numbers[N_UNCONFIRMED] = c.numbers[N_UNSETTLED] = c.numbers[N_MALFORMED] = c.numbers[N_VIOLATIONS] = 0
         c.before = self.last_conn
         if self.last_conn != NULL:
             self.last_conn.after = c

@@ -152,6 +152,13 @@ def _just_after(row: Mapping[str, Any]) -> str:
     return f" {seconds(silence)} after a message of the client{unanswered}"
 
 
+def _was_caused(row: Mapping[str, Any]) -> bool:
+    """Did the server close at once after the client had sent what it must not send?"""
+    if not row["violations"] or row["violation_direction"] != 0 or row["opened"] is None:
+        return False
+    return bool(row["closed_ns"] - row["violation_ns"] <= AT_ONCE_NS)
+
+
 def _closed_by_server(row: Mapping[str, Any], together: int, successor: Mapping[str, Any] | None) -> Ended:
     how = "closed" if row["how"] == "fin" else "reset the connection"
     if successor is not None:
@@ -171,6 +178,8 @@ def _closed_by_server(row: Mapping[str, Any], together: int, successor: Mapping[
         return Ended("keep-alive", f"{silent}; the server {how}")
     if row["malformed"]:
         return Ended("protocol-error", f"{row['malformed']} messages were not valid; the server {how} without a word")
+    if _was_caused(row):
+        return Ended("protocol-error", f"the client sent {row['violation']}; the server {how} without a word")
     if row["login_ns"] is not None and not row["logged_in"] and row["protocol"] not in WORDLESS:
         return Ended("refused", f"the server {how} instead of accepting the login")
     if together > 1:

@@ -11,6 +11,7 @@ cdef enum:                       # texts of a connection
     Y_END_TEXT
     Y_FAULT
     Y_WAITED_FOR
+    Y_VIOLATION
     Y_COUNT
 
 cdef enum:                       # numbers of a connection; -1: not known
@@ -46,6 +47,10 @@ cdef enum:                       # numbers of a connection; -1: not known
     N_WINDOW_FULL_AT            # follows N_WINDOW_FULL, as N_NO_CREDIT_AT follows N_NO_CREDIT
     N_NO_CREDIT
     N_NO_CREDIT_AT
+    N_VIOLATIONS
+    N_VIOLATION_AT
+    N_VIOLATION_DIRECTION
+    N_VIOLATION_FRAME
     N_COUNT
     N_COUNTERS = N_KEEP_ALIVE   # those before it begin with 0
 
@@ -162,6 +167,7 @@ cdef struct Space:
     int64_t count               # of the open ones
     int64_t window              # how many deliveries may be open; 0: not known, or any number
     Gate gate                   # of that window
+    uint8_t[2] states           # of a channel: observers.pxi
     int64_t counter             # of publishes; of deliveries: the consumers of this channel
 
 
@@ -180,6 +186,8 @@ cdef struct Conn:
     int8_t session_present      # -1: not known
     int8_t ended_by             # direction; -1: nobody
     bint has_code, logged_in, login_refused, failed
+    bint unobserved             # something was not captured or not valid: what follows is not judged
+    uint8_t[2] states           # of client and server: observers.pxi
     Space* spaces
     Known* known
     Space* recent               # the last result of space_of

@@ -36,6 +36,7 @@ cdef void read_messages(OpenOperations e, const Col* cols, int64_t rows) noexcep
         direction = <int>number_of(&r, T_DIRECTION, 0) & 1
         s = text_of(&r, T_STATUS)
         if not is_text(&s, b"ok"):
+            c.unobserved = True
             if is_text(&s, b"malformed"):
                 read_fault(c, &r, direction)
             continue
@@ -54,6 +55,8 @@ cdef void read_messages(OpenOperations e, const Col* cols, int64_t rows) noexcep
         kind = kind_number(protocol, &s)
         if protocol != P_ROCKETMQ or field_number(&r, RM_MESSAGE_INDEX, 0) == 0:
             c.numbers[N_CLIENT_MESSAGES + direction] += 1
+        if protocol <= P_AMQP091 and protocol and not c.unobserved:
+            observe(e, c, &r, kind, direction)
         if protocol == P_MQTT:
             mqtt_message(e, c, &r, kind, direction, &o)
         elif protocol == P_AMQP091:

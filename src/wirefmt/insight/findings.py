@@ -115,7 +115,12 @@ def _about_violations(report: Report) -> None:
             report.put_connections(
                 "protocol-violation", cause, c, time=c["fault_ns"], count=c["malformed"], frames=frames
             )
-        elif c["violations"] and c["opened"] is not None and not c["client_missing_bytes"] and not c["server_missing_bytes"]:
+        elif (
+            c["violations"]
+            and c["opened"] is not None
+            and not c["client_missing_bytes"]
+            and not c["server_missing_bytes"]
+        ):
             side = "server" if c["violation_direction"] == 1 else "client"
             more = f"; {c['violations'] - 1} more" if c["violations"] > 1 else ""
             cause = f"the {side} sent what it must not send then ({client(c)}): {c['violation']}{more}"

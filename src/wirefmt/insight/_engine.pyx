@@ -55,4 +55,4 @@ include "phpmq.pxi"
 include "tables.pxi"
 
 # only constructors make objects; classes and functions belong to the package, except these
-finish_module(globals(), "wirefmt.insight", (OpenOperations, batch_of, with_values))
+finish_module(globals(), "wirefmt.insight", (OpenOperations, batch_of, codes_of, with_values))

@@ -210,6 +210,35 @@ def with_values(Batch batch not None, columns, values, names=None):
     return made.finish(batch.num_rows)
 
 
+def codes_of(Batch batch not None, name, names):
+    """A column of texts as numbers, int8: the place in `names`, at most 64; -1 for others and null. A bytearray."""
+    cdef list known = [text.encode() for text in names]
+    cdef bytearray made = bytearray(batch.num_rows)
+    cdef int8_t* to = <int8_t*><char*>made
+    cdef const Col* c = &batch.memory.cols[batch.index(name)]
+    cdef Span[64] texts
+    cdef Span s
+    cdef int64_t i
+    cdef int count = len(known), k, last = 0
+    if not 0 < count <= 64:
+        raise ValueError(f"names must be 1 to 64 texts, not {count}")
+    for k in range(count):
+        texts[k].at = <const uint8_t*><const char*>(<bytes>known[k])
+        texts[k].size = <uint32_t>len(<bytes>known[k])
+    with nogil:
+        for i in range(batch.num_rows):
+            s = octets_at(c, i)
+            k = last                                    # rows repeat
+            if s.at == NULL or s.size != texts[k].size or memcmp(s.at, texts[k].at, s.size) != 0:
+                k = 0
+                while k < count and (s.at == NULL or s.size != texts[k].size or memcmp(s.at, texts[k].at, s.size) != 0):
+                    k += 1
+            if k < count:
+                last = k
+            to[i] = <int8_t>(k if k < count else -1)
+    return made
+
+
 def batch_of(columns, rows):
     """A Batch with these columns (string, boolean, int8 to int64, timestamp, list<int64>). rows: a list of dicts, column: value;
     what a dict does not have is null. A timestamp is an int, microseconds."""

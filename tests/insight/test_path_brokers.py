@@ -129,3 +129,125 @@ def test_messages_that_cross_protocols(tmp_path: Path, seed: int) -> None:
         lambda row: (row["deliver_queue"] or row["deliver_client_id"] or "").rpartition("/")[2] or None,
     )
     assert found == story.copies
+
+
+# ---- protocols whose servers name messages: each delivery, also of the same message again, is a copy
+
+
+def deliveries_of(rows: list[dict[str, Any]], group: str | None = "deliver_consumer_group") -> Counter[Any]:
+    """How often each payload reached each group. A packet may have several payloads, so they are those of both sides."""
+    return Counter(
+        (payload, row[group] if group else None)
+        for row in rows
+        if row["deliver_flow_id"] is not None
+        for payload in [sole(set(row["payload"]) & set(row["deliver_payload"]))]
+    )
+
+
+def sole(payloads: set[str]) -> str:
+    (payload,) = payloads
+    return payload
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_nsq(tmp_path: Path, seed: int) -> None:
+    """A copy for each channel, and one more for each REQ."""
+    chance = random.Random(seed)
+    got: Counter[Any] = Counter()
+
+    async def consume(client: nsq.Client, channel: str, count: int) -> None:
+        finished = 0
+        async with client.consume("t", channel, max_in_flight=1) as messages:
+            while finished < count:
+                message = await anext(messages)
+                got[message.body.decode(), channel] += 1
+                if message.attempts < 4 and chance.random() < 0.2:
+                    message.requeue(0, backoff=False)
+                else:
+                    message.finish()
+                    finished += 1
+            await asyncio.sleep(0.05)
+
+    async def test() -> None:
+        async with (
+            recorded(tmp_path / "a.pcapng", "nsq") as broker,
+            nsq.connect(broker.url("nsq")) as client,
+            nsq.connect(broker.url("nsq")) as other,
+        ):
+            tasks = [asyncio.ensure_future(consume(c, name, 30)) for name, c in (("x", client), ("y", other))]
+            await asyncio.sleep(0.1)  # the channels are there
+            for n in range(10):
+                await client.publish("t", b"single-%d" % n)
+            await client.publish_many("t", [b"many-%d" % n for n in range(20)])
+            await asyncio.gather(*tasks)
+
+    run(test())
+    rows = paths(tmp_path / "a.pcapng")
+    assert deliveries_of(rows) == got
+    assert sum(row["redelivered"] is True for row in rows) == sum(got.values()) - 60
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_rocketmq(tmp_path: Path, seed: int) -> None:
+    """Groups that pop and groups that pull; what is popped and not acknowledged comes again."""
+    chance = random.Random(seed)
+    got: Counter[Any] = Counter()
+
+    async def test() -> None:
+        async with (
+            recorded(tmp_path / "a.pcapng", "rocketmq") as broker,
+            rocketmq.connect(broker.url("rocketmq")) as client,
+        ):
+            producer = client.producer("producer")
+            for n in range(20):
+                await producer.send("topic", b"message-%d" % n)
+            consumer, acknowledged = client.pop_consumer("pops"), 0
+            while acknowledged < 20:
+                for popped in await consumer.pop("topic", count=1, invisible=0.2, wait=0.5):
+                    got[bytes(popped.message.body).decode(), "pops"] += 1
+                    if chance.random() < 0.8:
+                        await consumer.ack(popped)
+                        acknowledged += 1
+            puller = client.pull_consumer("pulls")
+            for queue in await puller.queues("topic"):
+                offset = 0
+                while (result := await puller.pull(queue, offset, count=1)).status == "FOUND":
+                    offset = result.next_offset
+                    got.update((bytes(message.body).decode(), "pulls") for message in result.messages)
+
+    run(test())
+    assert deliveries_of(paths(tmp_path / "a.pcapng")) == got
+    assert sum(count for (_, group), count in got.items() if group == "pulls") == 20
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_phpmq(tmp_path: Path, seed: int) -> None:
+    """What one client had in flight when it left is delivered to the next."""
+    chance = random.Random(seed)
+    got: Counter[Any] = Counter()
+
+    async def test() -> None:
+        async with recorded(tmp_path / "a.pcapng", "phpmq") as broker:
+            async with phpmq.connect(broker.url("phpmq")) as client:
+                for n in range(20):
+                    await client.publish("queue", b"message-%d" % n)
+                await broker.queue("queue", "phpmq").wait(20)
+            left = 20
+            while left:
+                async with phpmq.connect(broker.url("phpmq")) as client:
+                    await client.consume("queue", 1)
+                    for _ in range(min(left, chance.randint(1, 8))):
+                        message = await client.get()
+                        assert message is not None
+                        got[bytes(message.content).decode(), None] += 1
+                        if chance.random() < 0.3:
+                            break  # it goes back
+                        client.acknowledge(message)
+                        left -= 1
+                    await asyncio.sleep(0.05)
+
+    run(test())
+    found = deliveries_of(paths(tmp_path / "a.pcapng"), group=None)
+    # a message may arrive at a client that leaves before it takes it
+    assert set(found) == set(got)
+    assert all(found[key] >= got[key] for key in got)

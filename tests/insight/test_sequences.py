@@ -148,6 +148,27 @@ def test_amqp091_a_permission_that_is_missing_is_one_finding() -> None:
     assert len(row["frames"]) == 3  # the request, channel.close, channel.close-ok
 
 
+def test_amqp091_answers_whose_requests_were_sent_before_the_capture() -> None:
+    """They have no time of their own. Of `multiple` the last is known."""
+    acks = [
+        client(amqp091.BasicAck(channel=1, delivery_tag=7)),
+        server(amqp091.BasicNack(channel=1, delivery_tag=9, multiple=True)),
+    ]
+    rows = tables_of(5672, [client(amqp091.BasicQos(channel=1, prefetch_count=9)), *acks], begun=False)["operations"]
+    seen = [
+        (row["kind"], row["direction"], row["sequence"], row["outcome"]) for row in rows if row["kind"] != "request"
+    ]
+    assert seen == [("deliver", 1, 7, "acknowledged"), ("publish", 0, 9, "rejected")]
+    for row in rows[:2]:
+        assert (row["request_frame"], row["started"], row["duration_ns"]) == (None, None, None)
+        assert row["response_frame"] is not None
+    login = client(
+        amqp091.ConnectionStartOk(channel=0, client_properties={}, mechanism="PLAIN", response="", locale="en_US")
+    )
+    rows = tables_of(5672, [*AMQP091, login, *acks])["operations"]  # from the beginning: there was no such delivery
+    assert not [row for row in rows if row["kind"] in ("deliver", "publish")]
+
+
 # ---- AMQP 1.0
 
 
@@ -275,3 +296,19 @@ def test_amqp10_settled_by_the_sender() -> None:
         server(disposition("sender", 0, 1, settled=True, state=amqp10.Released())),
     ]
     assert outcomes(5672, said, "deliver") == [("deliver", 0, "released"), ("deliver", 1, "released")]
+
+
+def test_amqp10_answers_whose_requests_were_sent_before_the_capture() -> None:
+    said = [
+        client(disposition("receiver", 4, 5, settled=True, state=amqp10.Released())),
+        server(disposition("receiver", 8, settled=True, state=amqp10.Accepted())),
+        server(transfer(6)),
+        client(disposition("receiver", 6, settled=True, state=amqp10.Accepted())),
+    ]
+    rows = tables_of(5672, said, begun=False)["operations"]
+    assert [(row["kind"], row["sequence"], row["outcome"], row["request_frame"] is None) for row in rows] == [
+        ("deliver", 4, "released", True),
+        ("deliver", 5, "released", True),
+        ("publish", 8, "acknowledged", True),
+        ("deliver", 6, "acknowledged", False),
+    ]

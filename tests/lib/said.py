@@ -27,10 +27,13 @@ def server(*messages: Any) -> Said:
     return Said(SERVER, b"".join(m if isinstance(m, bytes) else m.encode() for m in messages))
 
 
-def tables_of(port: int, said: Sequence[Said], *, closed: bool = True) -> dict[str, list[dict[str, Any]]]:
-    """The operations of one connection, its row and what is wrong."""
+def tables_of(
+    port: int, said: Sequence[Said], *, closed: bool = True, begun: bool = True
+) -> dict[str, list[dict[str, Any]]]:
+    """The operations of one connection, its row and what is wrong. begun: its SYN was captured."""
     tcp = Tcp(port)
-    frames = tcp.open()
+    opened = tcp.open()
+    frames = opened if begun else []
     for side, octets in said:
         frames += tcp.send(side, octets)
     if closed:

@@ -138,6 +138,8 @@ cdef void amqp091_message(OpenOperations e, Conn* c, const Row* r, int kind, int
         if found != NULL:
             c.login_refused = direction == 1
             e.answer(found, E_REFUSED if direction else E_CANCELLED, r, code, &text)
+    elif kind == K_PROTOCOL_HEADER:
+        c.begun = True
     elif kind == K_HEARTBEAT:
         begin_op(o, c, r, O_HEARTBEAT, kind)
         e.emit_alone(o)
@@ -321,13 +323,18 @@ cdef void amqp091_settle(OpenOperations e, Conn* c, const Row* r, int32_t channe
     cdef Space* s = e.space_of(c, what, direction, channel, False)
     cdef Space* publishes = e.space_of(c, S_PUBLISH, 0, channel, False)
     cdef bint transacts = what == S_DELIVER and publishes != NULL and publishes.transacts
-    cdef Op* o
+    cdef Op* o = e.find_op(c, what, direction, channel, tag) if tag else NULL
+    cdef Op unseen
     cdef Op* following
     cdef int steps = 0
+    if o == NULL and tag and began_before(c):           # what it names was sent before the capture; of `multiple` the last
+        begin_unseen(&unseen, c, r, direction, K_DELIVER if direction else K_BASIC_PUBLISH,
+                     b"basic.deliver" if direction else b"basic.publish")
+        unseen.sequence = <int64_t>tag
+        e.emit(&unseen, outcome, number_of(r, T_TS_NS, -1), number_of(r, T_FRAME_NO, -1))
     if s == NULL:
         return
     if not multiple:
-        o = e.find_op(c, what, direction, channel, tag)
         if o != NULL:
             amqp091_settled(e, o, transacts, outcome, r)
         return

@@ -124,6 +124,8 @@ cdef void amqp10_message(OpenOperations e, Conn* c, const Row* r, int kind, int 
         elif direction and field_set(r, A10_HANDLE) and field_set(r, A10_CREDIT):
             c.numbers[N_SERVER_WINDOW] = max(c.numbers[N_SERVER_WINDOW], field_number(r, A10_CREDIT, 0))
         amqp10_credit(e, c, r, direction, channel)
+    elif kind == K_10_HEADER:
+        c.begun = True
     elif kind == K_10_EMPTY:
         begin_op(o, c, r, O_HEARTBEAT, kind)
         e.emit_alone(o)
@@ -424,7 +426,15 @@ cdef void amqp10_disposition(OpenOperations e, Conn* c, const Row* r, int direct
     cdef uint64_t transaction = amqp10_transaction(r)
     cdef Op* o
     cdef Op* following
+    cdef Op unseen
     cdef int steps = 0
+    if began_before(c) and outcome and not transaction and last - first < 64:
+        for i in range(last - first + 1):               # what was sent before the capture
+            if e.find_op(c, what, sender, of, <uint32_t>(first + i)) == NULL:
+                begin_unseen(&unseen, c, r, sender, K_10_TRANSFER, b"transfer")
+                unseen.channel = of
+                unseen.sequence = <uint32_t>(first + i)
+                e.emit(&unseen, outcome, number_of(r, T_TS_NS, -1), number_of(r, T_FRAME_NO, -1))
     if s == NULL:
         return
     if last - first < 64:

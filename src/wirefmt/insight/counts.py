@@ -271,6 +271,10 @@ def _no_route_key(row: Row) -> tuple[Any, ...] | None:
     return row["flow_id"], topic
 
 
+def _rebalance_key(row: Row) -> tuple[Any, ...] | None:
+    return (row["flow_id"],) if row["message_kind"] == "NOTIFY_CONSUMER_IDS_CHANGED" else None
+
+
 def _busy_key(row: Row) -> tuple[Any, ...] | None:
     return (row["flow_id"], row["destination"]) if _is_busy(row) else None
 
@@ -323,6 +327,9 @@ COUNTED: Final[dict[str, Counted]] = {
     "closed-by-error": Counted(lambda r: r.failed, _closed_key),
     "offset-illegal": Counted(
         lambda r: r.protocol("rocketmq") & r.kind("get") & (r.number("code") == _ROCKETMQ_OFFSET_MOVED), _place
+    ),
+    "rebalance-storm": Counted(
+        lambda r: r.protocol("rocketmq") & r.kind("request") & (r.number("direction") == 1), _rebalance_key, timed=True
     ),
     "publish-rejected": Counted(lambda r: r.published & r.outcome("rejected"), _place),
     "unroutable": Counted(

@@ -116,6 +116,7 @@ cdef enum Kind:                 # in the order of KIND_NAMES
     K_10_END
     K_10_CLOSE
     K_10_EMPTY
+    K_10_HEADER
     # NSQ
     K_IDENTIFY
     K_AUTH
@@ -154,7 +155,7 @@ cdef tuple KIND_NAMES = tuple(tuple(names.split()) for names in (
     "tx.select-ok tx.commit tx.commit-ok tx.rollback tx.rollback-ok channel.flow channel.flow-ok heartbeat protocol-header "
     "connection.secure connection.secure-ok connection.update-secret connection.update-secret-ok access.request "
     "access.request-ok",
-    "sasl-init sasl-outcome open begin attach flow transfer disposition detach end close empty",
+    "sasl-init sasl-outcome open begin attach flow transfer disposition detach end close empty protocol-header",
     "IDENTIFY AUTH SUB PUB MPUB DPUB RDY FIN REQ TOUCH CLS NOP response heartbeat error message",
     "MESSAGE_CLIENT_TO_SERVER CONSUME_REQUEST MESSAGE_SERVER_TO_CLIENT ACKNOWLEDGEMENT REQUEUE DEAD_LETTER",
 ))

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from wirefmt.insight.counts import FRAMES_MAX, SECOND, TICK, WHO, Counts, Found, Row, threshold
+from wirefmt.insight.counts import FRAMES_MAX, MINUTE, SECOND, TICK, WHO, Counts, Found, Row, threshold
 from wirefmt.insight.reasons import seconds
 from wirefmt.spec.rules import RULES, Rule
 
@@ -183,6 +183,14 @@ def _offset_illegal(report: Report, key: tuple[Any, ...], found: Found) -> Told:
     )
 
 
+def _rebalance_storm(report: Report, key: tuple[Any, ...], found: Found) -> Told:
+    most = found.most_within(MINUTE)
+    if most < threshold("rebalance-storm"):
+        return None
+    group = f" of group {found.first['consumer_group']}" if found.first["consumer_group"] else ""
+    return f"the broker told {client(found.first)} {most} times within 60 s that consumers{group} come or go", most
+
+
 def _publish_rejected(report: Report, key: tuple[Any, ...], found: Found) -> Told:
     row = found.first
     return f"the server rejected {number(found.count, 'message')} of {client(row)}{at(row)}{_answer(row)}"
@@ -323,5 +331,5 @@ CAUSES: Final[dict[str, Callable[[Report, tuple[Any, ...], Found], Told]]] = {
     "large-message": _large_message, "unsettled-grows": _unsettled, "delivery-rejected": _delivery_rejected,
     "redelivery-loop": _redelivery_loop, "dead-lettered": _dead_lettered, "duplicate": _duplicate, "qos2-stuck": _qos2_stuck,
     "blocked": _blocked, "retained-storm": _retained_storm, "nsq-requeue": _nsq_requeue, "nsq-timeout": _nsq_timeout,
-    "consumer-cancelled": _cancelled, "channel-churn": _channel_churn,
+    "consumer-cancelled": _cancelled, "channel-churn": _channel_churn, "rebalance-storm": _rebalance_storm,
 }  # fmt: skip

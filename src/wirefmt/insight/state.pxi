@@ -186,6 +186,7 @@ cdef struct Conn:
     int8_t session_present      # -1: not known
     int8_t ended_by             # direction; -1: nobody
     bint has_code, logged_in, login_refused, failed
+    bint begun                  # its protocol header was captured
     bint unobserved             # something was not captured or not valid: what follows is not judged
     uint8_t[2] states           # of client and server: observers.pxi
     Space* spaces

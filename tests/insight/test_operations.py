@@ -10,7 +10,7 @@ pytest.importorskip("pyarrow", reason="needs pyarrow (pip install pyarrow)")
 
 from lib.said import AMQP10, client, disposition, outcomes, server, tables_of, transfer
 from lib.wire import connack, connect
-from wirefmt import amqp091, amqp10, mqtt, nsq, phpmq
+from wirefmt import amqp091, amqp10, mqtt, nsq, phpmq, rocketmq
 
 # ---- MQTT
 
@@ -334,3 +334,33 @@ def test_phpmq_settlements(answer: Any, outcome: str) -> None:
     ]
     rows = [row for row in tables_of(9100, said)["operations"] if row["kind"] == "deliver"]
     assert [(row["queue"], row["message_id"], row["outcome"]) for row in rows] == [("Foo", "7", outcome)]
+
+
+# ---- RocketMQ
+
+
+def rocketmq_command(code: int, opaque: int, **fields: Any) -> bytes:
+    return rocketmq.RemotingCommand(code=code, opaque=opaque, ext_fields=fields).encode()
+
+
+@pytest.mark.parametrize(
+    ("sys_flag", "commit", "expected"),
+    [
+        ("1", "2", ["acknowledged", "acknowledged", "lost"]),
+        ("3", "3", ["acknowledged", "acknowledged", "acknowledged"]),
+        ("2", "2", ["lost", "lost", "lost"]),  # the bit of the offset is not set
+    ],
+)
+def test_rocketmq_a_pull_that_commits(sys_flag: str, commit: str, expected: list[str]) -> None:
+    """A push consumer commits with its next pull, before UPDATE_CONSUMER_OFFSET (PullSysFlag, bit 0)."""
+    place = {"consumerGroup": "g", "topic": "t", "queueId": "0"}
+    pull = rocketmq_command(11, 1, **place, queueOffset="0", sysFlag="2", commitOffset="0")
+    message = [
+        rocketmq.MessageExt(topic="t", body=b"x", queue_id=0, queue_offset=n, store_host=("127.0.0.1", 10911))
+        for n in range(3)
+    ]
+    found = rocketmq.RemotingCommand(code=0, opaque=1, flag=1, body=b"".join(m.encode() for m in message)).encode()
+    again = rocketmq_command(11, 2, **place, queueOffset="3", sysFlag=sys_flag, commitOffset=commit)
+    assert outcomes(10911, [client(pull), server(found), client(again)], "deliver") == [
+        ("deliver", n, outcome) for n, outcome in enumerate(expected)
+    ]

@@ -484,7 +484,10 @@ cdef void match_pending(PathTable* t, int64_t count) noexcept nogil:
     cdef Side* s
     if t.pending_count == 0:
         return
-    qsort(t.pending, <size_t>t.pending_count, sizeof(Side*), earlier)
+    for i in range(1, t.pending_count):                 # captures are nearly always in this order
+        if earlier(&t.pending[i - 1], &t.pending[i]) > 0:
+            qsort(t.pending, <size_t>t.pending_count, sizeof(Side*), earlier)
+            break
     if t.buckets.count == 0:
         reserve(&t.buckets, <size_t>count)
     for i in range(count):

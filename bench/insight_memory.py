@@ -2,8 +2,8 @@
 
     python bench/insight_memory.py
 
-Each case runs in a process of its own: 10^4 and 10^5 connections of MQTT clients, through all five tables; 10^5 and 10^7 publishes
-of one AMQP 0.9.1 channel that no server confirms.
+Each case runs in a process of its own: 10^4 and 10^5 connections of MQTT clients, through all five tables; 10^5 and 10^7
+publishes of one AMQP 0.9.1 channel that no server confirms.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ import pyarrow as pa
 from lib.said import Said, client, server, tables_of
 from lib.wire import ACK, FIN, Tcp, connack, connect, pcap
 from wirefmt import amqp091, capture, mqtt
-from wirefmt.connection.states import Violation
+from wirefmt.connection.states import Role, Violation
 from wirefmt.mqtt import states as mqtt_states
 
 
@@ -47,7 +47,7 @@ PACKETS: dict[str, Any] = {
     "AUTH continue": mqtt.Auth(reason_code=0x18, properties=METHOD, version=5),
     "AUTH re-authenticate": mqtt.Auth(reason_code=0x19, properties=METHOD, version=5),
 }
-STATE, ROLE = mqtt_states.State, mqtt_states.Role
+STATE, ROLE = mqtt_states.State, Role
 BEGUN = {
     STATE.IDLE: [],
     STATE.CONNECTING: [client(PACKETS["CONNECT"])],

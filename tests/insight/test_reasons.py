@@ -56,9 +56,9 @@ SAID = {"ended_by": "server", "failed": True, "end_kind": "DISCONNECT"}
         ([connection(2, 50.5, "server", server_port=8883)], "shutdown"),  # another port of the same server
         ([connection(2, 50.5, "server"), connection(3)], "unknown"),  # the server keeps the third
         ([connection(2, 50.5, "server"), connection(3, server_port=5672)], "shutdown"),  # perhaps another server
-        ([connection(2, 50.5, "server"), connection(52)], "shutdown"),  # which has come back
+        ([connection(2, 50.5, "server"), connection(52)], "shutdown"),  # a client that returned
         ([connection(2, 50.5, "server", code=0x8B, **SAID)], "shutdown"),
-        ([connection(2, 50.5, "server", code=0x95, **SAID)], "unknown"),  # it was told another reason
+        ([connection(2, 50.5, "server", code=0x95, **SAID)], "unknown"),  # another reason
         ([connection(2, 50.5, "server", code=0x87, login_refused=True, **SAID)], "unknown"),
     ],
 )

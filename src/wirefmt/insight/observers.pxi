@@ -112,7 +112,8 @@ cdef void put_violation(Conn* c, const Row* r, int direction, int rule) noexcept
     cdef char[512] words
     if c.numbers[N_VIOLATIONS] == 0:
         s.at = <const uint8_t*>words
-        s.size = <uint32_t>snprintf(words, sizeof(words), "%.*s: %s", <int>whole_text(&kind, 60), chars_of(&kind), RULE_TEXT[rule])
+        s.size = <uint32_t>snprintf(words, sizeof(words), "%.*s: %s", <int>whole_text(&kind, 60), chars_of(&kind),
+                                    RULE_TEXT[rule])
         keep_span(&c.texts[Y_VIOLATION], &s)
         c.numbers[N_VIOLATION_AT] = number_of(r, T_TS_NS, 0)
         c.numbers[N_VIOLATION_DIRECTION] = direction

@@ -78,8 +78,9 @@ cdef class Insight(OpenOperations):
     Feed it every row of the message table, in the order of each connection, with all columns and payloads: `messages`. After the
     last row of a connection its row of the transport table: `transport`. At the end `finish`.
 
-    max_operations, max_octets: how many may be open at a time, and the memory of all that is kept. If there are more, the oldest
-        of the connection that has the most end as `unanswered`. A call during another one, for example in another thread, raises RuntimeError.
+    max_operations, max_octets: how many may be open at a time, and the memory of all that is kept. If there are more, the
+        oldest of the connection that has the most end as `unanswered`. A call during another one, for example in another thread,
+        raises RuntimeError.
     paths: make them. path_seconds: the longest time between a publish and its delivery. max_paths: publishes and deliveries that
         are kept at a time.
     """

@@ -307,8 +307,7 @@ def test_amqp10_answers_whose_requests_were_sent_before_the_capture() -> None:
     ]
     rows = tables_of(5672, said, begun=False)["operations"]
     assert [(row["kind"], row["sequence"], row["outcome"], row["request_frame"] is None) for row in rows] == [
-        ("deliver", 4, "released", True),
-        ("deliver", 5, "released", True),
+        ("deliver", 5, "released", True),  # of a range the last
         ("publish", 8, "acknowledged", True),
         ("deliver", 6, "acknowledged", False),
     ]

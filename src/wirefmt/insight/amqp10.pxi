@@ -428,13 +428,11 @@ cdef void amqp10_disposition(OpenOperations e, Conn* c, const Row* r, int direct
     cdef Op* following
     cdef Op unseen
     cdef int steps = 0
-    if began_before(c) and outcome and not transaction and last - first < 64:
-        for i in range(last - first + 1):               # what was sent before the capture
-            if e.find_op(c, what, sender, of, <uint32_t>(first + i)) == NULL:
-                begin_unseen(&unseen, c, r, sender, K_10_TRANSFER, b"transfer")
-                unseen.channel = of
-                unseen.sequence = <uint32_t>(first + i)
-                e.emit(&unseen, outcome, number_of(r, T_TS_NS, -1), number_of(r, T_FRAME_NO, -1))
+    if began_before(c) and outcome and not transaction and e.find_op(c, what, sender, of, last) == NULL:
+        begin_unseen(&unseen, c, r, sender, K_10_TRANSFER, b"transfer")     # sent before the capture; of a range the last
+        unseen.channel = of
+        unseen.sequence = last
+        e.emit(&unseen, outcome, number_of(r, T_TS_NS, -1), number_of(r, T_FRAME_NO, -1))
     if s == NULL:
         return
     if last - first < 64:

@@ -35,6 +35,10 @@ class Protocol(NamedTuple):
         OPERATIONS does not have all of them."""
         return import_module(f"wirefmt.{self.name}.columns")
 
+    def states(self) -> ModuleType:
+        """What may be said when: the tables of states of its connections."""
+        return import_module(f"wirefmt.{self.name}.states")
+
 
 #: If protocols share a port and the bytes fit several, captures ask the earlier row first.
 PROTOCOLS: Final[tuple[Protocol, ...]] = (

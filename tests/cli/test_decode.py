@@ -1453,6 +1453,18 @@ def test_columns_are_listed(wirefmt: Callable[..., Any]) -> None:
         (["decode", "--filter", "kind in ('PUBLISH', 'basic.del"], ["kind in ('PUBLISH', 'basic.deliver'"]),
         (["decode", "--filter", "status != 'g"], ["status != 'gap'"]),
         (["columns", "client"], ["client_id"]),
+        (["connections", "--filter", "closed_"], ["closed_by"]),
+        (["connections", "--filter", "reason == 'keep"], ["reason == 'keep-alive'"]),
+        (
+            ["operations", "--filter", "kind == 'publish' and outcome != 'ack"],
+            ["kind == 'publish' and outcome != 'acknowledged'"],
+        ),
+        (["paths", "--filter", "publish_protocol == 'm"], ["publish_protocol == 'mqtt'"]),
+        (["paths", "--filter", "lat"], ["latency_ns"]),
+        (["findings", "--filter", "severity != 'n"], ["severity != 'note'"]),
+        (["diagnose", "--filter", "rule == 'keep"], ["rule == 'keep-alive-missed'"]),
+        (["latency", "--filter", "dur"], ["duration_ns"]),
+        (["trace", "7", "--filter", "payload_"], ["payload_size", "payload_hash"]),
     ],
 )
 def test_completion_knows_columns_protocols_and_kinds(typed: Any, offered: Any) -> None:

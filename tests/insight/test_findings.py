@@ -231,6 +231,20 @@ def test_channel_churn_needs_more_than_at_one_time() -> None:
     assert rules_of(opened(SECOND), [connection(channels=2)]) == {}, "slowly"
 
 
+def test_a_rebalance_storm() -> None:
+    def told(every: int) -> list[dict[str, Any]]:
+        notice = {
+            "protocol": "rocketmq",
+            "kind": "request",
+            "message_kind": "NOTIFY_CONSUMER_IDS_CHANGED",
+            "direction": 1,
+        }
+        return [operation(**notice, outcome="none", started_ns=NOON + i * every) for i in range(12)]
+
+    assert rules_of(told(5 * SECOND), [connection(protocol="rocketmq")]) == {"rebalance-storm": 12}
+    assert rules_of(told(10 * SECOND), [connection(protocol="rocketmq")]) == {}, "seldom"
+
+
 @pytest.mark.parametrize(
     ("row", "rule"),
     [

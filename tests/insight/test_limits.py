@@ -168,3 +168,45 @@ def test_a_call_during_another_one_is_refused() -> None:
         thread.join()
     assert all("another" in fault for fault in faults), set(faults)
     engine.finish()
+
+
+def test_a_connection_with_very_many_open_operations_ends_its_own() -> None:
+    """Those of other connections stay, although they are older, and those that begin later."""
+    engine = insight.Insight(max_operations=100)
+
+    def read(port: int, said: Sequence[tuple[int, bytes]]) -> list[Any]:
+        tcp = Tcp(1883, client_port=port)
+        frames = tcp.open()
+        for side, octets in said:
+            frames += tcp.send(side, octets)
+        with capture.read(io.BytesIO(pcap(frames))) as reader:
+            return list(reader)
+
+    login = [(CLIENT, connect()), (SERVER, connack())]
+    batches = [
+        *read(40001, [*login, (CLIENT, publishes(10, "older"))]),
+        *read(40002, [*login, (CLIENT, publishes(5_000, "many"))]),
+        *read(40003, [*login, (CLIENT, publishes(10, "later"))]),
+    ]
+    for batch in batches:
+        engine.messages(batch)
+    evicted = {(row["destination"], row["outcome"]) for row in rows_of(engine) if row["kind"] == "publish"}
+    assert evicted == {("many", "unanswered")}
+    assert engine.stats["open_operations"] == 100
+    engine.finish()
+    left = [row["destination"] for row in rows_of(engine) if row["kind"] == "publish"]
+    assert (left.count("older"), left.count("later")) == (10, 10)
+
+
+def test_many_connections_with_an_operation_each_are_bounded_too() -> None:
+    engine = insight.Insight(max_operations=3)
+    for port in range(40001, 40021):
+        tcp = Tcp(1883, client_port=port)
+        frames = [*tcp.open(), *tcp.send(CLIENT, connect()), *tcp.send(SERVER, connack())]
+        frames += tcp.send(CLIENT, publishes(1, "t"))
+        with capture.read(io.BytesIO(pcap(frames))) as reader:
+            for batch in reader:
+                engine.messages(batch)
+        assert engine.stats["open_operations"] <= 3
+    ended = [row["client_port"] for row in rows_of(engine) if row["kind"] == "publish"]
+    assert ended == list(range(40001, 40018))  # the oldest, each once

@@ -2,55 +2,15 @@
 
 from __future__ import annotations
 
-import io
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 
 pytest.importorskip("pyarrow", reason="needs pyarrow (pip install pyarrow)")
 
-import pyarrow as pa
-
-from lib.wire import Tcp, connack, connect, pcap
-from wirefmt import amqp091, amqp10, capture, mqtt, nsq, phpmq
-
-CLIENT, SERVER = 0, 1
-
-
-class Said(NamedTuple):
-    side: int
-    octets: bytes
-
-
-def client(*messages: Any) -> Said:
-    return Said(CLIENT, b"".join(m if isinstance(m, bytes) else m.encode() for m in messages))
-
-
-def server(*messages: Any) -> Said:
-    return Said(SERVER, b"".join(m if isinstance(m, bytes) else m.encode() for m in messages))
-
-
-def tables_of(port: int, said: Sequence[Said], *, closed: bool = True) -> dict[str, list[dict[str, Any]]]:
-    """The operations and connections of one connection."""
-    tcp = Tcp(port)
-    frames = tcp.open()
-    for side, octets in said:
-        frames += tcp.send(side, octets)
-    if closed:
-        frames += tcp.close()
-    found: dict[str, list[dict[str, Any]]] = {"operations": [], "connections": []}
-    for table, batch in capture.read_tables(io.BytesIO(pcap(frames)), list(found)):
-        found[table] += pa.table(batch).to_pylist()
-    return found
-
-
-def outcomes(port: int, said: Sequence[Said], *kinds: str, closed: bool = True) -> list[tuple[Any, ...]]:
-    """(kind, sequence, outcome) of each operation of these kinds, in the order of their requests."""
-    rows = [row for row in tables_of(port, said, closed=closed)["operations"] if row["kind"] in kinds]
-    rows.sort(key=lambda row: (row["request_frame"] or 0, row["sequence"] or 0))
-    return [(row["kind"], row["sequence"], row["outcome"]) for row in rows]
-
+from lib.said import AMQP10, client, disposition, outcomes, server, tables_of, transfer
+from lib.wire import connack, connect
+from wirefmt import amqp091, amqp10, mqtt, nsq, phpmq, rocketmq
 
 # ---- MQTT
 
@@ -276,36 +236,6 @@ def test_amqp091_get() -> None:
 # ---- AMQP 1.0
 
 
-def transfer(delivery_id: int, **fields: Any) -> Any:
-    return amqp10.Transfer(
-        channel=0,
-        handle=0,
-        delivery_id=delivery_id & 0xFFFFFFFF,
-        delivery_tag=b"t",
-        message_format=0,
-        payload=amqp10.Message(body=amqp10.Data(b"x")).encode(),
-        **fields,
-    )
-
-
-def disposition(role: str, first: int, last: int | None = None, **fields: Any) -> Any:
-    return amqp10.Disposition(
-        channel=0,
-        role=role == "receiver",
-        first=first & 0xFFFFFFFF,
-        last=None if last is None else last & 0xFFFFFFFF,
-        **fields,
-    )
-
-
-AMQP10 = [
-    client(b"AMQP\0\x01\0\0", amqp10.Open(channel=0, container_id="c")),
-    server(b"AMQP\0\x01\0\0", amqp10.Open(channel=0, container_id="s")),
-    client(amqp10.Begin(channel=0, next_outgoing_id=0, incoming_window=9, outgoing_window=9)),
-    server(amqp10.Begin(channel=0, remote_channel=0, next_outgoing_id=0, incoming_window=9, outgoing_window=9)),
-]
-
-
 @pytest.mark.parametrize("start", [0, 0xFFFFFFFE], ids=["", "serial numbers begin again"])
 @pytest.mark.parametrize("count", [3, 100])
 def test_amqp10_ranges(start: int, count: int) -> None:
@@ -404,3 +334,33 @@ def test_phpmq_settlements(answer: Any, outcome: str) -> None:
     ]
     rows = [row for row in tables_of(9100, said)["operations"] if row["kind"] == "deliver"]
     assert [(row["queue"], row["message_id"], row["outcome"]) for row in rows] == [("Foo", "7", outcome)]
+
+
+# ---- RocketMQ
+
+
+def rocketmq_command(code: int, opaque: int, **fields: Any) -> bytes:
+    return rocketmq.RemotingCommand(code=code, opaque=opaque, ext_fields=fields).encode()
+
+
+@pytest.mark.parametrize(
+    ("sys_flag", "commit", "expected"),
+    [
+        ("1", "2", ["acknowledged", "acknowledged", "lost"]),
+        ("3", "3", ["acknowledged", "acknowledged", "acknowledged"]),
+        ("2", "2", ["lost", "lost", "lost"]),  # the bit of the offset is not set
+    ],
+)
+def test_rocketmq_a_pull_that_commits(sys_flag: str, commit: str, expected: list[str]) -> None:
+    """A push consumer commits with its next pull, before UPDATE_CONSUMER_OFFSET (PullSysFlag, bit 0)."""
+    place = {"consumerGroup": "g", "topic": "t", "queueId": "0"}
+    pull = rocketmq_command(11, 1, **place, queueOffset="0", sysFlag="2", commitOffset="0")
+    message = [
+        rocketmq.MessageExt(topic="t", body=b"x", queue_id=0, queue_offset=n, store_host=("127.0.0.1", 10911))
+        for n in range(3)
+    ]
+    found = rocketmq.RemotingCommand(code=0, opaque=1, flag=1, body=b"".join(m.encode() for m in message)).encode()
+    again = rocketmq_command(11, 2, **place, queueOffset="3", sysFlag=sys_flag, commitOffset=commit)
+    assert outcomes(10911, [client(pull), server(found), client(again)], "deliver") == [
+        ("deliver", n, outcome) for n, outcome in enumerate(expected)
+    ]

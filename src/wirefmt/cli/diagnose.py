@@ -90,7 +90,8 @@ def show(found: Sequence[Row], most: int | None = None) -> None:
         severity = row["severity"]
         concerned = [printable(part) for part in (who(row), row["queue"] or row["destination"]) if part]
         head = Text.assemble((f"{severity:<7}", _STYLES.get(severity, "")), " ", (row["rule"] or "", "bold"))
-        rest = ", ".join([*concerned, *([f"{row['count']:,} times"] if (row["count"] or 0) > 1 else [])])
+        often = (row["count"] or 0) > 1 and f"{row['count']:,}" not in (row["text"] or "")
+        rest = ", ".join([*concerned, *([f"{row['count']:,} times"] if often else [])])
         out.print()
         out.print(head.append(f"  {rest}") if rest else head, soft_wrap=True)
         for line in folded(printable(row["text"] or ""), 0, width)[1:]:

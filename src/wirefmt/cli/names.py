@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from wirefmt.spec.values import values_of
 
@@ -52,13 +52,21 @@ def complete_protocols(context: click.Context, parameter: click.Parameter, incom
     return [f"{before}{comma}{name}" for name in values_of("protocol") if name.startswith(last)]
 
 
+#: The table that the filter of a command is about, if it is not that of messages.
+_FILTERED: Final = {
+    **{name: name for name in ("connections", "operations", "paths", "findings")},
+    "diagnose": "findings", "latency": "operations", "trace": "operations",
+}  # fmt: skip
+
+
 def complete_filter(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
-    """The last word of a filter: a column, or a value of the column that it is compared with."""
+    """The last word of a filter: a column of the command's table, or a value of the column that it is compared with."""
+    table = _FILTERED.get(context.info_name or "", "messages")
     value = re.search(r"(\w+) *(?:[!=]=|(?:not )?in \(.*?) *(['\"])([^'\"]*)$", incomplete)
     if value:
         column, quote, last = value.groups()
         before = incomplete[: len(incomplete) - len(last)]
-        return [f"{before}{name}{quote}" for name in values_of(column) if name.startswith(last)]
+        return [f"{before}{name}{quote}" for name in values_of(column, table) if name.startswith(last)]
     last = re.search(r"[\w.]*$", incomplete)[0]  # type: ignore[index]
     before = incomplete[: len(incomplete) - len(last)]
-    return [before + name for name in _beginning(column_names(), last)]
+    return [before + name for name in _beginning(column_names(table), last)]

@@ -42,6 +42,8 @@ include "sessions.pxi"
 include "paths.pxi"
 # what opens waits for what settles it
 include "matching.pxi"
+# what the tables of states say of messages
+include "observers.pxi"
 # what the messages of each protocol mean
 include "mqtt.pxi"
 include "amqp091.pxi"
@@ -53,4 +55,4 @@ include "phpmq.pxi"
 include "tables.pxi"
 
 # only constructors make objects; classes and functions belong to the package, except these
-finish_module(globals(), "wirefmt.insight", (OpenOperations, batch_of, with_values))
+finish_module(globals(), "wirefmt.insight", (OpenOperations, batch_of, codes_of, with_values))

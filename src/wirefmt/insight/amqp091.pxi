@@ -129,6 +129,7 @@ cdef void amqp091_message(OpenOperations e, Conn* c, const Row* r, int kind, int
         found = e.find_op(c, S_REQUEST, 1 - direction, channel, K_CHANNEL_CLOSE)
         if found != NULL:
             e.complete(found, E_ACKNOWLEDGED, r)
+        amqp091_end_channel(e, c, channel)
     elif kind == K_CLOSE:
         text = field_text(r, A9_REPLY_TEXT)
         kind_text = text_of(r, T_KIND)
@@ -137,6 +138,8 @@ cdef void amqp091_message(OpenOperations e, Conn* c, const Row* r, int kind, int
         if found != NULL:
             c.login_refused = direction == 1
             e.answer(found, E_REFUSED if direction else E_CANCELLED, r, code, &text)
+    elif kind == K_PROTOCOL_HEADER:
+        c.begun = True
     elif kind == K_HEARTBEAT:
         begin_op(o, c, r, O_HEARTBEAT, kind)
         e.emit_alone(o)
@@ -219,15 +222,15 @@ cdef void amqp091_request(OpenOperations e, Conn* c, const Row* r, int kind, int
             s.counter = 0
             e.complete_all(e.space_of(c, S_MANDATORY, 0, channel, False), E_NONE, NULL)
     elif kind == K_CANCEL and direction:                # the server cancels the consumer
-        amqp091_cancelled(e, c, channel, &text)
+        amqp091_cancelled(e, c, channel)
         k = e.known_of(c, W_CONSUMER, 0, channel, hash_span(0, &text), False)
         if k != NULL:
             o.texts[Z_QUEUE] = k.text
     if field_true(r, A9_NOWAIT):
         if kind == K_CONSUME:
             amqp091_consumer(e, c, channel, &text, &o.texts[Z_QUEUE], o.no_ack)
-        elif kind == K_CANCEL:
-            amqp091_cancelled(e, c, channel, &text)
+        elif kind == K_CANCEL and direction == 0:
+            amqp091_cancelled(e, c, channel)
         e.emit_alone(o)
         return
     if kind == K_CONSUME and text.size:                 # deliveries may come before consume-ok
@@ -236,6 +239,7 @@ cdef void amqp091_request(OpenOperations e, Conn* c, const Row* r, int kind, int
             keep_span(&k.text, &o.texts[Z_QUEUE])
             k.number = o.no_ack
     if kind == K_CHANNEL_OPEN:
+        amqp091_end_channel(e, c, channel)              # close-ok was not captured
         c.channels += 1
         most(c, N_CHANNELS, c.channels)
     e.open_op(o, S_REQUEST, channel, <uint64_t>kind)
@@ -287,8 +291,7 @@ cdef void amqp091_reply(OpenOperations e, Conn* c, const Row* r, int request, in
             amqp091_consumer(e, c, channel, &text, &found.texts[Z_QUEUE], found.no_ack)
             found.texts[Z_LINK] = text
     elif request == K_CANCEL:
-        text = field_text(r, A9_CONSUMER_TAG)
-        amqp091_cancelled(e, c, channel, &text)
+        amqp091_cancelled(e, c, channel)
     if found != NULL:
         e.complete(found, E_ACKNOWLEDGED, r)
 
@@ -299,13 +302,19 @@ cdef void amqp091_consumer(OpenOperations e, Conn* c, int32_t channel, const Spa
     if k != NULL:
         keep_span(&k.text, queue)
         k.number = no_ack
-    c.consumers += 1
-    most(c, N_CONSUMERS, c.consumers)
+    cdef Space* s = e.space_of(c, S_DELIVER, 1, channel, True)
+    if s != NULL:
+        s.counter += 1
+        c.consumers += 1
+        most(c, N_CONSUMERS, c.consumers)
 
 
-cdef void amqp091_cancelled(OpenOperations e, Conn* c, int32_t channel, const Span* tag) noexcept nogil:
+cdef void amqp091_cancelled(OpenOperations e, Conn* c, int32_t channel) noexcept nogil:
     """The name stays: deliveries may be on their way."""
-    c.consumers = max(<int64_t>0, c.consumers - 1)
+    cdef Space* s = e.space_of(c, S_DELIVER, 1, channel, False)
+    if s != NULL and s.counter:
+        s.counter -= 1
+        c.consumers -= 1
 
 
 cdef void amqp091_settle(OpenOperations e, Conn* c, const Row* r, int32_t channel, int what, int direction, uint64_t tag,
@@ -314,19 +323,28 @@ cdef void amqp091_settle(OpenOperations e, Conn* c, const Row* r, int32_t channe
     cdef Space* s = e.space_of(c, what, direction, channel, False)
     cdef Space* publishes = e.space_of(c, S_PUBLISH, 0, channel, False)
     cdef bint transacts = what == S_DELIVER and publishes != NULL and publishes.transacts
-    cdef Op* o
+    cdef Op* o = e.find_op(c, what, direction, channel, tag) if tag else NULL
+    cdef Op unseen
     cdef Op* following
+    cdef int steps = 0
+    if o == NULL and tag and began_before(c):           # what it names was sent before the capture; of `multiple` the last
+        begin_unseen(&unseen, c, r, direction, K_DELIVER if direction else K_BASIC_PUBLISH,
+                     b"basic.deliver" if direction else b"basic.publish")
+        unseen.sequence = <int64_t>tag
+        e.emit(&unseen, outcome, number_of(r, T_TS_NS, -1), number_of(r, T_FRAME_NO, -1))
     if s == NULL:
         return
     if not multiple:
-        o = e.find_op(c, what, direction, channel, tag)
         if o != NULL:
             amqp091_settled(e, o, transacts, outcome, r)
         return
     o = s.first
-    while o != NULL and (tag == 0 or o.key <= tag):
+    while o != NULL and (tag == 0 or o.key <= tag or (s.unordered and steps < STEPS_MAX)):
         following = o.after
-        amqp091_settled(e, o, transacts, outcome, r)
+        if tag and o.key > tag:                         # smaller ones follow it, which a rollback has brought back
+            steps += 1
+        else:
+            amqp091_settled(e, o, transacts, outcome, r)
         o = following
 
 
@@ -367,10 +385,29 @@ cdef void amqp091_returned(OpenOperations e, Conn* c, const Row* r, int32_t chan
             o = o.after
 
 
+cdef void amqp091_end_channel(OpenOperations e, Conn* c, int32_t channel) noexcept nogil:
+    """The number of the channel is free: all that was agreed in it is over."""
+    cdef int[6] spaces = [S_REQUEST, S_PUBLISH, S_DELIVER, S_TX_PUBLISH, S_TX_ACK, S_MANDATORY]
+    cdef Space* s
+    cdef int i, direction
+    for i in range(6):
+        direction = spaces[i] == S_DELIVER or spaces[i] == S_TX_ACK
+        s = e.space_of(c, spaces[i], direction, channel, False)
+        if s == NULL:
+            continue
+        e.complete_all(s, E_NONE if spaces[i] == S_MANDATORY else E_LOST, NULL)
+        if spaces[i] == S_DELIVER:
+            c.consumers -= s.counter
+        s.confirms = s.transacts = False
+        s.counter = s.window = 0
+        memset(&s.gate, 0, sizeof(Gate))
+
+
 cdef void amqp091_close_channel(OpenOperations e, Conn* c, const Row* r, int direction, int32_t channel, int64_t code,
                                 Op* o) noexcept nogil:
-    """channel.close: the request that it names is refused, everything else in the channel is lost."""
-    cdef int[7] spaces = [S_REQUEST, S_PUBLISH, S_DELIVER, S_TX_PUBLISH, S_TX_ACK, S_MANDATORY, S_REQUEST]
+    """channel.close: the request that it names is refused. Everything else in the channel is lost at close-ok: what the other
+    side has sent before it has seen channel.close counts."""
+    cdef int[3] spaces = [S_PUBLISH, S_TX_PUBLISH, S_MANDATORY]
     cdef int64_t number = field_number(r, A9_CLASS, 0) * 128 + field_number(r, A9_METHOD, 0)
     cdef int kind = A9_KIND_OF[number] if 0 <= number < METHODS_MAX and field_number(r, A9_METHOD, 0) < 128 else 0
     cdef Span text = field_text(r, A9_REPLY_TEXT)
@@ -390,19 +427,12 @@ cdef void amqp091_close_channel(OpenOperations e, Conn* c, const Row* r, int dir
     if direction and code != AMQP_REPLY_SUCCESS and kind:
         found = amqp091_answered(e, c, channel, kind)
         if found == NULL and kind == K_BASIC_PUBLISH:
-            for i in range(1, 6):
+            for i in range(3):
                 s = e.space_of(c, spaces[i], 0, channel, False)
                 if s != NULL and s.first != NULL and s.first.kind == O_PUBLISH:
                     found = s.first
                     break
         if found != NULL:
             e.answer(found, E_REFUSED, r, code, &text)
-    for i in range(6):
-        s = e.space_of(c, spaces[i], 1 if spaces[i] == S_DELIVER or spaces[i] == S_TX_ACK else 0, channel, False)
-        if s != NULL:
-            while s.first != NULL:
-                e.complete(s.first, E_NONE if spaces[i] == S_MANDATORY else E_LOST, NULL)
-            s.confirms = s.transacts = False
-            s.counter = 0
     c.channels = max(<int64_t>0, c.channels - 1)
     e.open_op(o, S_REQUEST, channel, K_CHANNEL_CLOSE)

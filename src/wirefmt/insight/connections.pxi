@@ -30,13 +30,18 @@ CONNECTION_FACTS = (
                                    "waited"),
     CONNECTION_COLUMNS[0]._replace(name="no_credit_at_ns", meaning="when that began"),
     CONNECTION_COLUMNS[0]._replace(name="waited_for", type="string", meaning="destination of the message that waited"),
+    CONNECTION_COLUMNS[0]._replace(name="violations", meaning="messages that were not allowed then, of both sides"),
+    CONNECTION_COLUMNS[0]._replace(name="violation", type="string", meaning="the first of them, and the rule"),
+    CONNECTION_COLUMNS[0]._replace(name="violation_direction", meaning="0: the client sent it"),
+    CONNECTION_COLUMNS[0]._replace(name="violation_ns", meaning="its time"),
+    CONNECTION_COLUMNS[0]._replace(name="violation_frame", meaning="its packet"),
 )
 cdef dict FACT = {column.name: i for i, column in enumerate(CONNECTION_FACTS)}
 
 cdef int[Y_COUNT] FACT_TEXT
 FACT_TEXT = [FACT[name] for name in (
     "version", "client_id", "user_name", "virtual_host", "client_product", "server_product", "end_kind", "text",
-    "fault", "waited_for")]
+    "fault", "waited_for", "violation")]
 
 cdef int[N_COUNT] FACT_NUMBER
 FACT_NUMBER = [FACT[name] for name in (
@@ -44,7 +49,7 @@ FACT_NUMBER = [FACT[name] for name in (
     "links", "consumers", "keep_alive_ns", "frame_max", "client_window", "server_window", "session_expiry_ns", "unconfirmed",
     "unsettled", "login_ns", "ended_ns", "client_message_ns", "server_message_ns", "malformed", "fault_direction", "fault_ns",
     "fault_frame", "ended_frame", "secret_ns", "most_unsettled", "window_full_ns", "window_full_at_ns", "no_credit_ns",
-    "no_credit_at_ns")]
+    "no_credit_at_ns", "violations", "violation_ns", "violation_direction", "violation_frame")]
 
 cdef int F_SESSION_PRESENT = FACT["session_present"], F_ENDED_BY = FACT["ended_by"], F_CODE = FACT["code"]
 cdef int F_LOGGED_IN = FACT["logged_in"], F_LOGIN_REFUSED = FACT["login_refused"], F_FAILED = FACT["failed"]

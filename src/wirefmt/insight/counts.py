@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from wirefmt._core import some_rows
 from wirefmt.batch import Batch
+from wirefmt.insight._engine import codes_of
 from wirefmt.spec.insight import KINDS, OPERATIONS, OUTCOMES
 from wirefmt.spec.rules import RULES
 
@@ -43,17 +44,13 @@ _WANTED: Final = (
 WHO: Final = ("protocol", "flow_id", "client_ip", "client_port", "client_id", "destination", "queue", "message_id")
 
 
-class _Numbers(dict[str, int]):
-    """Numbers of names; -1 for any other."""
-
-    def __missing__(self, name: str) -> int:
-        return -1
-
-
-_NUMBER: Final = _Numbers({name: i for i, name in enumerate((*KINDS, *OUTCOMES))})
-_PROTOCOL: Final = _Numbers(
-    {name: i for i, name in enumerate(("mqtt", "amqp091", "amqp10", "rocketmq", "nsq", "phpmq"))}
-)
+#: Texts of columns that are compared as numbers.
+_CODED: Final = {
+    "kind": KINDS,
+    "outcome": OUTCOMES,
+    "protocol": ("mqtt", "amqp091", "amqp10", "rocketmq", "nsq", "phpmq"),
+}
+_NUMBER: Final = {name: {text: i for i, text in enumerate(texts)} for name, texts in _CODED.items()}
 
 #: Codes that refuse a login because of its credentials.
 _CREDENTIALS: Final = {"mqtt": (4, 5, 0x86, 0x87, 0x8C), "amqp091": (403,), "amqp10": (1,)}
@@ -98,24 +95,28 @@ class Rows:
     def true(self, name: str) -> Mask:
         return self._once(("true", name), lambda: self.batch[name].astype(np.bool_) & self.has(name))  # type: ignore[no-any-return]
 
-    def _coded(self, name: str, numbers: _Numbers) -> NDArray[np.int8]:
-        def make() -> NDArray[np.int8]:
-            texts = self.batch[name]
-            return np.fromiter(map(numbers.__getitem__, texts), np.int8, len(texts))
+    def _is(self, column: str, texts: tuple[str, ...]) -> Mask:
+        """Where a column has one of these texts."""
 
-        return self._once(("coded", name), make)  # type: ignore[no-any-return]
+        def make() -> Mask:
+            coded = self._once(
+                ("coded", column), lambda: np.frombuffer(codes_of(self.batch, column, _CODED[column]), np.int8)
+            )
+            found: Mask = coded == _NUMBER[column][texts[0]]
+            for text in texts[1:]:
+                found |= coded == _NUMBER[column][text]
+            return found
+
+        return self._once((column, texts), make)  # type: ignore[no-any-return]
 
     def kind(self, *names: str) -> Mask:
-        coded = self._coded("kind", _NUMBER)
-        return self._once(("kind", names), lambda: np.isin(coded, [_NUMBER[name] for name in names]))  # type: ignore[no-any-return]
+        return self._is("kind", names)
 
     def outcome(self, *names: str) -> Mask:
-        coded = self._coded("outcome", _NUMBER)
-        return self._once(("outcome", names), lambda: np.isin(coded, [_NUMBER[name] for name in names]))  # type: ignore[no-any-return]
+        return self._is("outcome", names)
 
     def protocol(self, name: str) -> Mask:
-        coded = self._coded("protocol", _PROTOCOL)
-        return self._once(("protocol", name), lambda: coded == _PROTOCOL[name])  # type: ignore[no-any-return]
+        return self._is("protocol", (name,))
 
     @cached_property
     def time(self) -> Numbers:
@@ -270,6 +271,10 @@ def _no_route_key(row: Row) -> tuple[Any, ...] | None:
     return row["flow_id"], topic
 
 
+def _rebalance_key(row: Row) -> tuple[Any, ...] | None:
+    return (row["flow_id"],) if row["message_kind"] == "NOTIFY_CONSUMER_IDS_CHANGED" else None
+
+
 def _busy_key(row: Row) -> tuple[Any, ...] | None:
     return (row["flow_id"], row["destination"]) if _is_busy(row) else None
 
@@ -279,6 +284,8 @@ def _closed_key(row: Row) -> tuple[Any, ...] | None:
         return None
     if row["code"] in _AMQP_SUCCESS if row["protocol"] == "amqp091" else not row["text"]:
         return None
+    if _is_permission(row):
+        return None  # a finding of its own
     return row["flow_id"], row["message_kind"], row["link"], row["text"]
 
 
@@ -320,6 +327,9 @@ COUNTED: Final[dict[str, Counted]] = {
     "closed-by-error": Counted(lambda r: r.failed, _closed_key),
     "offset-illegal": Counted(
         lambda r: r.protocol("rocketmq") & r.kind("get") & (r.number("code") == _ROCKETMQ_OFFSET_MOVED), _place
+    ),
+    "rebalance-storm": Counted(
+        lambda r: r.protocol("rocketmq") & r.kind("request") & (r.number("direction") == 1), _rebalance_key, timed=True
     ),
     "publish-rejected": Counted(lambda r: r.published & r.outcome("rejected"), _place),
     "unroutable": Counted(

@@ -115,6 +115,19 @@ def _about_violations(report: Report) -> None:
             report.put_connections(
                 "protocol-violation", cause, c, time=c["fault_ns"], count=c["malformed"], frames=frames
             )
+        elif (
+            c["violations"]
+            and c["opened"] is not None
+            and not c["client_missing_bytes"]
+            and not c["server_missing_bytes"]
+        ):
+            side = "server" if c["violation_direction"] == 1 else "client"
+            more = f"; {c['violations'] - 1} more" if c["violations"] > 1 else ""
+            cause = f"the {side} sent what it must not send then ({client(c)}): {c['violation']}{more}"
+            frames = [] if c["violation_frame"] is None else [c["violation_frame"]]
+            report.put_connections(
+                "protocol-violation", cause, c, time=c["violation_ns"], count=c["violations"], frames=frames
+            )
         elif c["ended_by"] is not None and c["failed"] and _names_violation(c):
             report.put_connections("protocol-violation", f"{client(c)}: {c['reason_text']}", c, time=end_of(c))
 

@@ -33,6 +33,7 @@ cdef enum Kind:                 # in the order of KIND_NAMES
     K_PINGREQ
     K_PINGRESP
     K_DISCONNECT
+    K_MQTT_AUTH
     # AMQP 0.9.1
     K_START
     K_START_OK
@@ -95,6 +96,13 @@ cdef enum Kind:                 # in the order of KIND_NAMES
     K_CHANNEL_FLOW
     K_CHANNEL_FLOW_OK
     K_HEARTBEAT
+    K_PROTOCOL_HEADER
+    K_SECURE
+    K_SECURE_OK
+    K_UPDATE_SECRET
+    K_UPDATE_SECRET_OK
+    K_ACCESS_REQUEST
+    K_ACCESS_REQUEST_OK
     # AMQP 1.0
     K_SASL_INIT
     K_SASL_OUTCOME
@@ -108,6 +116,7 @@ cdef enum Kind:                 # in the order of KIND_NAMES
     K_10_END
     K_10_CLOSE
     K_10_EMPTY
+    K_10_HEADER
     # NSQ
     K_IDENTIFY
     K_AUTH
@@ -135,7 +144,7 @@ cdef enum Kind:                 # in the order of KIND_NAMES
     K_COUNT
 
 cdef tuple KIND_NAMES = tuple(tuple(names.split()) for names in (
-    "CONNECT CONNACK PUBLISH PUBACK PUBREC PUBREL PUBCOMP SUBSCRIBE SUBACK UNSUBSCRIBE UNSUBACK PINGREQ PINGRESP DISCONNECT",
+    "CONNECT CONNACK PUBLISH PUBACK PUBREC PUBREL PUBCOMP SUBSCRIBE SUBACK UNSUBSCRIBE UNSUBACK PINGREQ PINGRESP DISCONNECT AUTH",
     "connection.start connection.start-ok connection.tune connection.tune-ok connection.open connection.open-ok "
     "connection.close connection.close-ok connection.blocked connection.unblocked channel.open channel.open-ok channel.close "
     "channel.close-ok exchange.declare exchange.declare-ok exchange.delete exchange.delete-ok exchange.bind exchange.bind-ok "
@@ -143,8 +152,10 @@ cdef tuple KIND_NAMES = tuple(tuple(names.split()) for names in (
     "queue.purge queue.purge-ok queue.delete queue.delete-ok basic.qos basic.qos-ok basic.consume basic.consume-ok "
     "basic.cancel basic.cancel-ok basic.publish basic.return basic.deliver basic.get basic.get-ok basic.get-empty basic.ack "
     "basic.reject basic.nack basic.recover basic.recover-ok basic.recover-async confirm.select confirm.select-ok tx.select "
-    "tx.select-ok tx.commit tx.commit-ok tx.rollback tx.rollback-ok channel.flow channel.flow-ok heartbeat",
-    "sasl-init sasl-outcome open begin attach flow transfer disposition detach end close empty",
+    "tx.select-ok tx.commit tx.commit-ok tx.rollback tx.rollback-ok channel.flow channel.flow-ok heartbeat protocol-header "
+    "connection.secure connection.secure-ok connection.update-secret connection.update-secret-ok access.request "
+    "access.request-ok",
+    "sasl-init sasl-outcome open begin attach flow transfer disposition detach end close empty protocol-header",
     "IDENTIFY AUTH SUB PUB MPUB DPUB RDY FIN REQ TOUCH CLS NOP response heartbeat error message",
     "MESSAGE_CLIENT_TO_SERVER CONSUME_REQUEST MESSAGE_SERVER_TO_CLIENT ACKNOWLEDGEMENT REQUEUE DEAD_LETTER",
 ))

@@ -41,7 +41,8 @@ cdef class OpenOperations:
     cdef int64_t resumed_count
     cdef Conn* first_conn                               # in the order of their first messages
     cdef Conn* last_conn
-    cdef Op* oldest
+    cdef Conn* largest                                  # has the most memory of open operations, or had it not long ago
+    cdef Op* oldest                                     # of all connections
     cdef Op* newest
     cdef int64_t open_count, max_operations, evicted
     cdef int64_t octets, max_octets                     # memory of everything that is kept
@@ -96,7 +97,7 @@ cdef class OpenOperations:
         c.session_present = c.ended_by = <int8_t>-1
         for i in range(N_COUNTERS, N_COUNT):
             c.numbers[i] = -1
-        c.numbers[N_UNCONFIRMED] = c.numbers[N_UNSETTLED] = c.numbers[N_MALFORMED] = 0
+        c.numbers[N_UNCONFIRMED] = c.numbers[N_UNSETTLED] = c.numbers[N_MALFORMED] = c.numbers[N_VIOLATIONS] = 0
         c.before = self.last_conn
         if self.last_conn != NULL:
             self.last_conn.after = c
@@ -196,10 +197,12 @@ cdef class OpenOperations:
         self.emit(o, E_NONE, -1, -1)
 
     cdef Op* open_op(self, const Op* of, int what, int32_t channel, uint64_t key) noexcept nogil:
-        """Keep an operation until it is settled: a copy. The oldest ones, which may be any that the caller has found, end if
-        there are too many. NULL: a limit or no memory; its row says that it was not answered."""
+        """Keep an operation until it is settled: a copy. If there are too many, the oldest of the connection that has the most
+        end, which may be any that the caller has found. NULL: a limit or no memory; its row says that it was not answered."""
         cdef Space* s = self.space_of(of.conn, what, of.direction, channel, True)
         cdef Op* o = <Op*>malloc(sizeof(Op) + text_octets(of)) if s != NULL else NULL
+        cdef Op* last
+        cdef Conn* c = of.conn
         if o == NULL:
             self.evicted += 1
             self.emit(of, E_UNANSWERED, -1, -1)
@@ -216,24 +219,40 @@ cdef class OpenOperations:
                 if s.count == s.window:
                     close_gate(&s.gate, o.started_ns)
         o.newer = NULL
-        o.older = self.newest
+        o.older = c.newest
+        if c.newest != NULL:
+            c.newest.newer = o
+        else:
+            c.oldest = o
+        c.newest = o
+        c.octets += o.size
+        o.newer_of_all = NULL
+        o.older_of_all = self.newest
         if self.newest != NULL:
-            self.newest.newer = o
+            self.newest.newer_of_all = o
         else:
             self.oldest = o
         self.newest = o
+        if self.largest == NULL or c.octets > self.largest.octets:
+            self.largest = c
         self.open_count += 1
         if self.paths.wanted:
             add_side(&self.paths, o)
-        while (self.open_count > self.max_operations or self.octets > self.max_octets) and self.oldest != o:
+        while self.open_count > self.max_operations or self.octets > self.max_octets:
+            last = self.largest.oldest if self.largest != NULL else NULL
+            if last == NULL or last == o:               # many connections have a few
+                last = self.oldest
+            if last == o:
+                break
             self.evicted += 1
-            self.complete(self.oldest, E_UNANSWERED, NULL)
+            self.complete(last, E_UNANSWERED, NULL)
         return o
 
     cdef void put_in(self, Op* o, Space* s) noexcept nogil:
         o.space = s
         o.after = NULL
         o.before = s.last
+        s.unordered = s.last != NULL and (s.unordered or s.last.key > o.key)
         if s.last != NULL:
             s.last.after = o
         else:
@@ -281,17 +300,27 @@ cdef class OpenOperations:
 
     cdef void complete(self, Op* o, int outcome, const Row* r) noexcept nogil:
         """Settle an operation by the message in this row; NULL: without an answer."""
+        cdef Conn* c = o.conn
         if o.space.window and o.space.count == o.space.window and r != NULL:
             open_gate(&o.space.gate, number_of(r, T_TS_NS, 0))
         self.take_out(o)
         if o.older != NULL:
             o.older.newer = o.newer
         else:
-            self.oldest = o.newer
+            c.oldest = o.newer
         if o.newer != NULL:
             o.newer.older = o.older
         else:
-            self.newest = o.older
+            c.newest = o.older
+        c.octets -= o.size
+        if o.older_of_all != NULL:
+            o.older_of_all.newer_of_all = o.newer_of_all
+        else:
+            self.oldest = o.newer_of_all
+        if o.newer_of_all != NULL:
+            o.newer_of_all.older_of_all = o.older_of_all
+        else:
+            self.newest = o.older_of_all
         self.open_count -= 1
         self.emit(o, outcome, number_of(r, T_TS_NS, -1) if r != NULL else -1, number_of(r, T_FRAME_NO, -1) if r != NULL else -1)
         self.octets -= o.size
@@ -420,4 +449,6 @@ cdef class OpenOperations:
         self.octets -= <int64_t>sizeof(Conn) + BLOCK_OCTETS
         if self.current == c:
             self.current = NULL
+        if self.largest == c:
+            self.largest = NULL
         free(c)

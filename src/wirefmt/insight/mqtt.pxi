@@ -125,14 +125,7 @@ cdef void mqtt_message(OpenOperations e, Conn* c, const Row* r, int kind, int di
 
 cdef Op* mqtt_resumed(OpenOperations e, Conn* c, const Row* r, Op* o, int direction, uint64_t identifier) noexcept nogil:
     """The rest of a PUBLISH whose packet was sent before the capture, or on the connection of the session before."""
-    begin_op(o, c, r, O_DELIVER if direction else O_PUBLISH, K_PUBLISH)
-    o.direction = <int8_t>direction
-    o.frame = -1
-    o.payload_size = -1
-    o.texts[Z_MESSAGE_KIND].at = <const uint8_t*>b"PUBLISH"
-    o.texts[Z_MESSAGE_KIND].size = 7
-    o.texts[Z_OPERATION].at = <const uint8_t*>(b"receive" if direction else b"send")
-    o.texts[Z_OPERATION].size = 7 if direction else 4
+    begin_unseen(o, c, r, direction, K_PUBLISH, b"PUBLISH")
     return e.open_op(o, S_DELIVER if direction else S_PUBLISH, 0, identifier)
 
 

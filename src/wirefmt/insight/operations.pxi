@@ -85,6 +85,23 @@ cdef void begin_op(Op* o, Conn* c, const Row* r, int kind, int request) noexcept
         o.texts[Z_TRACEPARENT] = entry_of(r.cols + T_HEADERS, r.at, b"traceparent")
 
 
+cdef void begin_unseen(Op* o, Conn* c, const Row* r, int direction, int request, const char* kind) noexcept nogil:
+    """A publish or delivery of this direction, of which only what follows it was captured: the message in this row."""
+    begin_op(o, c, r, O_DELIVER if direction else O_PUBLISH, request)
+    o.direction = <int8_t>direction
+    o.frame = -1
+    o.payload_size = -1
+    o.texts[Z_MESSAGE_KIND].at = <const uint8_t*>kind
+    o.texts[Z_MESSAGE_KIND].size = <uint32_t>strlen(kind)
+    o.texts[Z_OPERATION].at = <const uint8_t*>(b"receive" if direction else b"send")
+    o.texts[Z_OPERATION].size = 7 if direction else 4
+
+
+cdef inline bint began_before(const Conn* c) noexcept nogil:
+    """Did the connection begin before the capture?"""
+    return not c.begun and c.numbers[N_LOGIN] < 0
+
+
 cdef void put_operation(Col* c, int64_t row, const Op* o, int outcome, int64_t completed_ns,
                         int64_t response_frame) noexcept nogil:
     """completed_ns, response_frame: -1 if no answer was seen."""

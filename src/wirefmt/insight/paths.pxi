@@ -484,7 +484,10 @@ cdef void match_pending(PathTable* t, int64_t count) noexcept nogil:
     cdef Side* s
     if t.pending_count == 0:
         return
-    qsort(t.pending, <size_t>t.pending_count, sizeof(Side*), earlier)
+    for i in range(1, t.pending_count):                 # captures are nearly always in this order
+        if earlier(&t.pending[i - 1], &t.pending[i]) > 0:
+            qsort(t.pending, <size_t>t.pending_count, sizeof(Side*), earlier)
+            break
     if t.buckets.count == 0:
         reserve(&t.buckets, <size_t>count)
     for i in range(count):
@@ -870,11 +873,12 @@ cdef struct Choice:
     Publish* publish
     int64_t number              # of its place in the bucket
     int64_t candidates
+    bint again                  # this consumer has got it, and the server does not say that it delivers again
 
 
 cdef bint match(PathTable* t, Side* d) noexcept nogil:
     """Find the publish of a delivery. False: it was not found."""
-    cdef Choice choice
+    cdef Choice choice, other
     cdef Bucket* b
     cdef uint64_t place
     cdef int k, turn
@@ -890,6 +894,10 @@ cdef bint match(PathTable* t, Side* d) noexcept nogil:
                 break
             b = bucket_of(t, MATCHING[k].index, key_of(d, MATCHING[k].index, place))
             if b != NULL and choose(t, b, d, &MATCHING[k], &choice):
+                if choice.again and MATCHING[k].matched_by == M_PAYLOAD and MATCHING[k].related:
+                    # a queue gets each message once: rather the first of a publisher that has not led to it yet
+                    if choose(t, b, d, &MATCHING[RULES - 1], &other) and not other.again:
+                        choice = other
                 received(t, d, &choice, MATCHING[k].matched_by)
                 return True
     return False
@@ -977,6 +985,7 @@ cdef bint choose(PathTable* t, Bucket* b, const Side* d, const Rule* rule, Choic
                 got += 1
                 if got_at < 0:
                     got_at = b.count - 1 - k
+    choice.again = False
     if says_again and got_at >= 0:
         i = got_at
         choice.candidates = got
@@ -989,6 +998,7 @@ cdef bint choose(PathTable* t, Bucket* b, const Side* d, const Rule* rule, Choic
     elif got_at >= 0:
         i = got_at
         choice.candidates = got
+        choice.again = True
     else:
         return False
     choice.publish = b.items[b.start + i]

@@ -9,8 +9,9 @@ from __future__ import annotations
 import base64
 import hashlib
 import ipaddress
+from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import Any, Final, NamedTuple
 
 #: How many keep-alive intervals of silence a server allows (MQTT 5.0 3.1.2.10; AMQP 0.9.1 4.2.7; AMQP 1.0 2.4.5; NSQ).
@@ -19,6 +20,10 @@ ALLOWED: Final = {"mqtt": 1.5, "amqp091": 2.0, "amqp10": 1.0, "nsq": 2.0}
 TAKEOVER_NS: Final = 5_000_000_000
 #: Connections of one server that it ends within this time end for the same reason, ns.
 TOGETHER_NS: Final = 1_000_000_000
+#: What comes within this time after a message may be the answer to it, ns.
+AT_ONCE_NS: Final = 100_000_000
+#: The end of a connection that was not seen, ns.
+FOR_EVER: Final = 1 << 63
 #: Protocols that have no message with which a client ends its connection.
 WORDLESS: Final = ("rocketmq", "phpmq", "nsq")
 
@@ -138,6 +143,22 @@ def _is_gone(row: Mapping[str, Any]) -> bool:
     return bool(row["server_retransmitted_bytes"]) and last is not None and row["server_last_ns"] - last > 200_000_000
 
 
+def _just_after(row: Mapping[str, Any]) -> str:
+    """What the client had said just before the server closed: it may be the cause, which is not known."""
+    silence = row["client_silence_ns"]
+    if silence is None or silence > AT_ONCE_NS or not row["client_messages"]:
+        return ""
+    unanswered = ", which has no answer" if row["unconfirmed"] else ""
+    return f" {seconds(silence)} after a message of the client{unanswered}"
+
+
+def _was_caused(row: Mapping[str, Any]) -> bool:
+    """Did the server close at once after the client had sent what it must not send?"""
+    if not row["violations"] or row["violation_direction"] != 0 or row["opened"] is None:
+        return False
+    return bool(row["closed_ns"] - row["violation_ns"] <= AT_ONCE_NS)
+
+
 def _closed_by_server(row: Mapping[str, Any], together: int, successor: Mapping[str, Any] | None) -> Ended:
     how = "closed" if row["how"] == "fin" else "reset the connection"
     if successor is not None:
@@ -157,6 +178,8 @@ def _closed_by_server(row: Mapping[str, Any], together: int, successor: Mapping[
         return Ended("keep-alive", f"{silent}; the server {how}")
     if row["malformed"]:
         return Ended("protocol-error", f"{row['malformed']} messages were not valid; the server {how} without a word")
+    if _was_caused(row):
+        return Ended("protocol-error", f"the client sent {row['violation']}; the server {how} without a word")
     if row["login_ns"] is not None and not row["logged_in"] and row["protocol"] not in WORDLESS:
         return Ended("refused", f"the server {how} instead of accepting the login")
     if together > 1:
@@ -165,7 +188,7 @@ def _closed_by_server(row: Mapping[str, Any], together: int, successor: Mapping[
         )
     if row["how"] == "rst":
         return Ended("reset", "the server reset the connection without a word")
-    return Ended("unknown", "the server closed without a word")
+    return Ended("unknown", f"the server closed without a word{_just_after(row)}")
 
 
 def _reason(row: Mapping[str, Any], together: int, successor: Mapping[str, Any] | None) -> Ended:
@@ -213,13 +236,35 @@ def _successors(rows: Sequence[Mapping[str, Any]]) -> dict[int, Mapping[str, Any
     return found
 
 
+def _latest_ends(lives: list[tuple[int, int]]) -> tuple[list[int], list[int]]:
+    """The times at which connections began, sorted, and of each the latest end of those that had begun until then."""
+    lives.sort()
+    return [begin for begin, _ in lives], list(accumulate((end for _, end in lives), max))
+
+
+def _goes_on(lives: tuple[list[int], list[int]], row: Mapping[str, Any]) -> bool:
+    """Does the server keep another connection that it had when it closed this one?"""
+    begins, ends = lives
+    at = bisect_left(begins, row["closed_ns"])
+    return at > 0 and ends[at - 1] > row["closed_ns"] + TOGETHER_NS
+
+
 def _together(rows: Sequence[Mapping[str, Any]]) -> dict[int, int]:
-    """Of connections that the server closed without a word: how many of its connections ended at about that time."""
+    """Of connections that the server closed without a word, or saying that it stops: how many of its connections ended at about
+    that time. A server that keeps others has not stopped."""
     by_server: dict[tuple[Any, ...], list[int]] = {}
+    lives: dict[tuple[Any, ...], list[tuple[int, int]]] = {}
     for i, row in enumerate(rows):
-        shut = row["ended_by"] == "server" and row["failed"] and not row["login_refused"]
-        if row["closed_by"] == "server" and row["closed_ns"] is not None and (row["ended_by"] is None or shut):
+        end = row["closed_ns"]
+        if row["first_ns"] is not None:
+            lives.setdefault(_server(row), []).append((row["first_ns"], FOR_EVER if end is None else end))
+        if row["closed_by"] != "server" or end is None:
+            continue
+        if row["ended_by"] is None or (row["ended_by"] == "server" and _from_words(row).reason == "shutdown"):
             by_server.setdefault(row["server_ip"], []).append(i)
+    until = {server: _latest_ends(of) for server, of in lives.items()}
+    for numbers in by_server.values():
+        numbers[:] = [i for i in numbers if rows[i]["ended_by"] or not _goes_on(until[_server(rows[i])], rows[i])]
     counts: dict[int, int] = {}
     for numbers in by_server.values():
         numbers.sort(key=lambda i: rows[i]["closed_ns"])

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from wirefmt.insight.counts import FRAMES_MAX, SECOND, TICK, WHO, Counts, Found, Row, threshold
+from wirefmt.insight.counts import FRAMES_MAX, MINUTE, SECOND, TICK, WHO, Counts, Found, Row, threshold
 from wirefmt.insight.reasons import seconds
 from wirefmt.spec.rules import RULES, Rule
 
@@ -149,8 +149,12 @@ def _login_refused(report: Report, key: tuple[Any, ...], found: Found) -> Told:
 
 def _permission_refused(report: Report, key: tuple[Any, ...], found: Found) -> Told:
     row = found.first
-    if row["protocol"] == "amqp091":
-        return f"{client(row)} has no permission{at(row)}{_answer(row)}", 1
+    if row["protocol"] == "amqp091":  # the request, or the end of the channel, whose text names it
+        method = "" if row["kind"] == "close" else f" for {row['message_kind']}"
+        return (
+            f"{client(row)} has no permission{method}{at(row)}{_answer(row)}; the server closed channel {row['channel']}",
+            1,
+        )
     return f"{client(row)} has no permission for {number(found.count, row['kind'])}{at(row)}{_answer(row)}"
 
 
@@ -177,6 +181,14 @@ def _offset_illegal(report: Report, key: tuple[Any, ...], found: Found) -> Told:
     return (
         f"the broker moved the offset of {found.first['consumer_group']}{at(found.first)} {number(found.count, 'time')}"
     )
+
+
+def _rebalance_storm(report: Report, key: tuple[Any, ...], found: Found) -> Told:
+    most = found.most_within(MINUTE)
+    if most < threshold("rebalance-storm"):
+        return None
+    group = f" of group {found.first['consumer_group']}" if found.first["consumer_group"] else ""
+    return f"the broker told {client(found.first)} {most} times within 60 s that consumers{group} come or go", most
 
 
 def _publish_rejected(report: Report, key: tuple[Any, ...], found: Found) -> Told:
@@ -319,5 +331,5 @@ CAUSES: Final[dict[str, Callable[[Report, tuple[Any, ...], Found], Told]]] = {
     "large-message": _large_message, "unsettled-grows": _unsettled, "delivery-rejected": _delivery_rejected,
     "redelivery-loop": _redelivery_loop, "dead-lettered": _dead_lettered, "duplicate": _duplicate, "qos2-stuck": _qos2_stuck,
     "blocked": _blocked, "retained-storm": _retained_storm, "nsq-requeue": _nsq_requeue, "nsq-timeout": _nsq_timeout,
-    "consumer-cancelled": _cancelled, "channel-churn": _channel_churn,
+    "consumer-cancelled": _cancelled, "channel-churn": _channel_churn, "rebalance-storm": _rebalance_storm,
 }  # fmt: skip

@@ -27,6 +27,7 @@ cdef enum:
     RM_ACK = 200051
     RM_END_TRANSACTION = 37
     RM_UNREGISTER = 35
+    RM_COMMITS = 1                  # bit of a pull's sysFlag: it has a commitOffset
 
 
 cdef inline bint is_answer(int64_t code) noexcept nogil:
@@ -80,6 +81,10 @@ cdef void rocketmq_message(OpenOperations e, Conn* c, const Row* r, int directio
             o.sequence = <int64_t>opaque
     elif code == RM_UPDATE_OFFSET:
         rocketmq_committed(e, c, r)
+    elif code == RM_PULL or code == RM_LITE_PULL:
+        s = entry_of(field_of(r, RM_EXT), r.at, b"sysFlag")
+        if decimal_of(&s, 0) & RM_COMMITS:
+            rocketmq_committed(e, c, r)
     elif code == RM_ACK:
         s = entry_of(field_of(r, RM_EXT), r.at, b"offset")
         found = e.find_op(c, S_DELIVER, 1, <int32_t>rocketmq_place(r), <uint64_t>decimal_of(&s, -1))
@@ -104,7 +109,7 @@ cdef void rocketmq_queue(const Row* r, Op* o) noexcept nogil:
 
 
 cdef void rocketmq_committed(OpenOperations e, Conn* c, const Row* r) noexcept nogil:
-    """UPDATE_CONSUMER_OFFSET: the group has consumed everything before this offset of the queue."""
+    """UPDATE_CONSUMER_OFFSET, or a pull that commits: the group has consumed everything before this offset of the queue."""
     cdef Span s = entry_of(field_of(r, RM_EXT), r.at, b"commitOffset")
     cdef int64_t offset = decimal_of(&s, -1)
     cdef Space* space = e.space_of(c, S_DELIVER, 1, <int32_t>rocketmq_place(r), False)

@@ -11,6 +11,7 @@ cdef enum:                       # texts of a connection
     Y_END_TEXT
     Y_FAULT
     Y_WAITED_FOR
+    Y_VIOLATION
     Y_COUNT
 
 cdef enum:                       # numbers of a connection; -1: not known
@@ -46,6 +47,10 @@ cdef enum:                       # numbers of a connection; -1: not known
     N_WINDOW_FULL_AT            # follows N_WINDOW_FULL, as N_NO_CREDIT_AT follows N_NO_CREDIT
     N_NO_CREDIT
     N_NO_CREDIT_AT
+    N_VIOLATIONS
+    N_VIOLATION_AT
+    N_VIOLATION_DIRECTION
+    N_VIOLATION_FRAME
     N_COUNT
     N_COUNTERS = N_KEEP_ALIVE   # those before it begin with 0
 
@@ -58,7 +63,7 @@ cdef enum SpaceKind:            # what is numbered together, in a direction and 
     S_PING
     S_BLOCKED
     S_TX_PUBLISH                # wait for the outcome of a transaction
-    S_TX_ACK
+    S_TX_ACK                    # deliveries
     S_MANDATORY                 # published without confirms; may be returned
 
 cdef enum KnownKind:            # what a connection has named
@@ -154,6 +159,7 @@ cdef struct Space:
     int8_t direction
     uint8_t confirms            # publishes are numbered, and acknowledged
     uint8_t transacts
+    uint8_t unordered           # open ones are not all in the order of their numbers
     int32_t channel
     Op* first                   # open ones, in the order in which they began
     Op* last
@@ -161,7 +167,8 @@ cdef struct Space:
     int64_t count               # of the open ones
     int64_t window              # how many deliveries may be open; 0: not known, or any number
     Gate gate                   # of that window
-    int64_t counter
+    uint8_t[2] states           # of a channel: observers.pxi
+    int64_t counter             # of publishes; of deliveries: the consumers of this channel
 
 
 cdef struct Conn:
@@ -179,9 +186,15 @@ cdef struct Conn:
     int8_t session_present      # -1: not known
     int8_t ended_by             # direction; -1: nobody
     bint has_code, logged_in, login_refused, failed
+    bint begun                  # its protocol header was captured
+    bint unobserved             # something was not captured or not valid: what follows is not judged
+    uint8_t[2] states           # of client and server: observers.pxi
     Space* spaces
     Known* known
     Space* recent               # the last result of space_of
+    Op* oldest                  # of the open ones, in the order in which they began
+    Op* newest
+    int64_t octets              # memory of the open ones
     int64_t names               # Known and Space
 
 
@@ -189,8 +202,10 @@ cdef struct Op:                 # an operation
     Entry entry
     Op* before                  # of its space
     Op* after
-    Op* older                   # of all that are open
+    Op* older                   # of its connection
     Op* newer
+    Op* older_of_all            # of all that are open
+    Op* newer_of_all
     Conn* conn                  # NULL: a Resumable, whose connection may be gone
     Space* space                # NULL: it is not open
     uint64_t key
@@ -198,7 +213,7 @@ cdef struct Op:                 # an operation
     int64_t size                # octets of memory
     uint8_t kind
     uint8_t pending             # the Outcome that it will have when it is final; E_NONE: not known yet
-    uint8_t no_ack              # GET: what it gets needs no acknowledgement
+    uint8_t no_ack              # GET: what it gets needs no acknowledgement. Discharge: it rolls back
     int8_t direction, protocol
     int8_t redelivered, retained, persistent, qos       # -1: not said
     int16_t request             # the Kind of the message that opened it
@@ -206,6 +221,7 @@ cdef struct Op:                 # an operation
     int64_t flow_id, resumed_from
     int64_t sequence, payload_size, started_ns, received_ns, released_ns, frame, expires_ns, number, ttl_ms
     uint64_t hash               # of the payload
+    uint64_t transaction        # AMQP 1.0: a hash of its identifier; 0: none
     bint has_hash
 
 

@@ -36,6 +36,7 @@ cdef void read_messages(OpenOperations e, const Col* cols, int64_t rows) noexcep
         direction = <int>number_of(&r, T_DIRECTION, 0) & 1
         s = text_of(&r, T_STATUS)
         if not is_text(&s, b"ok"):
+            c.unobserved = True
             if is_text(&s, b"malformed"):
                 read_fault(c, &r, direction)
             continue
@@ -54,6 +55,8 @@ cdef void read_messages(OpenOperations e, const Col* cols, int64_t rows) noexcep
         kind = kind_number(protocol, &s)
         if protocol != P_ROCKETMQ or field_number(&r, RM_MESSAGE_INDEX, 0) == 0:
             c.numbers[N_CLIENT_MESSAGES + direction] += 1
+        if protocol <= P_AMQP091 and protocol and not c.unobserved:
+            observe(e, c, &r, kind, direction)
         if protocol == P_MQTT:
             mqtt_message(e, c, &r, kind, direction, &o)
         elif protocol == P_AMQP091:
@@ -75,8 +78,9 @@ cdef class Insight(OpenOperations):
     Feed it every row of the message table, in the order of each connection, with all columns and payloads: `messages`. After the
     last row of a connection its row of the transport table: `transport`. At the end `finish`.
 
-    max_operations, max_octets: how many may be open at a time, and the memory of all that is kept. The oldest end as `unanswered`
-        if there are more. A call during another one, for example in another thread, raises RuntimeError.
+    max_operations, max_octets: how many may be open at a time, and the memory of all that is kept. If there are more, the
+        oldest of the connection that has the most end as `unanswered`. A call during another one, for example in another thread,
+        raises RuntimeError.
     paths: make them. path_seconds: the longest time between a publish and its delivery. max_paths: publishes and deliveries that
         are kept at a time.
     """
@@ -205,6 +209,35 @@ def with_values(Batch batch not None, columns, values, names=None):
             elif value is not None:
                 put_i64(to, i, value)
     return made.finish(batch.num_rows)
+
+
+def codes_of(Batch batch not None, name, names):
+    """A column of texts as numbers, int8: the place in `names`, at most 64; -1 for others and null. A bytearray."""
+    cdef list known = [text.encode() for text in names]
+    cdef bytearray made = bytearray(batch.num_rows)
+    cdef int8_t* to = <int8_t*><char*>made
+    cdef const Col* c = &batch.memory.cols[batch.index(name)]
+    cdef Span[64] texts
+    cdef Span s
+    cdef int64_t i
+    cdef int count = len(known), k, last = 0
+    if not 0 < count <= 64:
+        raise ValueError(f"names must be 1 to 64 texts, not {count}")
+    for k in range(count):
+        texts[k].at = <const uint8_t*><const char*>(<bytes>known[k])
+        texts[k].size = <uint32_t>len(<bytes>known[k])
+    with nogil:
+        for i in range(batch.num_rows):
+            s = octets_at(c, i)
+            k = last                                    # rows repeat
+            if s.at == NULL or s.size != texts[k].size or memcmp(s.at, texts[k].at, s.size) != 0:
+                k = 0
+                while k < count and (s.at == NULL or s.size != texts[k].size or memcmp(s.at, texts[k].at, s.size) != 0):
+                    k += 1
+            if k < count:
+                last = k
+            to[i] = <int8_t>(k if k < count else -1)
+    return made
 
 
 def batch_of(columns, rows):

@@ -14,14 +14,48 @@ from wirefmt.spec.insight import CONNECTIONS, FINDINGS
 #: Rows of a batch of paths, at least, while the last of them are made.
 PATH_ROWS = 1 << 14
 
-#: Facts that reasons need.
+
+class Facts(Mapping[str, Any]):
+    """A connection: its columns by name, null as None. They are read from the batch when somebody asks: a capture may have very
+    many connections, and most of them are of no interest.
+
+    columns: lists of cells that are shared by all rows of the batch, made when they are asked for. more: what was added.
+    """
+
+    __slots__ = ("_at", "_batch", "_columns", "more")
+
+    def __init__(self, batch: Batch, columns: dict[str, list[Any]], at: int) -> None:
+        self._batch = batch
+        self._columns = columns
+        self._at = at
+        self.more: tuple[str, str] | None = None
+
+    def __getitem__(self, name: str) -> Any:
+        if self.more is not None and name in _MORE:
+            return self.more[_MORE[name]]
+        column = self._columns.get(name)
+        if column is None:
+            column = self._columns[name] = cells(self._batch, name)
+        return column[self._at]
+
+    def __iter__(self) -> Iterator[str]:
+        yield from _FACTS
+        if self.more is not None:
+            yield from _MORE
+
+    def __len__(self) -> int:
+        return len(_FACTS) + (0 if self.more is None else len(_MORE))
+
+
+#: What is known when all connections are: the place in `Facts.more`.
+_MORE = {"reason": 0, "reason_text": 1}
 _FACTS = [column.name for column in CONNECTION_FACTS]
 
 
-def rows_of(batch: Batch, names: Sequence[str]) -> list[dict[str, Any]]:
-    """Rows as dicts, null as None."""
-    columns = {name: cells(batch, name) for name in names}
-    return [{name: column[i] for name, column in columns.items()} for i in range(batch.num_rows)]
+def facts_of(batch: Batch) -> list[Facts]:
+    """The rows of a batch with the columns CONNECTION_FACTS."""
+    columns: dict[str, list[Any]] = {}
+    return [Facts(batch, columns, i) for i in range(batch.num_rows)]
 
 
 def cells(batch: Batch, name: str) -> list[Any]:
@@ -115,17 +149,17 @@ class Tables:
 
     def _finished(self) -> Iterator[tuple[str, Batch]]:
         """The connections, with what depends on other connections, and findings."""
-        rows = [row for batch in self._connections for row in rows_of(batch, _FACTS)]
+        rows = [row for batch in self._connections for row in facts_of(batch)]
         all_told = list(reasons(rows))
         if "connections" in self.tables:
             yield from self._told(rows, all_told)
         if self._findings is not None:
             for row, why in zip(rows, all_told, strict=True):
-                row.update(reason=why.reason, reason_text=why.text)
+                row.more = why.reason, why.text
             if found := self._findings.finish(rows):
                 yield "findings", batch_of(FINDINGS, found)
 
-    def _told(self, rows: list[dict[str, Any]], all_told: list[Ended]) -> Iterator[tuple[str, Batch]]:
+    def _told(self, rows: list[Facts], all_told: list[Ended]) -> Iterator[tuple[str, Batch]]:
         """The table of connections."""
         at = 0
         for batch in self._connections:

@@ -74,6 +74,12 @@ _ROWS: Final = (
         "A RocketMQ broker moved a consumer's offset: what it asked for is not there.",
         "Check whether the consumer group was behind for longer than messages are kept.",
     ),
+    Rule(
+        "rebalance-storm", "warning", "operations", 10, "notices to one client within 60 s",
+        "groups change when an instance starts or stops, not every few seconds",
+        "A RocketMQ broker tells consumers again and again that their group has changed.",
+        "Look for a consumer that connects and disconnects; while queues are shared out again, messages wait or come twice.",
+    ),
     # ---- ends of connections and channels
     Rule(
         "takeover-fight", "error", "connections", 3, "takeovers of one client identifier within 60 s",

@@ -1,4 +1,4 @@
-"""The texts that columns of the message table may have, as far as specifications list them: for hints and for completion."""
+"""The texts that columns may have, as far as specifications list them: for hints and for completion."""
 
 from __future__ import annotations
 
@@ -10,10 +10,29 @@ _STATUS = ("ok", "partial", "gap", "malformed")
 
 
 @cache
-def values_of(column: str) -> tuple[str, ...]:
+def _listed() -> dict[str, dict[str, tuple[str, ...]]]:
+    """Texts that a table of what became of messages has: by table and column."""
+    from wirefmt.spec import insight
+    from wirefmt.spec.rules import RULES, SEVERITIES
+
+    sides = ("client", "server")
+    how = ("fin", "rst", "open", "idle", "evicted", "reused")
+    return {
+        "connections": {"reason": insight.REASONS, "how": how, "closed_by": sides, "ended_by": sides},
+        "operations": {"kind": insight.KINDS, "outcome": insight.OUTCOMES},
+        "paths": {"matched_by": insight.MATCHES},
+        "findings": {"rule": tuple(RULES), "severity": SEVERITIES},
+    }
+
+
+@cache
+def values_of(column: str, table: str = "messages") -> tuple[str, ...]:
     """The texts that a column may have; none for columns whose texts no specification lists."""
     from wirefmt.protocols import PROTOCOLS
 
+    if table != "messages":
+        protocol = column == "protocol" or column.endswith("_protocol")
+        return values_of("protocol") if protocol else _listed()[table].get(column, ())
     if column == "status":
         return _STATUS
     if column == "protocol":

@@ -16,7 +16,7 @@ cdef enum SideStage:            # who takes the octets of a direction, after its
 cdef enum Undecoded:            # why a connection is not decoded
     UNDECODED_UNKNOWN = 0       # no known protocol
     UNDECODED_TLS
-    UNDECODED_COMPRESSED        # in compressed WebSocket messages
+    UNDECODED_COMPRESSED        # in WebSocket messages of an extension that was not agreed on
     UNDECODED_REASONS
 
 cdef tuple UNDECODED_NAMES = ("not_recognised", "tls", "compressed")
@@ -91,6 +91,7 @@ cdef struct FlowState:
     Proxied* proxied            # a PROXY header whose row waits for the protocol; NULL: none
     uint8_t negotiated          # the number of the carrier that the protocol has negotiated (Protocol.carrier)
     uint8_t http                # a direction begins with HTTP: the handshake of a WebSocket may follow
+    uint8_t deflate             # of WebSockets: a WsDeflate
     uint8_t undecoded           # an Undecoded, if the flow is ignored
     uint8_t unfinished          # the batch was full in the middle of an event: finish_event
     uint8_t limiting            # messages that have begun are being flushed for a limit
@@ -114,6 +115,7 @@ cdef struct CaptureCounts:
 cdef enum:
     WHY_NO_FRAME = 100          # besides Why: the octets are not a frame
     WHY_FRONT                   # end of the octets from before the beginning of the stream
+    WHY_CONTEXT                 # a compressed message refers to what was not read
 
 
 cdef inline const char* why_text(int why) noexcept nogil:
@@ -131,6 +133,8 @@ cdef inline const char* why_text(int why) noexcept nogil:
         return b"no message boundary"
     if why == WHY_FRONT:
         return b"captured after what follows it"
+    if why == WHY_CONTEXT:
+        return b"compressed, and refers to messages that were not read"
     return b"stream ended"
 
 

@@ -357,6 +357,13 @@ UPGRADE = (
 )
 
 
+#: A SOCKS5 proxy before the connection: RFC 1928.
+TUNNEL = (
+    (0, b"\5\2\0\2\1\1u\1p\5\1\0\3\1h\0\x50"),
+    (1, b"\5\2\1\0\5\0\0\1" + bytes(6)),
+)
+
+
 def websocket(data: bytes) -> None:
     """MQTT in WebSocket frames of any sizes, with control frames between them, perhaps in compressed messages, has the rows of
     MQTT."""
@@ -395,8 +402,11 @@ def websocket(data: bytes) -> None:
         at += size
     frames.append((1, socket_frame(connack(4))))
     plain.append((1, connack(4)))
-    octets = capture_of(conversation(80, frames, r.choice((7, 100, 1448))))
+    tunnel = data[0] & 8 != 0
+    octets = capture_of(conversation(80, [*TUNNEL, *frames] if tunnel else frames, r.choice((7, 100, 1448))))
     whole = decoded(octets, len(octets))
+    if tunnel and whole is not None:
+        whole = whole.slice(1)
     direct = capture_of(conversation(80, plain))
     but = (*PLACE, *FLOW)
     found = decoded(direct, len(direct))

@@ -47,6 +47,8 @@ include "trace.pxi"
 include "websocket.pxi"
 # PROXY headers before the client's first octet
 include "proxy.pxi"
+# SOCKS5 and HTTP CONNECT before the client's first octet
+include "tunnel.pxi"
 # compressed streams -> what is in them
 include "unpack.pxi"
 # the rows of the protocols
@@ -67,7 +69,7 @@ include "carrier_websocket.pxi"
 include "carrier_tls.pxi"
 # carriers alone, for tests
 include "carrier_trace.pxi"
-# what directions may begin with: PROXY headers, TLS
+# what directions may begin with: PROXY headers, tunnels, TLS
 include "openings.pxi"
 # handshakes of WebSockets
 include "upgrade.pxi"

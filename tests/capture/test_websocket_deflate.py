@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from lib.batches import decode_in_any_batches
+from lib.skips import imported
 from lib.websocket import REQUEST, RESPONSE
 from lib.wire import Tcp, connack, connect, numbered, pcap, puback, publish, socket_frame
 from wirefmt.capture._engine import CarrierTrace
@@ -145,9 +146,9 @@ def test_messages_in_compressed_messages(agreed: str, seed: int) -> None:
 
 
 def test_what_wsproto_writes() -> None:
-    extensions = pytest.importorskip("wsproto.extensions", reason="needs wsproto (pip install wsproto)")
-    wsproto = pytest.importorskip("wsproto")
-    events = pytest.importorskip("wsproto.events")
+    extensions = imported("wsproto.extensions")
+    wsproto = imported("wsproto")
+    events = imported("wsproto.events")
     client = wsproto.WSConnection(wsproto.ConnectionType.CLIENT)
     server = wsproto.WSConnection(wsproto.ConnectionType.SERVER)
     offer = extensions.PerMessageDeflate(client_max_window_bits=12)

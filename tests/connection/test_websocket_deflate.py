@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from lib.loopback import HOST, OPENSSL, certificate, run
+from lib.skips import imported
 from lib.wire import socket_frame
 from wirefmt import amqp10, mqtt
 from wirefmt.broker import Broker
@@ -226,9 +227,9 @@ def test_what_grows_too_much(count: int) -> None:
 @pytest.mark.parametrize("fresh", [False, True])
 @pytest.mark.parametrize("bits", [15, 10])
 def test_beside_wsproto(bits: int, fresh: bool) -> None:
-    wsproto = pytest.importorskip("wsproto", reason="needs wsproto (pip install wsproto)")
-    events = pytest.importorskip("wsproto.events")
-    extension = pytest.importorskip("wsproto.extensions").PerMessageDeflate
+    wsproto = imported("wsproto")
+    events = imported("wsproto.events")
+    extension = imported("wsproto.extensions").PerMessageDeflate
 
     def theirs() -> Any:
         return extension(fresh, bits, fresh, bits)

@@ -333,3 +333,15 @@ def test_a_client_writes_the_secrets_of_its_connection(tmp_path: Any, monkeypatc
 def test_a_context_of_the_caller_has_its_own_key_log() -> None:
     with pytest.raises(ValueError, match="keylog_filename"):
         mqtt.connect("mqtts://h", ssl=ssl.create_default_context(), keylog="keys.log")
+
+
+@pytest.mark.skipif(OPENSSL is None, reason="needs openssl (apt install openssl)")
+def test_serve_writes_the_secrets_of_its_connections(tmp_path: Any) -> None:
+    """`wirefmt serve --tls-keylog`."""
+    serve = pytest.importorskip("wirefmt.cli.serve", reason="needs rich-click (pip install rich-click)")
+    certificate(tmp_path)
+    files = {"certificate": str(tmp_path / "certificate.pem"), "key": str(tmp_path / "key.pem")}
+    context = serve._context({**files, "keylog": str(tmp_path / "keys.log")})
+    assert context.keylog_filename == str(tmp_path / "keys.log")
+    with pytest.raises(ValueError, match=r"tls.keylog .* cannot be used"):
+        serve._context({**files, "keylog": str(tmp_path / "missing" / "keys.log")})

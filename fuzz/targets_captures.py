@@ -357,27 +357,56 @@ UPGRADE = (
 )
 
 
+#: A SOCKS5 proxy before the connection: RFC 1928.
+TUNNEL = (
+    (0, b"\5\2\0\2\1\1u\1p\5\1\0\3\1h\0\x50"),
+    (1, b"\5\2\1\0\5\0\0\1" + bytes(6)),
+)
+
+
 def websocket(data: bytes) -> None:
-    """MQTT in WebSocket frames of any sizes, with control frames between them, has the rows of MQTT."""
+    """MQTT in WebSocket frames of any sizes, with control frames between them, perhaps in compressed messages, has the rows of
+    MQTT."""
     if len(data) < 4:
         return
     r = random.Random(data[:3])
     stream = connect("c", 4) + data[3:]
-    frames = [(0, UPGRADE[0]), (1, UPGRADE[1])]
+    fresh = data[0] & 4 != 0
+    deflate = Deflate() if data[0] & 2 else None
+    agreed = (
+        b"Sec-WebSocket-Extensions: permessage-deflate"
+        + (b"; client_no_context_takeover" if fresh else b"")
+        + b"\r\n\r\n"
+    )
+    frames = [(0, UPGRADE[0]), (1, UPGRADE[1] if deflate is None else UPGRADE[1][:-2] + agreed)]
     plain = []
     at = 0
     while at < len(stream):
         size = r.choice((1, 5, 125, 126, 1000, 70000))
         if r.random() < 0.2:
             frames.append((0, socket_frame(b"ping"[: r.randint(0, 4)], first=r.choice((0x89, 0x8A)), mask=b"wxyz")))
-        first = 0x82 if at == 0 else r.choice((0x82, 0x80, 0x00))
-        frames.append((0, socket_frame(stream[at : at + size], first=first, mask=r.randbytes(4))))
+        part = stream[at : at + size]
+        if deflate is not None and r.random() < 0.8:
+            deflate = Deflate() if fresh else deflate
+            part = deflate(part)[:-4]  # RFC 7692, 7.2.1
+            cut = r.randint(0, len(part))
+            if r.random() < 0.5:
+                frames.append((0, socket_frame(part[:cut], first=0x42, mask=r.randbytes(4))))
+                frames.append((0, socket_frame(part[cut:], first=0x80, mask=r.randbytes(4))))
+            else:
+                frames.append((0, socket_frame(part, first=0xC2, mask=r.randbytes(4))))
+        else:
+            first = 0x82 if at == 0 or deflate is not None else r.choice((0x82, 0x80, 0x00))
+            frames.append((0, socket_frame(part, first=first, mask=r.randbytes(4))))
         plain.append((0, stream[at : at + size]))
         at += size
     frames.append((1, socket_frame(connack(4))))
     plain.append((1, connack(4)))
-    octets = capture_of(conversation(80, frames, r.choice((7, 100, 1448))))
+    tunnel = data[0] & 8 != 0
+    octets = capture_of(conversation(80, [*TUNNEL, *frames] if tunnel else frames, r.choice((7, 100, 1448))))
     whole = decoded(octets, len(octets))
+    if tunnel and whole is not None:
+        whole = whole.slice(1)
     direct = capture_of(conversation(80, plain))
     but = (*PLACE, *FLOW)
     found = decoded(direct, len(direct))

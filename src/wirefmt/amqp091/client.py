@@ -88,6 +88,8 @@ class Client(connecting.Client[Link]):
         random: for back-off and consumer tags; None: the system's.
         shuffle: True: several servers are tried in an order made by chance.
         on_event: called with each event of `wirefmt.connection.recovery`.
+        keylog: a file to which the secrets of TLS are appended, so that a capture of the connections can be decrypted. Not with
+            `ssl`, which has `keylog_filename`.
 
     Raises ValueError for a URL that cannot be used.
 
@@ -113,6 +115,7 @@ class Client(connecting.Client[Link]):
         random: Random | None = None,
         shuffle: bool = False,
         on_event: Callable[[RecoveryEvent], None] | None = None,
+        keylog: str | Path | None = None,
     ) -> None:
         super().__init__(
             read_urls(url, SCHEMES, OPTIONS, REPEATED),
@@ -122,6 +125,7 @@ class Client(connecting.Client[Link]):
             timeout=timeout,
             shuffle=shuffle,
             on_event=on_event,
+            keylog=keylog,
         )
         if session is not None and journal is not None:
             raise ValueError("a session or a journal: a journal has its session")
@@ -541,7 +545,7 @@ class Client(connecting.Client[Link]):
                     address.host,
                     address.port,
                     path=address.path,
-                    ssl=said.context() if said.has_tls else self._context(address.scheme.tls),
+                    ssl=self._logged(said.context()) if said.has_tls else self._context(address.scheme.tls),
                     server_name=said.server_name,
                 )
                 link.driver.update()

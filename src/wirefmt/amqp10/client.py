@@ -46,6 +46,7 @@ from wirefmt.connection import client as connecting
 from wirefmt.connection.address import Address
 from wirefmt.connection.aio import Backoff
 from wirefmt.connection.contract import Acknowledged, Connected, Disconnected, WindowOpened
+from wirefmt.connection.deflate import Deflate
 from wirefmt.connection.recovery import NotRestored, OnRefused, RecoveryEvent
 from wirefmt.connection.sasl import Mechanism
 from wirefmt.errors import ConnectionLost, JournalError, LocalProtocolError, Refused, check_choice
@@ -133,6 +134,9 @@ class Client(connecting.Client[_Host]):
         properties: of open.
         shuffle: True: several servers are tried in an order made by chance.
         on_event: called with each event of `wirefmt.connection.recovery`.
+        deflate: offer compression (permessage-deflate) over WebSocket; None: do not.
+        keylog: a file to which the secrets of TLS are appended, so that a capture of the connections can be decrypted. Not with
+            `ssl`, which has `keylog_filename`.
 
     Raises ValueError for a URL that cannot be used.
 
@@ -161,6 +165,8 @@ class Client(connecting.Client[_Host]):
         properties: dict[str, Any] | None = None,
         shuffle: bool = False,
         on_event: Callable[[RecoveryEvent], None] | None = None,
+        deflate: Deflate | None = None,
+        keylog: str | Path | None = None,
     ) -> None:
         addresses, container_id = read_servers(url, container_id)
         super().__init__(
@@ -171,6 +177,8 @@ class Client(connecting.Client[_Host]):
             timeout=timeout,
             shuffle=shuffle,
             on_event=on_event,
+            deflate=deflate,
+            keylog=keylog,
         )
         self._sasl = sasl
         self._owner = container_id

@@ -12,6 +12,7 @@ from wirefmt.amqp10._codec import Error, Incoming
 from wirefmt.amqp10.connection import ServerConnection
 from wirefmt.amqp10.events import ConnectionOptions, ServerEvent, State
 from wirefmt.connection import aio
+from wirefmt.connection.deflate import Deflate
 from wirefmt.connection.websocket import ServerHandshake
 
 Server = aio.Server
@@ -77,6 +78,7 @@ async def serve(
     without_sasl: bool = False,
     websocket: bool = False,
     origins: Collection[str] = (),
+    deflate: Deflate | None = None,
     options: ConnectionOptions | None = None,
     **more: Unpack[aio.Listening],
 ) -> Server:
@@ -88,6 +90,7 @@ async def serve(
         websocket: AMQP over WebSocket, with the subprotocol "amqp", for any path.
         origins: web pages that may connect over WebSocket, as "https://panel.example"; "*": all. Requests with another Origin are
             refused (`wirefmt.connection.websocket.is_allowed`).
+        deflate: accept compression (permessage-deflate) over WebSocket; None: do not.
         options: limits and times of each connection.
     """
 
@@ -95,6 +98,7 @@ async def serve(
         connection = ServerConnection(
             now, container_id, mechanisms=mechanisms, without_sasl=without_sasl, options=options
         )
-        return Peer(handler, server, connection, ServerHandshake(SUBPROTOCOLS, origins) if websocket else None)
+        opening = ServerHandshake(SUBPROTOCOLS, origins, deflate) if websocket else None
+        return Peer(handler, server, connection, opening)
 
     return await aio.listen(make, host, port, **more)

@@ -32,6 +32,7 @@ from wirefmt.broker.routing import Router
 from wirefmt.broker.views import AsyncSeen, Client, Message, named, text_of_body
 from wirefmt.connection import aio
 from wirefmt.connection.aio.unfinished import UNFINISHED, Unfinished
+from wirefmt.connection.deflate import Deflate
 from wirefmt.convert import topic_of
 from wirefmt.errors import EncodeError, LocalProtocolError, suggest
 from wirefmt.mqtt.codes import ReasonCode
@@ -56,6 +57,7 @@ class Options:
             clients if there are no users. PHPMQ is not restricted.
         origins: web pages that may connect over WebSocket, as "https://panel.example"; "*": all. Requests with another Origin are
             refused; clients outside browsers usually send none.
+        deflate: accept compression (permessage-deflate) over WebSocket; None: do not.
         proxy_protocol: True: each client comes through a proxy that sends a header of the PROXY protocol first, version 1 or 2,
             before TLS; it says the address of the client. Or the names of the listeners for which this is so. Connections to
             them without a header are refused, and connections to the others with one.
@@ -82,6 +84,7 @@ class Options:
     users: Mapping[str, str] | None = field(default=None, repr=False)
     permissions: Table | None = None
     origins: Collection[str] = ()
+    deflate: Deflate | None = None
     proxy_protocol: bool | Collection[str] = False
     connections: int = 10_000
     unfinished: int = UNFINISHED
@@ -354,7 +357,11 @@ class Broker:
         match protocol:
             case "mqtt":
                 return await mqtt.serve(
-                    faulty(self.mqtt), websocket=over in ("ws", "wss"), origins=options.origins, **more
+                    faulty(self.mqtt),
+                    websocket=over in ("ws", "wss"),
+                    origins=options.origins,
+                    deflate=options.deflate,
+                    **more,
                 )
             case "amqp":
                 return await amqp091.serve(
@@ -367,6 +374,7 @@ class Broker:
                     without_sasl=options.users is None,
                     websocket=over in ("ws", "wss"),
                     origins=options.origins,
+                    deflate=options.deflate,
                     **more,
                 )
             case "nsq":

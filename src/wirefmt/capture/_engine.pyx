@@ -8,7 +8,7 @@ from cpython.ref cimport Py_INCREF, Py_XDECREF
 from libc.stdint cimport int32_t, int64_t, int8_t, uint16_t, uint32_t, uint64_t, uint8_t
 from libc.stdio cimport snprintf
 from libc.stdlib cimport calloc, free, malloc, realloc
-from libc.string cimport memcmp, memcpy, memmove, memset, strlen
+from libc.string cimport memcmp, memcpy, memmove, memset, strlen, strstr
 
 from wirefmt._core cimport (
     CARRIER_DEFLATE, CARRIER_SNAPPY, CARRIER_TLS, Col, ColumnSet, HASH_KEY, Input, MORE, MessageContext, MessageTable, NO,
@@ -47,6 +47,8 @@ include "trace.pxi"
 include "websocket.pxi"
 # PROXY headers before the client's first octet
 include "proxy.pxi"
+# SOCKS5 and HTTP CONNECT before the client's first octet
+include "tunnel.pxi"
 # compressed streams -> what is in them
 include "unpack.pxi"
 # the rows of the protocols
@@ -62,12 +64,12 @@ include "frames.pxi"
 # events of the reassembly -> octets and gaps of directions
 include "events.pxi"
 # carriers: WebSockets, compressed streams, TLS
-include "carrier_websocket.pxi"
 include "carrier_compressed.pxi"
+include "carrier_websocket.pxi"
 include "carrier_tls.pxi"
 # carriers alone, for tests
 include "carrier_trace.pxi"
-# what directions may begin with: PROXY headers, TLS
+# what directions may begin with: PROXY headers, tunnels, TLS
 include "openings.pxi"
 # handshakes of WebSockets
 include "upgrade.pxi"

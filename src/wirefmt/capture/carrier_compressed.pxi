@@ -1,7 +1,14 @@
-# Compressed streams as carriers, which protocols negotiate: what is in them out. unpack.pxi decompresses them.
+# Compressed streams as carriers, which protocols negotiate: what is in them out. unpack.pxi decompresses them. `unpack` is
+# also for the compressed messages of WebSockets.
 
 cdef enum:
     REASON_MOST = 120           # octets of the reason why a stream cannot be decompressed
+
+
+cdef enum Unpacked:             # what has become of octets, see `unpack`
+    UNPACKED = 0                # what they contain was passed on
+    UNPACK_WAITS                # the batch is full: call again, without octets
+    UNPACK_FAILED
 
 
 cdef struct Packed:
@@ -60,47 +67,61 @@ cdef void open_unpacker(FrameStreams s, Flow* f, int end, const Mark* mark) noex
 
 
 cdef void packed_clear(FrameStreams s, SideLayer* own) noexcept nogil:
-    if (<Packed*>own).unpacker != NULL:
-        drop_unpacker(s, own)
+    drop_unpacker(s, &(<Packed*>own).unpacker)
 
 
-cdef void drop_unpacker(FrameStreams s, SideLayer* own) noexcept with gil:
-    cdef Packed* packed = <Packed*>own
-    s.memory.buffered -= (<Unpacker>packed.unpacker).counted
-    Py_XDECREF(packed.unpacker)
-    packed.unpacker = NULL
+cdef inline void drop_unpacker(FrameStreams s, PyObject** unpacker) noexcept nogil:
+    if unpacker[0] != NULL:
+        free_unpacker(s, unpacker)
+
+
+cdef void free_unpacker(FrameStreams s, PyObject** unpacker) noexcept with gil:
+    s.memory.buffered -= (<Unpacker>unpacker[0]).counted
+    Py_XDECREF(unpacker[0])
+    unpacker[0] = NULL
 
 
 cdef size_t packed_octets(FrameStreams s, Flow* f, int end, SideLayer* own, const uint8_t* p, size_t n,
-                          const Mark* mark) noexcept with gil:
+                          const Mark* mark) noexcept nogil:
     """Decompress octets and pass on the result. All are used, because the unpacker keeps them."""
-    cdef FlowState* fs = <FlowState*>f.state
     cdef Packed* packed = <Packed*>own
-    cdef Unpacker u
+    cdef char[REASON_MOST + 1] reason
     if packed.broken:
-        fs.sides[end].skipped += <int64_t>n
-        return n
-    s.seen.carrier_octets += <int64_t>n
-    u = <Unpacker>packed.unpacker
+        (<FlowState*>f.state).sides[end].skipped += <int64_t>n
+    elif unpack(s, f, end, own, packed.unpacker, p, n, False, mark, reason) == UNPACK_FAILED:
+        break_off(s, f, end, own, reason, mark)
+    return n
+
+
+cdef int unpack(FrameStreams s, Flow* f, int end, const SideLayer* own, PyObject* unpacker, const uint8_t* p, size_t n, bint ends,
+                const Mark* mark, char* reason) noexcept with gil:
+    """Decompress octets and pass on the result to the layer above. An Unpacked; UNPACK_FAILED: `reason` says why, at most
+    REASON_MOST octets. `ends`: a message ends with them."""
+    cdef Unpacker u = <Unpacker>unpacker
+    cdef int done = UNPACKED
     try:
-        if n:
-            u.feed(p, n)
+        s.seen.carrier_octets += <int64_t>n
+        if n or ends:
+            u.feed(p, n, ends)
         while not f.ignored and u.next():
             if u.given > s.max_inflated and u.given // UNPACKED_RATIO > u.taken:
                 s.seen.messages_limited += 1
                 raise ValueError("limit of the decompressed size")
             if s.is_full():
-                fs.unfinished = True
+                (<FlowState*>f.state).unfinished = True
+                done = UNPACK_WAITS
                 break
             u.used += s.carry(f, end, own.above, <const uint8_t*>PyBytes_AS_STRING(u.piece) + u.used,
                               <size_t>PyBytes_GET_SIZE(u.piece) - u.used, mark)
         s.memory.buffered += u.count()
+        return done
     except MemoryError:
         s.memory.no_memory += 1
+        text = b"compressed: no memory"
     except Exception as error:
         text = f"compressed: {error}".encode("ascii", "replace")[:REASON_MOST]
-        break_off(s, f, end, own, PyBytes_AS_STRING(text), mark)
-    return n
+    memcpy(reason, PyBytes_AS_STRING(text), <size_t>len(text) + 1)
+    return UNPACK_FAILED
 
 
 cdef void packed_resume(FrameStreams s, Flow* f, int end, SideLayer* own, const Mark* mark) noexcept nogil:

@@ -182,7 +182,7 @@ cdef void on_close(FrameStreams s, Flow* f) noexcept nogil:
             pass
         elif fs.protocol == NULL and not fs.rows:
             s.seen.undecoded_octets[<int>UNDECODED_UNKNOWN] += <int64_t>side.size + side.skipped
-        elif side.stage == STAGE_HTTP:                  # the other side's handshake was read
+        elif side.stage in (STAGE_HTTP, STAGE_TUNNEL):  # what the other side has said was read
             s.seen.carrier_octets += <int64_t>side.size
         s.free_pending(side)
         s.free_origins(side)

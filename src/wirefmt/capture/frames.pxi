@@ -477,6 +477,8 @@ cdef class FrameStreams(Streams):
         sought.direction = 0 if end == f.client else 1
         sought.carried = seeker.carrier.sought if seeker != NULL else NULL
         sought.scratch = self.scratch
+        sought.deflate = fs.deflate != WS_PLAIN
+        sought.credit = &side.search.credit
         return find_boundary(&side.search, side.pending, side.size, &sought, final)
 
     cdef bint read_window(self, Flow* f, int end) noexcept nogil:

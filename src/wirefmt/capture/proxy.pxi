@@ -23,10 +23,14 @@ PROXY_NAMES[2] = pad_text(b"client_port")
 PROXY_NAMES[3] = pad_text(b"server_port")
 
 
-cdef struct Proxied:            # a header that was read, until its row is put
+cdef struct Proxied:            # a header that was read, or a request for a tunnel, until its row is put
+    Proxied* next               # what came after it
     Mark first, last            # its packets
-    size_t size
-    uint8_t* octets             # after this struct, in the same block
+    int64_t at                  # its offset in the stream
+    size_t size                 # of it
+    size_t held                 # octets of this block, which has more after the struct
+    int tunnel                  # a Tunnel
+    uint8_t* more               # the header's octets; of a tunnel, an Asked
 
 
 cdef struct ProxyWords:         # the addresses of a header as text; size 0: it has none
@@ -85,7 +89,7 @@ cdef bint proxy_words(const uint8_t* p, size_t n, ProxyWords* words) noexcept no
     return True
 
 
-cdef void put_proxied(MessageTable t, const MessageContext* m, const Text* protocol, const Proxied* header) noexcept nogil:
+cdef void put_header(MessageTable t, const MessageContext* m, const Text* protocol, const Proxied* header) noexcept nogil:
     """The row of a header."""
     cdef ProxyWords words
     cdef char[4 * ADDRESS_SIZE] line
@@ -94,7 +98,7 @@ cdef void put_proxied(MessageTable t, const MessageContext* m, const Text* proto
     put_text(t.cols + T_PROTOCOL, row, protocol)
     put_text(t.cols + T_KIND, row, &PROXY_KIND)
     put_text(t.cols + T_OPERATION, row, &PROXY_OPERATION)
-    if proxy_words(header.octets, header.size, &words):
+    if proxy_words(header.more, header.size, &words):
         for word in range(PROXY_WORDS):
             put_map(t.cols + T_HEADERS, row, PROXY_NAMES[word].at, PROXY_NAMES[word].size,
                     <const uint8_t*>words.at[word], words.size[word])
@@ -102,5 +106,5 @@ cdef void put_proxied(MessageTable t, const MessageContext* m, const Text* proto
             put_octets(t.cols + T_DETAIL, row, <const uint8_t*>line, snprintf(
                 line, sizeof(line), "client %s port %s, server %s port %s",
                 words.at[0], words.at[2], words.at[1], words.at[3]))
-    t.put_payload(row, header.octets, <int64_t>header.size)
+    t.put_payload(row, header.more, <int64_t>header.size)
     t.put_status(row, ROW_OK, NULL, 0)

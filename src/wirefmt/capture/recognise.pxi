@@ -276,6 +276,13 @@ cdef class Recognition:
         if side.stage == STAGE_HTTP and fs.protocol != NULL:
             lose_handshake(self, f, end, n, why)
             return True
+        if side.stage == STAGE_TUNNEL and fs.protocol != NULL:
+            self.streams.pass_over(side, side.size)
+            side.missing += n
+            side.why = <int8_t>why
+            side.stage = STAGE_START
+            self.begin_frames(f)
+            return True
         side.stage = STAGE_START
         if end != f.client and self.answers(f, end):
             return f.ignored or (not self.streams.is_full() and self.streams.carry_gap(f, end, NULL, n, why, mark))
@@ -290,6 +297,7 @@ cdef class Recognition:
         """Both directions now read frames of protocols[row - 1]; one without its beginning, after a search. Flows of protocols
         outside of `wanted` end here: it has no effect on what is recognised."""
         cdef FlowState* fs = <FlowState*>f.state
+        cdef const Proxied* header
         cdef MessageContext m
         cdef int end
         if not self.wanted >> (row - 1) & 1:
@@ -308,10 +316,15 @@ cdef class Recognition:
             fs.sides[end].opening.foreign = False
             self.streams.free_candidates(&fs.sides[end])
         self.begin_frames(f)
-        if fs.proxied != NULL:
-            self.streams.context(f, f.client, &fs.proxied.first, &fs.proxied.last, 0, <int64_t>fs.proxied.size, &m)
-            put_proxied(self.streams.table, &m, &fs.protocol.name, fs.proxied)
-            self.streams.drop_proxied(fs)
+        header = fs.proxied
+        while header != NULL:
+            self.streams.context(f, f.client, &header.first, &header.last, header.at, <int64_t>header.size, &m)
+            if header.tunnel:
+                put_asked(self.streams.table, &m, &fs.protocol.name, header.tunnel, <const Asked*>header.more)
+            else:
+                put_header(self.streams.table, &m, &fs.protocol.name, header)
+            header = header.next
+        self.streams.drop_proxied(fs)
 
     cdef void begin_frames(self, Flow* f) noexcept nogil:
         """Leave the first stage. The pending octets are searched, or begin the first frame."""

@@ -14,6 +14,7 @@ cdef enum:
     SEARCH_CREDIT = 64          # octets examined per octet that arrives, at most: the search is linear
     CHAIN_STEPS = 16            # frames of a chain that are always examined
     SEARCH_STEP = 1 << 16       # octets skipped before the window is moved
+    UNPACK_COST = 1024          # of the credit: what it costs to begin decompressing a message
 
 
 cdef struct Origin:             # the packet of octets of a search window
@@ -47,6 +48,8 @@ cdef struct Sought:             # what is searched for: frames of a protocol, in
     # Verdict, as Protocol.probe. `counts`: it has frames
     int (*carried)(const Sought* sought, const uint8_t* p, size_t n, size_t* size, bint* counts) noexcept nogil
     uint8_t* scratch            # of `carried`: SEARCH_WINDOW octets
+    bint deflate                # of `carried`: messages may be compressed, and decompressing them costs so much of
+    int64_t* credit             # Search.credit
 
 
 cdef inline int64_t candidates_octets() noexcept nogil:
@@ -225,10 +228,12 @@ cdef int socket_message(const Sought* sought, const uint8_t* p, size_t n, size_t
     cdef size_t at = 0
     cdef size_t step = 0
     cdef int verdict = YES
-    cdef int part = ws_part(p, n, sought.direction == 0, sought.scratch, SEARCH_WINDOW, size, &got)
+    cdef int part = ws_part(p, n, sought.direction == 0, sought.deflate, sought.scratch, SEARCH_WINDOW, size, &got)
     counts[0] = part == WS_MESSAGE
     if part == WS_NONE or (part == WS_MESSAGE and got == 0):
         return NO
+    if p[0] & 0x40 and part != WS_CONTROL:
+        return packed_message(sought, got) if part == WS_MESSAGE else MORE
     while at < got and verdict == YES:
         verdict = sought.protocol.probe(sought.state, sought.direction, sought.scratch + at, got - at, &step)
         if verdict == YES:
@@ -236,6 +241,37 @@ cdef int socket_message(const Sought* sought, const uint8_t* p, size_t n, size_t
     if part == WS_SHORT:
         return NO if verdict == NO else MORE
     return YES if verdict == YES else NO
+
+
+cdef int packed_message(const Sought* sought, size_t n) noexcept with gil:
+    """As socket_message, of a compressed message whose payload is in `scratch`. It must not refer to earlier ones. YES or NO."""
+    cdef Unpacker u
+    cdef bytes octets
+    cdef list pieces = []
+    cdef const uint8_t* p
+    cdef size_t at = 0
+    cdef size_t size = 0
+    cdef size_t step = 0
+    sought.credit[0] -= UNPACK_COST
+    try:
+        u = Unpacker(CARRIER_DEFLATE, True)
+        u.feed(sought.scratch, n, True)
+        while size <= SEARCH_WINDOW and u.next():
+            pieces.append(u.piece)
+            size += <size_t>len(u.piece)
+            u.used = <size_t>len(u.piece)
+        octets = b"".join(pieces)
+    except BaseException:                               # not a compressed message, or no memory
+        return NO
+    sought.credit[0] -= <int64_t>size // SEARCH_CREDIT
+    if size > SEARCH_WINDOW:
+        return NO
+    p = <const uint8_t*>PyBytes_AS_STRING(octets)
+    while at < size:
+        if sought.protocol.probe(sought.state, sought.direction, p + at, size - at, &step) != YES:
+            return NO
+        at += step
+    return YES if at else NO
 
 
 cdef bint ends_write(const Search* s, size_t at, size_t size) noexcept nogil:

@@ -10,13 +10,14 @@ cdef class FrameStreams(Streams)
 cdef enum SideStage:            # who takes the octets of a direction, after its carriers
     STAGE_START = 0             # the recogniser: the protocol is not known
     STAGE_HTTP                  # the recogniser: a request or response of HTTP, perhaps the handshake of a WebSocket
+    STAGE_TUNNEL                # the recogniser: the answer to a request for a tunnel
     STAGE_FRAMES                # the protocol's frames
 
 
 cdef enum Undecoded:            # why a connection is not decoded
     UNDECODED_UNKNOWN = 0       # no known protocol
     UNDECODED_TLS
-    UNDECODED_COMPRESSED        # in compressed WebSocket messages
+    UNDECODED_COMPRESSED        # in WebSocket messages of an extension that was not agreed on
     UNDECODED_REASONS
 
 cdef tuple UNDECODED_NAMES = ("not_recognised", "tls", "compressed")
@@ -88,9 +89,12 @@ cdef struct FlowState:
     void* state                 # the protocol's
     int64_t counted             # octets of it that `buffered` of the decoder includes
     uint32_t rows               # candidates by port, one bit per row, while both directions are searched; otherwise 0
-    Proxied* proxied            # a PROXY header whose row waits for the protocol; NULL: none
+    Proxied* proxied            # PROXY headers and requests for tunnels whose rows wait for the protocol; NULL: none
+    uint8_t tunnel              # the Tunnel that the client has requested last
+    uint8_t tunnels             # how many
     uint8_t negotiated          # the number of the carrier that the protocol has negotiated (Protocol.carrier)
     uint8_t http                # a direction begins with HTTP: the handshake of a WebSocket may follow
+    uint8_t deflate             # of WebSockets: a WsDeflate
     uint8_t undecoded           # an Undecoded, if the flow is ignored
     uint8_t unfinished          # the batch was full in the middle of an event: finish_event
     uint8_t limiting            # messages that have begun are being flushed for a limit
@@ -114,6 +118,7 @@ cdef struct CaptureCounts:
 cdef enum:
     WHY_NO_FRAME = 100          # besides Why: the octets are not a frame
     WHY_FRONT                   # end of the octets from before the beginning of the stream
+    WHY_CONTEXT                 # a compressed message refers to what was not read
 
 
 cdef inline const char* why_text(int why) noexcept nogil:
@@ -131,6 +136,8 @@ cdef inline const char* why_text(int why) noexcept nogil:
         return b"no message boundary"
     if why == WHY_FRONT:
         return b"captured after what follows it"
+    if why == WHY_CONTEXT:
+        return b"compressed, and refers to messages that were not read"
     return b"stream ended"
 
 
@@ -454,13 +461,15 @@ cdef class Streams:
             self.unknown_ports[f.port[1 - f.client] if f.client >= 0 else min(f.port[0], f.port[1])] += 1
 
     cdef int64_t drop_proxied(self, FlowState* fs) noexcept nogil:
-        """Free a PROXY header. Returns its octets."""
+        """Free what waits in `proxied`. Returns its octets in the stream."""
         cdef int64_t size = 0
-        if fs.proxied != NULL:
-            size = <int64_t>fs.proxied.size
-            self.memory.buffered -= <int64_t>sizeof(Proxied) + size + BLOCK_OCTETS
-            free(fs.proxied)
-            fs.proxied = NULL
+        cdef Proxied* first = fs.proxied
+        while first != NULL:
+            fs.proxied = first.next
+            size += <int64_t>first.size
+            self.memory.buffered -= <int64_t>first.held + BLOCK_OCTETS
+            free(first)
+            first = fs.proxied
         return size
 
     cdef inline bint is_full(self) noexcept nogil:

@@ -9,14 +9,20 @@ cdef enum:
     UNPACKER_OCTETS = 48 << 10      # memory of an unpacker, without its waiting octets
     UNPACKED_RATIO = 100            # octets out per octet in that are always allowed
     SNAPPY_CHUNK_MAX = 76490 + 4    # octets of a chunk with 65536 octets in it, checksum included
+    DEFLATE_WINDOW = 1 << 15        # octets that a deflate stream may refer back to: RFC 1951, 2
 
 
 cdef bytes SNAPPY_IDENTIFIER = b"\xff\x06\x00\x00sNaPpY"
 
 
+cdef bytes MESSAGE_TAIL = b"\x00\x00\xff\xff"           # what senders remove from the end of a message: RFC 7692, 7.2.1
+
+
 cdef class Unpacker:
-    """One direction of a compressed stream."""
+    """One direction of a compressed stream. `messages`: of a WebSocket's compressed messages (RFC 7692, 7.2.2), in which blocks
+    may follow one that says it is the last."""
     cdef object inflate             # zlib's; None: snappy
+    cdef bytes window               # `messages`: the last decompressed octets, for what follows a last block; else None
     cdef object decompress          # cramjam's
     cdef bytes rest                 # deflate: octets that wait
     cdef bytearray chunks           # snappy: octets that wait
@@ -27,11 +33,12 @@ cdef class Unpacker:
     cdef size_t used                # used octets of it
     cdef int64_t counted            # octets of memory, as of the last count()
 
-    def __init__(self, int carrier):
+    def __init__(self, int carrier, bint messages=False):
         """Raises ImportError if the library is absent."""
         self.rest = self.piece = b""
         if carrier == CARRIER_DEFLATE:
             self.inflate = zlib.decompressobj(-15)
+            self.window = b"" if messages else None
         else:
             from cramjam import snappy
             self.decompress = snappy.decompress
@@ -43,11 +50,16 @@ cdef class Unpacker:
         self.counted = UNPACKER_OCTETS + len(self.rest) + len(self.piece)
         if self.chunks is not None:
             self.counted += len(self.chunks)
+        if self.window is not None:
+            self.counted += DEFLATE_WINDOW
         return self.counted - before
 
-    cdef int feed(self, const uint8_t* p, size_t n) except -1:
+    cdef int feed(self, const uint8_t* p, size_t n, bint ends=False) except -1:
+        """All earlier octets have been used. `ends`: a message ends with these."""
         octets = PyBytes_FromStringAndSize(<const char*>p, <Py_ssize_t>n)
         self.taken += <int64_t>n
+        if ends:
+            octets += MESSAGE_TAIL
         if self.inflate is not None:
             self.rest = octets
         else:
@@ -65,12 +77,27 @@ cdef class Unpacker:
         else:
             out = self.inflate.decompress(self.rest, UNPACKED_PIECE)
             self.rest = self.inflate.unconsumed_tail
-            if self.inflate.unused_data:
+            if self.window is not None:
+                out = self.next_blocks(out)
+            elif self.inflate.unused_data:
                 raise ValueError("bytes after its end")
         self.given += len(out)
         self.piece = out
         self.used = 0
         return len(out) > 0
+
+    cdef bytes next_blocks(self, bytes out):
+        """A block that says it is the last ends at a byte; the next one may refer to what was before (RFC 7692, 7.2.1)."""
+        self.window = (self.window + out)[-DEFLATE_WINDOW:]
+        while self.inflate.eof:
+            self.rest = self.inflate.unused_data
+            self.inflate = zlib.decompressobj(-15, self.window)
+            if out or not self.rest:
+                break
+            out = self.inflate.decompress(self.rest, UNPACKED_PIECE)
+            self.rest = self.inflate.unconsumed_tail
+            self.window = (self.window + out)[-DEFLATE_WINDOW:]
+        return out
 
     cdef bytes next_chunk(self):
         cdef Py_ssize_t size

@@ -58,6 +58,23 @@ cdef int by_subprotocol(const Span* value) noexcept nogil:
     return 0
 
 
+cdef uint8_t by_extensions(const uint8_t* p, size_t n) noexcept nogil:
+    """A WsDeflate: what a handshake's Sec-WebSocket-Extensions, of which there may be several, say of permessage-deflate."""
+    cdef uint8_t agreed = WS_PLAIN
+    cdef Span value = http_field(p, n, b"\r\nsec-websocket-extensions:", 27)
+    while value.at != NULL:
+        if find_text(value.at, value.size, b"permessage-deflate", 18) != NULL:
+            agreed = WS_DEFLATE
+            if find_text(value.at, value.size, b"client_no_context_takeover", 26) != NULL:
+                agreed |= WS_CLIENT_FRESH
+            if find_text(value.at, value.size, b"server_no_context_takeover", 26) != NULL:
+                agreed |= WS_SERVER_FRESH
+        n -= <size_t>(value.at - p)
+        p = value.at
+        value = http_field(p, n, b"\r\nsec-websocket-extensions:", 27)
+    return agreed
+
+
 cdef int handshake(Recognition r, Flow* f, int end, const uint8_t* p, size_t n, size_t* head) noexcept nogil:
     """GET ... Upgrade, or 101 Switching Protocols, with a known subprotocol or without one (RFC 6455, 4.1, 4.2.2). `head`:
     its octets."""
@@ -77,6 +94,8 @@ cdef int handshake(Recognition r, Flow* f, int end, const uint8_t* p, size_t n, 
         return refuse(r, f, end)
     if not request and (size < 12 or memcmp(p + 9, b"101", 3) != 0):
         return refuse(r, f, end)
+    if not request or (fs.deflate == 0 and by_extensions(p, size) == WS_PLAIN):
+        fs.deflate = by_extensions(p, size)
     if fs.protocol == NULL:
         subprotocol = http_field(p, size, b"\r\nsec-websocket-protocol:", 25)
         row = by_subprotocol(&subprotocol)
@@ -143,6 +162,7 @@ cdef int refuse(Recognition r, Flow* f, int end) noexcept nogil:
     """HTTP that is not the handshake of a known protocol. Another request and response may be. Always REFUSED."""
     cdef FlowState* fs = <FlowState*>f.state
     cdef int i
+    fs.deflate = 0
     if fs.protocol != NULL:
         if not in_socket(&fs.sides[1 - end]) or fs.sides[1 - end].offset or fs.sides[1 - end].size:
             r.streams.dismiss(f, UNDECODED_UNKNOWN)
@@ -172,6 +192,7 @@ cdef int socket_opens(Recognition r, Flow* f, int end, const uint8_t* p, size_t 
     cdef bint counts = False
     cdef bint more = False
     cdef int i, verdict, messages
+    cdef int64_t credit = 0
     cdef Sought sought
     cdef size_t at, size = 0
     if f.client >= 0 and n > 1 and masked != (end == f.client):
@@ -179,6 +200,8 @@ cdef int socket_opens(Recognition r, Flow* f, int end, const uint8_t* p, size_t 
     sought.state = NULL
     sought.direction = 0 if masked else 1
     sought.scratch = r.streams.scratch
+    sought.deflate = fs.deflate != WS_PLAIN
+    sought.credit = &credit
     for i in range(PROTOCOLS):
         if not (rows if rows else ALL_ROWS) >> i & 1 or protocols[i].subprotocol.size == 0:
             continue

@@ -11,12 +11,19 @@ cdef enum WsOpcode:             # RFC 6455, 5.2
     WS_BINARY = 2
 
 
+cdef enum WsDeflate:            # what the handshake has said of permessage-deflate (RFC 7692, 7): 0, not known, or these bits
+    WS_PLAIN = 1                # not agreed
+    WS_DEFLATE = 2
+    WS_CLIENT_FRESH = 4         # each message is compressed without what was before it
+    WS_SERVER_FRESH = 8
+
+
 cdef struct WebSocket:          # one direction, after the handshake
     uint8_t head[WS_HEAD_MAX]
     uint8_t have, need          # octets of the header
     uint8_t mask[4]
     bint masked, data           # data: not a control frame
-    bint compressed             # RSV1: an extension has changed the payload
+    bint compressed             # RSV1
     uint64_t left               # remaining payload octets of the frame
     uint64_t at                 # payload octets of the frame read so far, for the mask
 
@@ -64,9 +71,16 @@ cdef inline void unmask(WebSocket* w, const uint8_t* p, size_t n, uint8_t* out) 
 
 
 cdef bint ws_usual(const WebSocket* w) noexcept nogil:
-    """Is the header valid in RFC 6455? If not, the frame boundary is lost."""
+    """Is the header valid in RFC 6455? If not, the frame boundary is lost. RSV1 may only begin a message (RFC 7692, 6)."""
     cdef int opcode = w.head[0] & 0x0F
+    if w.compressed and not 1 <= opcode <= 2:
+        return False
     return not w.head[0] & 0x30 and (opcode <= 2 or 8 <= opcode <= 10) and not w.left >> 63
+
+
+cdef inline bint ws_ends(const WebSocket* w) noexcept nogil:
+    """Is the frame the last one of its message?"""
+    return w.head[0] & 0x80 != 0
 
 
 cdef enum WsPart:               # what begins at a position, see ws_part
@@ -78,20 +92,20 @@ cdef enum WsPart:               # what begins at a position, see ws_part
 
 
 cdef inline bint ws_may_begin(uint8_t first) noexcept nogil:
-    """Can this be the first octet of a binary message or a control frame?"""
-    return first in (0x02, 0x82, 0x88, 0x89, 0x8A)
+    """Can this be the first octet of a binary message, perhaps a compressed one, or a control frame?"""
+    return first in (0x02, 0x82, 0x42, 0xC2, 0x88, 0x89, 0x8A)
 
 
-cdef int ws_head(const uint8_t* p, size_t n, bint masked, size_t* header, uint64_t* length) noexcept nogil:
+cdef int ws_head(const uint8_t* p, size_t n, bint masked, bint deflate, size_t* header, uint64_t* length) noexcept nogil:
     """A frame's header in its strict form (5.2): no RSV bit, a binary or control frame, the shortest form of the
-    length. WS_NONE, WS_SHORT (`header` octets are needed) or WS_HEADER."""
+    length. `deflate`: a binary frame may have RSV1. WS_NONE, WS_SHORT (`header` octets are needed) or WS_HEADER."""
     cdef int opcode
     cdef uint8_t short_length
     header[0] = 2
     if n == 0:
         return WS_SHORT
     opcode = p[0] & 0x0F
-    if p[0] & 0x70 or opcode not in (0, 2, 8, 9, 10) or (opcode & 8 and not p[0] & 0x80):
+    if p[0] & (0x30 if deflate and opcode == 2 else 0x70) or opcode not in (0, 2, 8, 9, 10) or (opcode & 8 and not p[0] & 0x80):
         return WS_NONE
     if n < 2:
         return WS_SHORT
@@ -107,12 +121,12 @@ cdef int ws_head(const uint8_t* p, size_t n, bint masked, size_t* header, uint64
     return WS_HEADER
 
 
-cdef int ws_part(const uint8_t* p, size_t n, bint masked, uint8_t* out, size_t capacity, size_t* size,
+cdef int ws_part(const uint8_t* p, size_t n, bint masked, bint deflate, uint8_t* out, size_t capacity, size_t* size,
                  size_t* got) noexcept nogil:
     """The control frame or the whole binary message (with control frames between its frames) at p, of one direction.
 
     A WsPart. WS_MESSAGE: `size` octets, its payload is out[:got]. WS_SHORT: at least `size` octets are needed, out[:got] is
-    what is there. Messages of more than `capacity` octets are WS_NONE.
+    what is there. Messages of more than `capacity` octets are WS_NONE. `deflate`: it may be compressed, as its first octet says.
     """
     cdef size_t at = 0
     cdef size_t header, k, i
@@ -121,7 +135,7 @@ cdef int ws_part(const uint8_t* p, size_t n, bint masked, uint8_t* out, size_t c
     cdef bint begun = False
     got[0] = 0
     while True:
-        part = ws_head(p + at, n - at, masked, &header, &length)
+        part = ws_head(p + at, n - at, masked, deflate and not begun, &header, &length)
         if part == WS_SHORT:
             size[0] = at + header
         if part != WS_HEADER:

@@ -5,6 +5,7 @@
     text      cells and JSON values as text                output   the destinations of rows, one writer per format
     lines     the default table of messages                grid     the default table of the others; views says what it shows
     watch     what serve shows: live table and log lines
+    live      messages of an interface or a pipe, as they are captured
 
 Nothing heavy is imported before a command runs: `wirefmt --help` imports neither the core nor pyarrow.
 """

@@ -15,6 +15,7 @@ from .convert import convert
 from .decode import decode
 from .diagnose import diagnose
 from .latency import latency
+from .live import watch
 from .serve import serve
 from .sql import sql
 from .summary import summary
@@ -57,6 +58,7 @@ def wirefmt() -> None:
     wirefmt decode trace.pcapng.gz --filter "kind == 'PUBLISH' and qos >= 1"
     wirefmt columns mqtt
     wirefmt decode 'captures/*.pcap' -o messages.parquet
+    wirefmt watch -i lo
     tcpdump -i any -w - port 1883 | wirefmt decode - --format jsonl
     wirefmt serve --record session.pcapng
     wirefmt convert --from mqtt5 --to amqp10 300a0003612f620032312e35 --explain
@@ -71,6 +73,7 @@ wirefmt.add_command(serve)
 wirefmt.add_command(sql)
 wirefmt.add_command(summary)
 wirefmt.add_command(trace)
+wirefmt.add_command(watch)
 wirefmt.add_command(diagnose)
 for command in TABLE_COMMANDS:
     wirefmt.add_command(command)

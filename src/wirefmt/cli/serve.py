@@ -70,6 +70,8 @@ MOST_BYTES: Final = {
 @click.option("--tls-key", metavar="FILE", help="The private key, if it is in another file.", panel="Ports")
 @click.option("--tls-client-ca", metavar="FILE", help="Clients need a certificate that one of this file has signed.",
               panel="Ports")  # fmt: skip
+@click.option("--tls-keylog", metavar="FILE", help="Append the secrets of TLS to this file, so that captures can be decrypted.",
+              panel="Ports")  # fmt: skip
 @click.option("--user", "users", multiple=True, metavar="NAME:PASSWORD",
               help="A user; others are refused. MQTT, AMQP (PLAIN; SCRAM-SHA-256 for 1.0), NSQ (secret of AUTH), "
               "RocketMQ (access key and secret key).", panel="Limits")  # fmt: skip
@@ -107,6 +109,7 @@ def serve(
     tls_cert: str | None,
     tls_key: str | None,
     tls_client_ca: str | None,
+    tls_keylog: str | None,
     users: tuple[str, ...],
     origins: tuple[str, ...],
     proxy_protocol: bool,
@@ -155,7 +158,8 @@ def serve(
         ("proxy_protocol", proxy_protocol),
         ("users", dict(_user(user) for user in users)),
         ("tls", {name: value for name, value in
-                 (("certificate", tls_cert), ("key", tls_key), ("client_ca", tls_client_ca)) if value is not None}),
+                 (("certificate", tls_cert), ("key", tls_key), ("client_ca", tls_client_ca), ("keylog", tls_keylog))
+                 if value is not None}),
         ("limits", {k: v for k, v in (("clients", clients), ("messages", messages), ("bytes", octets)) if v is not None}),
     ):  # fmt: skip
         if value:
@@ -302,7 +306,7 @@ def _context(tls: Mapping[str, Any]) -> Any:
 
     from wirefmt.errors import suggest
 
-    known = ("certificate", "key", "client_ca", "client_certificates")
+    known = ("certificate", "key", "client_ca", "client_certificates", "keylog")
     for name, value in tls.items():
         if name not in known:
             raise ValueError(f"unknown option {name!r} in tls; {suggest(name, known)}")
@@ -324,6 +328,9 @@ def _context(tls: Mapping[str, Any]) -> Any:
         name = "client_ca"
         if name in tls:
             context.load_verify_locations(tls["client_ca"])
+        name = "keylog"
+        if name in tls:
+            context.keylog_filename = tls["keylog"]
     except OSError as error:  # ssl.SSLError, too
         raise ValueError(f"tls.{name} {tls[name]!r} cannot be used: {error.strerror or error}") from None
     if "client_ca" in tls:

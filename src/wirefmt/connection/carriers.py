@@ -11,6 +11,7 @@ import zlib
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from wirefmt.connection.deflate import Agreed, Messages
 from wirefmt.errors import DecodeError, LimitExceeded, Malformed
 
 if TYPE_CHECKING:
@@ -272,7 +273,8 @@ class WebSocket:
     Args:
         mask: makes the 4 bytes of a mask for each frame. The client's side has it, because its frames are masked (5.3). None: the
             server's side, whose frames are not masked.
-        limit: the largest frame, in bytes.
+        limit: the largest frame, in bytes, and what the compressed messages of one call of `receive` may contain.
+        agreed: the handshake has agreed on permessage-deflate: messages may be compressed (RFC 7692). None: they are not.
     """
 
     BINARY, CLOSE, PING, PONG = 0x2, 0x8, 0x9, 0xA
@@ -280,14 +282,24 @@ class WebSocket:
     #: Codes of close frames below those of libraries and applications. 1012 to 1014 are in IANA's registry only.
     CODES = frozenset((*range(1000, 1004), *range(1007, 1015)))
 
-    def __init__(self, mask: Callable[[], bytes] | None = None, limit: int = LIMIT) -> None:
+    def __init__(
+        self, mask: Callable[[], bytes] | None = None, limit: int = LIMIT, agreed: Agreed | None = None
+    ) -> None:
         self._mask = mask
         self._limit = limit
         self._kept = bytearray()
         self._needed = 2  # bytes from the start of _kept needed to continue
         self._in_message = False
+        self._messages: Messages | None = None
+        self._packed = False  # the message is compressed
+        if agreed is not None:
+            self.agree(agreed)
         self.replies = bytearray()
         self.closed = False
+
+    def agree(self, agreed: Agreed) -> None:
+        """The handshake has agreed on permessage-deflate."""
+        self._messages = Messages(agreed)
 
     def receive(self, data: bytes) -> bytes:
         if self._kept or len(data) < self._needed:
@@ -297,11 +309,20 @@ class WebSocket:
             data = bytes(self._kept)
         out: list[bytes] = []
         at = 0
+        left = self._limit  # what compressed messages may contain
         while not self.closed:
             try:
                 frame = self._frame(data, at)
                 if frame is not None and frame[0] & 0x0F == self.CLOSE:
                     self._check_close(frame[1])
+                elif frame is not None and frame[0] & 0x0F < 0x8:
+                    first, payload, after = frame
+                    if first & 0x0F:
+                        self._packed = first & 0x40 != 0
+                    if self._packed and self._messages is not None:
+                        payload = self._messages.decompress(payload, first & 0x80 != 0, left)
+                        left -= len(payload)
+                        frame = first, payload, after
             except DecodeError as error:
                 error.messages = (b"".join(out),)
                 raise
@@ -322,6 +343,9 @@ class WebSocket:
         return b"".join(out)
 
     def send(self, data: bytes) -> bytes:
+        packed = self._messages.compress(data) if self._messages is not None and data else None
+        if packed is not None:
+            return self._write(self.BINARY | 0x40, packed)
         return self._write(self.BINARY, data) if data else b""
 
     def close(self, code: int = 1000) -> bytes:
@@ -359,8 +383,12 @@ class WebSocket:
 
     def _check(self, first: int, second: int) -> None:
         opcode, final, size = first & 0x0F, first & 0x80, second & 0x7F
-        if first & 0x70:
+        if first & 0x70 and self._messages is None:
             raise Malformed("reserved bits are set, no extension is in use", protocol="websocket", spec="RFC 6455, 5.2")
+        if first & (0x30 if opcode == self.BINARY else 0x70):
+            raise Malformed(
+                "a reserved bit on a frame that has none", protocol="websocket", spec="RFC 6455, 5.2; RFC 7692, 6"
+            )
         if bool(second & 0x80) is (self._mask is not None):
             raise Malformed(
                 "a client must mask its frames, a server must not", protocol="websocket", spec="RFC 6455, 5.1"

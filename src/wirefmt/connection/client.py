@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import os
 import ssl as tls
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable
@@ -16,11 +17,13 @@ from wirefmt.connection import aio
 from wirefmt.connection.address import Address
 from wirefmt.connection.carriers import WebSocket
 from wirefmt.connection.contract import Disconnected
+from wirefmt.connection.deflate import Deflate
 from wirefmt.connection.recovery import ConnectionDown, ConnectionUp, NotRestored, OnRefused, RecoveryEvent
 from wirefmt.connection.websocket import ClientHandshake
 from wirefmt.errors import ConnectionLost, DecodeError, JournalError, Refused
 
 if TYPE_CHECKING:
+    from pathlib import Path
     from typing import Self
 
     from wirefmt.connection.journal import Store
@@ -120,6 +123,8 @@ class Client(Generic[_Link]):
         timeout: seconds that an attempt to connect may take.
         shuffle: True: the servers are tried in an order made by chance.
         on_event: called with each event of `wirefmt.connection.recovery`.
+        deflate: offer compression over WebSocket; None: do not.
+        keylog: a file for the secrets of TLS; None: no file.
 
     Attributes:
         connections: how many connections there have been.
@@ -135,7 +140,13 @@ class Client(Generic[_Link]):
         timeout: float,
         shuffle: bool = False,
         on_event: Callable[[RecoveryEvent], None] | None = None,
+        deflate: Deflate | None = None,
+        keylog: str | Path | None = None,
     ) -> None:
+        if keylog is not None and ssl is not None:
+            raise ValueError("keylog is for contexts that are made here: set keylog_filename of `ssl`")
+        self._deflate = deflate
+        self._keylog = keylog
         self._random = random or SystemRandom()
         self._addresses = list(addresses)
         if shuffle:
@@ -272,8 +283,14 @@ class Client(Generic[_Link]):
     def _context(self, wanted: bool) -> tls.SSLContext | None:
         """The context of TLS; None: there is no TLS."""
         if self._ssl is None and wanted:
-            self._ssl = tls.create_default_context()
+            self._ssl = self._logged(tls.create_default_context())
         return self._ssl
+
+    def _logged(self, context: tls.SSLContext) -> tls.SSLContext:
+        """A context that was made here: its secrets go to the file that was asked for. Raises OSError."""
+        if self._keylog is not None:
+            context.keylog_filename = os.fspath(self._keylog)
+        return context
 
     def _websocket(self, address: Address, subprotocol: str, usual: str) -> dict[str, Any]:
         """Arguments of a driver whose transport carries WebSocket, if the URL says so. `usual`: the resource that is asked for if
@@ -282,7 +299,9 @@ class Client(Generic[_Link]):
             return {}
         key = self._random.randbytes(16)
         return {
-            "opening": ClientHandshake(address.authority, address.resource or usual, subprotocol, key),
+            "opening": ClientHandshake(
+                address.authority, address.resource or usual, subprotocol, key, deflate=self._deflate
+            ),
             "carrier": WebSocket(lambda: self._random.randbytes(4)),
         }
 

@@ -14,6 +14,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from wirefmt.connection import proxy
+from wirefmt.connection.deflate import Agreed, Deflate
 from wirefmt.errors import LimitExceeded, Malformed
 
 #: Limit on the bytes of the head of a request or an answer.
@@ -57,6 +58,7 @@ class _Handshake:
     def __init__(self) -> None:
         self.done = False
         self.subprotocol: str | None = None
+        self.agreed: Agreed | None = None  # on permessage-deflate
         self._kept = b""
         self._out = b""
 
@@ -110,14 +112,22 @@ class ClientHandshake(_Handshake):
         subprotocol: the one that the server must choose: "mqtt" [MQTT-6.0.0-3].
         key: 16 random bytes.
         headers: further fields of the request, such as Authorization.
+        deflate: offer permessage-deflate; `agreed` says whether the server has accepted it. None: do not.
     """
 
     _begins = b"HTTP/1."
 
     def __init__(
-        self, host: str, path: str, subprotocol: str, key: bytes, headers: Mapping[str, str] | None = None
+        self,
+        host: str,
+        path: str,
+        subprotocol: str,
+        key: bytes,
+        headers: Mapping[str, str] | None = None,
+        deflate: Deflate | None = None,
     ) -> None:
         super().__init__()
+        self._deflate = deflate
         self._asked = subprotocol
         self._key = base64.b64encode(key).decode()
         fields = {
@@ -127,6 +137,7 @@ class ClientHandshake(_Handshake):
             "Sec-WebSocket-Key": self._key,
             "Sec-WebSocket-Version": "13",
             "Sec-WebSocket-Protocol": subprotocol,
+            **({"Sec-WebSocket-Extensions": deflate.offer()} if deflate is not None else {}),
             **(headers or {}),
         }
         lines = [f"GET {path} HTTP/1.1", *(f"{name}: {value}" for name, value in fields.items())]
@@ -142,8 +153,13 @@ class ClientHandshake(_Handshake):
             raise self._wrong("the answer is not an upgrade to WebSocket", "4.1")
         if fields.get("sec-websocket-accept") != accept_of(self._key):
             raise self._wrong("Sec-WebSocket-Accept does not match the key", "4.1")
-        if fields.get("sec-websocket-extensions"):
-            raise self._wrong("an extension that was not requested", "4.1")
+        if answer := fields.get("sec-websocket-extensions"):
+            if self._deflate is None:
+                raise self._wrong("an extension that was not requested", "4.1")
+            try:
+                self.agreed = self._deflate.accept(answer)
+            except ValueError as error:
+                raise self._wrong(str(error), "9.1; RFC 7692, 7") from None
         self.subprotocol = fields.get("sec-websocket-protocol")
         if self.subprotocol != self._asked:
             raise self._wrong(f"the subprotocol is {self.subprotocol!r}, not {self._asked!r}", "4.1")
@@ -155,12 +171,16 @@ class ServerHandshake(_Handshake):
     Args:
         subprotocols: the supported ones; a client that offers none of them is refused.
         origins: web pages that may connect (`is_allowed`). Others are refused with 403 (10.2).
+        deflate: accept permessage-deflate, if the client offers it. None: do not.
     """
 
     _begins = b"GET "
 
-    def __init__(self, subprotocols: Collection[str], origins: Collection[str] = ()) -> None:
+    def __init__(
+        self, subprotocols: Collection[str], origins: Collection[str] = (), deflate: Deflate | None = None
+    ) -> None:
         super().__init__()
+        self._deflate = deflate
         self._spoken = subprotocols
         self._origins = origins
         self._status = b"400 Bad Request"
@@ -195,10 +215,18 @@ class ServerHandshake(_Handshake):
             "Connection: Upgrade",
             f"Sec-WebSocket-Accept: {accept_of(key)}",
             f"Sec-WebSocket-Protocol: {self.subprotocol}",
+            *self._answer(fields.get("sec-websocket-extensions", "")),
             "",
             "",
         ]
         self._out = "\r\n".join(lines).encode("latin-1")
+
+    def _answer(self, offers: str) -> list[str]:
+        answer = self._deflate.answer(offers) if self._deflate is not None else None
+        if answer is None:
+            return []
+        text, self.agreed = answer
+        return [f"Sec-WebSocket-Extensions: {text}"]
 
     def _fault(self, error: LimitExceeded | Malformed) -> LimitExceeded | Malformed:
         self._out = (

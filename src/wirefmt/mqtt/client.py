@@ -19,6 +19,7 @@ from wirefmt.connection import client as connecting
 from wirefmt.connection.address import Address, Scheme, read_urls
 from wirefmt.connection.aio import Backoff
 from wirefmt.connection.contract import Acknowledged, Connected, Disconnected, WindowOpened
+from wirefmt.connection.deflate import Deflate
 from wirefmt.connection.recovery import OnRefused, RecoveryEvent, check_on_refused
 from wirefmt.errors import ConnectionLost, EncodeError, JournalError, LocalProtocolError, Refused, check_choice
 from wirefmt.mqtt.codes import ReasonCode, ReturnCode
@@ -186,6 +187,9 @@ class Client(connecting.Client[Link]):
         random: for back-off and WebSocket; None: the system's.
         shuffle: True: several servers are tried in an order made by chance.
         on_event: called with each event of `wirefmt.connection.recovery`.
+        deflate: offer compression (permessage-deflate) over WebSocket; None: do not.
+        keylog: a file to which the secrets of TLS are appended, so that a capture of the connections can be decrypted. Not with
+            `ssl`, which has `keylog_filename`.
 
     Raises ValueError for a URL that cannot be used, and for arguments that exclude each other.
 
@@ -227,6 +231,8 @@ class Client(connecting.Client[Link]):
         random: Random | None = None,
         shuffle: bool = False,
         on_event: Callable[[RecoveryEvent], None] | None = None,
+        deflate: Deflate | None = None,
+        keylog: str | Path | None = None,
     ) -> None:
         super().__init__(
             read_urls(url, SCHEMES),
@@ -236,6 +242,8 @@ class Client(connecting.Client[Link]):
             timeout=timeout,
             shuffle=shuffle,
             on_event=on_event,
+            deflate=deflate,
+            keylog=keylog,
         )
         check_choice("acknowledge", acknowledge, Acknowledge)
         if session is not None and journal is not None:

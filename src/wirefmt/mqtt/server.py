@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Unpack
 
 from wirefmt import mqtt
 from wirefmt.connection import aio
+from wirefmt.connection.deflate import Deflate
 from wirefmt.connection.websocket import ServerHandshake
 from wirefmt.mqtt.codes import ReasonCode
 from wirefmt.mqtt.connection import ServerConnection
@@ -86,6 +87,7 @@ async def serve(
     *,
     websocket: bool = False,
     origins: Collection[str] = (),
+    deflate: Deflate | None = None,
     options: ConnectionOptions | None = None,
     random: Random | None = None,
     **more: Unpack[aio.Listening],
@@ -96,12 +98,14 @@ async def serve(
         websocket: MQTT over WebSocket (section 6), with the subprotocol "mqtt", for any path.
         origins: web pages that may connect over WebSocket, as "https://panel.example"; "*": all. Requests with another Origin are
             refused (`wirefmt.connection.websocket.is_allowed`).
+        deflate: accept compression (permessage-deflate) over WebSocket; None: do not.
         options: limits and times of each connection.
         random: for Client Identifiers of clients that have none; None: the system's.
     """
 
     def make(server: Server, now: float) -> Peer:
         connection = ServerConnection(now, options, random or _SYSTEM)
-        return Peer(handler, server, connection, ServerHandshake(SUBPROTOCOLS, origins) if websocket else None)
+        opening = ServerHandshake(SUBPROTOCOLS, origins, deflate) if websocket else None
+        return Peer(handler, server, connection, opening)
 
     return await aio.listen(make, host, port, **more)

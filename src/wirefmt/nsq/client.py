@@ -66,6 +66,8 @@ class Client(connecting.Client[Link]):
         random: for back-off; None: the system's.
         shuffle: True: several servers are tried in an order made by chance.
         on_event: called with each event of `wirefmt.connection.recovery`.
+        keylog: a file to which the secrets of TLS are appended, so that a capture of the connections can be decrypted. Not with
+            `ssl`, which has `keylog_filename`.
 
     Raises ValueError for a URL that cannot be used.
 
@@ -94,6 +96,7 @@ class Client(connecting.Client[Link]):
         random: Random | None = None,
         shuffle: bool = False,
         on_event: Callable[[RecoveryEvent], None] | None = None,
+        keylog: str | Path | None = None,
     ) -> None:
         super().__init__(
             [read_url(url, SCHEMES) for url in urls],
@@ -103,6 +106,7 @@ class Client(connecting.Client[Link]):
             timeout=timeout,
             shuffle=shuffle,
             on_event=on_event,
+            keylog=keylog,
         )
         self._lookups = tuple(lookup)
         if not self._addresses and not self._lookups:

@@ -586,6 +586,7 @@ class _Server(connecting.Client[Link]):
             client._reconnect or Backoff(),
             client._random,
             ssl=client._ssl,
+            keylog=client._keylog if client._ssl is None else None,
             timeout=client._timeout,
             on_event=client._on_event,
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import ssl as tls
 from collections.abc import Callable
+from pathlib import Path
 from random import Random
 from typing import Any, Final, Protocol
 
@@ -43,6 +44,7 @@ class Settings(Protocol):
     _secret: bytes | None
     _tls: bool
     _ssl: tls.SSLContext | None
+    _keylog: str | Path | None
     _timeout: float
     _reconnect: Backoff | None
     _options: ConnectionOptions

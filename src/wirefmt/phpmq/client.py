@@ -6,6 +6,7 @@ import asyncio
 import ssl as tls
 from collections import deque
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any, Final
 
@@ -70,6 +71,8 @@ class Client(connecting.Client[_Link]):
         random: for back-off; None: the system's.
         shuffle: True: several servers are tried in an order made by chance.
         on_event: called with each event of `wirefmt.connection.recovery`.
+        keylog: a file to which the secrets of TLS are appended, so that a capture of the connections can be decrypted. Not with
+            `ssl`, which has `keylog_filename`.
 
     Raises ValueError for a URL that cannot be used.
 
@@ -89,6 +92,7 @@ class Client(connecting.Client[_Link]):
         random: Random | None = None,
         shuffle: bool = False,
         on_event: Callable[[RecoveryEvent], None] | None = None,
+        keylog: str | Path | None = None,
     ) -> None:
         super().__init__(
             read_urls(url, SCHEMES),
@@ -98,6 +102,7 @@ class Client(connecting.Client[_Link]):
             timeout=timeout,
             shuffle=shuffle,
             on_event=on_event,
+            keylog=keylog,
         )
         base = options or ConnectionOptions()
         self._options = ConnectionOptions(

@@ -68,6 +68,8 @@ class Client:
         client_id: unique among the members of a group; None: made of host name, process and a random number.
         credentials: requests are signed with them.
         ssl: TLS with this context, to name servers and brokers. None: TLS, with the default context, only if the URL says so.
+        keylog: a file to which the secrets of TLS are appended, so that a capture of the connections can be decrypted. Not with
+            `ssl`, which has `keylog_filename`.
         route_interval, heartbeat_interval: seconds. The real client: 30.
         timeout: seconds that a request may take, that an attempt to connect may take, and that a request waits for its turn.
         reconnect: how long attempts to connect to one server wait, after one that has failed and after a connection that has not
@@ -97,7 +99,10 @@ class Client:
         reconnect: Backoff = BACKOFF,
         options: ConnectionOptions | None = None,
         random: Random | None = None,
+        keylog: str | os.PathLike[str] | None = None,
     ) -> None:
+        if keylog is not None and ssl is not None:
+            raise ValueError("keylog is for contexts that are made here: set keylog_filename of `ssl`")
         self.random = random or SystemRandom()
         addresses = names if isinstance(names, str) else ";".join(names)
         if "://" in addresses:
@@ -110,6 +115,8 @@ class Client:
                 credentials = Credentials(unquote(key), unquote(secret))
             if SCHEMES[scheme] and ssl is None:
                 ssl = create_default_context()
+                if keylog is not None:
+                    ssl.keylog_filename = os.fspath(keylog)
         self.names = tuple(addresses.split(";"))
         for name in self.names:
             try:

@@ -730,6 +730,8 @@ class Driver(asyncio.BufferedProtocol):
                 if not opening.done:
                     return b""
                 self._opening = None
+                if isinstance(self._carrier, WebSocket) and (agreed := getattr(opening, "agreed", None)) is not None:
+                    self._carrier.agree(agreed)
                 self._schedule()
             if self._carrier is not None:
                 data = self._carrier.receive(data)

@@ -11,7 +11,8 @@ cdef enum:
     RECORD_LEAST = 22                   # octets of a record with content, header and tag included
     TLS_OCTETS = 8192                   # memory of a connection's keys and messages, for each direction
     WAITING_MOST = 1 << 18              # octets of a direction that wait
-    SEQUENCES_MOST = 4096               # sequence numbers that are tried
+    SEQUENCES_MOST = 4096               # sequence numbers that are tried after a gap,
+    SEQUENCES_BROKEN = 64               # and after a record that does not open
     TRIAL_OCTETS = 512                  # what a trial costs, besides the octets of the record,
     TRIAL_CREDIT = 64                   # per octet that arrives,
     TRIAL_FIRST = 1 << 23               # and at the beginning of a search
@@ -59,7 +60,6 @@ cdef struct Tls:                        # one direction. Objects are owned
     uint8_t form                        # a RecordForm
     uint8_t tag                         # octets at the end of a record that authenticate it
     bint shown                          # a record with application data was decrypted
-    bint broken                         # a record does not open, and its gap is to be told
     bint searching                      # a record is searched for in `kept`
     uint64_t sequence                   # of the next record
     int64_t fresh                       # records opened with these keys
@@ -80,7 +80,6 @@ TLS.name = pad_text(b"tls")
 TLS.size = sizeof(Tls)
 TLS.octets = tls_octets
 TLS.gap = tls_gap
-TLS.resume = tls_resume
 TLS.ends = give_up_late
 TLS.clear = tls_clear
 
@@ -279,8 +278,10 @@ cdef size_t open_records(FrameStreams s, Flow* f, int end, Tls* t, const uint8_t
     connection = <object>t.connection
     cdef int side = 0 if end == f.client else 1
     try:
-        if t.plain != NULL and not take_plain(s, f, end, t, mark):
-            return 0
+        if t.plain != NULL:
+            if not take_plain(s, f, end, t, mark):
+                return 0
+            at = 1
         while at < n and not f.ignored and not s.is_full() and not fs.unfinished:
             begun = at
             if t.searching:
@@ -334,11 +335,17 @@ cdef size_t open_records(FrameStreams s, Flow* f, int end, Tls* t, const uint8_t
                     raise given_up(TLS_NO_HANDSHAKE)
                 if record != t.record and not keep_record(s, t, record, size):
                     raise given_up(TLS_LIMIT)
-                break_record(s, f, end, t, mark)
+                if not break_record(s, f, end, t, mark):
+                    t.size -= 1                         # its last octet comes again: what the gap has made wait is first
+                    at -= 1
+                    break
             elif record == t.record:
                 t.size = 0
                 if t.capacity > FRAGMENT_MAX or at == n:        # memory of many connections would not stay in the cache
                     free_record(s, t)
+            if t.plain != NULL:
+                at -= 1
+                break
     except MemoryError:
         s.memory.no_memory += 1
     except Exception as error:
@@ -439,10 +446,10 @@ cdef inline void count_record(FrameStreams s, const Flow* f, bint kept, size_t s
 
 
 cdef bint take_plain(FrameStreams s, Flow* f, int end, Tls* t, const Mark* mark):
-    """Pass on what was decrypted. False: the batch is full before its end."""
+    """Pass on what was decrypted. False: the batch is full before its end. Then the last octet of the record is not used, so that
+    the event waits for those that were made wait by what is carried, and comes again."""
     cdef Mark own = mark[0]
     cdef const uint8_t* p = <const uint8_t*>PyBytes_AS_STRING(<object>t.plain)
-    cdef SideLayer* above = t.layer.above
     cdef size_t k
     own.push = t.end < FRAGMENT_MAX                     # a shorter record ends a write
     with nogil:
@@ -453,7 +460,6 @@ cdef bint take_plain(FrameStreams s, Flow* f, int end, Tls* t, const Mark* mark)
         s.on_ignored(f, 0, <int64_t>(t.end - t.used))
         t.used = t.end
     if t.used < t.end:
-        (<FlowState*>f.state).unfinished = True
         return False
     if t.plain != NULL:
         s.memory.buffered -= PyBytes_GET_SIZE(<object>t.plain)
@@ -668,40 +674,19 @@ cdef void pass_kept(FrameStreams s, Flow* f, int end, Tls* t) noexcept nogil:
     drop_octets(s, t)
 
 
-cdef void break_record(FrameStreams s, Flow* f, int end, Tls* t, const Mark* mark) noexcept nogil:
-    """What is kept is not a record, or does not open: others are searched for after its first octet."""
-    t.broken = not tell_gap(s, f, end, t, 0, WHY_NO_FRAME, mark)
-    if t.broken:
-        (<FlowState*>f.state).unfinished = True
-    elif not f.ignored:
-        search_broken(s, f, end, t, mark)
-
-
-cdef void search_broken(FrameStreams s, Flow* f, int end, Tls* t, const Mark* mark) noexcept with gil:
-    cdef size_t size = t.size
-    try:
-        keep_piece(s, t, t.record, size, mark)
+cdef bint break_record(FrameStreams s, Flow* f, int end, Tls* t, const Mark* mark) except -1:
+    """What is kept is not a record, or does not open: others are searched for after its first octet. False: the batch is full;
+    call again."""
+    if not tell_gap(s, f, end, t, 0, WHY_NO_FRAME, mark):
+        return f.ignored
+    if not f.ignored:
+        keep_piece(s, t, t.record, t.size, mark)
         t.size = 0
         free_record(s, t)
-        t.sequence_last = t.sequence + 64
+        t.sequence_last = t.sequence + SEQUENCES_BROKEN
         begin_record_search(s, t)
         search_record(s, f, end, t, 0 if end == f.client else 1, mark)
-    except MemoryError:
-        s.memory.no_memory += 1
-    except Exception as error:
-        give_up_tls(s, f, end, reason_of(error), mark)
-
-
-cdef void tls_resume(FrameStreams s, Flow* f, int end, SideLayer* own, const Mark* mark) noexcept nogil:
-    cdef Tls* t = <Tls*>own
-    if t.plain != NULL:
-        resume_plain(s, f, end, t, mark)
-    if t.broken and not f.ignored and not (<FlowState*>f.state).unfinished:
-        break_record(s, f, end, t, mark)
-
-
-cdef void resume_plain(FrameStreams s, Flow* f, int end, Tls* t, const Mark* mark) noexcept with gil:
-    take_plain(s, f, end, t, mark)
+    return True
 
 
 cdef search_record(FrameStreams s, Flow* f, int end, Tls* t, int side, const Mark* mark):

@@ -18,6 +18,7 @@ import pytest
 from lib.paths import DATA
 from lib.wire import Tcp, connect, packet, pcap, publish
 from wirefmt import capture
+from wirefmt.capture import tls
 from wirefmt.capture._engine import KeyLogIndex, SecretsScan
 from wirefmt.capture.keylog import Secrets
 from wirefmt.errors import CaptureError
@@ -277,8 +278,8 @@ def topics(frames: list[bytes], keys: str, tmp_path: Path, **options: Any) -> tu
 
 def begun(tcp: Tcp, peers: Peers, size: int = 1448) -> list[bytes]:
     frames = [*tcp.open(), *tcp.send(0, peers.hello, size), *tcp.send(1, peers.answer, size)]
-    frames += tcp.send(0, peers.finished + peers.sides[0].seal(CONNECT), size)
-    return frames + tcp.send(1, peers.sides[1].seal(CONNACK), size)
+    frames += tcp.send(0, peers.finished + peers.sides[0].write(CONNECT), size)
+    return frames + tcp.send(1, peers.sides[1].write(CONNACK), size)
 
 
 @pytest.mark.parametrize("batch_rows", [1, 100])
@@ -290,11 +291,11 @@ def test_records_of_every_suite_with_padding_and_key_updates(
     peers, tcp = Peers(suite), Tcp(port=40001)
     frames = begun(tcp, peers, size)
     client = peers.sides[0]
-    frames += tcp.send(0, client.seal(numbered(1), padding=100) + client.seal(b"", padding=3), size)
+    frames += tcp.send(0, client.write(numbered(1), padding=100) + client.write(b"", padding=3), size)
     for number in range(2, 4):
         update, client = client.update()
-        frames += tcp.send(0, update + client.seal(numbered(number)), size)
-    frames += tcp.send(0, client.seal(b"\1\0", 21), size)
+        frames += tcp.send(0, update + client.write(numbered(number)), size)
+    frames += tcp.send(0, client.write(b"\1\0", 21), size)
     found, stats = topics([*frames, *tcp.close()], peers.keylog, tmp_path, batch_rows=batch_rows)
     assert found == ["CONNECT", "CONNACK", "t/1", "t/2", "t/3"]
     assert stats["tls"]["decrypted"] == 1
@@ -307,13 +308,13 @@ def test_whole_records_that_are_missing(count: int, updated: bool, batch_rows: i
     peers, tcp = Peers(), Tcp(port=1883)
     frames = begun(tcp, peers)
     client = peers.sides[0]
-    lost = b"".join(client.seal(numbered(1)) for _ in range(count))
+    lost = b"".join(client.write(numbered(1)) for _ in range(count))
     if updated:
         update, client = client.update()
         lost += update
     tcp.send(0, lost, len(lost))
     for number in range(2, 5):
-        frames += tcp.send(0, client.seal(numbered(number)))
+        frames += tcp.send(0, client.write(numbered(number)))
         frames += [tcp.segment(1)]
     found, stats = topics([*frames, *tcp.close()], peers.keylog, tmp_path, batch_rows=batch_rows)
     assert found[:2] == ["CONNECT", "CONNACK"]
@@ -410,7 +411,7 @@ def test_secrets_that_are_written_later(size: int, tmp_path: Path) -> None:
     peers, tcp = Peers(), Tcp()
     path = tmp_path / "keys.log"
     path.write_text("")
-    octets = pcap([*begun(tcp, peers), *tcp.send(0, peers.sides[0].seal(numbered(1)))])
+    octets = pcap([*begun(tcp, peers), *tcp.send(0, peers.sides[0].write(numbered(1)))])
     decoder = capture.CaptureDecoder(keylog=str(path))
     decoder.begin_file("x")
     for i in range(0, len(octets), size):
@@ -445,10 +446,42 @@ def test_nsq_that_compresses_under_tls(batch_rows: int, tmp_path: Path) -> None:
     frames = [*tcp.open(), *tcp.send(0, b"  V2IDENTIFY\n" + len(asked).to_bytes(4, "big") + asked)]
     frames += tcp.send(1, frame(b'{"max_rdy_count":2500,"tls_v1":true,"deflate":true,"snappy":false}'))
     frames += [*tcp.send(0, peers.hello), *tcp.send(1, peers.answer), *tcp.send(0, peers.finished)]
-    frames += tcp.send(1, server.seal(frame(b"OK")))
-    frames += tcp.send(1, server.seal(deflated(1, frame(b"OK"))))
-    frames += tcp.send(0, client.seal(deflated(0, b"PUB t\n" + (3).to_bytes(4, "big") + b"abc")))
-    frames += tcp.send(1, server.seal(deflated(1, frame(b"OK"))))
+    frames += tcp.send(1, server.write(frame(b"OK")))
+    frames += tcp.send(1, server.write(deflated(1, frame(b"OK"))))
+    frames += tcp.send(0, client.write(deflated(0, b"PUB t\n" + (3).to_bytes(4, "big") + b"abc")))
+    frames += tcp.send(1, server.write(deflated(1, frame(b"OK"))))
     found, stats = topics([*frames, *tcp.close()], peers.keylog, tmp_path, batch_rows=batch_rows)
     assert found == ["MAGIC", "IDENTIFY", "response", "response", "response", "t", "response"]
     assert stats["carrier_bytes"]
+
+
+def test_the_trace_of_rfc_8448(tmp_path: Path) -> None:
+    """Section 3: a handshake, 50 octets in each direction, close_notify."""
+    trace = json.loads((TLS / "rfc8448.json").read_text())
+    octets = {name: bytes.fromhex(value) for name, value in trace.items() if name not in ("source", "secrets")}
+    random = octets["client_hello"][11:43]
+    keys = "".join(f"{label} {random.hex()} {secret}\n" for label, secret in trace["secrets"].items())
+    for label, iv in (
+        ("SERVER_HANDSHAKE_TRAFFIC_SECRET", "server_handshake_iv"),
+        ("CLIENT_HANDSHAKE_TRAFFIC_SECRET", "client_handshake_iv"),
+        ("SERVER_TRAFFIC_SECRET_0", "server_iv"),
+        ("CLIENT_TRAFFIC_SECRET_0", "client_iv"),
+    ):
+        assert tls.keys_13(tls.SUITES_13[0x1301], bytes.fromhex(trace["secrets"][label])).iv == octets[iv]
+    said = bytes(range(50)) + b"\x17"
+    for label, name, sequence in (
+        ("CLIENT_TRAFFIC_SECRET_0", "client_data", 0),
+        ("SERVER_TRAFFIC_SECRET_0", "server_data", 1),
+    ):
+        opened = tls.keys_13(tls.SUITES_13[0x1301], bytes.fromhex(trace["secrets"][label]))
+        nonce = (int.from_bytes(opened.iv, "big") ^ sequence).to_bytes(12, "big")
+        assert opened.open(nonce, octets[name][5:], octets[name][:5]) == said
+    tcp = Tcp()
+    frames = [*tcp.open(), *tcp.send(0, octets["client_hello"]), *tcp.send(1, octets["server_hello"])]
+    frames += [*tcp.send(1, octets["server_handshake"]), *tcp.send(0, octets["client_finished"])]
+    frames += [*tcp.send(1, octets["ticket"]), *tcp.send(0, octets["client_data"]), *tcp.send(1, octets["server_data"])]
+    frames += [*tcp.send(0, octets["client_alert"]), *tcp.send(1, octets["server_alert"]), *tcp.close()]
+    found, stats = topics(frames, keys, tmp_path)
+    assert found == []  # 50 octets of none of the protocols
+    assert {name: n for name, n in stats["tls"].items() if n} == {"decrypted": 1}
+    assert stats["not_decoded"]["not_recognised"]["connections"] == 1

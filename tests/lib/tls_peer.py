@@ -52,7 +52,7 @@ def extension(number: int, body: bytes) -> bytes:
 
 
 class Writer:
-    """Seals the records of one direction."""
+    """Writes the records of one direction."""
 
     def __init__(self, suite: int, secret: bytes) -> None:
         aead, size, self._hash = SUITES[suite]
@@ -63,7 +63,7 @@ class Writer:
         )
         self._tag = 8 if suite == 0x1305 else 16
 
-    def seal(self, octets: bytes, kind: int = 23, padding: int = 0) -> bytes:
+    def write(self, octets: bytes, kind: int = 23, padding: int = 0) -> bytes:
         """5.2."""
         nonce = (int.from_bytes(self._iv, "big") ^ self._sequence).to_bytes(12, "big")
         self._sequence += 1
@@ -74,7 +74,7 @@ class Writer:
     def update(self) -> tuple[bytes, Writer]:
         """A KeyUpdate, and who writes after it (4.6.3)."""
         secret = expand_label(self._hash, self._secret, b"traffic upd", len(self._secret))
-        return self.seal(message(24, b"\0"), 22), Writer(self._suite, secret)
+        return self.write(message(24, b"\0"), 22), Writer(self._suite, secret)
 
 
 class Peers:
@@ -115,6 +115,6 @@ class Peers:
             + tail
         )
         flight = message(8, b"\0\0") + message(20, bytes(size))
-        self.answer = record(22, message(2, server)) + Writer(suite, secrets[1]).seal(flight, 22)
-        self.finished = Writer(suite, secrets[0]).seal(message(20, bytes(size)), 22)
+        self.answer = record(22, message(2, server)) + Writer(suite, secrets[1]).write(flight, 22)
+        self.finished = Writer(suite, secrets[0]).write(message(20, bytes(size)), 22)
         self.sides = [Writer(suite, secrets[2]), Writer(suite, secrets[3])]

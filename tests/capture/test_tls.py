@@ -485,3 +485,31 @@ def test_the_trace_of_rfc_8448(tmp_path: Path) -> None:
     assert found == []  # 50 octets of none of the protocols
     assert {name: n for name, n in stats["tls"].items() if n} == {"decrypted": 1}
     assert stats["not_decoded"]["not_recognised"]["connections"] == 1
+
+
+@pytest.mark.parametrize("slices", [1, 8])
+@pytest.mark.parametrize("name", ["mqtt-tls12-ticket", "mqtt-tls12-sessionid"])
+def test_resumed_sessions_without_lines_of_their_own(name: str, slices: int, tmp_path: Path) -> None:
+    """Go writes none. The connection that began the session may be in another slice."""
+    scene = BY_NAME[name]
+    keys = tmp_path / "keys.log"
+    lines = (TLS / scene["keys"]).read_text().splitlines(True)
+    first = next(line for line in lines if line.startswith("CLIENT_RANDOM"))
+    assert sum(line.split()[0] == "CLIENT_RANDOM" for line in lines) == len(scene["connections"])
+    keys.write_bytes(noisy(first.encode(), 100))
+    found: list[dict[str, Any]] = []
+    for i in range(slices):
+        reader = capture.read(str(TLS / scene["file"]), keylog=str(keys), slice=(i, slices))
+        found += [row for batch in reader for row in pa.record_batch(batch).to_pylist()]
+        assert not any(n for reason, n in reader.stats["tls"].items() if reason != "decrypted")
+    compare(sorted(found, key=lambda r: r["frame_no"]), scene)
+
+
+def test_sessions_whose_master_secret_is_not_in_the_key_log(tmp_path: Path) -> None:
+    """The first connection has no line, so the others, which resume its session, have none of theirs."""
+    scene = BY_NAME["mqtt-tls12-ticket"]
+    keys = tmp_path / "keys.log"
+    keys.write_bytes(noisy(b"# nothing", 500))
+    reader = capture.read(str(TLS / scene["file"]), keylog=str(keys))
+    assert list(reader) == []
+    assert {name: n for name, n in reader.stats["tls"].items() if n} == {"no_secret": len(scene["connections"])}

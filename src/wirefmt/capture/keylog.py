@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import stat
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from wirefmt.capture._engine import KeyLogIndex
 from wirefmt.capture.tls import Sessions
@@ -20,6 +20,8 @@ from wirefmt.errors import CaptureError
 BLOCKS_MOST = 64 << 20
 #: Bytes of a key log that are read at a time, and of its longest line.
 PIECE, LINE_MOST = 1 << 20, 1 << 10
+#: Bytes at the end of a key log whose master secrets are tried for resumed sessions, and how many are tried for all connections.
+TRIED_BYTES, TRIED_MOST = 1 << 20, 1 << 16
 #: The type of secrets in a block: an NSS key log ("TLSK"; draft-ietf-opsawg-pcapng, 4.7).
 TLS_KEY_LOG = 0x544C534B
 
@@ -61,6 +63,17 @@ class _Log:
         except OSError as fault:
             raise CaptureError(f"cannot read the key log {self._path!r}: {fault.strerror or fault}") from fault
 
+    def last_lines(self) -> list[bytes]:
+        """Of the last TRIED_BYTES."""
+        if self._text is not None:
+            return self._text[-TRIED_BYTES:].splitlines()
+        try:
+            with open(self._path, "rb") as file:
+                file.seek(max(0, self._size - TRIED_BYTES))
+                return file.read(TRIED_BYTES).splitlines()
+        except OSError:
+            return []
+
     def lines(self, start: bytes) -> list[bytes]:
         places = self._index.find(start)
         if not places:
@@ -91,6 +104,9 @@ class _Blocks:
         """The next bytes of a block; last: its end."""
         self._text += text + b"\n" if last else text
         self._indexed += self._index.add(bytes(self._text[self._indexed :]), self._indexed, last)
+
+    def last_lines(self) -> list[bytes]:
+        return bytes(self._text[-TRIED_BYTES:]).splitlines()
 
     def lines(self, start: bytes) -> list[bytes]:
         return [bytes(self._text[at : at + LINE_MOST]).split(b"\n", 1)[0] for at in self._index.find(start)]
@@ -149,6 +165,7 @@ class Secrets:
         self._blocks = _Blocks()
         self._ahead: Callable[[Secrets], None] | None = None
         self._looked = False
+        self._tries = TRIED_MOST
         self._lock = threading.RLock()
 
     def begin(self, ahead: Callable[[Secrets], None] | None, complete: bool) -> None:
@@ -194,6 +211,16 @@ class Secrets:
             if not found and self._look_ahead():
                 found = self._lines(random)
             return found
+
+    def masters(self) -> Iterator[bytes]:
+        """Master secrets of TLS 1.2, the last ones first: one of them may be that of a session which is resumed."""
+        with self._lock:
+            lines = [*self._blocks.last_lines(), *(self._log.last_lines() if self._log is not None else ())]
+        for line in reversed(lines):
+            parsed = parse_line(line)
+            if parsed is not None and parsed[0] == "CLIENT_RANDOM" and self._tries:
+                self._tries -= 1
+                yield parsed[2]
 
     def _lines(self, random: bytes) -> dict[str, bytes]:
         found: dict[str, bytes] = {}

@@ -13,7 +13,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple, Protocol
 
 #: Directions: what the client sends, what the server sends.
@@ -124,6 +124,7 @@ class Secrets(Protocol):
     sessions: Sessions
 
     def find(self, random: bytes) -> dict[str, bytes]: ...
+    def masters(self) -> Iterator[bytes]: ...
 
 
 class Sessions:
@@ -345,11 +346,14 @@ class Connection:
         self._done = [False, False]  # 1.3: Finished was read
         self._early: Keys | None = None
         self._passed = [0, 0]  # records that may fail
+        self._guesses: Iterator[bytes] | None = None  # 1.2: master secrets that may be that of the session
 
     # ---- what the engine calls
 
     def take(self, side: int, kind: int, octets: bytes) -> None:
         """A record that is not application data, decrypted. Raises GivenUp."""
+        if self.keys[side] is not None:
+            self._guesses = None  # the master secret is right
         if kind == HANDSHAKE:
             hand = self._hand[side]
             if hand is not None:
@@ -387,6 +391,14 @@ class Connection:
         if side == CLIENT and self._early is not None and self.keys[CLIENT] is self._early:
             self._early = None
             self._begin_13(CLIENT)
+            return False
+        if self._guesses is not None:
+            before = self._pair
+            if not self._guess():
+                raise GivenUp(Reason.NO_SECRET)
+            for i, keys in enumerate(self._pair_12()):
+                if before is not None and self.keys[i] is before[i]:
+                    self.keys[i] = keys
             return False
         if self._passed[side]:
             self._passed[side] -= 1
@@ -573,7 +585,7 @@ class Connection:
         if self._asked or self._answer is None:
             self._changing[side] = self.blocked[side] = True
             return
-        if self._master() is None:
+        if self._master() is None and not self._guess():
             self._changing[side] = True
             self._lacks_secret()
             return
@@ -593,6 +605,22 @@ class Connection:
         if found is not None:
             self._found["CLIENT_RANDOM"] = found
         return found
+
+    def _guess(self) -> bool:
+        """Take the next master secret of the key log for a session that is resumed, if the connection that began it is not
+        known: it may be read later or by another thread. The first record tells whether it is right. False: none is left."""
+        hello, answer = self._hello, self._answer
+        assert hello is not None and answer is not None
+        if self._guesses is None:
+            resumed = hello.extensions.get(TICKET) or (hello.session and hello.session == answer.session)
+            if not resumed or not self.secrets.complete:
+                return False
+            self._guesses = self.secrets.masters()
+        master = next(self._guesses, None)
+        if master is None:
+            return False
+        self._found["CLIENT_RANDOM"], self._pair = master, None
+        return True
 
     def _pair_12(self) -> list[Keys]:
         if self._pair is None:

@@ -513,3 +513,16 @@ def test_sessions_whose_master_secret_is_not_in_the_key_log(tmp_path: Path) -> N
     reader = capture.read(str(TLS / scene["file"]), keylog=str(keys))
     assert list(reader) == []
     assert {name: n for name, n in reader.stats["tls"].items() if n} == {"no_secret": len(scene["connections"])}
+
+
+@pytest.mark.parametrize("compressed", [True, False])
+@pytest.mark.parametrize("before", [0, 4])
+def test_secrets_behind_the_packets_of_an_open_file(compressed: bool, before: int) -> None:
+    """It is read once more from where it was, and goes on."""
+    octets = (TLS / "dsb-after-packets.pcapng.gz").read_bytes()
+    file = io.BytesIO(bytes(before) + (octets if compressed else gzip.decompress(octets)))
+    file.seek(before)
+    reader = capture.read(file)
+    rows = [row for batch in reader for row in pa.record_batch(batch).to_pylist()]
+    compare(rows, BY_NAME["dsb-after-packets"])
+    assert len(rows) == BY_NAME["dsb-after-packets"]["rows"]

@@ -875,7 +875,8 @@ def test_every_command_has_the_options_of_captures_as_capture_defines_them() -> 
     # --columns also takes fields of structs, so it is an option of the command; every message has a connection that was decoded
     assert set(options_shown("decode")) == (set(flags) | {"columns"}) - {"all_connections"}
     assert set(options_shown("connections")) >= {"all_connections", "columns", "filter"}
-    assert set(options_shown("summary")) == {"filter", "protocols", "decode_as", "flows", "threads", "tunnels"}
+    shown = {"filter", "protocols", "decode_as", "flows", "threads", "tunnels", "keylog"}
+    assert set(options_shown("summary")) == shown
     for command in ("decode", "summary", "connections", "operations", "latency", "trace", "sql"):
         for name, option in options_shown(command).items():
             if name in flags:

@@ -16,7 +16,8 @@ from lib.paths import ROOT
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 #: Licences that let an Apache-2.0 program depend on a package: SPDX identifiers.
 PERMISSIVE = {
-    "0BSD", "Apache-2.0", "BSD-2-Clause", "BSD-3-Clause", "CC0-1.0", "ISC", "MIT", "PSF-2.0", "Python-2.0", "Unlicense", "Zlib",
+    "0BSD", "Apache-2.0", "BSD-2-Clause", "BSD-3-Clause", "CC0-1.0", "ISC", "MIT", "MIT-0", "PSF-2.0", "Python-2.0",
+    "Unlicense", "Zlib",
 }  # fmt: skip
 #: Words of packages that have no SPDX expression yet, in the field License or in classifiers.
 WORDS = re.compile(r"\b(MIT|BSD|Apache|ISC)\b")

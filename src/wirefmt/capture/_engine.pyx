@@ -2,7 +2,9 @@
 # cython: cdivision=True, binding=True, embedsignature=False, always_allow_keywords=True
 """Captures, compiled: packets to streams to rows of the message table. It knows protocols by the rows of the registry."""
 cimport cython
+from cpython.buffer cimport PyBUF_READ
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from cpython.memoryview cimport PyMemoryView_FromMemory
 from cpython.object cimport PyObject
 from cpython.ref cimport Py_INCREF, Py_XDECREF
 from libc.stdint cimport int32_t, int64_t, int8_t, uint16_t, uint32_t, uint64_t, uint8_t
@@ -22,11 +24,13 @@ from wirefmt._core.cache cimport prefetch, prefetch_read
 from wirefmt._core.cursor cimport Span
 from wirefmt._core.octets cimport BLOCK_OCTETS
 from wirefmt._core.status cimport Fault, NEED_DATA, OK, fault
-from wirefmt._core.text cimport printed
+from wirefmt._core.text cimport NOT_HEX, hex_digit, printed
 from wirefmt._core.words cimport avalanche
 
 # pcap and pcapng blocks -> packet records
 include "pcapfile.pxi"
+# key logs: where the lines of a client random are; secrets blocks of pcapng
+include "keylog.pxi"
 # link, VLAN, IP, TCP headers, fragments -> segments
 include "packets.pxi"
 # segments <-> rows of the packets table
@@ -82,6 +86,6 @@ include "decoder.pxi"
 
 # only constructors make objects; classes and functions belong to the package, except these
 finish_module(globals(), "wirefmt.capture", (
-    BoundarySearch, CarrierTrace, Dispatcher, FrameStreams, PacketParser, PacketTrace, PcapFile, PcapReader, Reassembler,
-    Recognition, RecordFeed, Share, StreamTrace, Streams, Unpacker, find_record, sniff,
+    BoundarySearch, CarrierTrace, Dispatcher, FrameStreams, KeyLogIndex, PacketParser, PacketTrace, PcapFile, PcapReader,
+    Reassembler, Recognition, RecordFeed, SecretsScan, Share, StreamTrace, Streams, Unpacker, find_record, sniff,
 ))

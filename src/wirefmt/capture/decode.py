@@ -19,7 +19,8 @@ from typing import Any, NamedTuple
 
 from wirefmt.batch import Batch
 from wirefmt.capture._engine import CaptureDecoder, Dispatcher, Share
-from wirefmt.capture.sources import LIVE_WAIT, READ_FAULTS, Chunks, Source
+from wirefmt.capture.keylog import Secrets
+from wirefmt.capture.sources import LIVE_WAIT, READ_FAULTS, Chunks, Source, look_ahead
 from wirefmt.errors import CaptureError
 from wirefmt.spec.options import Options
 
@@ -58,8 +59,9 @@ def decoders_for(options: Options, transport: bool = False) -> tuple[list[Captur
     # each thread has a batch that it fills, and WAITING others
     octets = min(options.batch_bytes, max(options.batch_bytes // count, LEAST_BATCH))
     part = replace(options, threads=1, limits=limits, batch_bytes=octets)
-    decoders = [CaptureDecoder(part, transport=transport) for _ in range(count)]
-    return decoders, Dispatcher(options) if count > 1 else None
+    secrets = Secrets(options.keylog)
+    decoders = [CaptureDecoder(part, transport=transport, secrets=secrets) for _ in range(count)]
+    return decoders, Dispatcher(options, secrets) if count > 1 else None
 
 
 def stats_of(decoders: Sequence[CaptureDecoder], dispatcher: Dispatcher | None) -> dict[str, Any]:
@@ -301,6 +303,7 @@ def decode_source(
     """
     if dispatcher is None and len(decoders) > 1:
         raise ValueError("several decoders need a dispatcher; capture.read(..., threads=N) makes them")
+    decoders[0].secrets.begin(*look_ahead(source, threads=len(decoders)))
     for decoder in decoders:
         decoder.begin_file(source.name, index)
     with Chunks(source, count, stopped, shared=dispatcher is not None) as chunks:

@@ -22,7 +22,8 @@ cdef class CaptureDecoder:
     always be read.
 
     Parameters: an `Options`, or its fields as keywords; `threads` is 1, since the caller's thread decodes. transport: also count
-    the traffic of each TCP connection, for `take_transport`.
+    the traffic of each TCP connection, for `take_transport`. secrets: a `wirefmt.capture.keylog.Secrets` that several decoders
+    share; else that of the option `keylog`.
     Raises ValueError if an option has an invalid value or `columns` names an unknown column; ModuleNotFoundError if a
     filter is given and pyarrow is not installed.
     """
@@ -63,7 +64,7 @@ cdef class CaptureDecoder:
         join_sink(&self.tcp.sink, self.streams)
         join_recogniser(self.recognition, self.streams)
 
-    def __init__(self, options=None, /, *, bint transport=False, **keywords):
+    def __init__(self, options=None, /, *, bint transport=False, secrets=None, **keywords):
         options = options_of(options, keywords)
         if options.threads != 1:
             raise ValueError("a CaptureDecoder decodes in one thread; capture.read(..., threads=N) uses several")
@@ -76,7 +77,13 @@ cdef class CaptureDecoder:
         self.table.batch_rows = options.batch_rows
         self.table.batch_bytes = min(options.batch_bytes, BATCH_MAX)
         self.streams.table = self.table
+        if secrets is None:
+            from wirefmt.capture.keylog import Secrets
+            secrets = Secrets(options.keylog)
+        self.streams.secrets = secrets
+        self.streams.decrypts = DECRYPTS_PERHAPS
         self.file = PcapFile.__new__(PcapFile)
+        self.file.secrets = secrets
         self.packets = PacketParser(tunnels=options.tunnels)
         self.set_protocols(options)
         self.set_limits(options.all_limits())
@@ -127,6 +134,7 @@ cdef class CaptureDecoder:
     cdef int name_file(self, int32_t index, bytes text) except -1:
         self.streams.add_name(index, text)
         self.file_index = index
+        self.streams.decrypts = DECRYPTS_PERHAPS
         self.file.begin(0, 1)
         self.file_over = False
         self.carry_at = self.carry_size = 0
@@ -267,6 +275,11 @@ cdef class CaptureDecoder:
             self.busy = False
 
     @property
+    def secrets(self):
+        """The secrets of TLS connections."""
+        return self.streams.secrets
+
+    @property
     def counts_traffic(self):
         """True if the decoder was made with `transport`."""
         return self.streams.transport is not None
@@ -337,6 +350,7 @@ cdef class CaptureDecoder:
             name: undecoded_of(c.undecoded_packets[i], c.undecoded_octets[i], c.undecoded_flows[i])
             for i, name in enumerate(UNDECODED_NAMES)
         } | self.packets.undecoded()
+        stats["tls"] = {name: self.streams.tls_flows[<int>i] for i, name in enumerate(TLS_NAMES)}
         stats["not_recognised_ports"] = ports = {}
         if self.streams.unknown_ports != NULL:
             for port in range(65536):

@@ -74,11 +74,12 @@ cdef class Dispatcher:
     cdef dict told                  # stats before the present call
     cdef SegmentList* lists         # one for each thread
 
-    def __init__(self, options):
+    def __init__(self, options, secrets=None):
         self.count = options.threads
         self.slice_index, self.slice_count = options.slice
         self.across_files = options.flows == "across-files"
         self.records = RecordFeed.__new__(RecordFeed)
+        self.records.file.secrets = secrets
         self.packets = PacketParser(tunnels=options.tunnels)
         self.lists = <SegmentList*>calloc(self.count, sizeof(SegmentList))
         if self.lists == NULL:

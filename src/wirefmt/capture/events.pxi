@@ -166,9 +166,15 @@ cdef void end_flow(FrameStreams s, Flow* f) noexcept nogil:
 cdef void on_close(FrameStreams s, Flow* f) noexcept nogil:
     cdef FlowState* fs = <FlowState*>f.state
     cdef Side* side
+    cdef SideLayer* layer
     cdef int end
     if fs == NULL:
         return
+    layer = fs.sides[0].lowest
+    while layer != NULL:
+        if layer.carrier.ends != NULL:
+            layer.carrier.ends(s, f, layer)
+        layer = layer.above
     if fs.front != NULL:
         drop_front(s, fs)
     if fs.protocol == NULL and not f.ignored:

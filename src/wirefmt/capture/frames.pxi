@@ -10,6 +10,12 @@
 
 cdef enum:
     NEGOTIATED = 4              # carriers that protocols negotiate
+    TLS_COUNTS = 16             # reasons why TLS is not decrypted
+
+cdef enum Decrypts:             # is there any secret?
+    DECRYPTS_NOTHING = 0
+    DECRYPTS
+    DECRYPTS_PERHAPS            # `secrets` is to be asked
 
 
 cdef struct Recogniser:         # who finds the protocols of flows. `to` is the first argument of each
@@ -40,6 +46,9 @@ cdef class FrameStreams(Streams):
     cdef Recogniser recogniser
     cdef bint strict
     cdef int64_t max_inflated
+    cdef object secrets                                 # keylog.Secrets; None: TLS is not decrypted
+    cdef uint8_t decrypts                               # a Decrypts
+    cdef int64_t[TLS_COUNTS] tls_flows                  # by reason: see carrier_tls.pxi
     cdef uint8_t* scratch                               # unmasked WebSocket payload: SEARCH_WINDOW octets
 
     def __cinit__(self, *args, **kwargs):

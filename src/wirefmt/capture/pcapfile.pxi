@@ -14,6 +14,7 @@ cdef enum:
     MAX_RECORD = 262144             # octets of one packet: libpcap's largest snapshot length
     MAX_BLOCK = MAX_RECORD + 65536  # of a pcapng block that is read; options may follow the packet
     MAX_SKIPPED_BLOCK = 16777216    # of a pcapng block of another type, which is skipped
+    MAX_SECRETS_BLOCK = 1 << 30     # of one with a key log
     MAX_INTERFACES = 65536          # of a pcapng section
     MAX_FAULTS = 1000               # of one file that are reported; the rest are only counted
     CHAIN_SURVIVES = 255            # a chain that continues after the octets examined
@@ -76,6 +77,7 @@ cdef enum:
     BLOCK_PACKET = 2
     BLOCK_SIMPLE_PACKET = 3
     BLOCK_ENHANCED_PACKET = 6
+    BLOCK_SECRETS = 10          # section 4.7
     BLOCK_SECTION = 0x0A0D0D0A
     BYTE_ORDER_MAGIC = 0x1A2B3C4D
 
@@ -385,6 +387,9 @@ cdef class PcapFile:
     cdef uint32_t interface_count, interface_capacity
     cdef ChainRule rule
     cdef uint64_t skip              # octets of a large block still to skip
+    cdef object secrets             # takes secrets blocks: see keylog.Secrets.add; None: they are skipped
+    cdef uint32_t secrets_kind
+    cdef uint64_t secrets_left      # octets of the secrets in it
     cdef uint32_t to_ns             # pcap: nanoseconds in a unit
     cdef uint16_t link_type         # pcap
     cdef uint8_t stage
@@ -406,7 +411,7 @@ cdef class PcapFile:
         self.frames = first_frame - 1
         self.faults = 0
         self.interface_count = 0
-        self.skip = 0
+        self.skip = self.secrets_left = 0
         self.unsure = self.foreign = False
         memset(&self.fault, 0, sizeof(CaptureFault))
 
@@ -628,6 +633,8 @@ cdef class PcapFile:
         if self.skip:
             used[0] = n if n < self.skip else <size_t>self.skip
             self.skip -= used[0]
+            if self.secrets_left:
+                self.pass_secrets(p, used[0])
             if self.skip == 0:
                 return -1
             return self.failed(CAPTURE_CUT_RECORD, STAGE_END) if last else READ_NEED
@@ -648,12 +655,19 @@ cdef class PcapFile:
             else:
                 return self.failed(CAPTURE_BAD_BYTE_ORDER, STAGE_SEARCH)
         size = load_u32_as(p + 4, self.rule.big)
-        if size < 12 or size & 3 or size > MAX_SKIPPED_BLOCK:
+        if size < 12 or size & 3 or size > <uint32_t>(MAX_SECRETS_BLOCK if kind == BLOCK_SECRETS else MAX_SKIPPED_BLOCK):
             return self.failed(CAPTURE_BLOCK_LENGTH, STAGE_SEARCH)
         if size > MAX_BLOCK:
             if kind == BLOCK_SECTION or kind <= BLOCK_ENHANCED_PACKET:
                 return self.failed(CAPTURE_BLOCK_LENGTH, STAGE_SEARCH)
             self.skip = size
+            if kind == BLOCK_SECRETS and self.secrets is not None and not self.foreign:
+                if n < 16:
+                    self.skip = 0
+                    return self.failed(CAPTURE_CUT_RECORD, STAGE_SEARCH) if last else READ_NEED
+                self.begin_secrets(p + 8, size - 12)
+                used[0] = 16
+                self.skip -= 16
             return -1
         if n < size:
             return self.failed(CAPTURE_CUT_RECORD, STAGE_SEARCH) if last else READ_NEED
@@ -689,6 +703,10 @@ cdef class PcapFile:
                 return READ_RECORD
         elif kind == BLOCK_INTERFACE:
             reason = self.interface_description(body, n)
+        elif kind == BLOCK_SECRETS:
+            if self.secrets is not None and n >= 8:
+                self.begin_secrets(body, n)
+                self.pass_secrets(body + 8, n - 8)
         elif kind == BLOCK_SECTION:
             # section length and options are not used
             self.interface_count = 0
@@ -696,6 +714,20 @@ cdef class PcapFile:
             if self.foreign:
                 reason = CAPTURE_BAD_VERSION
         return self.failed(reason, STAGE_PCAPNG) if reason else -1
+
+    cdef void begin_secrets(self, const uint8_t* body, size_t n) noexcept nogil:
+        """The beginning of a secrets block with `n` octets: their type (4), their length (4)."""
+        self.secrets_kind = load_u32_as(body, self.rule.big)
+        self.secrets_left = min(<size_t>load_u32_as(body + 4, self.rule.big), n - 8)
+
+    cdef void pass_secrets(self, const uint8_t* p, size_t n) noexcept with gil:
+        """The next octets of a secrets block, and what fills it up."""
+        n = min(n, <size_t>self.secrets_left)
+        self.secrets_left -= n
+        try:
+            self.secrets.add(self.secrets_kind, PyBytes_FromStringAndSize(<const char*>p, <Py_ssize_t>n), self.secrets_left == 0)
+        except Exception:                               # no memory: as a block that is not there
+            self.secrets_left = 0
 
     cdef int packet(self, const uint8_t* data, size_t capacity, uint32_t interface, uint32_t captured, uint32_t original,
                     PacketRecord* out) noexcept nogil:

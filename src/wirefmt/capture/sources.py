@@ -12,10 +12,13 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import Any, BinaryIO, Protocol, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, Protocol, cast
 
 from wirefmt.capture import files
 from wirefmt.errors import CaptureError
+
+if TYPE_CHECKING:
+    from wirefmt.capture.keylog import Secrets
 
 GZIP = b"\x1f\x8b"
 ZSTD = b"\x28\xb5\x2f\xfd"
@@ -167,6 +170,66 @@ class Chunks:
             if self.cut or self._stopped():
                 self.cut = True
                 return
+
+
+#: Bytes of a compressed file, as stored, that are read once more for its secrets blocks.
+LOOK_AHEAD = 64 << 20
+
+
+def look_ahead(source: Source, threads: int) -> tuple[Callable[[Secrets], None] | None, bool]:
+    """What reads all secrets blocks of a capture, if it can be read twice; and whether the capture is complete."""
+    if not source.close:
+        return _caller_s(source, threads)
+    if source.size is None or (files.COMPRESSED_NAME.search(source.name) and source.size > LOOK_AHEAD):
+        return None, "://" in source.name or not _is_pipe(source.name)
+    if _is_pipe(source.name):
+        return None, False
+
+    def scan(secrets: Secrets) -> None:
+        with Chunks(source) as chunks:
+            _scan(chunks, secrets)
+
+    return scan, True
+
+
+def _is_pipe(name: str) -> bool:
+    return "://" not in name and not os.path.isfile(name)
+
+
+def _caller_s(source: Source, threads: int) -> tuple[Callable[[Secrets], None] | None, bool]:
+    """Of an open file: it goes on where it was."""
+    opened = source.open()
+    try:
+        begin = opened.tell() if opened.seekable() else None
+    except (AttributeError, OSError, ValueError):
+        begin = None
+    if begin is None:
+        return None, False
+    if threads > 1:  # another thread may be reading it
+        return None, True
+
+    def scan(secrets: Secrets) -> None:
+        at = opened.tell()
+        opened.seek(begin)
+        try:
+            with Chunks(source) as chunks:
+                _scan(chunks, secrets)
+        finally:
+            opened.seek(at)
+
+    return scan, True
+
+
+def _scan(chunks: Iterable[memoryview], secrets: Secrets) -> None:
+    from wirefmt.capture._engine import SecretsScan
+
+    search = SecretsScan(secrets)
+    try:
+        for chunk in chunks:
+            if not search.feed(chunk):
+                return
+    except (*READ_FAULTS, CaptureError):
+        return  # the reading itself tells it
 
 
 def _whole(stream: Any, size: int) -> Iterator[memoryview]:

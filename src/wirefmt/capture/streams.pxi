@@ -50,6 +50,8 @@ cdef struct Carrier:            # an encoding of streams in other streams; this 
     int (*sought)(const Sought* sought, const uint8_t* p, size_t n, size_t* size, bint* counts) noexcept nogil
     void (*found)(FrameStreams s, Flow* f, int end, SideLayer* own) noexcept nogil
     void (*clear)(FrameStreams s, SideLayer* own) noexcept nogil     # free what the state holds; NULL: nothing
+    # the flow ends: dismiss it if this carrier could not be read. NULL: it can always. Called for one of the directions
+    void (*ends)(FrameStreams s, Flow* f, SideLayer* own) noexcept nogil
 
 
 cdef struct SideLayer:          # a carrier in one direction

@@ -286,6 +286,7 @@ class Summary:
             ],
             "errors": [{"status": status, "error": error, "rows": n} for (status, error), n, _ in self.faults.top(top)],
             "not_decoded": self.stats.get("not_decoded", {}),
+            "tls": self.stats.get("tls", {}),
             "not_recognised_ports": [{"port": port, "connections": n} for port, n in self._unknown_ports(top)],
         }
 
@@ -322,6 +323,7 @@ class Summary:
         )
 
         show_table("Not decoded", ("reason", "connections", "packets", "bytes"), self._not_decoded())
+        show_table("TLS", ("connections", "reason"), self._tls())
         show_table("Ports of protocols that were not recognised", ("port", "connections"), self._unknown_ports(top))
         if self.findings:
             click.echo()
@@ -354,6 +356,13 @@ class Summary:
             for why, seen in sorted(self.stats.get("not_decoded", {}).items(), key=lambda item: -item[1]["bytes"])
             if any(seen.values())
         ]
+
+    def _tls(self) -> list[tuple[Any, ...]]:
+        """Connections that were decrypted, and why others were not."""
+        from wirefmt.capture.tls import REASONS
+
+        counts = self.stats.get("tls", {})
+        return [(counts[name], text) for name, text in REASONS.items() if counts.get(name)]
 
     def _unknown_ports(self, top: int) -> list[tuple[int, int]]:
         ports: dict[int, int] = self.stats.get("not_recognised_ports", {})

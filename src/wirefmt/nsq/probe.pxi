@@ -11,6 +11,7 @@ cdef struct NsqConnection:      # what a capture knows about one connection: a P
     NsqFlow flow
     bint begun                  # the client's magic, or something after it, has been read
     uint8_t reported            # the carrier that the capture knows
+    bint secured                # a frame of the server was read under TLS: its OK, after which compression begins
 
 
 cdef inline void nsq_options(NsqOptions* o, NsqConnection* c, bint strict, int direction) noexcept nogil:
@@ -19,9 +20,11 @@ cdef inline void nsq_options(NsqOptions* o, NsqConnection* c, bint strict, int d
         o.magic = NSQ_MAGIC_BEFORE
 
 
-cdef inline int nsq_carrier_of(const NsqFlow* flow) noexcept nogil:
-    return (CARRIER_TLS if flow.tls else CARRIER_DEFLATE if flow.compression == NSQ_DEFLATE else
-            CARRIER_SNAPPY if flow.compression == NSQ_SNAPPY else CARRIER_PLAIN)
+cdef inline int nsq_carrier_of(const NsqConnection* c) noexcept nogil:
+    if c.flow.tls and not (c.secured and c.flow.compression):
+        return CARRIER_TLS
+    return (CARRIER_DEFLATE if c.flow.compression == NSQ_DEFLATE else
+            CARRIER_SNAPPY if c.flow.compression == NSQ_SNAPPY else CARRIER_PLAIN)
 
 
 cdef int nsq_sniff(const uint8_t* p, size_t n) noexcept nogil:
@@ -105,6 +108,8 @@ cdef bint nsq_put(MessageTable t, const MessageContext* m, void* state, bint str
     nsq_options(&o, c, strict, m.direction)
     if m.direction == NSQ_CLIENT:
         c.begun = True
+    elif c.reported == CARRIER_TLS:
+        c.secured = True
     if nsq_parse(p, n, &o, &u, &f) != OK:
         size = fault_text(&NSQ_TABLES, &f, 0, text, sizeof(text))
         nsq_put_kind(t, row, f.kind)
@@ -124,7 +129,8 @@ cdef size_t nsq_put_fast(MessageTable t, MessageContext* m, void* state, bint st
     cdef NsqUnitView u
     cdef size_t size
     cdef int64_t row
-    if (m.direction == NSQ_CLIENT and not c.begun) or t.options.detail or c.reported != nsq_carrier_of(&c.flow):
+    if (m.direction == NSQ_CLIENT and not c.begun) or t.options.detail or c.reported != nsq_carrier_of(c) \
+            or (c.reported == CARRIER_TLS and not c.secured):
         return 0
     size = nsq_read_fast(p, n, m.direction, &u)
     if size == 0:
@@ -170,7 +176,7 @@ cdef bint nsq_put_part(MessageTable t, const MessageContext* m, void* state, con
 cdef int nsq_carrier(void* state) noexcept nogil:
     """The encoding of the octets after those that were put."""
     cdef NsqConnection* c = <NsqConnection*>state
-    c.reported = <uint8_t>nsq_carrier_of(&c.flow)
+    c.reported = <uint8_t>nsq_carrier_of(c)
     return c.reported
 
 

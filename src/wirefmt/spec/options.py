@@ -64,6 +64,8 @@ class Options:
         flows: "auto": files that are one rotated capture, by their names and times, are read as one, others are independent;
             "in-file": each file is independent; "across-files": the files are one rotated capture, in this order. A
             `CaptureDecoder`, which knows no names, and Spark take "auto" as "in-file".
+        keylog: path or URL of an NSS key log, as a TLS library writes it for SSLKEYLOGFILE: TLS 1.2 and 1.3 are decrypted with
+            its secrets, and with those in a pcapng file. Needs the package cryptography (wirefmt[tls]).
         tunnels: True also decodes packets in VXLAN, GENEVE, GRE, IP in IP ...
         slice: (i, n): only flows whose hash belongs to shard i of n; the n slices together have exactly all rows.
         threads: how many threads decode a capture, each a part of the connections; at most 65,535. Rows of one connection keep
@@ -123,6 +125,14 @@ class Options:
         metadata=_flag(
             "--flows",
             "in-file: each file is independent. across-files: the files are one rotated capture, in the given order.",
+        ),
+    )
+    keylog: str | None = field(
+        default=None,
+        metadata=_flag(
+            "--keylog",
+            "An NSS key log (SSLKEYLOGFILE), to decrypt TLS 1.2 and 1.3. Secrets in a pcapng file are always used.",
+            "FILE",
         ),
     )
     tunnels: bool = field(

@@ -120,14 +120,38 @@ class Window:
     def take(self, count: int = 1) -> bool: ...
     def give(self, count: int = 1) -> bool: ...
 
+#: Answers may exceed the limit on queued bytes by so much before a peer that does not read is given up.
+ANSWER_CAPACITY: Final[int]
+
 @disjoint_base
 class EndpointFlows:
     _reading: bool
     """True: nothing that has arrived is left to be read, so there is nothing to go on with. Only `Endpoint` changes it."""
+    _over: bool
+    """The connection is over."""
+    _paused: bool
+    """The host has called `pause`."""
+    _turn_over: bool
+    """A turn of reading is over, and what is left waits for the next one."""
+    _eof: bool
+    """The peer's stream has ended."""
+    _trailing: bytes
+    """What has arrived and is not read by the decoder: it is read first."""
+    _decoder: Any
+    """The protocol's Decoder."""
     @property
     def _outbox(self) -> Outbox:
         """Bytes for the peer."""
     def __init__(self, *args: Any, **kwargs: Any) -> None: ...
+    def receive(self, data: Buffer, now: float) -> list[Any]: ...
+    def _read(self, data: Buffer, events: list[Any]) -> None:
+        """Read as many messages as there is space for."""
+    def _check_limits(self, events: list[Any], kept: bool = True) -> None:
+        """All that can be read has been read: end the connection if the peer costs more memory than it may."""
+    @property
+    def unfinished_bytes(self) -> int: ...
+    @property
+    def wants_read(self) -> bool: ...
     def data_to_send(self) -> bytes: ...
     def buffers_to_send(self) -> list[Buffer]: ...
     @property

@@ -64,7 +64,8 @@ def declare(name: str, **arguments: Any) -> amqp091.QueueDeclare:
 async def commit(broker: Broker) -> Flood:
     _, writer = await amqp(broker, declare("q"), amqp091.TxSelect(channel=1))
     writer.write(content("q") * 15_000)
-    await until(lambda: broker.router.shares.bytes >= 15_000 * 700)
+    (session,) = broker.amqp._sessions.values()
+    await until(lambda: len(session.transactions[1].messages) == 15_000)
     yield lambda: broker.router.queues["q"].count == 15_000
     writer.write(amqp091.TxCommit(channel=1).encode())
     yield writer.close

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import contextlib
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from types import SimpleNamespace
 from typing import Any
 
@@ -14,6 +14,7 @@ import pytest
 from lib.loopback import HOST, run, until
 from wirefmt import mqtt
 from wirefmt.connection.aio import Driver
+from wirefmt.connection.aio.driver import ALONE, WORK
 from wirefmt.connection.carriers import WebSocket
 from wirefmt.connection.contract import Disconnected
 from wirefmt.connection.websocket import HEAD_LIMIT, ClientHandshake, ServerHandshake, accept_of
@@ -226,6 +227,150 @@ def test_one_write_for_all_that_is_queued_in_an_iteration() -> None:
             writer.transport.abort()
 
     run(test())
+
+
+class Sink:
+    """A transport that notes what is written."""
+
+    def __init__(self) -> None:
+        self.written: list[bytes] = []
+
+    def write(self, data: bytes) -> None:
+        self.written.append(bytes(data))
+
+    def writelines(self, buffers: list[bytes]) -> None:
+        self.write(b"".join(buffers))
+
+
+def arrived(driver: Driver, data: bytes) -> None:
+    """A read of the transport."""
+    driver.get_buffer(-1)[: len(data)] = data
+    driver.buffer_updated(len(data))
+
+
+PING, PONG = b"\xc0\x00", b"\xd0\x00"
+
+
+@contextlib.asynccontextmanager
+async def pinging() -> AsyncIterator[tuple[Driver, Sink]]:
+    """A server's driver that answers PINGREQ, and its transport. Nothing is ready in the loop."""
+    host = Host()
+    async with await mqtt.serve(host, port=0) as server:
+        driver: Any = server.accept()
+        sink: Any = Sink()
+        driver.connection_made(sink)
+        arrived(driver, mqtt.Connect(client_identifier="x").encode())
+        await asyncio.sleep(0.01)
+        driver._turn.alone = driver._turn.reads = 0
+        sink.written.clear()
+        sink.abort = lambda: asyncio.get_running_loop().call_soon(driver.connection_lost, None)
+        yield driver, sink
+        driver.abort()
+
+
+def test_after_a_read_that_was_alone_the_next_ones_are_answered_at_their_end() -> None:
+    async def test() -> None:
+        async with pinging() as (driver, sink):
+            arrived(driver, PING)
+            assert sink.written == []
+            await asyncio.sleep(0)
+            assert sink.written == [PONG]
+            for number in range(2, 2 + ALONE):
+                arrived(driver, PING)
+                assert sink.written == [PONG] * number
+            arrived(driver, PING)
+            assert sink.written == [PONG] * (1 + ALONE)  # is it alone, too?
+            await asyncio.sleep(0)
+            assert sink.written == [PONG] * (2 + ALONE)
+            arrived(driver, PING)
+            assert sink.written == [PONG] * (3 + ALONE)
+
+    run(test())
+
+
+def test_reads_of_one_iteration_are_answered_together() -> None:
+    async def test() -> None:
+        async with pinging() as (driver, sink):
+            for number in range(1, 5):
+                arrived(driver, PING)
+                arrived(driver, PING)
+                assert sink.written == [PONG * 2] * (number - 1)
+                await asyncio.sleep(0)
+                assert sink.written == [PONG * 2] * number
+
+    run(test())
+
+
+def test_reads_that_are_answered_at_their_end_share_the_work_of_an_iteration() -> None:
+    """There may be any number of them in one."""
+
+    async def test() -> None:
+        async with pinging() as (driver, sink):
+            arrived(driver, PING)
+            await asyncio.sleep(0)
+            driver.spend(WORK // 2)
+            arrived(driver, PING)
+            assert sink.written == [PONG] * 2
+            driver.spend(1)
+            arrived(driver, PING)
+            assert sink.written == [PONG] * 2
+            await asyncio.sleep(0)
+            assert sink.written == [PONG] * 3
+
+    run(test())
+
+
+def test_calls_before_writing_come_once_and_in_order() -> None:
+    async def test() -> None:
+        async with pinging() as (driver, sink):
+            reported: list[Any] = []
+            asyncio.get_running_loop().set_exception_handler(lambda _, context: reported.append(context["exception"]))
+            error = ValueError("no")
+            called: list[Any] = []
+
+            def again() -> None:
+                called.append("again")
+                driver.before_writing(lambda: called.append("next"))
+                arrived(driver, PING)  # what a call brings is written with the rest
+
+            def fail() -> None:
+                raise error
+
+            for call in (fail, again, lambda: called.append(list(sink.written))):
+                driver.before_writing(call)
+            assert called == []
+            await asyncio.sleep(0)
+            assert called == ["again", []]
+            assert reported == [error]
+            assert sink.written == [PONG]
+            await asyncio.sleep(0)
+            assert called == ["again", [], "next"]
+
+    run(test())
+
+
+def test_calls_before_writing_that_are_interrupted_go_on() -> None:
+    loop = asyncio.new_event_loop()
+    called: list[int] = []
+
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    async def ask() -> None:
+        driver = Driver(mqtt.ServerConnection(0.0), SimpleNamespace(handle=None))
+        driver.before_writing(interrupt)
+        driver.before_writing(lambda: called.append(1))
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+
+    try:
+        task = loop.create_task(ask())
+        with pytest.raises(KeyboardInterrupt):
+            loop.run_until_complete(task)
+        loop.run_until_complete(task)
+    finally:
+        loop.close()
+    assert called == [1]
 
 
 @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])

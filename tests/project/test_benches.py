@@ -19,6 +19,7 @@ LONG = {
     "bench_mqtt_fanout",
     "bench_mqtt_loopback",
     "bench_nsq_connection",
+    "bench_one_at_a_time",
     "bench_rocketmq_connection",
     "bench_spark",
 }

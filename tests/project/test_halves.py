@@ -22,7 +22,7 @@ ROOMS = {"connection": [SRC / "_core" / "connection.pxi"]} | {
     for name in PACKAGES
 }
 #: What a Python half adds to a member of the compiled one, and calls it.
-EXTENDED = {"data_to_send", "buffers_to_send", "pending_bytes", "_flush"}
+EXTENDED = {"data_to_send", "buffers_to_send", "pending_bytes", "unfinished_bytes", "_flush", "_read"}
 
 
 def is_shared(name: str) -> bool:
@@ -74,7 +74,11 @@ def listed(package: str) -> dict[str, dict[str, str]]:
 
 def used(package: str) -> set[str]:
     """Attributes that Python code of the package, or a test of connections, names."""
-    folders = [SRC / package, SRC / "connection", ROOT / "tests" / "connection", ROOT / "tests" / "lib"]
+    packages = [
+        "connection",
+        *(PACKAGES if package == "connection" else [package]),
+    ]  # all are derived from the kernel's class
+    folders = [*(SRC / name for name in packages), ROOT / "tests" / "connection", ROOT / "tests" / "lib"]
     paths = [path for folder in folders for path in folder.glob("*.py")]
     return {
         node.attr for path in paths for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Attribute)

@@ -1,5 +1,6 @@
 # What connections of all protocols do for every message: bytes queued for the peer, identifiers, windows.
 # wirefmt/connection exports them.
+from wirefmt.errors import RemoteProtocolError
 
 
 cdef class Outbox:
@@ -176,18 +177,57 @@ cdef class Window:
         return closed and self.used < self.limit
 
 
+cdef inline Py_ssize_t size_of_buffer(object data) except -1:
+    """Octets of a buffer."""
+    if PyBytes_CheckExact(data):
+        return PyBytes_GET_SIZE(data)
+    return (data if type(data) is memoryview else memoryview(data)).nbytes
+
+
+cdef inline bint decoder_is_carried(object decoder) except -1:
+    """Do its bytes come through a compression?"""
+    return not isinstance(decoder, FrameDecoder) and hasattr(decoder, "spent")
+
+
+cdef inline int64_t unread_of(object decoder) except -1:
+    """What `FrameDecoder.unread` says."""
+    cdef FrameDecoder plain
+    if not isinstance(decoder, FrameDecoder):
+        return decoder.unread
+    plain = <FrameDecoder>decoder
+    return 0 if plain.unread_block is None else PyBytes_GET_SIZE(plain.unread_block) - <int64_t>plain.unread_at
+
+
+cdef enum:                      # what ends a turn of reading
+    ROUNDS = 1000               # reads of the decoder
+    INFLATED_MESSAGES = 1024    # of what a compression has brought, messages, and octets
+    INFLATED_OCTETS = 1 << 23
+    ANSWER_OCTETS = 1 << 20     # by which answers may exceed the limit on queued octets: then the peer does not read them
+
+
+ANSWER_CAPACITY = <int>ANSWER_OCTETS
+
+
 cdef class EndpointFlows:
-    """What every connection has for its bytes. `Endpoint` of connection/endpoint.py is derived from it, and so is the class in
-    which a codec keeps what its connections do for every message: both work with one outbox.
+    """What every connection does for its bytes: it reads them, and has an outbox. `Endpoint` of connection/endpoint.py is derived
+    from it, and so is the class in which a codec keeps what its connections do for every message: both work with one outbox.
+
+    It calls these methods of the derived classes: `_advance` with the time, `_heard` when bytes have arrived, `_capacity` for the
+    number of messages that may be read, `_handle` with messages, `_fault` and `_give_up` for the end, `_unread` for what is kept
+    while we do not read, `_note_reading` if that begins or ends, `_finish_eof` after the peer's last bytes, `_wait_for_turn` if a
+    turn of reading is over, `_check_over` when the connection is.
+
+    What a call reads is bounded, whatever its bytes inflate to (ROUNDS, INFLATED_MESSAGES, INFLATED_OCTETS).
 
     Attributes:
         _outbox: bytes for the peer.
-        _reading: True: nothing is left to be read, so there is nothing to go on with. Only `Endpoint` changes it.
+        _reading: True: nothing is left to be read, so there is nothing to go on with. `Endpoint` changes it.
     """
 
     def __cinit__(self):
         self._outbox = Outbox()
         self._reading = True
+        self._trailing = b""
 
     def __init__(self, *_, **__):
         pass
@@ -201,6 +241,84 @@ cdef class EndpointFlows:
         """Take everything queued, as a list of buffers in order. Large payloads are not copied."""
         self.gather()
         return self._outbox.take_buffers()
+
+    # ---- in
+
+    def receive(self, data, now):
+        """Take bytes from the peer; return the events they complete, in order."""
+        cdef list events = []
+        if self._over:
+            self._check_over()
+        self._advance(now)
+        if size_of_buffer(data):
+            self._heard()
+        self._read(data, events)
+        return events
+
+    def _read(self, data, list events not None):
+        """Read as many messages as there is space for."""
+        cdef object decoder = self._decoder
+        cdef bint carried = decoder_is_carried(decoder)
+        cdef int rounds = 0
+        cdef list messages
+        if self._trailing:
+            data, self._trailing = self._trailing + bytes(data), b""
+        if carried:
+            decoder.begin(INFLATED_MESSAGES, INFLATED_OCTETS)
+        while True:
+            fault = None
+            try:
+                messages = decoder.feed(data, 0 if self._turn_over else self._capacity())
+            except DecodeError as error:
+                messages, fault = list(error.messages), error
+            data = b""
+            try:
+                self._handle(messages, events)
+            except (DecodeError, RemoteProtocolError) as error:
+                self._fault(error, events)
+            if self._over:
+                return
+            if fault is not None:
+                self._fault(fault, events)
+                return
+            decoder = self._decoder         # the host may have changed the version
+            carried = decoder_is_carried(decoder)
+            if self._turn_over or not unread_of(decoder) or not self._capacity():
+                break
+            rounds += 1
+            if rounds == ROUNDS or (carried and decoder.spent):
+                self._turn_over = True
+                self._wait_for_turn()
+                self._check_limits(events, False)
+                return
+        self._check_limits(events)
+
+    def _check_limits(self, list events not None, bint kept=True):
+        """All that can be read has been read. Ends the connection if the peer costs more memory than it may. `kept`: what is left
+        counts; it does not if it has arrived while we read."""
+        cdef Outbox outbox = self._outbox
+        cdef bint reading = not self._turn_over and self._capacity() > 0
+        cdef object options = self.options
+        if outbox.position - outbox.taken > <int64_t>options.pending_bytes + ANSWER_OCTETS:
+            self._give_up("the peer does not take its answers", events)
+        elif not reading and kept and self._unread() > options.unread_bytes:
+            self._give_up("more bytes than are kept while the host decides", events)
+        elif self._eof:
+            self._finish_eof(events)
+        elif reading != self._reading:
+            self._note_reading()
+
+    @property
+    def unfinished_bytes(self):
+        """Bytes of what has arrived in part, and of what is not read yet."""
+        cdef int64_t pending = self._decoder.pending
+        return pending + unread_of(self._decoder) + PyBytes_GET_SIZE(self._trailing)
+
+    @property
+    def wants_read(self):
+        return self._reading and not self._over
+
+    # ---- out
 
     @property
     def pending_bytes(self):

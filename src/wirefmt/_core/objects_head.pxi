@@ -613,7 +613,9 @@ cdef class Window:
 
 cdef class EndpointFlows:
     cdef readonly Outbox _outbox
-    cdef public bint _reading
+    cdef public bint _reading, _over, _paused, _turn_over, _eof
+    cdef public bytes _trailing
+    cdef public object _decoder
     cdef int gather(self) except -1
     cdef int64_t gathered(self) except -1
 

@@ -135,7 +135,7 @@ class Channel:
                 message.attempts += 1
                 connection.deliver(message.message_id, message.body, message.timestamp, message.attempts, message)
             left -= capacity
-            peer.driver.update()
+            peer.driver.tick()
         return most - left
 
     def able(self, peer: Peer) -> None:
@@ -334,17 +334,13 @@ class Broker:
             self._count(holder, first - at, -size)
         if at > begin:
             self.counts["finished"] += at - begin
-            channel = self._channels[peer]
-            channel.able(peer)
-            if channel.queue and channel not in self._pumps:
-                self._pump_soon(channel)
+            self._able(peer, self._channels[peer])
         return at
 
     def writable(self, peer: Peer) -> None:
         channel = self._channels.get(peer)
         if channel is not None:
-            channel.able(peer)
-            self._pump_soon(channel)
+            self._able(peer, channel)
 
     def closed(self, peer: Peer) -> None:
         pass
@@ -454,8 +450,7 @@ class Broker:
         self._pump_soon(self._channels[peer])
 
     def _on_window(self, peer: Peer, event: WindowOpened) -> None:
-        self._channels[peer].able(peer)
-        self._pump_soon(self._channels[peer])
+        self._able(peer, self._channels[peer])
 
     def _on_disconnected(self, peer: Peer, event: Disconnected) -> None:
         self._users.pop(peer, None)
@@ -510,11 +505,18 @@ class Broker:
         found = [(channel, peer.connection) for peer, channel in self._channels.items()]
         return [(channel, delivery.host) for channel, connection in found for delivery in connection.deliveries]
 
+    def _able(self, peer: Peer, channel: Channel) -> None:
+        """A client may have space."""
+        channel.able(peer)
+        if channel.queue and channel not in self._pumps:
+            self._pump_soon(channel)
+
     def _pump_soon(self, channel: Channel) -> None:
         """Send once for all that this iteration of the loop brings. What exceeds SENT messages waits for the next one."""
-        if not self._pumps:
-            asyncio.get_running_loop().call_soon(self._pump_all)
-        self._pumps[channel] = None
+        if channel.clients:
+            if not self._pumps:
+                next(iter(channel.clients)).driver.before_writing(self._pump_all)
+            self._pumps[channel] = None
 
     def _pump_all(self) -> None:
         pumps, self._pumps = self._pumps, {}

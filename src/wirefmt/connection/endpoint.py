@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, Literal, Protocol, TypeVar
 
 from wirefmt._core import EndpointFlows
-from wirefmt.connection.carriers import CarriedDecoder
 from wirefmt.connection.contract import Disconnected
 from wirefmt.connection.deadlines import Deadlines, Keepalive
 from wirefmt.errors import DecodeError, LocalProtocolError, RemoteProtocolError
@@ -18,16 +17,8 @@ from wirefmt.errors import DecodeError, LocalProtocolError, RemoteProtocolError
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
-#: Answers may exceed the limit on queued bytes by so much before a peer that does not read is given up.
-ANSWER_CAPACITY: Final = 1 << 20
-
 #: Messages that are read in one step, if nothing else limits them.
 STEP: Final = 1 << 20
-
-#: What ends a turn: reads of the decoder; of what a compression has brought, messages, and bytes.
-ROUNDS: Final = 1000
-INFLATED_MESSAGES: Final = 1024
-INFLATED_BYTES: Final = 1 << 23
 
 #: The timer of what a turn has left.
 _TURN: Final = "turn"
@@ -87,17 +78,19 @@ class Endpoint(EndpointFlows, Generic[_State, EventT]):
     options: Any
     _decoder: FrameDecoder
 
+    if TYPE_CHECKING:
+
+        def receive(self, data: Buffer, now: float) -> list[EventT]: ...
+
+        def _capacity(self) -> int:
+            """How many messages may be read now. 0 while paused and after the end. A protocol has it."""
+
     def __init__(self, now: float, options: Options, state: _State) -> None:
         self.options = options
         self._deadlines = Deadlines(now)
         self._keepalive = Keepalive(self._deadlines)
         self._said = 0  # position in the outbox when the keep-alive timer was last due
         self._decoder = self._make_decoder()
-        self._over = False
-        self._paused = False
-        self._turn_over = False  # what is left waits for the next turn
-        self._eof = False
-        self._trailing = b""
         self.state = state
 
     def __repr__(self) -> str:
@@ -119,10 +112,6 @@ class Endpoint(EndpointFlows, Generic[_State, EventT]):
 
     def _enter(self, state: _State) -> None:
         """The state has changed."""
-
-    def _capacity(self) -> int:
-        """How many messages may be read now. 0 while paused and after the end."""
-        raise NotImplementedError
 
     def _handle(self, messages: list[Any], events: list[Any]) -> Any:
         """Take messages. Raises Fault."""
@@ -152,17 +141,6 @@ class Endpoint(EndpointFlows, Generic[_State, EventT]):
         return (), ()
 
     # ---- in
-
-    def receive(self, data: Buffer, now: float) -> list[EventT]:
-        """Take bytes from the peer; return the events they complete, in order."""
-        if self._over:
-            self._check_over()
-        self._advance(now)
-        if (data if type(data) is memoryview else memoryview(data)).nbytes:
-            self._heard()
-        events: list[Any] = []
-        self._read(data, events)
-        return events
 
     def receive_eof(self, now: float) -> list[EventT]:
         """Take the end of the peer's stream. What was left unread is read first, once there is space."""
@@ -196,12 +174,6 @@ class Endpoint(EndpointFlows, Generic[_State, EventT]):
                 pass
         return self._trailing
 
-    @property
-    def unfinished_bytes(self) -> int:
-        """Bytes of what has arrived in part, and of what is not read yet."""
-        decoder = self._decoder
-        return decoder.pending + decoder.unread + len(self._trailing)
-
     def give_up(self) -> list[EventT]:
         """The host has no space for what has arrived in part: end the connection, as for a peer that costs too much memory."""
         self._check_over()
@@ -209,10 +181,6 @@ class Endpoint(EndpointFlows, Generic[_State, EventT]):
         self._give_up("too much has arrived in part", events)
         self._decoder, self._trailing = self._make_decoder(), b""
         return events
-
-    @property
-    def wants_read(self) -> bool:
-        return self._reading and not self._over
 
     # ---- out
 
@@ -265,54 +233,9 @@ class Endpoint(EndpointFlows, Generic[_State, EventT]):
 
     # ---- reading
 
-    def _read(self, data: Buffer, events: list[Any]) -> None:
-        """Read as many messages as there is space for."""
-        if self._trailing:
-            data, self._trailing = self._trailing + bytes(data), b""
-        decoder = self._decoder
-        if isinstance(decoder, CarriedDecoder):
-            decoder.begin(INFLATED_MESSAGES, INFLATED_BYTES)
-        rounds = 0
-        while True:
-            fault: DecodeError | None = None
-            try:
-                messages = decoder.feed(data, 0 if self._turn_over else self._capacity())
-            except DecodeError as error:
-                messages, fault = list(error.messages), error
-            data = b""
-            try:
-                self._handle(messages, events)
-            except (DecodeError, RemoteProtocolError) as error:
-                self._fault(error, events)
-            if self._over:
-                return
-            if fault is not None:
-                self._fault(fault, events)
-                return
-            decoder = self._decoder  # the host may have changed the version
-            if self._turn_over or not decoder.unread or not self._capacity():
-                break
-            rounds += 1
-            if rounds == ROUNDS or (isinstance(decoder, CarriedDecoder) and decoder.spent):
-                self._turn_over = True
-                self._deadlines.set(_TURN, self._deadlines.clock)
-                self._check_limits(events, kept=False)
-                return
-        self._check_limits(events)
-
-    def _check_limits(self, events: list[Any], *, kept: bool = True) -> None:
-        """All that can be read has been read. Ends the connection if the peer costs more memory than it may. `kept`: what is left
-        counts; it does not if it has arrived while we read."""
-        options, outbox = self.options, self._outbox
-        reading = not self._turn_over and self._capacity() > 0
-        if outbox.position - outbox.taken > options.pending_bytes + ANSWER_CAPACITY:
-            self._give_up("the peer does not take its answers", events)
-        elif not reading and kept and self._unread() > options.unread_bytes:
-            self._give_up("more bytes than are kept while the host decides", events)
-        elif self._eof:
-            self._finish_eof(events)
-        elif reading is not self._reading:
-            self._note_reading()
+    def _wait_for_turn(self) -> None:
+        """What is left waits for the next turn."""
+        self._deadlines.set(_TURN, self._deadlines.clock)
 
     def _go_on(self) -> list[EventT]:
         """Read what was left unread, after an answer or `resume`."""

@@ -507,6 +507,8 @@ class Flows(EndpointFlows):
     """For the PUBLISHes of QoS 1 and 2 that we send. `_keep_to` makes it."""
     _replay: Final[deque[Delivery]]
     """Deliveries of a resumed session that are not yet sent again."""
+    _asked: Final[dict[int, Any]]
+    """SUBSCRIBE and UNSUBSCRIBE of the peer that wait for the host, by packet identifier."""
     _up: bool
     """The handshake is complete, and the connection is not over. `Endpoint._enter` sets it."""
     _window_closed: bool
@@ -531,6 +533,9 @@ class Flows(EndpointFlows):
     def version(self) -> int | None: ...
     @version.setter
     def version(self, value: int | None) -> None: ...
+    def receive(self, data: Buffer, now: float) -> list[Any]: ...
+    def _capacity(self) -> int:
+        """How many packets may be read now."""
     def publish(
         self,
         topic_name: str,

@@ -5,7 +5,7 @@
 # Packet identifiers, windows and the order of answers are decided here alone. What needs a look at the text, the properties or
 # the options of a packet is decided there; a method here that meets such a packet has changed nothing.
 # Sections are those of MQTT 5.0.
-from cpython.dict cimport PyDict_DelItem
+from cpython.dict cimport PyDict_DelItem, PyDict_Size
 from cpython.object cimport PyTypeObject
 from cpython.ref cimport Py_DECREF, Py_XDECREF
 
@@ -473,7 +473,8 @@ cdef inline uint8_t* append(uint8_t* p, const uint8_t* from_, size_t size) noexc
 cdef class Flows(EndpointFlows):
     """The QoS flows of one connection. `Endpoint` is derived from it.
 
-    It calls these methods of the derived classes: `_publish` and `_acknowledge` with what is not plain, `_go_on` after an answer,
+    It calls these methods of the derived classes: `_look_at_opening` with bytes before the handshake is complete, `_room` for the
+    messages that may be read until then, `_publish` and `_acknowledge` with what is not plain, `_go_on` after an answer,
     `_stray` for a PUBACK of nothing outstanding, `_send_again` when a place in the window is free, `_wrong_kind` and `_too_many`
     for the errors of what breaks a rule, `_forget_copies` when a message of QoS 2 is refused.
 
@@ -485,10 +486,11 @@ cdef class Flows(EndpointFlows):
     cdef readonly set _releasing
     cdef readonly Window _quota             # for what we send
     cdef readonly object _replay            # a deque
+    cdef readonly dict _asked               # SUBSCRIBE and UNSUBSCRIBE of the peer that wait for the host, by packet identifier
     cdef SessionFlows session_
     cdef type acknowledged, window_opened   # the classes of events
     cdef int version_                       # 0: not known
-    cdef int64_t most_pending, receive_maximum, most_outgoing
+    cdef int64_t most_pending, receive_maximum, most_outgoing, most_undecided
     cdef int64_t largest                    # octets of a packet that the peer accepts
     cdef bint automatic, released, counted
     cdef bint looks                         # our PUBLISH: what the peer does not take must be looked for
@@ -504,12 +506,14 @@ cdef class Flows(EndpointFlows):
         self._quota = Window(65535)
         self.acknowledged = self.window_opened = object
         self._replay = deque()
+        self._asked = {}
 
     def _configure(self, options, type acknowledged not None, type window_opened not None):
         """options: ConnectionOptions; the others: the classes of events."""
         self.most_pending = options.pending_bytes
         self.most_outgoing = options.outgoing_bytes
         self.receive_maximum = options.receive_maximum
+        self.most_undecided = options.undecided
         self.automatic = options.automatic
         self.released = options.qos2_event == "release"
         self.counted = options.copies != 0
@@ -736,6 +740,25 @@ cdef class Flows(EndpointFlows):
         return 0
 
     # ---- in
+
+    def receive(self, data, now):
+        """Take bytes from the peer; return the events they complete, in order."""
+        if not self._up:
+            data = self._look_at_opening(data)
+        self.bytes_in += len(data) if PyBytes_CheckExact(data) else memoryview(data).nbytes
+        self.gather()
+        return EndpointFlows.receive(self, data, now)
+
+    def _capacity(self):
+        """How many packets may be read now."""
+        cdef int64_t left = self.most_undecided - PyDict_Size(self._asked)
+        if self._paused or self._over:
+            return 0
+        if not self._up:
+            return self._room()
+        if self.version_ != 5:              # 5.0 has Receive Maximum for these
+            left -= self._arrivals.count
+        return left if left > 0 else 0
 
     def _run(self, list messages not None, Py_ssize_t at, list events not None):
         """Handle messages from number `at` on while they are PUBACKs, and PUBLISHes that need no look at their properties, their

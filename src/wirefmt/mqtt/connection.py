@@ -268,10 +268,10 @@ class ClientConnection(Sending[ClientEvent], Receiving[ClientEvent]):
 
     # ---- receiving
 
-    def receive(self, data: Buffer, now: float) -> list[ClientEvent]:
-        if not self._up and self.state is State.CONNECTING and len(self._opening) < _LARGEST_OPENING:
+    def _look_at_opening(self, data: Buffer) -> Buffer:
+        if self.state is State.CONNECTING and len(self._opening) < _LARGEST_OPENING:
             self._opening += bytes(data)
-        return super().receive(data, now)
+        return data
 
     def _fault(self, error: Fault, events: list[Event]) -> None:
         refusal = self._refusal_of_another_version() if self.state is State.CONNECTING else None
@@ -500,7 +500,6 @@ class ServerConnection(Sending[ServerEvent], Receiving[ServerEvent]):
         self._random = random
         self._opening = b""  # the first bytes of CONNECT: they say which version to answer in
         self._waiting: mqtt.Connect | None = None  # waits for the host
-        self._requests: dict[int, Asked] = {}  # undecided, by packet identifier
         self._will_removed = False
         self.bridge = False
         self._deadlines.set("connect", now + self.options.connect_timeout)
@@ -510,12 +509,8 @@ class ServerConnection(Sending[ServerEvent], Receiving[ServerEvent]):
         """The session; None: the host has not accepted."""
         return self._session
 
-    def receive(self, data: Buffer, now: float) -> list[ServerEvent]:
-        if self.state is State.IDLE and len(self._opening) < 16:
-            data = self._read_opening(bytes(data))
-        self.bytes_in += memoryview(data).nbytes
-        self._flush()
-        return super().receive(data, now)
+    def _look_at_opening(self, data: Buffer) -> Buffer:
+        return self._read_opening(bytes(data)) if self.state is State.IDLE and len(self._opening) < 16 else data
 
     def _read_opening(self, data: bytes) -> bytes:
         """Keep the first bytes. Returns the data without the highest bit of the protocol's version, by which mosquitto marks that
@@ -660,7 +655,7 @@ class ServerConnection(Sending[ServerEvent], Receiving[ServerEvent]):
         if not self._answers_leave:  # else it has ended after it had read the request, and the answer can leave
             self._check_connected()
         identifier = event.packet_identifier if isinstance(event, mqtt.Subscribe | mqtt.Unsubscribe) else 0
-        if self._requests.get(identifier) is not event:
+        if self._asked.get(identifier) is not event:
             raise LocalProtocolError("this request does not wait for an answer")
         codes = tuple(reason_codes)
         if isinstance(event, mqtt.Subscribe):
@@ -678,7 +673,7 @@ class ServerConnection(Sending[ServerEvent], Receiving[ServerEvent]):
             packet = self._fit(mqtt.Unsuback, properties, packet_identifier=identifier, reason_codes=codes)
         else:
             packet = b"\xb0\x02" + identifier.to_bytes(2)
-        del self._requests[identifier]
+        del self._asked[identifier]
         self._put(packet)
         return self._go_on()
 
@@ -831,7 +826,7 @@ class ServerConnection(Sending[ServerEvent], Receiving[ServerEvent]):
 
     def _on_request(self, message: Asked, events: list[Event]) -> None:
         identifier = message.packet_identifier
-        if identifier in self._requests:
+        if identifier in self._asked:
             if self.version == 3 and message.dup:
                 return  # 3.1, 4.1: a client may send its requests again while they are not answered
             raise RemoteProtocolError(
@@ -845,7 +840,7 @@ class ServerConnection(Sending[ServerEvent], Receiving[ServerEvent]):
             filters = message.topic_filters
         for topic_filter in filters:
             self._check_text(topic_filter)
-        self._requests[identifier] = message
+        self._asked[identifier] = message
         events.append(message)
 
     def _on_pingreq(self, message: mqtt.Pingreq, events: list[Event]) -> None:
@@ -884,9 +879,6 @@ class ServerConnection(Sending[ServerEvent], Receiving[ServerEvent]):
         self._deadlines.cancel("authentication")
         self._authentication = message
         events.append(message)
-
-    def _undecided_requests(self) -> int:
-        return len(self._requests)
 
     @property
     def undecided(self) -> int:
@@ -934,7 +926,7 @@ class ServerConnection(Sending[ServerEvent], Receiving[ServerEvent]):
         if self._up and self.connect is not None and not self._will_removed:
             kwargs["will"] = self.connect.will
         if not self._answers_leave:
-            self._requests.clear()
+            self._asked.clear()
         self._waiting = None
         super()._end(*args, **kwargs)
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from wirefmt import mqtt
 from wirefmt.connection import endpoint
@@ -32,6 +32,9 @@ from wirefmt.mqtt.events import (
 from wirefmt.mqtt.session import Delivery, Session
 from wirefmt.mqtt.spec import REASON_CODES
 from wirefmt.mqtt.states import RECEIVES, SENDS, State
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
 
 REASONS: dict[str, frozenset[int]] = {
     packet: frozenset(row.code for row in REASON_CODES if packet in row.packets) for packet in ("CONNACK", "DISCONNECT")
@@ -136,7 +139,7 @@ class Endpoint(endpoint.Endpoint[State, EventT], Flows):
     @property
     def undecided(self) -> int:
         """Events that wait for an answer of the host."""
-        return self._undecided_requests() + (self._authentication is not None)
+        return len(self._asked) + (self._authentication is not None)
 
     # ---- out
 
@@ -218,23 +221,13 @@ class Endpoint(endpoint.Endpoint[State, EventT], Flows):
         if not self.options.control_characters and _CONTROLS.search(text):
             raise RemoteProtocolError(f"a control character or noncharacter in {text!r} (1.5.4)", reply=reply)
 
-    def _capacity(self) -> int:
-        """How many packets may be read now."""
-        if self._paused or self._over or (self.role is Role.SERVER and self.state is State.CONNECTING):
-            return 0
-        if not self._up:
-            return 1
-        waiting = self._undecided_requests()
-        if self.version != 5:  # 5.0 has Receive Maximum for these
-            waiting += self._unanswered()
-        return max(self.options.undecided - waiting, 0)
+    def _room(self) -> int:
+        """How many packets may be read while the handshake is not complete."""
+        return 0 if self.role is Role.SERVER and self.state is State.CONNECTING else 1
 
-    def _undecided_requests(self) -> int:
-        return 0
-
-    def _unanswered(self) -> int:
-        """QoS 1 and 2 messages of the peer whose PUBACK or PUBREC has not been queued."""
-        return 0
+    def _look_at_opening(self, data: Buffer) -> Buffer:
+        """See the first bytes of the peer, which may be changed."""
+        return data
 
     def _wrong_kind(self, what: str, identifier: int) -> RemoteProtocolError:
         """The error for a packet that does not fit what has been said with its packet identifier."""

@@ -28,9 +28,6 @@ class Receiving(Endpoint[EventT]):
     def undecided(self) -> int:
         return super().undecided + self._arrivals.undecided
 
-    def _unanswered(self) -> int:
-        return len(self._arrivals)
-
     def _forget(self) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
         self._aliases_in.clear()  # [MQTT-3.3.2-7]
         return super()._forget()

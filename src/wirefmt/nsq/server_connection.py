@@ -12,10 +12,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from wirefmt import nsq
+from wirefmt._core import ANSWER_CAPACITY
 from wirefmt.connection.carriers import Deflate, Snappy
 from wirefmt.connection.contract import Acknowledged, Connected, StartTls, WindowOpened
 from wirefmt.connection.deadlines import Keepalive
-from wirefmt.connection.endpoint import ANSWER_CAPACITY, Fault
+from wirefmt.connection.endpoint import Fault
 from wirefmt.connection.states import Role, Violation
 from wirefmt.errors import DecodeError, LocalProtocolError, RemoteProtocolError
 from wirefmt.framing import Limits
@@ -344,14 +345,18 @@ class ServerConnection(Endpoint[ServerEvent], ServerFlows):
         server = self.options.server
         self._parser = nsq.Decoder(
             side="client",
-            magic=not hasattr(self, "_decoder"),
+            magic=self._decoder is None,
             limits=Limits(frame_size=server.max_body_size + LINE_MAX + 64, elements=server.max_body_size // 5 + 1),
             server=server,
         )
         return self._parser
 
+    def _enter(self, state: State) -> None:
+        super()._enter(state)
+        self._deciding = state in _DECIDING
+
     def _step(self) -> int:
-        if self._failing or self._state in _DECIDING:
+        if self._failing or self._deciding:
             return 0
         if self._undecided_bytes >= self.options.undecided_bytes:
             return 0

@@ -344,8 +344,6 @@ class Flows(EndpointFlows):
     strays: int
     _open: bool
     """The state is OPEN. `Endpoint._enter` sets it."""
-    _decoder: Any
-    """What `receive` feeds. `Endpoint` makes it."""
     _deadlines: Deadlines
     """The clock that `receive` and `request` compare with. `Endpoint` makes it."""
     _keepalive: Any

@@ -73,7 +73,7 @@ cdef class Request:
 cdef class Flows(EndpointFlows):
     """Requests of one connection, in both directions. `Endpoint` is derived from it.
 
-    It calls these methods of the derived classes: `_request`, `_respond` and `_receive` with what is not plain, `_read_on` with
+    It calls these methods of the derived classes: `_request` and `_respond` with what is not plain, `_read_on` with
     what needs the table of states, `_answer` with a response, `_advance` with the time.
 
     Attributes:
@@ -89,7 +89,6 @@ cdef class Flows(EndpointFlows):
     cdef int64_t sent                       # the last number of a handle
     cdef public int64_t _opaque, late, strays
     cdef public bint _open                  # the state is OPEN
-    cdef public Decoder _decoder
     cdef public object _deadlines, _keepalive, _serialize_type
     cdef bint server, signs
     cdef object language, version, timeout
@@ -119,7 +118,7 @@ cdef class Flows(EndpointFlows):
         cdef Outbox outbox = self._outbox
         cdef list events = []
         if not self._open or not self._reading or capacity <= 0:
-            return self._receive(data, now)
+            return EndpointFlows.receive(self, data, now)
         if PyList_GET_SIZE(self.waiting) or now != self._deadlines.clock:
             self._advance(now)
         if (PyBytes_GET_SIZE(data) if PyBytes_CheckExact(data) else memoryview(data).nbytes):
@@ -130,7 +129,7 @@ cdef class Flows(EndpointFlows):
             self._read_on(list(error.messages), error, events)
             return events
         at = self._flow(messages, 0, events)
-        if at < PyList_GET_SIZE(messages) or self._decoder.unread_block is not None or \
+        if at < PyList_GET_SIZE(messages) or (<Decoder>self._decoder).unread_block is not None or \
                 PyDict_Size(self._undecided) >= self.most_undecided or outbox.position - outbox.taken > self.most_bytes:
             self._read_on(messages[at:], None, events)
         return events

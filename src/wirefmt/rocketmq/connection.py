@@ -9,10 +9,11 @@ from collections.abc import Mapping
 from struct import Struct
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
 
+from wirefmt._core import ANSWER_CAPACITY
 from wirefmt.connection import endpoint
 from wirefmt.connection.contract import Acknowledged, Connected, StartTls
 from wirefmt.connection.deadlines import Keepalive
-from wirefmt.connection.endpoint import ANSWER_CAPACITY, EventT
+from wirefmt.connection.endpoint import EventT
 from wirefmt.connection.states import Outcome, Role, Violation
 from wirefmt.errors import DecodeError, EncodeError, LocalProtocolError, RemoteProtocolError
 from wirefmt.framing import Limits
@@ -113,8 +114,8 @@ class Endpoint(endpoint.Endpoint[State, EventT], Flows):
             return 0
         return max(self.options.undecided - len(self._undecided), 0)
 
-    _receive = endpoint.Endpoint.receive
-    receive = Flows.receive
+    if TYPE_CHECKING:
+        receive = Flows.receive
 
     def _make_decoder(self) -> Decoder:
         return Decoder(limits=Limits(frame_size=self.options.frame_size))

@@ -142,6 +142,22 @@ class Broker(Assembly[BrokerOptions]):
         if steps is not None:
             peer.driver.later(steps)
 
+    def handle_run(self, peer: Peer, events: list[Any], at: int) -> int:
+        """Several events together: see `wirefmt.connection.aio.Host`. They are messages that go on as they are, or
+        acknowledgements that nothing waits for."""
+        kind = type(events[at])
+        if kind is mqtt.Publish:
+            return self._publishing.publish_run(peer, events, at)
+        if kind is Acknowledged:
+            subscriber = self._clients.by_peer.get(peer)
+            if subscriber is not None and not (
+                subscriber.queue or subscriber.expiring or subscriber.unacknowledged or subscriber.passed_over
+            ):
+                count = len(events)
+                while at < count and type(events[at]) is Acknowledged:
+                    at += 1
+        return at
+
     def writable(self, peer: Peer) -> None:
         subscriber = self._clients.by_peer.get(peer)
         if subscriber is not None:

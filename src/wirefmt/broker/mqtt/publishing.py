@@ -11,7 +11,7 @@ from wirefmt import mqtt
 from wirefmt.broker.limits import Refusal
 from wirefmt.broker.messages import Item, Published
 from wirefmt.broker.mqtt.memory import Memory
-from wirefmt.broker.mqtt.options import RESERVED, BrokerOptions
+from wirefmt.broker.mqtt.options import RESERVED, BrokerOptions, default_authorise
 from wirefmt.broker.mqtt.outgoing import COPY, Outgoing
 from wirefmt.broker.mqtt.retained import Retained
 from wirefmt.broker.mqtt.rights import Rights
@@ -23,7 +23,7 @@ from wirefmt.broker.shares import UNOWNED, Holder
 from wirefmt.broker.topics import Sharing
 from wirefmt.connection.aio.driver import READY_BYTES, WORK
 from wirefmt.convert import Container, topic_of
-from wirefmt.errors import ConversionError, EncodeError
+from wirefmt.errors import ConversionError, EncodeError, LocalProtocolError
 from wirefmt.mqtt.codes import ReasonCode
 from wirefmt.mqtt.events import Released, find, without
 from wirefmt.mqtt.server import Peer
@@ -130,6 +130,44 @@ class Publishing:
             peer.acknowledge(event, code)
         return None
 
+    def publish_run(self, peer: Peer, events: list[Any], at: int) -> int:
+        """PUBLISHes of a client from number `at` on, as far as they go to a few clients as they are, and everybody may publish to
+        their topics. Returns the number of the first other event. It does no more than an iteration of the loop should."""
+        options = self.options
+        if self._bindings or options.permissions is not None or options.authorise is not default_authorise:
+            return at
+        subscriber, driver = self._by_peer[peer], peer.driver
+        client = subscriber.identifier
+        for number in range(at, min(len(events), at + TOGETHER)):
+            event = events[number]
+            if type(event) is not mqtt.Publish or event.retain:
+                break
+            topic, qos = event.topic_name, event.qos
+            if qos == 2 or (qos and options.overflow == "refuse") or expires(event) or topic.startswith(RESERVED):
+                break
+            way = self._index.plain_way(topic)
+            if way is None or len(way) > TOGETHER or topic.count("/") >= options.topic_levels:
+                break
+            message: Message | None = None
+            if self.observe is not None:
+                message = self.message(event, client)
+                self.observe(message)
+            self._copy(event, message, client, way)
+            at = number + 1
+            if qos:
+                try:
+                    later = peer.connection.acknowledge(event, 0 if way else _NO_SUBSCRIBERS)
+                except LocalProtocolError:  # the copies have ended its connection
+                    if peer.connection.state is not mqtt.State.CLOSED:
+                        raise
+                else:
+                    driver.update(later)
+            if way:
+                driver.spend(len(way))
+                if driver.spent:
+                    break
+        return at
+
     def _acknowledge_after(self, steps: Iterator[int], peer: Peer, event: mqtt.Publish, code: int) -> Iterator[int]:
         yield from steps
         if event.qos:
@@ -156,20 +194,19 @@ class Publishing:
         qos = event.qos
         if qos == 2 or (qos and self.options.overflow == "refuse"):
             return None
-        targets = self._index.match(event.topic_name)
-        subscribers = {found.subscriber: found.qos for found in targets if type(found) is Subscription and found.plain}
-        if len(subscribers) < len(targets):
+        subscribers = self._index.plain_way(event.topic_name)
+        if subscribers is None:
             return None
         message: Message | None = None
         if self.observe is not None:
             message = self.message(event, client)
             self.observe(message)
-        if len(targets) > TOGETHER:
+        if len(subscribers) > TOGETHER:
             message = message or self.message(event, client)
-            return _SUCCESS, self._forward_in_steps(event, message, targets)
+            return _SUCCESS, self._forward_in_steps(event, message, self._index.match(event.topic_name))
         peer.driver.spend(len(subscribers))
         self._copy(event, message, client, subscribers)
-        return _DONE if targets else _FOR_NOBODY
+        return _DONE if subscribers else _FOR_NOBODY
 
     def _copy(self, event: mqtt.Publish, message: Message | None, client: str, to: dict[Subscriber, int]) -> None:
         """Forward copies to subscribers, with the QoS that each has at most."""

@@ -23,8 +23,44 @@ from wirefmt.mqtt.spec import FAILURE
 FILTER: Final = 8
 
 
+#: Topics whose plain ways are kept, the longest topic of them, and the most subscribers.
+WAYS: Final = 1024
+WAY_TOPIC: Final = 256
+WAY_SUBSCRIBERS: Final = 16
+
 #: What a message goes to.
 Target: TypeAlias = "Subscription | Sharing[Subscription]"
+
+
+class Index:
+    """Subscriptions by filter, and what has been found for the topics of late: clients publish to the same ones again."""
+
+    def __init__(self) -> None:
+        self._filters: mqtt.TopicIndex[Target] = mqtt.TopicIndex(4)
+        self._ways: dict[str, dict[Subscriber, int]] = {}
+        self.match = self._filters.match
+
+    def add(self, topic_filter: str, target: Target) -> None:
+        self._ways.clear()
+        self._filters.add(topic_filter, target)
+
+    def discard(self, topic_filter: str, target: Target) -> None:
+        self._ways.clear()
+        self._filters.discard(topic_filter, target)
+
+    def plain_way(self, topic: str) -> dict[Subscriber, int] | None:
+        """The subscribers whose subscriptions match a topic, each with one, and its QoS. None: not all of these are plain."""
+        way = self._ways.get(topic)
+        if way is None:
+            targets = self.match(topic)
+            way = {found.subscriber: found.qos for found in targets if type(found) is Subscription and found.plain}
+            if len(way) < len(targets):
+                return None
+            if len(way) <= WAY_SUBSCRIBERS and len(topic) <= WAY_TOPIC:
+                if len(self._ways) >= WAYS:
+                    self._ways.clear()
+                self._ways[topic] = way
+        return way
 
 
 class Subscriptions:
@@ -45,7 +81,7 @@ class Subscriptions:
         figures: Figures,
     ) -> None:
         self.options = options
-        self.index: mqtt.TopicIndex[Target] = mqtt.TopicIndex(4)
+        self.index = Index()
         self.shared: dict[tuple[str, str], Sharing[Subscription]] = {}
         self._clients = clients
         self._memory = memory

@@ -32,6 +32,10 @@ READY_BYTES: Final = READ_SIZE
 WORK: Final = 4096
 SHARE: Final = 256
 
+#: Reads that are answered at their end after one that was alone in its iteration, and what has to be left of WORK for that.
+ALONE: Final = 32
+ENOUGH: Final = WORK // 2
+
 # Before these versions writelines() does not call pause_writing().
 _WRITELINES = sys.version_info < (3, 12) or (3, 12, 9) <= sys.version_info < (3, 13) or sys.version_info >= (3, 13, 2)
 
@@ -72,26 +76,46 @@ class Host(Protocol):
 
 class _Turn:
     """The drivers of one event loop that write at the end of its iteration, and those whose hosts wait for their turn: for events
-    that are left, or to send. One callback for all of them."""
+    that are left, or to send. One callback for all of them.
 
-    __slots__ = ("armed", "drivers", "late", "left", "wanting")
+    A read that is the only one of its iteration is the end of it, too: what it has brought is written there (`end_read`), or each
+    message would cost the loop a second iteration. No loop says what is ready. So if a read has been the only one, the next ALONE
+    reads are taken for such. Where several clients send in one iteration, each receiver gets one write for all of them.
+    """
+
+    __slots__ = ("alone", "armed", "calls", "drivers", "late", "left", "reads", "wanting")
 
     def __init__(self) -> None:
         self.drivers: list[Driver] = []
+        self.calls: deque[Callable[[], object]] = deque()  # come before writing
         self.late: deque[Driver] = deque()
         self.wanting: dict[Driver, None] = {}
-        self.left = WORK  # for this iteration
-        self.armed = False
+        self.left = WORK  # for this iteration, or since the last one that has ended with `flush`
+        self.armed = False  # the end is to come
+        self.reads = 0  # since the last `flush`
+        self.alone = 0  # reads that are still taken for the only ones
 
     def arm(self, loop: asyncio.AbstractEventLoop) -> None:
         if not self.armed:
             self.armed = True
             loop.call_soon(self.flush)
 
+    def end_read(self, loop: asyncio.AbstractEventLoop) -> None:
+        """A read that has begun while nothing was to be done at the end of the iteration is over."""
+        self.alone -= 1
+        if self.alone < 0 or self.left < ENOUGH or self.late or self.wanting:
+            loop.call_soon(self.flush)
+        else:
+            self.armed = False
+            self.reads = 0
+            self.write()
+
     def flush(self) -> None:
         """Write; then let drivers that wait for their turn go on, one after the other."""
         self.armed = False
         self.left = WORK
+        self.alone = ALONE if self.reads == 1 else 0
+        self.reads = 0
         self.write()
         for number, driver in enumerate(list(self.wanting)):
             if number and self.left <= 0:
@@ -107,6 +131,9 @@ class _Turn:
             self.arm(left._loop)
 
     def write(self) -> None:
+        """Make the calls, then write."""
+        if self.calls:
+            self._call()
         drivers, self.drivers = self.drivers, []
         rest = iter(drivers)
         while True:
@@ -120,6 +147,23 @@ class _Turn:
                 self.arm(driver._loop)
                 self.drivers[:0] = rest
                 raise
+
+    def _call(self) -> None:
+        """Make the calls. What they ask for is for the next iteration, what they queue is written in this one."""
+        self.armed = True
+        try:
+            for _ in range(len(self.calls)):
+                try:
+                    self.calls.popleft()()
+                except Exception as error:
+                    context = {"message": "a call before writing raised", "exception": error}
+                    asyncio.get_running_loop().call_exception_handler(context)
+        except BaseException:  # the loop is interrupted, and may go on
+            asyncio.get_running_loop().call_soon(self.flush)
+            raise
+        self.armed = False
+        if self.calls:
+            self.arm(asyncio.get_running_loop())
 
 
 _TURNS: Final[WeakKeyDictionary[asyncio.AbstractEventLoop, _Turn]] = WeakKeyDictionary()
@@ -402,6 +446,18 @@ class Driver(asyncio.BufferedProtocol):
                 turn.arm(self._loop)
             turn.drivers.append(self)
 
+    def before_writing(self, call: Callable[[], object]) -> None:
+        """Call this once at the end of the event loop's iteration, before what it has brought is written, for all drivers of the
+        loop. What the call makes hosts send is written with the rest. What is too much for one iteration asks again."""
+        turn = self._turn
+        turn.calls.append(call)
+        if not turn.armed:
+            turn.arm(self._loop)
+
+    def tick(self) -> None:
+        """Tell the connection the time, for what has begun in this iteration; otherwise a timer does so in the next one."""
+        self.update(self.connection.handle_timeout(self._loop.time()))
+
     def start_tls(self, context: SSLContext, server_hostname: str | None = None) -> None:
         """Switch to TLS: the answer to `StartTls`. What is queued is written first; after the handshake the connection's
         `secured(now)` is called. A handshake that fails drops the connection.
@@ -485,7 +541,19 @@ class Driver(asyncio.BufferedProtocol):
         return self._buffer
 
     def buffer_updated(self, nbytes: int) -> None:
-        data: Buffer = self._buffer[:nbytes]
+        turn = self._turn
+        turn.reads += 1
+        if turn.armed:
+            self._take(self._buffer[:nbytes])
+            return
+        turn.armed = True
+        try:
+            self._take(self._buffer[:nbytes])
+        finally:
+            turn.end_read(self._loop)
+
+    def _take(self, data: Buffer) -> None:
+        """Take bytes that have arrived."""
         if self._opening is not None or self._carrier is not None:
             data = self._carried(bytes(data))
             if not data:

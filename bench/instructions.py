@@ -46,10 +46,20 @@ def cases() -> dict[str, Callable[[], object]]:
             handle=0, delivery_id=i, delivery_tag=b"%d" % i, message_format=0, payload=message
         ).encode()
 
+    def measured(i: int) -> bytes:
+        values = {"temperature": 21.5, "pressure": 1013.25 + i / 7, "wind": amqp10.Float(i / 3)}
+        return amqp10.Transfer(
+            handle=0,
+            delivery_id=i,
+            delivery_tag=b"t",
+            payload=amqp10.Message(application_properties=values, body=b"").encode(),
+        ).encode()
+
     packets = [publish(i) for i in range(MESSAGES)]
     mqtt_bytes = b"".join(packet.encode() for packet in packets)
     contents = b"".join(map(content, range(MESSAGES)))
     transfers = b"".join(map(transfer, range(MESSAGES)))
+    measurements = b"".join(map(measured, range(MESSAGES)))
     fields = {"topic": "Orders", "queueId": "3"}
     commands = b"".join(
         rocketmq.RemotingCommand(code=10, opaque=i, ext_fields=fields, body=b"21.5").encode() for i in range(MESSAGES)
@@ -72,6 +82,7 @@ def cases() -> dict[str, Callable[[], object]]:
         "amqp091_decode_batch": lambda: amqp091.decode_batch(contents),
         "amqp10_decode": lambda: amqp10.Decoder().feed(transfers),
         "amqp10_decode_batch": lambda: amqp10.decode_batch(transfers),
+        "amqp10_decode_batch_floats": lambda: amqp10.decode_batch(measurements),
         "rocketmq_decode_batch": lambda: rocketmq.decode_batch(commands),
         "nsq_decode": lambda: nsq.Decoder(side="client").feed(published),
         "convert_mqtt5_to_amqp10": lambda: [convert.convert(packet, to="amqp10") for packet in packets],

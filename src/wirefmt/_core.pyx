@@ -3,7 +3,7 @@
 """The kernel: what the codecs, conversions and captures use. It knows no protocol.
 
 The module consists of rooms, and this page lists them. A room uses only rooms above it and the header-only leaves
-(be, status, cursor, octets, varint, utf8, words, floats). `_core.pxd` is its interface to other modules.
+(be, status, cursor, octets, varint, utf8, words, powers, floats). `_core.pxd` is its interface to other modules.
 """
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.list cimport PyList_GET_SIZE

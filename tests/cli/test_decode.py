@@ -863,6 +863,17 @@ def test_help_is_quick_and_complete(wirefmt: Callable[..., Any]) -> None:
     assert told.stderr.strip() == "[]"
 
 
+@pytest.mark.parametrize("fmt", ["jsonl", "csv", "arrow"])
+def test_decode_loads_nothing_that_it_does_not_use(fmt: str) -> None:
+    """pandas alone takes as long as some 10 MB of a capture; pyarrow loads it for an array of a list, if it is installed."""
+    loaded = (
+        f"import sys; from wirefmt.cli.app import run; run(['decode', {str(V5)!r}, '--format', {fmt!r}]);"
+        "print([m for m in ('pandas', 'asyncio', 'wirefmt.convert', 'wirefmt.broker') if m in sys.modules], file=sys.stderr)"
+    )
+    told = subprocess.run([sys.executable, "-c", loaded], capture_output=True, check=True)
+    assert told.stderr.strip() == b"[]"
+
+
 def options_shown(command: str) -> dict[str, Any]:
     from wirefmt.cli.app import wirefmt as group
 

@@ -15,6 +15,7 @@ import struct
 import subprocess
 from collections.abc import Callable, Iterator
 from decimal import Decimal
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +33,7 @@ def doubles() -> list[float]:
     """Bits at random, what is near to powers of two and ten, whole numbers, few digits, subnormal numbers, the ends."""
     chance = random.Random(1)
     found = [0.0, -0.0, 5e-324, 2.2250738585072014e-308, 1.7976931348623157e308, math.inf, -math.inf, math.nan]
-    found += [struct.unpack(">d", chance.randbytes(8))[0] for _ in range(4000)]
+    found += [struct.unpack(">d", chance.randbytes(8))[0] for _ in range(12_000)]
     found += [struct.unpack(">d", struct.pack(">Q", chance.randrange(1 << 52)))[0] for _ in range(300)]
     for base in [2.0**n for n in range(-1074, 1024)] + [10.0**n for n in range(-323, 309)]:
         found += [base, math.nextafter(base, 0), -math.nextafter(base, math.inf)]
@@ -44,7 +45,7 @@ def doubles() -> list[float]:
 
 def floats() -> list[float]:
     chance = random.Random(2)
-    bits = [chance.randrange(1 << 32) for _ in range(4000)] + [chance.randrange(1 << 23) for _ in range(200)]
+    bits = [chance.randrange(1 << 32) for _ in range(12_000)] + [chance.randrange(1 << 23) for _ in range(200)]
     bits += [(e << 23) + off & 0xFFFFFFFF for e in range(255) for off in (-1, 0, 1)]
     found = [float(struct.unpack(">f", struct.pack(">I", b))[0]) for b in bits]
     return found + [float(np.float32(chance.randrange(10**n) / 100)) for n in range(1, 10) for _ in range(20)]
@@ -119,6 +120,19 @@ def test_columns(
             assert back == value
             # encode_batch reads a float within JSON as a binary64: the text must not tell which of the two it was
             assert wanted is double_text or said == double_text(float(said))
+
+
+def test_powers_of_ten() -> None:
+    """Each of the table is rounded up, with 128 bits."""
+    text = (ROOT / "src" / "wirefmt" / "_core" / "powers.pxd").read_text()
+    first = int(re.findall(r"POWER_FIRST = (-?\d+)", text)[0])
+    found = re.findall(r"\{0x(\w{16}), 0x(\w{16})\}", text)
+    assert (first, len(found)) == (-292, 617)
+    for n, (high, low) in enumerate(found, first):
+        value, power = int(high + low, 16), Fraction(10) ** n
+        assert value >> 127 == 1
+        unit = Fraction(2) ** (math.floor(math.log2(10) * n) - 127)
+        assert (value - 1) * unit < power <= value * unit, n
 
 
 def converted(values: list[float]) -> Iterator[str]:

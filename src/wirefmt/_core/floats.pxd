@@ -1,21 +1,29 @@
 # IEEE 754 binary64 and binary32 as decimal text: the shortest digits that are read back as the same number, or a given number
 # of digits, correctly rounded. The text does not depend on the locale (printf and strtod use LC_NUMERIC).
 #
-# A number is f * 2^e. Digits come from exact integers r / s = number / 10^k, one after another; the shortest form ends when
-# the remainder is within half the distance to the neighbouring numbers, `below` and `above`. G. L. Steele and J. L. White,
-# "How to print floating-point numbers accurately", 1990; R. G. Burger and R. K. Dybvig, "Printing floating-point numbers quickly
-# and accurately", 1996.
+# A number is f * 2^e. Shortest digits: R. Giulietti, "The Schubfach way to render doubles", 2020. All decimals of an interval
+# around the number are read as it. 10^k is the largest power of ten that is not longer than this interval, so at least one
+# multiple of 10^k is in it, and at most one of 10^(k + 1), which then is the shortest. The number and the ends of its interval,
+# four times as large to be whole, are multiplied by 10^-k; 128 bits of that power are enough to compare the products with whole
+# numbers.
+#
+# A given number of digits comes from exact integers r / s = number / 10^k, one after another: G. L. Steele and J. L. White, "How
+# to print floating-point numbers accurately", 1990.
 #
 # Header-only, nogil.
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
+from wirefmt._core.powers cimport POWER_FIRST, POWERS
 from wirefmt._core.text cimport write_unsigned
 
 
 cdef enum:
     BIG_LIMBS = 40              # 1280 bits: 2^1074 * 10, and 2^1024 * 20, with what is added
     FLOAT_DIGITS = 17           # that the shortest form has at most
-    FLOAT_SIZE = 32             # octets of text: -1.2345678901234567e-308
+    FLOAT_COPIED = 24           # octets that are copied for some digits: whole words
+    DIGITS_BEFORE = 8
+    DIGITS_SIZE = 48            # octets of the digits, of the zeros after them, and of what is copied with them
+    FLOAT_SIZE = 48             # octets for text, -1.2345678901234567e-308, and for what is written beyond it
     SCIENTIFIC_CAPACITY = 16        # octets besides the decimals of the form with a given number of decimals
 
 
@@ -84,22 +92,6 @@ cdef inline int big_compare(const Big* a, const Big* b) noexcept nogil:
     return 0
 
 
-cdef inline int big_compare_sum(const Big* a, const Big* b, const Big* c) noexcept nogil:
-    """big_compare of a + b and c."""
-    cdef Big sum
-    cdef uint64_t carry = 0
-    cdef int i
-    sum.size = max(a.size, b.size)
-    for i in range(sum.size):
-        carry += (<uint64_t>a.limb[i] if i < a.size else 0) + (<uint64_t>b.limb[i] if i < b.size else 0)
-        sum.limb[i] = <uint32_t>carry
-        carry >>= 32
-    if carry:
-        sum.limb[sum.size] = <uint32_t>carry
-        sum.size += 1
-    return big_compare(&sum, c)
-
-
 cdef inline int big_divide(Big* r, const Big* s) noexcept nogil:
     """The quotient r / s, which is less than 10; r becomes the remainder."""
     cdef int digit = 0, i
@@ -147,97 +139,79 @@ cdef inline int decimal_estimate(const Binary* v) noexcept nogil:
 
 cdef extern from *:
     """
-    #include <float.h>
-    #if FLT_EVAL_METHOD == 0        /* double operations round to double */
-    #define WIREFMT_DOUBLES 1
+    /* The upper 64 bits of the product of a power of ten and v. Bit 0 is also set if the rest is more than what the power, which
+       is rounded up, may add to a whole number. */
+    static inline uint64_t wirefmt_scaled(const uint64_t *power, uint64_t v) {
+    #ifdef __SIZEOF_INT128__
+        unsigned __int128 product = (unsigned __int128)power[0] * v + (uint64_t)((unsigned __int128)power[1] * v >> 64);
+        return (uint64_t)(product >> 64) | ((uint64_t)product > 1);
     #else
-    #define WIREFMT_DOUBLES 0
+        const uint64_t half = 0xFFFFFFFF;
+        uint64_t sum = 0, rest = 0;             /* digits of 32 bits, from the lowest on: 4 of the power, 2 of v */
+        uint32_t digits[6] = {0};
+        int i, j;
+        for (i = 0; i < 4; i++) {
+            rest = power[1 - (i >> 1)] >> 32 * (i & 1) & half;
+            for (sum = 0, j = 0; j < 2; j++) {
+                sum += rest * (v >> 32 * j & half) + digits[i + j];
+                digits[i + j] = (uint32_t)sum;
+                sum >>= 32;
+            }
+            digits[i + 2] = (uint32_t)sum;
+        }
+        rest = (uint64_t)digits[3] << 32 | digits[2];
+        return ((uint64_t)digits[5] << 32 | digits[4]) | (rest > 1);
     #endif
+    }
+
+    /* The number of zeros at the end of digits, which are not all zeros. Seven octets before them are read, too. */
+    static inline int wirefmt_zeros_before(const unsigned char *end) {
+        int n = 0;
+    #if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+        uint64_t last;
+        while (memcpy(&last, end - n - 8, 8), last == 0x3030303030303030ULL)
+            n += 8;
+        return n + (__builtin_clzll(last ^ 0x3030303030303030ULL) >> 3);
+    #else
+        while (end[-n - 1] == '0')
+            n++;
+        return n;
+    #endif
+    }
     """
-    enum: WIREFMT_DOUBLES
-
-
-cdef inline int few_digits(uint64_t bits, uint8_t* digits, int* point) noexcept nogil:
-    """shortest_digits of a positive binary64 with at most 15 digits, few of them after the point; 0: the number may have more.
-
-    n and 10^k are exact, so n / 10^k is the number that the text n * 10^-k is read as. No two texts of at most 15 digits are
-    read as one number, so a text that is read as this number is the only one, and with the smallest k it is the shortest."""
-    cdef double v, rest, power = 1.0
-    cdef int64_t whole
-    cdef uint64_t n = 0
-    cdef int k = 0, size
-    memcpy(&v, &bits, 8)
-    if not WIREFMT_DOUBLES or not v < 1e15:
-        return 0
-    while True:
-        whole = <int64_t>(v * power + 0.5)
-        if whole >= <int64_t>1000000000000000:
-            return 0
-        # equal quotients need products that differ by less than their rounding: this saves most divisions
-        rest = v * power - <double>whole
-        if whole and rest * rest <= 1e-30 * <double>whole * <double>whole and <double>whole / power == v:
-            break
-        power *= 10.0
-        k += 1
-        if k > 9:
-            return 0
-    n = <uint64_t>whole                     # the division of unsigned numbers is faster
-    point[0] = -k
-    while k == 0 and n % 10 == 0:
-        n //= 10
-        point[0] += 1
-    size = write_unsigned(n, digits)
-    point[0] += size
-    return size
+    uint64_t scaled "wirefmt_scaled"(const uint64_t* power, uint64_t v) noexcept nogil
+    int zeros_before "wirefmt_zeros_before"(const uint8_t* end) noexcept nogil
 
 
 cdef inline int shortest_digits(const Binary* v, uint8_t* digits, int* point) noexcept nogil:
-    """Write the digits ('0' to '9', at most FLOAT_DIGITS) of a number that is not 0, 0.DIGITS * 10^point; return their number."""
-    cdef Big r, s, above, below
-    cdef int more = 2 if v.edge else 1          # all is doubled: half of a distance is a whole number
-    cdef int k = decimal_estimate(v), n = 0, digit, low, high
-    cdef bint even = v.f & 1 == 0               # numbers half-way between neighbours are read as the even one
-    big_set(&r, v.f)
-    big_set(&s, 1)
-    big_set(&above, 1)
-    big_set(&below, 1)
-    big_shift(&r, max(v.e, 0) + more)
-    big_shift(&s, max(-v.e, 0) + more)
-    big_shift(&above, max(v.e, 0) + more - 1)
-    big_shift(&below, max(v.e, 0))
-    if k >= 0:
-        big_power_of_ten(&s, k)
-    else:
-        big_power_of_ten(&r, -k)
-        big_power_of_ten(&above, -k)
-        big_power_of_ten(&below, -k)
-    high = big_compare_sum(&r, &above, &s)
-    if high > 0 or (even and high == 0):
+    """Write the digits ('0' to '9', at most FLOAT_DIGITS) of a number that is not 0, 0.DIGITS * 10^point; return their number.
+    Zeros follow. `digits` has DIGITS_SIZE octets, and DIGITS_BEFORE before it, which are read."""
+    # 1262611 / 2^22 is near to log10(2), 524031 / 2^22 to log10(4 / 3), 1741647 / 2^19 to log2(10)
+    cdef int k = (v.e * 1262611 - (524031 if v.edge else 0)) >> 22
+    cdef int shift = v.e + (-k * 1741647 >> 19) + 1
+    cdef const uint64_t* power = POWERS[-k - POWER_FIRST]
+    cdef uint64_t odd = v.f & 1                 # numbers half-way between neighbours are read as the even one
+    cdef uint64_t value = scaled(power, 4 * v.f << shift)
+    cdef uint64_t low = scaled(power, 4 * v.f - (1 if v.edge else 2) << shift) + odd
+    cdef uint64_t high = scaled(power, 4 * v.f + 2 << shift) - odd
+    cdef uint64_t n = value >> 2, tens = n // 10
+    cdef bint above, below
+    cdef int size
+    below = low <= 40 * tens
+    above = 40 * tens + 40 <= high
+    if n >= 10 and below != above:              # the only one with a digit less
+        n = tens + above
         k += 1
     else:
-        big_multiply(&r, 10)
-        big_multiply(&above, 10)
-        big_multiply(&below, 10)
-    point[0] = k
-    while True:
-        digit = big_divide(&r, &s)
-        low = big_compare(&r, &below)
-        high = big_compare_sum(&r, &above, &s)
-        if low < 0 or high > 0 or (even and (low == 0 or high == 0)):
-            break
-        digits[n] = <uint8_t>(c"0" + digit)
-        n += 1
-        big_multiply(&r, 10)
-        big_multiply(&above, 10)
-        big_multiply(&below, 10)
-    if low > 0 or (low == 0 and not even):      # only the next digit is near enough
-        digit += 1
-    elif high > 0 or (even and high == 0):      # both are: the nearer one
-        low = big_compare_sum(&r, &r, &s)
-        if low > 0 or (low == 0 and digit & 1):
-            digit += 1
-    digits[n] = <uint8_t>(c"0" + digit)
-    return n + 1
+        below = low <= 4 * n
+        above = 4 * n + 4 <= high
+        if below == above:                      # the nearer one, or the even one
+            above = value + (n & 1) > 4 * n + 2
+        n += above
+    size = write_unsigned(n, digits)
+    memset(digits + size, c"0", DIGITS_SIZE - FLOAT_DIGITS - 1)
+    point[0] = k + size
+    return size - zeros_before(digits + size)
 
 
 cdef inline void exact_digits(const Binary* v, int count, uint8_t* digits, int* point) noexcept nogil:
@@ -294,8 +268,9 @@ cdef inline int write_float(uint64_t bits, bint wide, uint8_t* out) noexcept nog
     """Write a binary64 (binary32 unless `wide` is set) as JSON to `out` (FLOAT_ROOM), with the fewest digits: 21.5, 100, 1e+22,
     1.5e-07, and NaN and infinities as strings. Returns the size."""
     cdef Binary v = take_apart(bits, wide)
-    cdef uint8_t[FLOAT_DIGITS + 1] digits
-    cdef int size = 0, point = 1, n, i
+    cdef uint8_t[DIGITS_BEFORE + DIGITS_SIZE] space
+    cdef uint8_t* digits = space + DIGITS_BEFORE
+    cdef int size = 0, point = 1, n
     if not v.finite:
         if v.f & ((<uint64_t>1 << (52 if wide else 23)) - 1):
             memcpy(out, b'"NaN"', 5)
@@ -309,30 +284,27 @@ cdef inline int write_float(uint64_t bits, bint wide, uint8_t* out) noexcept nog
     if v.f == 0:
         out[size] = c"0"
         return size + 1
-    n = few_digits(bits & <uint64_t>0x7FFFFFFFFFFFFFFF, digits, &point) if wide else 0
-    if n == 0:
-        n = shortest_digits(&v, digits, &point)
+    memset(space, 0, DIGITS_BEFORE)
+    n = shortest_digits(&v, digits, &point)
     if point < -3 or point > max(n, 15):
         out[size] = digits[0]
         size += 1
         if n > 1:
             out[size] = c"."
-            memcpy(out + size + 1, digits + 1, <size_t>(n - 1))
+            memcpy(out + size + 1, digits + 1, FLOAT_COPIED)
             size += n
         return size + write_exponent(point - 1, out + size)
     if point <= 0:
-        out[size] = c"0"
-        out[size + 1] = c"."
-        size += 2
-        memset(out + size, c"0", <size_t>-point)
-        size -= point
-    for i in range(max(n, point)):
-        if i == point and i:
-            out[size] = c"."
-            size += 1
-        out[size] = digits[i] if i < n else c"0"
-        size += 1
-    return size
+        memcpy(out + size, b"0.000", 5)
+        size += 2 - point
+        memcpy(out + size, digits, FLOAT_COPIED)
+        return size + n
+    memcpy(out + size, digits, FLOAT_COPIED)
+    if point >= n:
+        return size + point
+    out[size + point] = c"."
+    memcpy(out + size + point + 1, digits + point, FLOAT_COPIED)
+    return size + n + 1
 
 
 cdef inline int write_scientific(uint64_t bits, bint wide, int decimals, uint8_t* out) noexcept nogil:

@@ -11,7 +11,7 @@ from wirefmt._core.octets cimport Octets, add_octets, add_u8, free_octets, octet
 
 cdef enum:
     AMQP10_SHOWN_REPEATS = 16       # more elements without octets are counted, not written
-    AMQP10_SHORT_CAPACITY = 32          # octets of a number as text
+    AMQP10_SHORT_CAPACITY = FLOAT_SIZE  # octets of a number as text
 
 
 # ------------------------------------------------------------------------------------------------ text

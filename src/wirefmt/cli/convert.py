@@ -27,11 +27,13 @@ _SHOWN = 60
 
 
 class _Dialect(click.ParamType[str]):
-    """A name of wirefmt.convert.DIALECTS, looked up lazily so that --help works without the compiled core."""
+    """A name of wirefmt.convert.DIALECTS, looked up lazily: neither --help nor the default loads the compiled core."""
 
     name = "dialect"
 
     def convert(self, value: str, param: Any, ctx: Any) -> str:
+        if param is not None and value == param.default:
+            return value
         from wirefmt.convert import DIALECTS
 
         if value not in DIALECTS:

@@ -122,12 +122,13 @@ def decode(
     ) as reader:
         import pyarrow as pa
 
-        from wirefmt.convert.table import convert_table, converted_field
         from wirefmt.spec.columns import CONVERTED
 
         schema = pa.schema(reader.schema)
         for_people = fmt == "table" and not any(name.startswith(f"{CONVERTED.name}.") for name in shown or ())
         if to is not None:
+            from wirefmt.convert.table import convert_table, converted_field
+
             schema = schema.append(pa.field(CONVERTED.name, pa.string()) if for_people else converted_field())
         if shown is not None:
             schema = select(no_rows(schema), shown).schema

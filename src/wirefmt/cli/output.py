@@ -107,9 +107,10 @@ def to_terminal(sink: IO[bytes]) -> bool:
 
 
 def no_rows(schema: pa.Schema) -> pa.RecordBatch:
+    """A batch without rows. `pa.array([])`, and with it `empty_table`, would import pandas if it is installed."""
     import pyarrow as pa
 
-    return pa.record_batch([pa.array([], field.type) for field in schema], schema=schema)
+    return pa.record_batch([pa.nulls(0, field.type) for field in schema], schema=schema)
 
 
 FORMATS: dict[str, Format] = {

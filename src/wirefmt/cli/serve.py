@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import importlib
 import signal
 import sys
@@ -15,6 +14,8 @@ import rich_click as click
 from .settings import as_toml, assigned, joined, merged, names_of, written
 
 if TYPE_CHECKING:
+    import asyncio
+
     from wirefmt.broker import Broker, Options
     from wirefmt.broker.faults import Script
 
@@ -174,6 +175,8 @@ def serve(
         options = _options(settings)
     except (ValueError, TypeError) as error:
         raise click.UsageError(str(error)) from None
+    import asyncio
+
     with asyncio.Runner(loop_factory=_loop_factory(settings.get("loop", "asyncio"))) as runner:
         return runner.run(_serve(options, settings.get("record"), Script(plan.seed, (*steps, *plan.steps))))
 
@@ -366,6 +369,8 @@ async def _play(broker: Broker, script: Script, watch: Watch) -> None:
 
 
 async def _serve(options: Options, record: str | None, script: Script) -> int:
+    import asyncio
+
     from wirefmt.broker import Broker
     from wirefmt.broker.recording import Recorder
 

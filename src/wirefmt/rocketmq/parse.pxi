@@ -113,9 +113,13 @@ cdef int rocketmq_read_map(RocketmqFrameView* m, const uint8_t* p, const uint8_t
     of its texts may be longer than the stated size of the map."""
     cdef RocketmqText key, value
     cdef const uint8_t* begin = p
+    cdef const uint8_t* unseen = p          # the octets that are not checked for ASCII yet begin here
+    cdef bint ascii = True
     cdef uint32_t count = 0
     cdef int status = OK
     m.ext.at = begin
+    rocketmq_set_text(&key, NULL, NULL, ROCKETMQ_NULL)
+    rocketmq_set_text(&value, NULL, NULL, ROCKETMQ_NULL)
     while status == OK and p < stop:
         if max_elements and count == max_elements:
             return fault(f, LIMIT, ROCKETMQ_CHECK_ELEMENTS, ROCKETMQ_FIELD_EXT_FIELDS, p - m.frame,
@@ -125,39 +129,54 @@ cdef int rocketmq_read_map(RocketmqFrameView* m, const uint8_t* p, const uint8_t
             status = rocketmq_take_text(m, &p, end, 4, stop - begin, ROCKETMQ_FIELD_EXT_FIELDS_VALUE, <int>count, &value, f)
         if status == OK and fields != NULL:
             rocketmq_keep_field(fields, &key, &value)
+        if status == OK and (key.size | value.size) & <uint32_t>0x80808080:       # an octet of a length is not ASCII
+            ascii = (ascii and is_ascii(unseen, <size_t>(key.at - 2 - unseen)) and is_ascii(key.at, key.size)
+                     and is_ascii(value.at, value.size))
+            unseen = p
         count += 1
+    m.ascii = status == OK and ascii and is_ascii(unseen, <size_t>(p - unseen))
     m.ext.size = <uint32_t>(p - begin)
     m.ext_count = count
     return status
 
 
-cdef int rocketmq_take_text(const RocketmqFrameView* m, const uint8_t** at, const uint8_t* end, int width, int64_t most,
-                            int field, int index, RocketmqText* out, Fault* f) noexcept nogil:
+cdef inline int rocketmq_take_text(const RocketmqFrameView* m, const uint8_t** at, const uint8_t* end, int width, int64_t most,
+                                   int field, int index, RocketmqText* out, Fault* f) noexcept nogil:
     """A length of `width` octets, and as many octets, at most `most`; zero octets are null."""
     cdef const uint8_t* p = at[0]
-    cdef int32_t size
-    cdef int status = OK
-    if width > end - p:
-        status = fault(f, TRUNCATED, ROCKETMQ_CHECK_HEADER_TRUNCATED, field, p - m.frame, width, max(<int64_t>(end - p), 0),
-                       ROCKETMQ_FIELD_HEADER_LENGTH)
-    else:
-        size = <int16_t>load_u16(p) if width == 2 else <int32_t>load_u32(p)
-        if size < 0:
-            status = fault(f, MALFORMED, ROCKETMQ_CHECK_LENGTH_NEGATIVE, field, p - m.frame, 0, 0, 0)
-        elif size > end - p - width:
-            status = fault(f, TRUNCATED, ROCKETMQ_CHECK_HEADER_TRUNCATED, field, p + width - m.frame, size, end - p - width,
-                           ROCKETMQ_FIELD_HEADER_LENGTH)
-        elif size > most:
-            status = fault(f, TRUNCATED, ROCKETMQ_CHECK_HEADER_TRUNCATED, field, p + width - m.frame, size, most,
-                           ROCKETMQ_FIELD_EXT_FIELDS)
-    if status != OK:
-        f.index = index
-        return status
+    cdef int64_t left = end - p - width, size
+    if left < 0:
+        return rocketmq_refuse_text(m, p, left, width, most, field, index, f)
+    size = <int16_t>load_u16(p) if width == 2 else <int32_t>load_u32(p)
+    if not 0 <= size <= min(left, most):
+        return rocketmq_refuse_text(m, p, left, width, most, field, index, f)
     out.at = p + width
     out.size = <uint32_t>size
     out.form = ROCKETMQ_OCTETS if size else ROCKETMQ_NULL
     at[0] = p + width + size
     return OK
+
+
+cdef int rocketmq_refuse_text(const RocketmqFrameView* m, const uint8_t* p, int64_t left, int width, int64_t most,
+                              int field, int index, Fault* f) noexcept nogil:
+    """The fault of a text whose length is at `p`, with `left` octets after it."""
+    cdef int64_t size = 0
+    cdef int status
+    if left >= 0:
+        size = <int16_t>load_u16(p) if width == 2 else <int32_t>load_u32(p)
+    if left < 0:
+        status = fault(f, TRUNCATED, ROCKETMQ_CHECK_HEADER_TRUNCATED, field, p - m.frame, width, max(left + width, <int64_t>0),
+                       ROCKETMQ_FIELD_HEADER_LENGTH)
+    elif size < 0:
+        status = fault(f, MALFORMED, ROCKETMQ_CHECK_LENGTH_NEGATIVE, field, p - m.frame, 0, 0, 0)
+    elif size > left:
+        status = fault(f, TRUNCATED, ROCKETMQ_CHECK_HEADER_TRUNCATED, field, p + width - m.frame, size, left,
+                       ROCKETMQ_FIELD_HEADER_LENGTH)
+    else:
+        status = fault(f, TRUNCATED, ROCKETMQ_CHECK_HEADER_TRUNCATED, field, p + width - m.frame, size, most,
+                       ROCKETMQ_FIELD_EXT_FIELDS)
+    f.index = index
+    return status
 
 
 # ------------------------------------------------------------------------------------------------ for faults.pxi

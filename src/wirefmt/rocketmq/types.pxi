@@ -35,7 +35,7 @@ cdef struct RocketmqFrameView:  # spans of the octets; it owns nothing
     uint32_t size               # the whole frame, including its length word
     uint8_t serialize_type
     uint8_t has_opaque          # JSON may omit it: the real reader then generates one
-    uint8_t ascii               # JSON: the size of the whole header
+    uint8_t ascii               # all texts of extFields are ASCII; JSON: the whole header
     uint8_t written             # JSON: exactly as the Java code writes it, except the values of extFields
     uint32_t ext_count          # upper bound of the entries of extFields: of two entries of one name the last counts
     int32_t code, version, opaque, flag

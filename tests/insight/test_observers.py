@@ -12,14 +12,14 @@ pytest.importorskip("pyarrow", reason="needs pyarrow (pip install pyarrow)")
 
 import pyarrow as pa
 
-from lib.said import Said, client, server, tables_of
+from lib.insight_tables import Sent, client, server, tables_of
 from lib.wire import ACK, FIN, Tcp, connack, connect, pcap
 from wirefmt import amqp091, capture, mqtt
 from wirefmt.connection.states import Role, Violation
 from wirefmt.mqtt import states as mqtt_states
 
 
-def violations(port: int, said: Sequence[Said]) -> list[str]:
+def violations(port: int, said: Sequence[Sent]) -> list[str]:
     return [row["text"] for row in tables_of(port, said)["findings"] if row["rule"] == "protocol-violation"]
 
 
@@ -135,7 +135,7 @@ QOS = on(1, amqp091.BasicQos, prefetch_count=1)
         ([*HANDSHAKE[:2], client(amqp091.ConnectionOpen(channel=0))], "connection.open: the handshake expects"),
     ],
 )
-def test_amqp091(said: list[Said], rule: str) -> None:
+def test_amqp091(said: list[Sent], rule: str) -> None:
     (found,) = violations(5672, said)
     assert rule in found
 
@@ -161,7 +161,7 @@ def test_amqp091(said: list[Said], rule: str) -> None:
         ],
     ],
 )
-def test_amqp091_what_is_allowed(said: list[Said]) -> None:
+def test_amqp091_what_is_allowed(said: list[Sent]) -> None:
     assert violations(5672, said) == []
 
 

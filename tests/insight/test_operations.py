@@ -8,7 +8,7 @@ import pytest
 
 pytest.importorskip("pyarrow", reason="needs pyarrow (pip install pyarrow)")
 
-from lib.said import AMQP10, client, disposition, outcomes, server, tables_of, transfer
+from lib.insight_tables import AMQP10, client, disposition, outcomes, server, tables_of, transfer
 from lib.wire import connack, connect
 from wirefmt import amqp091, amqp10, mqtt, nsq, phpmq, rocketmq
 

@@ -8,7 +8,7 @@ import pytest
 
 pytest.importorskip("pyarrow", reason="needs pyarrow (pip install pyarrow)")
 
-from lib.said import AMQP10, Said, client, disposition, outcomes, server, tables_of, transfer
+from lib.insight_tables import AMQP10, Sent, client, disposition, outcomes, server, tables_of, transfer
 from wirefmt import amqp091, amqp10
 
 # ---- AMQP 0.9.1
@@ -34,7 +34,7 @@ CLOSE = [client(amqp091.ChannelClose(channel=1, reply_code=200, reply_text="", c
 AMQP091 = [client(b"AMQP\0\0\x09\x01"), *OPEN]
 
 
-def consuming(tag: str = "c", **fields: Any) -> list[Said]:
+def consuming(tag: str = "c", **fields: Any) -> list[Sent]:
     return [
         client(amqp091.BasicConsume(channel=1, queue=f"{tag}.q", consumer_tag=tag, **fields)),
         server(amqp091.BasicConsumeOk(channel=1, consumer_tag=tag)),
@@ -172,7 +172,7 @@ def test_amqp091_answers_whose_requests_were_sent_before_the_capture() -> None:
 # ---- AMQP 1.0
 
 
-def attach(name: str, handle: int, *, sender: bool = False, target: Any = None) -> list[Said]:
+def attach(name: str, handle: int, *, sender: bool = False, target: Any = None) -> list[Sent]:
     fields: dict[str, Any] = {"channel": 0, "name": name, "handle": handle}
     fields["source"] = amqp10.Source(address=None if sender else name)
     fields["target"] = amqp10.Target(address=name if sender else None) if target is None else target
@@ -185,14 +185,14 @@ def attach(name: str, handle: int, *, sender: bool = False, target: Any = None) 
 COORDINATED = [*AMQP10, *attach("control", 1, sender=True, target=amqp10.Coordinator()), *attach("q", 0, sender=True)]
 
 
-def declare(delivery_id: int, txn_id: bytes) -> list[Said]:
+def declare(delivery_id: int, txn_id: bytes) -> list[Sent]:
     return [
         client(transfer(delivery_id, handle=1, body=amqp10.AmqpValue(amqp10.Declare()))),
         server(disposition("receiver", delivery_id, settled=True, state=amqp10.Declared(txn_id=txn_id))),
     ]
 
 
-def discharge(delivery_id: int, txn_id: bytes, *, fail: bool = False, refused: bool = False) -> list[Said]:
+def discharge(delivery_id: int, txn_id: bytes, *, fail: bool = False, refused: bool = False) -> list[Sent]:
     state = amqp10.Rejected(error=amqp10.Error(condition="amqp:transaction:rollback")) if refused else amqp10.Accepted()
     return [
         client(transfer(delivery_id, handle=1, body=amqp10.AmqpValue(amqp10.Discharge(txn_id=txn_id, fail=fail)))),

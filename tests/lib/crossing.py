@@ -21,7 +21,7 @@ URN = f"urn:uuid:{IDENTIFIER}"
 LONG = "m" * 256
 NOW = "when it came"
 
-Said = dict[str, Any]
+Sent = dict[str, Any]
 
 
 class Refused:
@@ -47,7 +47,7 @@ class Case:
     """
 
     name: str
-    sets: Said
+    sets: Sent
     server: dict[str, Any]
     documented: dict[str, Any] = field(default_factory=dict)
     differs: dict[str, Any] = field(default_factory=dict)
@@ -68,20 +68,20 @@ class Case:
 
 
 #: What a consumer receives of a message without properties.
-PLAIN: dict[str, Said] = {
+PLAIN: dict[str, Sent] = {
     "amqp091": {"body": BODY},
     "amqp10": {"body": ("data", BODY), "durable": False, "first_acquirer": True, "delivery_count": 0},
     "mqtt5": {"body": BODY, "qos": 0},
 }
 #: To RabbitMQ 4.0, an AMQP 1.0 message that does not say it is durable is durable. (3.2.1: the default is false.)
-DURABLE: dict[str, Said] = {"amqp091": {"delivery_mode": 2}, "mqtt5": {"qos": 1}}
+DURABLE: dict[str, Sent] = {"amqp091": {"delivery_mode": 2}, "mqtt5": {"qos": 1}}
 NOT_DURABLE = bytes.fromhex("005370c0020142")
 
 
 # ---- AMQP 0.9.1
 
 NUMBERS = ("byte", "ubyte", "short", "ushort", "int", "uint", "long", "float", "double")
-SCALARS_091: Said = {
+SCALARS_091: Sent = {
     "a-bool": ("bool", True),
     "a-byte": ("byte", -100),
     "a-ubyte": ("ubyte", 200),
@@ -97,7 +97,7 @@ SCALARS_091: Said = {
     "an-empty": "",
     "a-void": ("void", None),
 }
-SCALARS_091_IN_10: Said = {
+SCALARS_091_IN_10: Sent = {
     **{f"a-{name}": SCALARS_091[f"a-{name}"] for name in NUMBERS},
     "a-bool": ("boolean", True),
     "a-timestamp": ("timestamp", 1_750_000_000_000),
@@ -136,7 +136,7 @@ UNCHANGED_REPLY_TO = {
 }  # fmt: skip
 
 
-def old_section(part: str, section: bytes, read: Said, *, documented_reads: bool = False) -> Case:
+def old_section(part: str, section: bytes, read: Sent, *, documented_reads: bool = False) -> Case:
     """An encoded section of AMQP 1.0 in a header of AMQP 0.9.1. RabbitMQ reads it and keeps the header.
 
     The published tables do one of both. `read`: what the section says.
@@ -316,7 +316,7 @@ FROM_091 = [
 
 # ---- AMQP 1.0
 
-SCALARS_10: Said = {
+SCALARS_10: Sent = {
     **{f"a-{name}": SCALARS_091[f"a-{name}"] for name in NUMBERS},
     "a-boolean": ("boolean", True),
     "a-ulong": ("ulong", 2**63 - 1),
@@ -326,7 +326,7 @@ SCALARS_10: Said = {
     "a-symbol": ("symbol", "symbolic"),
     "a-null": ("null", None),
 }
-SCALARS_10_IN_091: Said = {
+SCALARS_10_IN_091: Sent = {
     **{f"a-{name}": SCALARS_091[f"a-{name}"] for name in NUMBERS},
     "a-boolean": ("bool", True),
     "a-ulong": ("long", 2**63 - 1),
@@ -354,12 +354,12 @@ SCALARS_10_AS_TEXT = [
     ("a-symbol", "symbolic"),
     ("a-null", ""),
 ]
-NESTED_10: Said = {
+NESTED_10: Sent = {
     "a-list": ("list", [("utf8", "a"), ("boolean", True)]),
     "a-map": ("map", {("utf8", "k"): ("uint", 7)}),
     "an-array": ("array", [("int", 1), ("int", 2)]),
 }
-NESTED_10_IN_091: Said = {
+NESTED_10_IN_091: Sent = {
     "a-list": ("array", ["a", ("bool", True)]),
     "a-map": ("table", {"k": ("uint", 7)}),
     "an-array": ("array", [("int", 1), ("int", 2)]),
@@ -367,11 +367,11 @@ NESTED_10_IN_091: Said = {
 ENCODED = {"ContentType": "message/vnd.rabbitmq.amqp"}
 
 
-def prefixed(values: Said) -> Said:
+def prefixed(values: Sent) -> Sent:
     return {f"x-{name}": value for name, value in values.items()}
 
 
-def identified(name: str, value: Any, amqp091: Said, correlation: bytes, **others: Any) -> Case:
+def identified(name: str, value: Any, amqp091: Sent, correlation: bytes, **others: Any) -> Case:
     """Message-id and correlation-id have the same value."""
     return Case(
         f"identifiers-{name}",

@@ -30,7 +30,7 @@ from wirefmt.mqtt import ConnectionOptions
 
 pytestmark = pytest.mark.live
 
-Said = dict[str, Any]
+Sent = dict[str, Any]
 
 
 @dataclass
@@ -145,12 +145,12 @@ def publish_pika(place: Place, cases: list[Case]) -> set[str]:
 
 
 @contextmanager
-def consume_pika(place: Place, source: str) -> Iterator[Callable[[], tuple[str, Said]]]:
+def consume_pika(place: Place, source: str) -> Iterator[Callable[[], tuple[str, Sent]]]:
     with pika_channel(place) as channel:
         channel.queue_declare("for pika", exclusive=True)
         channel.queue_bind("for pika", "amq.topic", f"from-{source}.#")
 
-        def receive() -> tuple[str, Said]:
+        def receive() -> tuple[str, Sent]:
             with mock.patch("pika.data.decode_value", decode_field):
                 method, properties, octets = next(
                     channel.consume("for pika", auto_ack=True, inactivity_timeout=PATIENCE)
@@ -302,7 +302,7 @@ def publish_proton(place: Place, cases: list[Case]) -> set[str]:
 
 
 @contextmanager
-def consume_proton(place: Place, source: str) -> Iterator[Callable[[], tuple[str, Said]]]:
+def consume_proton(place: Place, source: str) -> Iterator[Callable[[], tuple[str, Sent]]]:
     with (
         pika_channel(place) as channel,
         proton_connection(place) as connection,
@@ -311,7 +311,7 @@ def consume_proton(place: Place, source: str) -> Iterator[Callable[[], tuple[str
         channel.queue_bind("for-proton", "amq.topic", f"from-{source}.#")
         receiver = connection.create_receiver("/queues/for-proton", credit=1)
 
-        def receive() -> tuple[str, Said]:
+        def receive() -> tuple[str, Sent]:
             with mock.patch("proton.Message.decode", lambda message, octets: setattr(message, "octets", bytes(octets))):
                 octets = receiver.receive(timeout=PATIENCE).octets
             receiver.accept()
@@ -330,11 +330,11 @@ def consume_proton(place: Place, source: str) -> Iterator[Callable[[], tuple[str
             channel.queue_delete("for-proton")
 
 
-def decode_proton(octets: bytes) -> Said:
+def decode_proton(octets: bytes) -> Sent:
     """The sections of a message, decoded by proton."""
     import proton
 
-    said: Said = {}
+    said: Sent = {}
     while octets:
         data = proton.Data()
         octets = octets[data.decode(octets) :]
@@ -395,10 +395,10 @@ def publish_paho(place: Place, cases: list[Case]) -> set[str]:
 
 
 @contextmanager
-def consume_paho(place: Place, source: str) -> Iterator[Callable[[], tuple[str, Said]]]:
+def consume_paho(place: Place, source: str) -> Iterator[Callable[[], tuple[str, Sent]]]:
     with paho_client(place, f"from-{source}/#") as (_, got):
 
-        def receive() -> tuple[str, Said]:
+        def receive() -> tuple[str, Sent]:
             message = got.get(timeout=PATIENCE)
             assert not message.retain
             assert not message.dup

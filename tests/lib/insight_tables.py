@@ -14,21 +14,21 @@ from wirefmt import amqp10, capture
 CLIENT, SERVER = 0, 1
 
 
-class Said(NamedTuple):
+class Sent(NamedTuple):
     side: int
     octets: bytes
 
 
-def client(*messages: Any) -> Said:
-    return Said(CLIENT, b"".join(m if isinstance(m, bytes) else m.encode() for m in messages))
+def client(*messages: Any) -> Sent:
+    return Sent(CLIENT, b"".join(m if isinstance(m, bytes) else m.encode() for m in messages))
 
 
-def server(*messages: Any) -> Said:
-    return Said(SERVER, b"".join(m if isinstance(m, bytes) else m.encode() for m in messages))
+def server(*messages: Any) -> Sent:
+    return Sent(SERVER, b"".join(m if isinstance(m, bytes) else m.encode() for m in messages))
 
 
 def tables_of(
-    port: int, said: Sequence[Said], *, closed: bool = True, begun: bool = True
+    port: int, said: Sequence[Sent], *, closed: bool = True, begun: bool = True
 ) -> dict[str, list[dict[str, Any]]]:
     """The operations of one connection, its row and what is wrong. begun: its SYN was captured."""
     tcp = Tcp(port)
@@ -44,7 +44,7 @@ def tables_of(
     return found
 
 
-def outcomes(port: int, said: Sequence[Said], *kinds: str, closed: bool = True) -> list[tuple[Any, ...]]:
+def outcomes(port: int, said: Sequence[Sent], *kinds: str, closed: bool = True) -> list[tuple[Any, ...]]:
     """(kind, sequence, outcome) of each operation of these kinds, in the order of their requests."""
     rows = [row for row in tables_of(port, said, closed=closed)["operations"] if row["kind"] in kinds]
     rows.sort(key=lambda row: (row["request_frame"] or 0, row["sequence"] or 0))

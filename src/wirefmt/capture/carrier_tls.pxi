@@ -296,7 +296,7 @@ cdef size_t open_records(FrameStreams s, Flow* f, int end, Tls* t, const uint8_t
                 keep_piece(s, t, p + at, n - at, mark)
                 at = n
                 if t.kept_size > WAITING_MOST:
-                    raise given_up(TLS_NO_SECRET if connection.waiting else TLS_NO_HANDSHAKE)
+                    raise giving_up(TLS_NO_SECRET if connection.waiting else TLS_NO_HANDSHAKE)
                 if connection.waiting and connection.poll():
                     load_keys(fs, connection, f)
                     read_waiting(s, f, 1 if f.client == 0 else 0, connection)
@@ -315,7 +315,7 @@ cdef size_t open_records(FrameStreams s, Flow* f, int end, Tls* t, const uint8_t
             else:
                 k = min(n - at, RECORD_HEAD - t.size) if t.size < RECORD_HEAD else 0
                 if not keep_record(s, t, record, k):
-                    raise given_up(TLS_LIMIT)
+                    raise giving_up(TLS_LIMIT)
                 at += k
                 if t.size < RECORD_HEAD:
                     break
@@ -323,7 +323,7 @@ cdef size_t open_records(FrameStreams s, Flow* f, int end, Tls* t, const uint8_t
                 if is_record(t.record):
                     k = min(n - at, size - t.size)
                     if not keep_record(s, t, p + at, k):
-                        raise given_up(TLS_LIMIT)
+                        raise giving_up(TLS_LIMIT)
                     at += k
                     if t.size < size:
                         break
@@ -332,9 +332,9 @@ cdef size_t open_records(FrameStreams s, Flow* f, int end, Tls* t, const uint8_t
                 record = t.record
             if not is_record(record) or not read_record(s, f, end, t, side, connection, record, size, mark):
                 if t.fresh == 0 and not t.shown:
-                    raise given_up(TLS_NO_HANDSHAKE)
+                    raise giving_up(TLS_NO_HANDSHAKE)
                 if record != t.record and not keep_record(s, t, record, size):
-                    raise given_up(TLS_LIMIT)
+                    raise giving_up(TLS_LIMIT)
                 if not break_record(s, f, end, t, mark):
                     t.size -= 1                         # its last octet comes again: what the gap has made wait is first
                     at -= 1
@@ -363,7 +363,7 @@ cdef void free_record(FrameStreams s, Tls* t) noexcept nogil:
     t.capacity = 0
 
 
-cdef object given_up(int reason):
+cdef object giving_up(int reason):
     from wirefmt.capture.tls import GivenUp
     return GivenUp(reason)
 
@@ -396,7 +396,7 @@ cdef bint read_record(FrameStreams s, Flow* f, int end, Tls* t, int side, object
         return True
     while True:
         try:
-            plain = opened(t, t.sequence, p, p + RECORD_HEAD, n)
+            plain = open_content(t, t.sequence, p, p + RECORD_HEAD, n)
             break
         except ImportError:
             raise
@@ -468,7 +468,7 @@ cdef bint take_plain(FrameStreams s, Flow* f, int end, Tls* t, const Mark* mark)
     return True
 
 
-cdef bytes opened(Tls* t, uint64_t sequence, const uint8_t* head, const uint8_t* p, size_t n):
+cdef bytes open_content(Tls* t, uint64_t sequence, const uint8_t* head, const uint8_t* p, size_t n):
     """The content of a record. Raises if it is not of these keys and this sequence number."""
     cdef uint8_t nonce[12]
     cdef uint8_t added[13]
@@ -768,7 +768,7 @@ cdef uint64_t opens_as(Tls* t, object keys, uint64_t first, uint64_t last, const
     while sequence <= last and t.credit >= 0:
         t.credit -= <int64_t>size + TRIAL_OCTETS
         try:
-            opened(&trial, sequence, p, p + RECORD_HEAD, size - RECORD_HEAD)
+            open_content(&trial, sequence, p, p + RECORD_HEAD, size - RECORD_HEAD)
             found = True
             break
         except Exception:

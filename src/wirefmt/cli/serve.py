@@ -39,7 +39,7 @@ SEPARATE: Final = frozenset(("users", "accounts", "permissions", "authenticate",
 #: Options of connections that are the broker's own: it acknowledges, and keeps no journal.
 OF_THE_BROKER: Final = frozenset(("automatic", "journaled"))
 
-#: Types of the settings that are in no table.
+#: Types of the settings that are in no table. `deflate` is an inline table of its own: `{}`, or members of Deflate.
 PLAIN: Final = (str, int, float, float | None, Collection[str], bool | Collection[str])
 
 #: Settings of the table `limits` that are not members of limits.Limits.
@@ -228,7 +228,7 @@ def _options(settings: Mapping[str, Any]) -> Options:
     from wirefmt.broker.listeners import NAMES, PORTS, SCHEMES
     from wirefmt.errors import suggest
 
-    plain = {name: hint for name, hint in names_of(Options()).items() if hint in PLAIN}
+    plain = _plain(Options())
     tables = ("ports", "users", "permissions", "tls", "connection", "limits", *NAMES)
     for name in settings:
         if name not in (known := [*plain, "loop", "record", *tables]):
@@ -275,6 +275,11 @@ def _options(settings: Mapping[str, Any]) -> Options:
                     raise ValueError(f"unknown option {key!r} in limits; {suggest(key, known)}")
         changes[section] = merged(have, given, section, SEPARATE)
     return replace(options, **changes)
+
+
+def _plain(options: Options) -> list[str]:
+    """The settings that are in no table."""
+    return [name for name, hint in names_of(options).items() if hint in PLAIN or name == "deflate"]
 
 
 def _connection_options() -> dict[str, Any]:
@@ -346,8 +351,7 @@ def _all_settings() -> str:
     from wirefmt.broker.listeners import NAMES
 
     options = _options({"ports": {"mqtt": 0}})
-    plain = {name: getattr(options, name) for name, hint in names_of(options).items() if hint in PLAIN}
-    lines = [f"{name} = {as_toml(value)}" for name, value in plain.items()]
+    lines = [f"{name} = {as_toml(getattr(options, name))}" for name in _plain(options)]
     for section in ("limits", *NAMES):
         lines += ["", *written(getattr(options, section), section, SEPARATE)]
     for name, have in _connection_options().items():

@@ -225,6 +225,7 @@ OF_SEVERAL = [
     for name in (
         "captures",
         "insight",
+        "tls",
         "connections",
         "convert",
         "encode_batch",

@@ -35,10 +35,11 @@ def whole(batches: list[Any], **limits: Any) -> None:
 
 
 def dropped(batches: list[Any]) -> None:
-    """A pass that is given up: operations are open, and publishes wait for their deliveries."""
-    engine = insight.Insight(paths=True)
-    for batch in batches:
-        engine.messages(batch)
+    """A pass that is given up: operations are open, publishes wait for their deliveries, and some deliveries for publishes."""
+    for max_paths in (1 << 19, 4):
+        engine = insight.Insight(paths=True, max_paths=max_paths)
+        for batch in batches:
+            engine.messages(batch)
 
 
 def limited(batches: list[Any]) -> None:
@@ -55,6 +56,10 @@ def test_nothing_is_left(name: str, use: Callable[[list[Any]], None]) -> None:
         batches = list(reader)[:5]
     assert batches
     assert leaks(lambda: use(batches)) == {}
+
+
+def published(dup: bool) -> mqtt.Publish:
+    return mqtt.Publish(topic_name="t", payload=b"x", qos=1, packet_identifier=1, dup=dup, version=4)
 
 
 def consumer(queue: str) -> amqp091.BasicConsume:
@@ -77,6 +82,21 @@ NAMED_AGAIN: dict[str, tuple[int, list[Sent]]] = {
     ]),
     "amqp10": (5672, [*AMQP10, client(link("first", "first"), link("second", "second"))]),
 }  # fmt: skip
+
+
+@pytest.mark.parametrize("use", [whole, dropped, limited])
+def test_nothing_is_left_of_a_message_sent_again_on_the_next_connection(use: Callable[[list[Any]], None]) -> None:
+    frames: list[bytes] = []
+    for again in (False, True):
+        tcp = Tcp(1883, client_port=40000 + again)
+        frames += tcp.open()
+        hello = mqtt.Connect(client_identifier="c", clean_start=False, version=4)
+        for octets in (hello.encode(), published(again).encode()):
+            frames += tcp.send(0, octets)
+        frames += tcp.close()
+    with capture.read(io.BytesIO(pcap(frames))) as reader:
+        batches = list(reader)
+    assert leaks(lambda: use(batches)) == {}
 
 
 @pytest.mark.parametrize("use", [whole, dropped, limited])

@@ -45,6 +45,27 @@ def publishes(count: int, topic: str) -> bytes:
     )
 
 
+def test_memory_of_what_a_session_may_have_brought_is_bounded_in_octets() -> None:
+    """DUP and Session Present: their rows wait for the end, when all connections are known."""
+    again = b"".join(
+        mqtt.Publish(
+            topic_name="t" * 10_000, payload=b"x", qos=1, dup=True, packet_identifier=i + 1, version=4
+        ).encode()
+        for i in range(500)
+    )
+    said = [
+        (CLIENT, mqtt.Connect(client_identifier="c", clean_start=False, version=4).encode()),
+        (SERVER, mqtt.Connack(session_present=True, version=4).encode()),
+        (CLIENT, again),
+    ]
+    engine = insight.Insight(max_octets=1 << 20)
+    for batch in messages_of(1883, said):
+        engine.messages(batch)
+    engine.finish()
+    assert engine.stats["buffered"] <= 1 << 20
+    assert len([row for row in rows_of(engine) if row["kind"] == "publish"]) == 500
+
+
 def test_memory_of_open_operations_is_bounded_in_octets() -> None:
     said = [(CLIENT, connect()), (SERVER, connack()), (CLIENT, publishes(500, "t" * 10_000))]
     engine = insight.Insight(max_octets=1 << 20)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from typing import Any
 
 import pytest
@@ -9,8 +10,8 @@ import pytest
 pytest.importorskip("pyarrow", reason="needs pyarrow (pip install pyarrow)")
 
 from lib.insight_tables import AMQP10, client, disposition, outcomes, server, tables_of, transfer
-from lib.wire import connack, connect
-from wirefmt import amqp091, amqp10, mqtt, nsq, phpmq, rocketmq
+from lib.wire import Tcp, connack, connect, pcap
+from wirefmt import amqp091, amqp10, capture, insight, mqtt, nsq, phpmq, rocketmq
 
 # ---- MQTT
 
@@ -82,8 +83,29 @@ def test_mqtt_an_answer_without_its_request() -> None:
     assert row["response_frame"] is not None
 
 
+@pytest.mark.parametrize(
+    ("pubrec", "pubcomp", "code", "outcome"),
+    [(0x10, 0, 0x10, "acknowledged"), (0, 0x92, 0x92, "refused"), (0x10, 0x92, 0x92, "refused")],
+)
+def test_mqtt_qos_2_has_one_code(pubrec: int, pubcomp: int, code: int, outcome: str) -> None:
+    """MQTT 5.0, 3.5.2.1, 3.7.2.1: PUBREC may say that nobody subscribes; PUBCOMP's own code is the last word."""
+    said = [
+        client(mqtt.Connect(client_identifier="c", version=5)),
+        server(mqtt.Connack(version=5)),
+        client(mqtt.Publish(topic_name="t", payload=b"x", qos=2, packet_identifier=7, version=5)),
+        server(mqtt.Pubrec(packet_identifier=7, reason_code=pubrec, version=5)),
+        client(mqtt.Pubrel(packet_identifier=7, version=5)),
+        server(mqtt.Pubcomp(packet_identifier=7, reason_code=pubcomp, version=5)),
+    ]
+    (row,) = [row for row in tables_of(1883, said)["operations"] if row["kind"] == "publish"]
+    assert (row["code"], row["outcome"]) == (code, outcome)
+
+
 def test_mqtt_without_an_answer_that_is_asked_for() -> None:
-    assert outcomes(1883, [*MQTT, client(publish(0, qos=0))], "publish") == [("publish", None, "none")]
+    said = [*MQTT, client(publish(0, qos=0))]
+    assert outcomes(1883, said, "publish") == [("publish", None, "none")]
+    (row,) = [row for row in tables_of(1883, said)["operations"] if row["kind"] == "publish"]
+    assert row["qos"] == 0
 
 
 # ---- AMQP 0.9.1
@@ -233,7 +255,61 @@ def test_amqp091_get() -> None:
     assert [(row["queue"], row["outcome"]) for row in rows if row["kind"] == "deliver"] == [("q", "acknowledged")]
 
 
+def test_amqp091_the_time_for_which_prefetch_was_used_up() -> None:
+    """Deliveries 1 and 2 are as many as may be open, until 1 is settled and 3 comes."""
+    said = [
+        *AMQP091,
+        client(amqp091.BasicQos(channel=1, prefetch_count=2)),
+        server(amqp091.BasicQosOk(channel=1)),
+        *CONSUMING[len(AMQP091) :],
+        server(amqp_deliver(1)),
+        server(amqp_deliver(2)),
+        client(amqp091.Heartbeat()),
+        client(amqp091.BasicAck(channel=1, delivery_tag=1)),
+        server(amqp_deliver(3)),
+    ]
+    engine = insight.Insight()
+    tcp = Tcp(5672)
+    frames = [*tcp.open(), *(frame for side, octets in said for frame in tcp.send(side, octets))]
+    with capture.read(io.BytesIO(pcap(frames))) as reader:
+        for batch in reader:
+            engine.messages(batch)
+    engine.finish()
+    facts = engine.take_connections()
+    assert facts is not None
+    (client_window,) = facts["client_window"].tolist()
+    (full,) = facts["window_full_ns"].tolist()
+    assert client_window == 2
+    assert full > 0
+
+
 # ---- AMQP 1.0
+
+
+@pytest.mark.parametrize(("ours", "theirs", "seconds"), [(10, 60, 10), (60, 10, 10), (None, 30, 30), (30, None, 30)])
+def test_amqp10_the_shorter_time_counts(ours: int | None, theirs: int | None, seconds: int) -> None:
+    """2.4.5: each side says how long it waits; the connection's row has what both have to keep."""
+    said = [
+        client(
+            b"AMQP\0\x01\0\0",
+            amqp10.Open(channel=0, container_id="c", idle_time_out=None if ours is None else 1000 * ours),
+        ),
+        server(
+            b"AMQP\0\x01\0\0",
+            amqp10.Open(channel=0, container_id="s", idle_time_out=None if theirs is None else 1000 * theirs),
+        ),
+    ]
+    (row,) = tables_of(5672, said)["connections"]
+    assert row["keep_alive_ns"] == seconds * 10**9
+
+
+def test_amqp10_a_session_is_opened_and_closed_by_both() -> None:
+    said = [*AMQP10, client(amqp10.End(channel=0)), server(amqp10.End(channel=0))]
+    rows = tables_of(5672, said)["operations"]
+    assert [(row["kind"], row["message_kind"], row["outcome"]) for row in rows if row["message_kind"] != "open"] == [
+        ("open", "begin", "acknowledged"),
+        ("close", "end", "acknowledged"),
+    ]
 
 
 @pytest.mark.parametrize("start", [0, 0xFFFFFFFE], ids=["", "serial numbers begin again"])

@@ -259,16 +259,18 @@ def test_two_clients_with_the_same_correlation_ids_are_two_origins(clients: Clie
     assert len({row["trace_id"] for row in rows}) == 2
 
 
-def test_a_trace_id_of_the_application_is_the_trace_id(clients: Clients) -> None:
+@pytest.mark.parametrize("payloads", [(b"1", b"2"), (b"", b"")])
+def test_a_trace_id_of_the_application_is_the_trace_id(clients: Clients, payloads: tuple[bytes, bytes]) -> None:
+    first, second = payloads
     trace = "4bf92f3577b34da6a3ce929d0e0e4736"
 
     def told(span: str) -> Any:
         return {"properties": (("user_property", ("traceparent", f"00-{trace}-{span}-01")),)}
 
-    clients.publish("a", "in", b"1", **told("00f067aa0ba902b7"))
-    clients.deliver("b", "in", b"1", **told("00f067aa0ba902b7"))
-    clients.publish("b", "out", b"2", **told("b7ad6b7169203331"))
-    clients.deliver("c", "out", b"2", **told("b7ad6b7169203331"))
+    clients.publish("a", "in", first, **told("00f067aa0ba902b7"))
+    clients.deliver("b", "in", first, **told("00f067aa0ba902b7"))
+    clients.publish("b", "out", second, **told("b7ad6b7169203331"))
+    clients.deliver("c", "out", second, **told("b7ad6b7169203331"))
     assert shown(clients.paths(), "trace_id", "hop") == [(trace, 1), (trace, 2)]
 
 

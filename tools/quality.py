@@ -128,16 +128,19 @@ def page(runs: list[dict[str, Any]]) -> Iterator[str]:
          "[MQTT's statements](mqtt-statements.md)"),
     ]  # fmt: skip
     yield from table(("what", "number", "where"), rows)
-    every = functions(TESTS)
+    folders = [path for path in sorted(TESTS.iterdir()) if any(path.rglob("test_*.py"))]
+    found = {f"tests/{path.name}": functions(path) for path in folders}
+    properties = sum(of.properties for of in found.values())
     yield "## Tests"
     yield ""
     yield "A test function runs once for each of its vectors, protocols or cases; the run below says how many that are."
     yield ""
-    folders = sorted(path for path in TESTS.iterdir() if any(path.rglob("test_*.py")))
     yield from table(
         ("folder", "test functions", "of them properties"),
-        [(f"tests/{path.name}", (found := functions(path)).tests, found.properties) for path in folders]
-        + [("all", every.tests, every.properties)],
+        [
+            *((name, of.tests, of.properties) for name, of in found.items()),
+            ("all", sum(of.tests for of in found.values()), properties),
+        ],
     )
     explained = len((ROOT / "tools" / "mutants" / "survivors.txt").read_text(encoding="utf-8").splitlines()) - 1
     yield from table(
@@ -149,7 +152,7 @@ def page(runs: list[dict[str, Any]]) -> Iterator[str]:
                 "`make fuzz`",
             ),
             ("planted faults that no test can notice, each with the reason", explained, "`make mutants`"),
-            ("properties with new examples", every.properties, "`make explore`"),
+            ("properties with new examples", properties, "`make explore`"),
             (
                 "clients and servers under cuts, refusals and kills, on a virtual clock",
                 "six protocols",

@@ -40,7 +40,7 @@ def test_a_green_run_is_taken() -> None:
     assert (run["planted"], run["noticed"]) == (2, 1)
     stamped = re.sub("^", "03:11:17 ", LOG, flags=re.MULTILINE)
     assert quality.recorded(stamped, 2) == run
-    page = "\n".join(quality.page([run, run]))
+    page = "\n".join(quality.runs_told([run, run]))
     assert "Fuzzing in them: 8,400 inputs" in page
 
 
@@ -75,5 +75,4 @@ def test_what_it_counts_is_there() -> None:
     finally:
         sys.path.remove(str(ROOT / "fuzz"))
     assert quality.fuzz_targets() == len(TARGETS)
-    found = quality.functions(ROOT / "tests" / "project")
-    assert found.tests > 50
+    assert quality.functions(ROOT / "tests" / "insight").tests > 50

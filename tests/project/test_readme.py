@@ -6,6 +6,7 @@ import json
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -94,9 +95,18 @@ def run_wirefmt(command: str, folder: Path) -> None:
     if words[1] == "serve":
         run_server(words[1:], folder)
         return
+    environment = dict(os.environ)
+    if words[1] == "watch" and "-i" in words:  # an interface that has the packets of the sample, and then none
+        words = [word for word in words if word != "--live"]  # needs a terminal
+        file = folder / "programs" / "tcpdump"
+        file.parent.mkdir()
+        file.write_text(f"#!{shutil.which('sh')}\n{shutil.which('cat')} {folder / 'trace.pcap'}\n")
+        file.chmod(0o755)
+        environment["PATH"] = str(file.parent)
     fed = "- " in parts[at] + " " and "-" in words
     told = subprocess.run(
-        [sys.executable, "-m", "wirefmt.cli", *words[1:]], cwd=folder, capture_output=True, check=False,
+        [sys.executable, "-m", "wirefmt.cli", *words[1:]], cwd=folder, capture_output=True, check=False, env=environment,
+        timeout=120,
         input=(folder / "trace.pcap").read_bytes() if fed else b"005375a00432312e35\n" if parts[0][:3] == "xxd" else b"",
     )  # fmt: skip
     assert told.returncode in (0, 1) if "captures" in command else told.returncode == 0, told.stderr.decode()

@@ -667,7 +667,11 @@ class Driver(asyncio.BufferedProtocol):
 
     def _flush_any(self) -> None:
         """Pass on what is queued, as the store, the carrier, TLS and the end of the connection want it."""
-        if self._lost or self._storing or self.transport is None or self._securing is not None:
+        if self._lost or self.transport is None or self._securing is not None:
+            return
+        if self._storing:  # bytes wait for the disk; changes go there in order, so that a query after them sees them
+            assert self._store is not None
+            self._store(self.connection.changes())
             return
         if self._opening is not None and self._is_opening:
             return

@@ -273,7 +273,7 @@ def loop(name: str, target: Target, seconds: float, most: float, blocks: float, 
     inputs = Inputs(name, target, r)
     coverage = Coverage()
     last = Last(CORPUS / name / "last")
-    began, blocks = time.monotonic(), coverage.blocks() + blocks
+    began, blocks, before = time.monotonic(), coverage.blocks() + blocks, threads()
     count = 0
     gc.collect()
     gc.freeze()  # what is here already is not looked through at every turn
@@ -291,7 +291,7 @@ def loop(name: str, target: Target, seconds: float, most: float, blocks: float, 
             if fresh:
                 inputs.keep(data)
             count += 1
-        end_watchdog()
+        end_watchdog(before)
         if coverage.lost():
             print(f"{name}: LeakSanitizer has found what is above (seed {seed})", file=sys.stderr)
             return False
@@ -305,13 +305,18 @@ def loop(name: str, target: Target, seconds: float, most: float, blocks: float, 
     return True
 
 
-def end_watchdog() -> None:
-    """Cancel faulthandler's dump, and wait until its thread has left: LeakSanitizer may crash on a thread that is just ending."""
+def threads() -> int:
+    """Of this process; 0: the system does not say."""
     tasks = Path("/proc/self/task")
-    before = len([*tasks.iterdir()]) if tasks.exists() else 0
+    return len([*tasks.iterdir()]) if tasks.exists() else 0
+
+
+def end_watchdog(before: int) -> None:
+    """Cancel faulthandler's dump, and wait until its threads, one for each input, have left: LeakSanitizer may crash on one that
+    is just ending. before: threads that there were before the first."""
     faulthandler.cancel_dump_traceback_later()
     end = time.monotonic() + 5
-    while before and len([*tasks.iterdir()]) >= before and time.monotonic() < end:
+    while threads() > before and time.monotonic() < end:
         time.sleep(0.001)
 
 

@@ -301,6 +301,25 @@ def test_records_of_every_suite_with_padding_and_key_updates(
     assert stats["tls"]["decrypted"] == 1
 
 
+def test_a_large_record_wherever_it_is_cut(tmp_path: Path) -> None:
+    """What follows a cut looks like the header of a short record at some of the places."""
+    peers = Peers()
+    tcp = Tcp(port=1883)
+    start = begun(tcp, peers)
+    whole = peers.sides[0].write(numbered(1, 16_000))
+    short = [
+        at for at in range(1, len(whole) - 5)
+        if 5 + int.from_bytes(whole[at + 3 : at + 5], "big") <= len(whole) - at
+    ]  # fmt: skip
+    assert len(short) > 100
+    for at in short[:: len(short) // 20]:
+        seq = list(tcp.seq)
+        frames = [*start, tcp.segment(0, whole[:at]), tcp.segment(0, whole[at:])]
+        found, _ = topics([*frames, *tcp.close()], peers.keylog, tmp_path)
+        assert found == ["CONNECT", "CONNACK", "t/1"]
+        tcp.seq = seq
+
+
 @pytest.mark.parametrize("batch_rows", [1, 100])
 @pytest.mark.parametrize("count", [1, 3, 300])
 @pytest.mark.parametrize("updated", [False, True])

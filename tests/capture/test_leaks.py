@@ -23,7 +23,7 @@ SCENES = (
 )  # fmt: skip
 
 
-def whole(octets: bytes, **options: str) -> None:
+def whole(octets: bytes, **options: Any) -> None:
     """Read to the end."""
     decoder = CaptureDecoder(batch_rows=50, **options)
     decoder.begin_file("x")
@@ -38,7 +38,7 @@ def whole(octets: bytes, **options: str) -> None:
     decoder.take(final=True)
 
 
-def dropped(octets: bytes, **options: str) -> None:
+def dropped(octets: bytes, **options: Any) -> None:
     """Read a part, and then no more: a batch is full, or connections are open."""
     for rows in (1, 1000):
         for share in (3, 2, 1):

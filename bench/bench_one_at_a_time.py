@@ -91,21 +91,29 @@ class Pair:
     """A publisher and its subscriber. A derived class connects both, and has these members.
 
     Attributes:
-        sockets: what arrives, and who takes it.
+        publisher, subscriber: their sockets, or clients of AMQP. packet: what the publisher sends, and the subscriber gets.
+        sockets: those that are read, and what is called with their bytes.
         missing: what has to arrive until the next message: messages and acknowledgements.
     """
 
     EXPECTED: ClassVar = 1
+    publisher: Any
+    subscriber: Any
+    packet: bytes
 
     def __init__(self) -> None:
         self.missing = 0
 
     @property
     def sockets(self) -> Mapping[socket.socket, Callable[[bytes], object]]:
-        raise NotImplementedError
+        return {self.subscriber: self._take}
 
     def send(self) -> None:
-        raise NotImplementedError
+        self.publisher.sendall(self.packet)
+
+    def _take(self, data: bytes) -> None:
+        assert len(data) == len(self.packet)
+        self.missing -= 1
 
     def begin(self) -> None:
         self.missing = self.EXPECTED
@@ -123,17 +131,6 @@ class Relayed(Pair):
             assert each.recv(1) == b"."
         self.packet = mqtt.Publish(topic_name="bench/00", payload=PAYLOAD, version=4).encode()
 
-    @property
-    def sockets(self) -> Mapping[socket.socket, Callable[[bytes], object]]:
-        return {self.subscriber: self._take}
-
-    def send(self) -> None:
-        self.publisher.sendall(self.packet)
-
-    def _take(self, data: bytes) -> None:
-        assert len(data) == len(self.packet)
-        self.missing -= 1
-
 
 class Mqtt(Pair):
     """MQTT 3.1.1."""
@@ -150,17 +147,6 @@ class Mqtt(Pair):
         identifier = 1 if self.QOS else None
         publish = mqtt.Publish(topic_name=topic, payload=PAYLOAD, qos=self.QOS, packet_identifier=identifier, version=4)
         self.packet = publish.encode()
-
-    @property
-    def sockets(self) -> Mapping[socket.socket, Callable[[bytes], object]]:
-        return {self.subscriber: self._take}
-
-    def send(self) -> None:
-        self.publisher.sendall(self.packet)
-
-    def _take(self, data: bytes) -> None:
-        assert len(data) == len(self.packet)
-        self.missing -= 1
 
 
 class Mqtt1(Mqtt):

@@ -453,7 +453,8 @@ def test_dead_letters_of_amqp10(annotations: dict[str, Any], died: tuple[str | N
         rows[table] += pa.table(batch).to_pylist()
     [delivered] = [row for row in rows["operations"] if row["kind"] == "deliver"]
     assert (delivered["death_reason"], delivered["death_queue"], delivered["outcome"]) == (*died, "acknowledged")
-    assert [row["rule"] for row in rows["findings"]] == (["dead-lettered"] if died[1] else [])
+    rules = (["dead-lettered"] if died[1] else []) + (["expired"] if died[0] == "expired" else [])
+    assert [row["rule"] for row in rows["findings"]] == rules
 
 
 # ---- the table of rules

@@ -73,3 +73,22 @@ def test_what_the_client_said_just_before() -> None:
         ("unknown", "the server closed without a word 2 ms after a message of the client, which has no answer")
     ]
     assert found(late) == [("unknown", "the server closed without a word")]
+
+
+@pytest.mark.parametrize(
+    ("said", "login", "expected"),
+    [
+        ({"code": 0x8E, **SAID}, 49.9, "taken-over"),
+        ({**SAID, "failed": False}, 49.9, "taken-over"),  # a DISCONNECT of MQTT 3.1.1 has no code
+        ({"code": 0x8E, **SAID}, 50.05, "taken-over"),
+        ({**SAID, "failed": False}, 50.05, "orderly"),  # it came back afterwards
+        ({"code": 0x8B, **SAID}, 49.9, "shutdown"),
+        ({"code": 0x87, **SAID}, 49.9, "refused"),
+    ],
+)
+def test_a_takeover_that_the_server_says(said: dict[str, Any], login: float, expected: str) -> None:
+    """The sentence names the connection that took over, if it came before the server's words."""
+    (reason, text), _ = found(connection(1, 50, "server", client_id="a", **said), connection(login, client_id="a"))
+    assert reason == expected
+    other = f"from 10.0.0.2:{40000 + int(login * 1000)}"
+    assert (other in text) == (expected == "taken-over" and login < 50)

@@ -49,6 +49,7 @@ _CODED: Final = {
     "kind": KINDS,
     "outcome": OUTCOMES,
     "protocol": ("mqtt", "amqp091", "amqp10", "rocketmq", "nsq", "phpmq"),
+    "death_reason": ("expired",),
 }
 _NUMBER: Final = {name: {text: i for i, text in enumerate(texts)} for name, texts in _CODED.items()}
 
@@ -114,6 +115,9 @@ class Rows:
 
     def outcome(self, *names: str) -> Mask:
         return self._is("outcome", names)
+
+    def death(self, *reasons: str) -> Mask:
+        return self._is("death_reason", reasons)
 
     def protocol(self, name: str) -> Mask:
         return self._is("protocol", (name,))
@@ -357,6 +361,10 @@ COUNTED: Final[dict[str, Counted]] = {
     "dead-lettered": Counted(
         lambda r: r.delivered & r.has("death_queue"),
         lambda row: (row["protocol"], row["death_queue"], row["queue"], row["death_reason"]),
+    ),
+    "expired": Counted(
+        lambda r: r.delivered & r.death("expired"),
+        lambda row: (row["protocol"], row["death_queue"], row["queue"]),
     ),
     "qos2-stuck": Counted(lambda r: (r.number("qos") == 2) & _unanswered(r), timed=True),
     "blocked": Counted(lambda r: r.kind("blocked"), measure="duration_ns"),

@@ -18,6 +18,8 @@ from typing import Any, Final, NamedTuple
 ALLOWED: Final = {"mqtt": 1.5, "amqp091": 2.0, "amqp10": 1.0, "nsq": 2.0}
 #: Servers end a connection that is taken over within this time of the new login, ns.
 TAKEOVER_NS: Final = 5_000_000_000
+#: What a server's words may mean, and that a login just before them explains: MQTT 3.1.1 has no word for it.
+TAKEOVER_WORDS: Final = ("taken-over", "orderly")
 #: Connections of one server that it ends within this time end for the same reason, ns.
 TOGETHER_NS: Final = 1_000_000_000
 #: What comes within this time after a message may be the answer to it, ns.
@@ -159,13 +161,15 @@ def _was_caused(row: Mapping[str, Any]) -> bool:
     return bool(row["closed_ns"] - row["violation_ns"] <= AT_ONCE_NS)
 
 
+def _taken_over(row: Mapping[str, Any], successor: Mapping[str, Any], how: str) -> Ended:
+    again = f"{row['client_id']} logged in again from {successor['client_ip']}:{successor['client_port']}"
+    return Ended("taken-over", f"{again}, then the server {how}")
+
+
 def _closed_by_server(row: Mapping[str, Any], together: int, successor: Mapping[str, Any] | None) -> Ended:
     how = "closed" if row["how"] == "fin" else "reset the connection"
     if successor is not None:
-        return Ended(
-            "taken-over",
-            f"{row['client_id']} logged in again from {successor['client_ip']}:{successor['client_port']}, then the server {how}",
-        )
+        return _taken_over(row, successor, how)
     silent = _silent(row)
     if _is_gone(row):
         return Ended(
@@ -195,7 +199,12 @@ def _reason(row: Mapping[str, Any], together: int, successor: Mapping[str, Any] 
     if row["login_refused"]:
         return Ended("refused", f"the server refused the login: {_said(row)}")
     if row["ended_by"] is not None:
-        return _from_words(row)
+        said = _from_words(row)
+        if row["ended_by"] == "client" or said.reason not in TAKEOVER_WORDS:
+            return said
+        if successor is None or successor["login_ns"] > row["closed_ns"]:
+            return said
+        return _taken_over(row, successor, f"said {_said(row)}")
     if row["closed_by"] == "server":
         return _closed_by_server(row, together, successor)
     if row["closed_by"] == "client":

@@ -264,6 +264,11 @@ def _dead_lettered(report: Report, key: tuple[Any, ...], found: Found) -> Told:
     return f"{number(found.count, 'message')} of {where}: {row['death_reason'] or 'the server gives no reason'}"
 
 
+def _expired(report: Report, key: tuple[Any, ...], found: Found) -> Told:
+    row = found.first
+    return f"{number(found.count, 'message')} of {row['death_queue']} expired, and came to {row['queue']}"
+
+
 def _duplicate(report: Report, key: tuple[Any, ...], found: Found) -> Told:
     return f"{client(found.first)} got {number(found.count, 'message')}{at(found.first)} again that it had acknowledged"
 
@@ -329,7 +334,7 @@ CAUSES: Final[dict[str, Callable[[Report, tuple[Any, ...], Found], Told]]] = {
     "offset-illegal": _offset_illegal, "publish-rejected": _publish_rejected, "unroutable": _unroutable,
     "no-subscriber": _no_subscriber, "publisher-without-confirms": _without_confirms, "lost": _lost,
     "large-message": _large_message, "unsettled-grows": _unsettled, "delivery-rejected": _delivery_rejected,
-    "redelivery-loop": _redelivery_loop, "dead-lettered": _dead_lettered, "duplicate": _duplicate, "qos2-stuck": _qos2_stuck,
+    "redelivery-loop": _redelivery_loop, "dead-lettered": _dead_lettered, "expired": _expired, "duplicate": _duplicate, "qos2-stuck": _qos2_stuck,
     "blocked": _blocked, "retained-storm": _retained_storm, "nsq-requeue": _nsq_requeue, "nsq-timeout": _nsq_timeout,
     "consumer-cancelled": _cancelled, "channel-churn": _channel_churn, "rebalance-storm": _rebalance_storm,
 }  # fmt: skip

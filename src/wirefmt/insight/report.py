@@ -334,7 +334,8 @@ CAUSES: Final[dict[str, Callable[[Report, tuple[Any, ...], Found], Told]]] = {
     "offset-illegal": _offset_illegal, "publish-rejected": _publish_rejected, "unroutable": _unroutable,
     "no-subscriber": _no_subscriber, "publisher-without-confirms": _without_confirms, "lost": _lost,
     "large-message": _large_message, "unsettled-grows": _unsettled, "delivery-rejected": _delivery_rejected,
-    "redelivery-loop": _redelivery_loop, "dead-lettered": _dead_lettered, "expired": _expired, "duplicate": _duplicate, "qos2-stuck": _qos2_stuck,
+    "redelivery-loop": _redelivery_loop, "dead-lettered": _dead_lettered, "expired": _expired, "duplicate": _duplicate,
+    "qos2-stuck": _qos2_stuck,
     "blocked": _blocked, "retained-storm": _retained_storm, "nsq-requeue": _nsq_requeue, "nsq-timeout": _nsq_timeout,
     "consumer-cancelled": _cancelled, "channel-churn": _channel_churn, "rebalance-storm": _rebalance_storm,
 }  # fmt: skip

@@ -330,6 +330,19 @@ def test_deliveries_that_are_never_acknowledged() -> None:
     assert rules_of(settled + left(50, SECOND // 20)) == {}
 
 
+def test_a_qos2_message_that_is_passed_over() -> None:
+    """A receiver sends PUBREC in the order of the PUBLISH packets (MQTT 5.0 4.6), so one that has none will not get it."""
+    ends = [connection(protocol="mqtt", how="open", closed_ns=None, client_last_ns=NOON + 50_000_000)]
+    first = operation(protocol="mqtt", kind="deliver", qos=2, outcome="unanswered")
+    later = first | {"outcome": "acknowledged", "started_ns": NOON + 1_000_000, "received": NOON // 1000 + 2000}
+    assert rules_of([first], ends) == {}
+    assert rules_of([first, later], ends) == {"qos2-stuck": 1}
+    assert rules_of([first, later | {"flow_id": 2}], ends) == {}
+    assert rules_of([first, later | {"kind": "publish"}], ends) == {}
+    assert rules_of([first | {"started_ns": NOON + 3_000_000}, later], ends) == {}
+    assert rules_of([first | {"received": NOON // 1000 + 3000}, later], ends) == {}, "it has its PUBREC"
+
+
 def test_a_message_that_is_delivered_twice() -> None:
     one = operation(kind="deliver", outcome="acknowledged", message_id="m", payload_hash=7)
     assert rules_of([one, one]) == {"duplicate": 1}

@@ -148,6 +148,10 @@ class Rows:
     def delivered(self) -> Mask:
         return self.kind("deliver")
 
+    @cached_property
+    def qos2(self) -> Mask:
+        return np.equal(self.number("qos"), 2)
+
     def rows(self, chosen: Iterable[int]) -> list[dict[str, Any]]:
         """These rows as dicts of the columns that findings need."""
         indices = [int(i) for i in chosen]
@@ -168,13 +172,14 @@ class Rows:
 class Found:
     """What a rule has counted of one key."""
 
-    __slots__ = ("biggest", "count", "evidence", "first", "ticks", "total")
+    __slots__ = ("biggest", "count", "evidence", "first", "last", "ticks", "total")
 
     def __init__(self) -> None:
         self.count = 0
         self.total = 0  # of what the rule measures
         self.biggest = -1
         self.first: Row = {}
+        self.last = 0  # time of the last
         self.evidence: list[tuple[int, int, int, str]] = []  # time, frame, frame of the answer, capture; the earliest
         self.ticks: Counter[int] = Counter()  # how many in each tick
 
@@ -366,7 +371,12 @@ COUNTED: Final[dict[str, Counted]] = {
         lambda r: r.delivered & r.death("expired"),
         lambda row: (row["protocol"], row["death_queue"], row["queue"]),
     ),
-    "qos2-stuck": Counted(lambda r: (r.number("qos") == 2) & _unanswered(r), timed=True),
+    "qos2-stuck": Counted(lambda r: r.qos2 & _unanswered(r), timed=True),
+    # a receiver sends PUBREC in the order of the PUBLISH packets (MQTT 5.0 4.6)
+    "_received_publish": Counted(lambda r: r.published & r.qos2 & r.has("received")),
+    "_received_deliver": Counted(lambda r: r.delivered & r.qos2 & r.has("received")),
+    "_passed_publish": Counted(lambda r: r.published & r.qos2 & _unanswered(r) & ~r.has("received")),
+    "_passed_deliver": Counted(lambda r: r.delivered & r.qos2 & _unanswered(r) & ~r.has("received")),
     "blocked": Counted(lambda r: r.kind("blocked"), measure="duration_ns"),
     "retained-storm": Counted(lambda r: r.delivered & r.true("retained"), timed=True),
     "nsq-requeue": Counted(lambda r: r.delivered & r.outcome("requeued") & r.protocol("nsq"), _place),
@@ -451,6 +461,7 @@ class Counts:
         """Rows of one key, in the order of time."""
         found.count += int(chosen.size)
         times = r.time[chosen]
+        found.last = max(found.last, int(times[-1]))
         if counted.measure is not None:
             values = r.number(counted.measure, 0)[chosen]
             found.total += int(values.sum())

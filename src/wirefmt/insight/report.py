@@ -273,6 +273,15 @@ def _duplicate(report: Report, key: tuple[Any, ...], found: Found) -> Told:
     return f"{client(found.first)} got {number(found.count, 'message')}{at(found.first)} again that it had acknowledged"
 
 
+def _passed_over(report: Report, key: tuple[Any, ...], kind: str) -> int:
+    """How many QoS 2 messages have no PUBREC, though later ones of the connection have."""
+    silent = report.counts.found.get((f"_passed_{kind}", key))
+    received = report.counts.found.get((f"_received_{kind}", key))
+    if silent is None or received is None:
+        return 0
+    return sum(time < received.last for time, *_ in silent.evidence)
+
+
 def _qos2_stuck(report: Report, key: tuple[Any, ...], found: Found) -> Told:
     connection = report.connection(found)
     end = end_of(connection) if connection else report.end
@@ -281,7 +290,8 @@ def _qos2_stuck(report: Report, key: tuple[Any, ...], found: Found) -> Told:
     wait, usual = threshold("qos2-stuck") * 1_000_000, report.counts.durations.get((key[0], found.first["kind"]))
     if usual is not None:
         wait = min(wait, max(2 * TICK, 10 * quantile(usual, 1)))
-    count = found.before(end - wait) - report.counted("_resumed", key[0], found.first["kind"])
+    count = max(found.before(end - wait), _passed_over(report, key, found.first["kind"]))
+    count -= report.counted("_resumed", key[0], found.first["kind"])
     if count < 1 or connection.get("client_missing_bytes") or connection.get("server_missing_bytes"):
         return None
     return (

@@ -247,8 +247,9 @@ _ROWS: Final = (
     ),
     Rule(
         "qos2-stuck", "warning", "operations, connections", 1000,
-        "milliseconds without the next packet; less, if that is ten times as long as all others of the connection",
-        "a round trip takes less",
+        "milliseconds without the next packet; less, if that is ten times as long as all others of the connection; at once, if "
+        "a later message has its PUBREC",
+        "a round trip takes less, and PUBRECs come in the order of the messages",
         "A QoS 2 handshake stopped half way.",
         "Look at the side that did not answer; it holds the packet identifier for ever.",
     ),

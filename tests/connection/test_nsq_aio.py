@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import ssl
 from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
@@ -309,6 +310,35 @@ def test_a_message_whose_time_is_over_comes_again() -> None:
                 assert second.attempts > 1
                 while not second.finish():
                     second = await messages.get()
+        broker.close()
+
+    run(main())
+
+
+@pytest.mark.parametrize("how", ["timeout", "requeue"])
+def test_a_message_that_comes_back_goes_to_another_client(how: str) -> None:
+    """As with nsqd, where the other one waits for messages already. It has subscribed after the message was sent."""
+
+    async def main() -> None:
+        broker = Broker()
+        async with await nsq.serve(broker, port=0) as server, AsyncExitStack() as stack:
+            url = f"nsq://127.0.0.1:{server.port}"
+
+            async def consumer() -> tuple[nsq.Client, nsq.Consumer]:
+                client = await stack.enter_async_context(nsq.connect(url, identify={"msg_timeout": 1000}))
+                consumed = client.consume("t", "c", max_in_flight=1, touch=False, requeue_delay=0.0)
+                return client, await stack.enter_async_context(consumed)
+
+            client, first = await consumer()
+            await client.publish("t", b"x")
+            message = await first.get()
+            _, second = await consumer()
+            await until(lambda: len(broker.topics["t"].channels["c"]._able) == 2)  # its RDY has arrived
+            if how == "requeue":
+                assert message.requeue()
+            again = await second.get()
+            assert again.attempts == 2
+            assert again.finish()
         broker.close()
 
     run(main())

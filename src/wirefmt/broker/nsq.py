@@ -143,6 +143,14 @@ class Channel:
         if peer in self.clients:
             self._able[peer] = None
 
+    def come_back(self, peer: Peer, message: Message) -> None:
+        """A client has given a message back, or not answered it in time: another one gets it, if there is one with space."""
+        self.queue.append(message)
+        self.able(peer)
+        if peer in self._able:
+            self._able.move_to_end(peer)
+        self.soon(self)
+
     def leave(self, peer: Peer) -> None:
         self.clients.discard(peer)
         self._able.pop(peer, None)
@@ -436,18 +444,15 @@ class Broker:
     def _on_requeued(self, peer: Peer, event: Requeued) -> None:
         self.counts["requeued"] += 1
         channel = self._channels[peer]
-        channel.able(peer)
         if event.delay:
             channel.defer(event.handle.host, event.delay)
+            self._able(peer, channel)
         else:
-            channel.queue.append(event.handle.host)
-        self._pump_soon(channel)
+            channel.come_back(peer, event.handle.host)
 
     def _on_timed_out(self, peer: Peer, event: TimedOut) -> None:
         self.counts["timed out"] += 1
-        self._channels[peer].queue.append(event.handle.host)
-        self._channels[peer].able(peer)
-        self._pump_soon(self._channels[peer])
+        self._channels[peer].come_back(peer, event.handle.host)
 
     def _on_window(self, peer: Peer, event: WindowOpened) -> None:
         self._able(peer, self._channels[peer])

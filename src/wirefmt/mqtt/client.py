@@ -22,8 +22,8 @@ from wirefmt.connection.contract import Acknowledged, Connected, Disconnected, W
 from wirefmt.connection.deflate import Deflate
 from wirefmt.connection.recovery import OnRefused, RecoveryEvent, check_on_refused
 from wirefmt.errors import ConnectionLost, EncodeError, JournalError, LocalProtocolError, Refused, check_choice
+from wirefmt.mqtt.client_connection import ClientConnection
 from wirefmt.mqtt.codes import ReasonCode, ReturnCode
-from wirefmt.mqtt.connection import ClientConnection
 from wirefmt.mqtt.events import ConnectionOptions, Dropped, Negotiated, Pairs, Released, Request, find, without
 from wirefmt.mqtt.inbox import Arrival, Inbox, Messages
 from wirefmt.mqtt.journal import Journal

@@ -10,6 +10,7 @@ import sqlite3
 import stat
 import subprocess
 import sys
+import threading
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -296,6 +297,61 @@ def test_a_statement_of_the_program_that_fails_ends_the_client(statement: str, p
                 assert await client.journal.read("SELECT * FROM mine") == []
                 with pytest.raises(JournalError, match="no such table"):
                     await client.journal.read("SELECT * FROM nowhere")
+
+    run(test())
+
+
+# ---- transactions
+
+
+def test_calls_with_nothing_new_share_the_transaction_that_waits(tmp_path: Path) -> None:
+    """While the disk stalls, a driver asks once in each iteration of the loop. Who stops waiting does not cancel it."""
+
+    async def test() -> None:
+        store = Store(tmp_path / "journal.db", "me")
+        await store.restore(list)
+        disk = threading.Event()
+        stalled = asyncio.ensure_future(store._call(lambda: disk.wait(60)))
+        await asyncio.sleep(0)
+        first = store.put([Change("put", "outgoing", 1, b"1")])
+        assert first is not None
+        assert store.put([]) is first
+        second = store.put([Change("put", "outgoing", 2, b"2")])
+        assert second is not first
+        assert store.put([]) is second
+        leaver = asyncio.ensure_future(store.flush())
+        await asyncio.sleep(0)
+        leaver.cancel()
+        await asyncio.wait([leaver])
+        assert leaver.cancelled()
+        assert store._thread._work_queue.qsize() == 2
+        disk.set()
+        await store.flush()
+        assert first.done()
+        assert [change.key for change in await store.records()] == [1, 2]
+        assert store.put([]) is None
+        await stalled
+        await store.close()
+
+    run(test())
+
+
+def test_what_could_not_be_written_is_tried_again_with_nothing_new(tmp_path: Path) -> None:
+    async def test() -> None:
+        store = Store(tmp_path / "journal.db", "me")
+        await store.restore(list)
+        await pages(store, 1)
+        failed = store.put([Change("put", "outgoing", 1, BIG)])
+        assert failed is not None
+        with pytest.raises(JournalError, match="full"):
+            await failed
+        await pages(store, 1 << 20)
+        again = store.put([])
+        assert again is not None
+        assert again is not failed
+        await again
+        assert [change.key for change in await store.records()] == [1]
+        await store.close()
 
     run(test())
 

@@ -15,7 +15,7 @@ from lib.heap import heap
 from lib.kinds import only
 from wirefmt import amqp091, mqtt
 from wirefmt.connection.outbox import Outbox
-from wirefmt.mqtt.connection import ServerConnection
+from wirefmt.mqtt import ServerConnection
 
 ROUNDS = 30
 

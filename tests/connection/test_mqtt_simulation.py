@@ -21,7 +21,7 @@ from wirefmt import mqtt
 from wirefmt.connection import Acknowledged, Change, Connected, Disconnected, WindowOpened
 from wirefmt.connection.outstanding import Identifiers
 from wirefmt.errors import DecodeError, LocalProtocolError
-from wirefmt.mqtt.connection import ClientConnection, ServerConnection
+from wirefmt.mqtt import ClientConnection, ServerConnection
 from wirefmt.mqtt.events import ConnectionOptions, Released, Request
 from wirefmt.mqtt.receiving import Receiving
 from wirefmt.mqtt.sending import Sending

@@ -17,7 +17,7 @@ from lib.kinds import all_of, checked, exactly, only
 from wirefmt import mqtt
 from wirefmt.connection import Acknowledged, Connected, Disconnected, WindowOpened
 from wirefmt.errors import DecodeError, LocalProtocolError, RemoteProtocolError
-from wirefmt.mqtt.connection import ClientConnection, ServerConnection
+from wirefmt.mqtt import ClientConnection, ServerConnection
 from wirefmt.mqtt.events import ConnectionOptions, Dropped, Released
 from wirefmt.mqtt.session import NEVER, Session
 from wirefmt.mqtt.states import State

@@ -12,7 +12,7 @@ from wirefmt import mqtt
 from wirefmt.connection import Disconnected
 from wirefmt.connection.states import Outcome, Role, Violation
 from wirefmt.errors import DecodeError, LocalProtocolError, RemoteProtocolError
-from wirefmt.mqtt.connection import ClientConnection, ServerConnection
+from wirefmt.mqtt import ClientConnection, ServerConnection
 from wirefmt.mqtt.endpoint import kind_of
 from wirefmt.mqtt.events import ConnectionOptions
 from wirefmt.mqtt.states import KINDS, MEANINGS, RECEIVES, SENDS, State

@@ -38,7 +38,9 @@ class Client(connecting.Client[Link]):
 
     def __init__(self, urls: list[str], script: Script, backoff: Backoff, final: type[Exception] | None = None) -> None:
         self.told: list[RecoveryEvent] = []
-        super().__init__(read_urls(urls, SCHEMES), backoff, Random(1), ssl=None, timeout=1.0, on_event=self.told.append)
+        super().__init__(
+            read_urls(urls, SCHEMES), reconnect=backoff, random=Random(1), timeout=1.0, on_event=self.told.append
+        )
         self.script = script
         self.tried: list[str] = []
         self.final = final
@@ -130,9 +132,7 @@ def test_shuffled_servers_are_all_tried() -> None:
     urls = [f"x://{name}" for name in "abcdefgh"]
     orders = set()
     for seed in range(5):
-        client = connecting.Client[Link](
-            read_urls(urls, SCHEMES), None, Random(seed), ssl=None, timeout=1.0, shuffle=True
-        )
+        client = connecting.Client[Link](read_urls(urls, SCHEMES), random=Random(seed), timeout=1.0, shuffle=True)
         order = "".join(address.host for address in client._addresses)
         assert sorted(order) == list("abcdefgh")
         orders.add(order)

@@ -16,10 +16,10 @@ from wirefmt.protocols import PROTOCOLS
 SRC = ROOT / "src" / "wirefmt"
 PACKAGES = [row.name for row in PROTOCOLS if (SRC / row.name / "connection.pxi").exists()]
 MODULES = {"connection": "wirefmt._core", **{name: f"wirefmt.{name}._codec" for name in PACKAGES}}
+ROOM_NAMES = ("deliveries", "arrivals", "connection", "channels", "links")
 #: Where the compiled half of a package is written.
 ROOMS = {"connection": [SRC / "_core" / "connection.pxi"]} | {
-    name: [path for room in ("connection", "channels", "links") if (path := SRC / name / f"{room}.pxi").exists()]
-    for name in PACKAGES
+    name: [path for room in ROOM_NAMES if (path := SRC / name / f"{room}.pxi").exists()] for name in PACKAGES
 }
 #: What a Python half adds to a member of the compiled one, and calls it.
 EXTENDED = {"data_to_send", "buffers_to_send", "pending_bytes", "unfinished_bytes", "_flush", "_read"}

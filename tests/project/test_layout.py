@@ -28,7 +28,7 @@ SOME_CODECS = {
     "detail", "tags", "cells", "channels", "links", "encode_batch", "pending", "content", "stream", "properties",
     "composites", "messages", "values", "text", "types", "scalars", "write", "methods", "headers", "bodies", "json",
     "fastjson", "json_header", "fields", "stored", "slots", "shapes", "secrets", "message", "commands", "frames",
-    "topics", "fast", "connection",
+    "topics", "fast", "deliveries", "arrivals", "connection",
 }  # fmt: skip
 
 

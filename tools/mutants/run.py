@@ -46,6 +46,7 @@ LEAKS = "connection/test_leaks*"
 CONNECTIONS = {row.name: (("connection",), (LEAKS, f"connection/test_{row.name}_[cs]*")) for row in PROTOCOLS} | {
     "amqp091": (("connection", "channels", "tags"), (LEAKS, "connection/test_amqp091_[c-lr-t]*",
                                                      "connection/test_amqp091_publishing*")),
+    "mqtt": (("deliveries", "arrivals", "connection"), (LEAKS, "connection/test_mqtt_[cs]*")),
     "amqp10": (("connection", "links"), (LEAKS, "connection/test_amqp10_[rs]*")),
 }  # fmt: skip
 #: Tests of a protocol's codec outside its folder.
@@ -63,7 +64,10 @@ ROOMS = {
     **{row.name: (f"{row.name}/*", *BEYOND.get(row.name, ())) for row in PROTOCOLS},
     "convert": ("convert/*",),
     "capture/packets": ("capture/test_packets*", "capture/test_hashes*", "capture/test_threads*"),
-    "capture/pcapfile": ("capture/test_pcapfile*", "capture/test_formats*", "capture/test_split*"),
+    **{
+        f"capture/{room}": ("capture/test_pcapfile*", "capture/test_formats*", "capture/test_split*")
+        for room in ("formats", "chains", "pcapfile", "records")
+    },
     "capture/segments": ("capture/test_segments*", "capture/test_vlan*", "capture/test_streams*"),
     "capture/scanner": ("capture/test_split*", "capture/test_hashes*", "capture/test_packets*"),
     "capture/resync": (

@@ -6,13 +6,11 @@ docs/amqp091-asyncio.md has examples.
 from __future__ import annotations
 
 import asyncio
-import ssl as tls
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from random import Random
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Unpack
 
 from wirefmt import amqp091
 from wirefmt.amqp091._codec import Publication
@@ -30,10 +28,9 @@ from wirefmt.amqp091.topology import Topology
 from wirefmt.connection import aio
 from wirefmt.connection import client as connecting
 from wirefmt.connection.address import Address, read_urls
-from wirefmt.connection.aio import Backoff
 from wirefmt.connection.contract import Acknowledged, Connected, Disconnected, WindowOpened
 from wirefmt.connection.journal import Store
-from wirefmt.connection.recovery import NotRestored, RecoveryEvent
+from wirefmt.connection.recovery import NotRestored
 from wirefmt.connection.sasl import Mechanism
 from wirefmt.errors import ConnectionLost, DecodeError, JournalError, LocalProtocolError, Refused
 
@@ -58,6 +55,7 @@ FINAL_CODES: Final = frozenset(
 _LOST_IN_CALL = "the connection was lost before the reply"
 
 
+@connecting.complete
 class Client(connecting.Client[Link]):
     """An AMQP 0.9.1 client, made by `amqp091.connect`. `async with` connects and closes it; so do `open` and `close`.
 
@@ -76,20 +74,13 @@ class Client(connecting.Client[Link]):
         virtual_host: in place of the one in the URL.
         mechanisms: of SASL, the best first; None: PLAIN with the credentials of the URL, guest and guest without.
         properties: client-properties, for example connection_name.
-        ssl: TLS with this context; None: the default one with `amqps`.
         session: messages of an earlier client that are not confirmed.
         journal: path of a SQLite database that keeps them: they survive the process, and are sent again.
         name: whose messages in the journal.
         reconnect: connect again when the connection is lost: exchanges, queues, bindings and consumers are restored, and what
             is not confirmed is sent again, in order. None: the end of the connection ends the client.
         inbox: messages that may wait for the host before reading stops.
-        timeout: seconds that an attempt to connect may take.
         options: limits and times of each connection.
-        random: for back-off and consumer tags; None: the system's.
-        shuffle: True: several servers are tried in an order made by chance.
-        on_event: called with each event of `wirefmt.connection.recovery`.
-        keylog: a file to which the secrets of TLS are appended, so that a capture of the connections can be decrypted. Not with
-            `ssl`, which has `keylog_filename`.
 
     Raises ValueError for a URL that cannot be used.
 
@@ -104,29 +95,14 @@ class Client(connecting.Client[Link]):
         virtual_host: str | None = None,
         mechanisms: Sequence[Mechanism] | None = None,
         properties: Mapping[str, Any] | None = None,
-        ssl: tls.SSLContext | None = None,
         session: Session | None = None,
         journal: str | Path | None = None,
         name: str = "",
-        reconnect: Backoff | None = None,
         inbox: int = 1000,
-        timeout: float = 30.0,
         options: ConnectionOptions | None = None,
-        random: Random | None = None,
-        shuffle: bool = False,
-        on_event: Callable[[RecoveryEvent], None] | None = None,
-        keylog: str | Path | None = None,
+        **more: Unpack[connecting.Connecting],
     ) -> None:
-        super().__init__(
-            read_urls(url, SCHEMES, OPTIONS, REPEATED),
-            reconnect,
-            random,
-            ssl=ssl,
-            timeout=timeout,
-            shuffle=shuffle,
-            on_event=on_event,
-            keylog=keylog,
-        )
+        super().__init__(read_urls(url, SCHEMES, OPTIONS, REPEATED), **more)
         if session is not None and journal is not None:
             raise ValueError("a session or a journal: a journal has its session")
         self._virtual_host = virtual_host
@@ -138,7 +114,7 @@ class Client(connecting.Client[Link]):
         self._options = options or ConnectionOptions()
         for address in self._addresses:
             said = settings(address, self._options)
-            if said.has_tls and ssl is not None:
+            if said.has_tls and self._ssl is not None:
                 raise ValueError("TLS is described twice: by `ssl` and by options of the URL")
             if "auth_mechanism" in address.options and mechanisms is not None:
                 raise ValueError("mechanisms are given twice: by `mechanisms` and by auth_mechanism in the URL")

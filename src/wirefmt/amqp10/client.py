@@ -6,11 +6,9 @@ docs/amqp10-asyncio.md has examples.
 from __future__ import annotations
 
 import asyncio
-import ssl as tls
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from random import Random
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, Unpack
 
 from wirefmt.amqp10._codec import (
     Coordinator,
@@ -47,7 +45,7 @@ from wirefmt.connection.address import Address
 from wirefmt.connection.aio import Backoff
 from wirefmt.connection.contract import Acknowledged, Connected, Disconnected, WindowOpened
 from wirefmt.connection.deflate import Deflate
-from wirefmt.connection.recovery import NotRestored, OnRefused, RecoveryEvent
+from wirefmt.connection.recovery import NotRestored, OnRefused
 from wirefmt.connection.sasl import Mechanism
 from wirefmt.errors import ConnectionLost, JournalError, LocalProtocolError, Refused, check_choice
 
@@ -103,6 +101,7 @@ class _Host(connecting.Link):
         self.client._pump()
 
 
+@connecting.complete
 class Client(connecting.Client[_Host]):
     """An AMQP 1.0 client, made by `amqp10.connect`. `async with` opens and closes it; so do its methods `open` and `close`.
 
@@ -122,21 +121,14 @@ class Client(connecting.Client[_Host]):
         hostname: what is asked for in SASL and open; None: what the URL says, or else its host.
         sasl: mechanisms in the order in which they are preferred. None: what the URL says, or else PLAIN if there are
             credentials, ANONYMOUS if not. An empty sequence: without the SASL layer.
-        ssl: TLS with this context; None: the default one with `amqps` and `wss`.
         reconnect: connect again when the connection is lost, and attach all links again. Messages without an outcome are
             sent again, in order. None: the end of the connection ends the client.
         journal: path of a SQLite database that keeps messages without an outcome: they survive the process. The next client
             with this container_id sends them again, in order, before what it sends itself to the same target. Messages of
             a transaction, settled and streamed ones are not kept.
-        timeout: seconds that an attempt to connect may take.
         options: limits and times of each connection.
-        random: for names, back-off and WebSocket; None: the system's.
         properties: of open.
-        shuffle: True: several servers are tried in an order made by chance.
-        on_event: called with each event of `wirefmt.connection.recovery`.
         deflate: offer compression (permessage-deflate) over WebSocket; None: do not.
-        keylog: a file to which the secrets of TLS are appended, so that a capture of the connections can be decrypted. Not with
-            `ssl`, which has `keylog_filename`.
 
     Raises ValueError for a URL that cannot be used.
 
@@ -156,30 +148,14 @@ class Client(connecting.Client[_Host]):
         container_id: str = "",
         hostname: str | None = None,
         sasl: Mechanism | Sequence[Mechanism] | None = None,
-        ssl: tls.SSLContext | None = None,
-        reconnect: Backoff | None = None,
         journal: str | Path | None = None,
-        timeout: float = 30.0,
         options: ConnectionOptions | None = None,
-        random: Random | None = None,
         properties: dict[str, Any] | None = None,
-        shuffle: bool = False,
-        on_event: Callable[[RecoveryEvent], None] | None = None,
         deflate: Deflate | None = None,
-        keylog: str | Path | None = None,
+        **more: Unpack[connecting.Connecting],
     ) -> None:
         addresses, container_id = read_servers(url, container_id)
-        super().__init__(
-            addresses,
-            reconnect,
-            random,
-            ssl=ssl,
-            timeout=timeout,
-            shuffle=shuffle,
-            on_event=on_event,
-            deflate=deflate,
-            keylog=keylog,
-        )
+        super().__init__(addresses, deflate=deflate, **more)
         self._sasl = sasl
         self._owner = container_id
         self._container_id = container_id or f"wirefmt-{self._random.getrandbits(64):016x}"

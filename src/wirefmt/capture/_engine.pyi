@@ -10,7 +10,7 @@ from wirefmt.capture.keylog import Secrets
 from wirefmt.framing import NeedData
 from wirefmt.spec.options import Options
 
-# ---- pcapfile
+# ---- records
 
 @disjoint_base
 class PcapReader:

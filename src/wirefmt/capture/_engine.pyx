@@ -27,8 +27,14 @@ from wirefmt._core.status cimport Fault, NEED_DATA, OK, fault
 from wirefmt._core.text cimport NOT_HEX, hex_digit, printed
 from wirefmt._core.words cimport avalanche
 
+# capture files that are not read; texts of faults
+include "formats.pxi"
+# where records begin
+include "chains.pxi"
 # pcap and pcapng blocks -> packet records
 include "pcapfile.pxi"
+# ... from chunks of any size
+include "records.pxi"
 # key logs: where the lines of a client random are; secrets blocks of pcapng
 include "keylog.pxi"
 # link, VLAN, IP, TCP headers, fragments -> segments

@@ -4,51 +4,24 @@
 # pcapng: draft-ietf-opsawg-pcapng (blocks section 3, Section Header 4.1, Interface Description 4.2,
 # Enhanced Packet 4.3, Simple Packet 4.4, the obsolete Packet Block appendix A).
 #
-# An invalid record is a fault, not the end: the parser searches for the next place from which a chain of records is longer
-# than a packet can imitate, and continues there. The same search finds the first record of a byte range (`chain_start`).
+# An invalid record is a fault, not the end: the parser searches for the next record (`chain_start`) and continues there.
 from libc.stdint cimport INT64_MAX
 
-from wirefmt.spec.captures import FORMATS as CAPTURE_FORMATS
-
 cdef enum:
-    MAX_RECORD = 262144             # octets of one packet: libpcap's largest snapshot length
-    MAX_BLOCK = MAX_RECORD + 65536  # of a pcapng block that is read; options may follow the packet
     MAX_SKIPPED_BLOCK = 16777216    # of a pcapng block of another type, which is skipped
     MAX_SECRETS_BLOCK = 1 << 30     # of one with a key log
     MAX_INTERFACES = 65536          # of a pcapng section
     MAX_FAULTS = 1000               # of one file that are reported; the rest are only counted
-    CHAIN_SURVIVES = 255            # a chain that continues after the octets examined
-    CHAIN_AT_END = 3                # at a file's end: two records, or three of which the last is truncated
-    CHAIN_WINDOW = 2 * MAX_BLOCK    # octets examined together in a search for records
     LONG_HEADER = 24                # octets of Kuznetzov's record header; others have 16
     SETTLED = 3                     # records after the first that tell which header a file has,
     SETTLE_WINDOW = 1 << 20         # within so many octets
     PCAP_MAX_NEED = 1048576         # next_record never waits for more than this: see CHAIN_WINDOW
-    FORMAT_WINDOW = 4096            # octets examined to name an unsupported format
-    FORMATS_MAX = 64                # rows of wirefmt/spec/captures.py
 
 cdef enum Read:
     READ_RECORD = 0
     READ_NEED = 1
     READ_FAULT = 2
     READ_END = 3
-
-cdef enum CaptureReason:
-    CAPTURE_OK = 0
-    CAPTURE_NOT_A_CAPTURE
-    CAPTURE_EMPTY
-    CAPTURE_CUT_HEADER
-    CAPTURE_CUT_RECORD
-    CAPTURE_BAD_RECORD
-    CAPTURE_ZEROS
-    CAPTURE_BLOCK_LENGTH
-    CAPTURE_BLOCK_TRAILER
-    CAPTURE_BAD_BYTE_ORDER
-    CAPTURE_BAD_VERSION
-    CAPTURE_BAD_INTERFACE
-    CAPTURE_BAD_PACKET_BLOCK
-    CAPTURE_TOO_MANY_INTERFACES
-    CAPTURE_FORMAT              # and above: an unsupported format, by row of wirefmt/spec/captures.py
 
 cdef struct PacketRecord:
     int64_t ts_ns               # since 1970; 0: unknown
@@ -71,165 +44,12 @@ cdef struct Interface:          # pcapng: what the times of its packets need
     uint16_t link_type
     uint8_t shift
 
-# A section's blocks, by type (pcapng section 11.1); all other types are skipped
-cdef enum:
-    BLOCK_INTERFACE = 1
-    BLOCK_PACKET = 2
-    BLOCK_SIMPLE_PACKET = 3
-    BLOCK_ENHANCED_PACKET = 6
-    BLOCK_SECRETS = 10          # section 4.7
-    BLOCK_SECTION = 0x0A0D0D0A
-    BYTE_ORDER_MAGIC = 0x1A2B3C4D
-
 cdef enum Stage:
     STAGE_MAGIC                 # nothing read yet
     STAGE_PCAP                  # records of a pcap file
     STAGE_PCAPNG                # blocks of a pcapng file
     STAGE_SEARCH                # after a fault: searching for the next record
     STAGE_END
-
-
-cdef inline const char* capture_fault_text(int reason) noexcept nogil:
-    """Of any number, also one that is not a CaptureReason: a row of the packets table can have any."""
-    if reason == CAPTURE_NOT_A_CAPTURE:
-        return b"not a packet capture: unknown magic number"
-    if reason == CAPTURE_EMPTY:
-        return b"empty file"
-    if reason == CAPTURE_CUT_HEADER:
-        return b"file ends inside its header"
-    if reason == CAPTURE_CUT_RECORD:
-        return b"file ends inside a record"
-    if reason == CAPTURE_BAD_RECORD:
-        return b"implausible record header"
-    if reason == CAPTURE_ZEROS:
-        return b"zeros where a record should be"
-    if reason == CAPTURE_BLOCK_LENGTH:
-        return b"implausible block length"
-    if reason == CAPTURE_BLOCK_TRAILER:
-        return b"block length at its end differs from the one at its start"
-    if reason == CAPTURE_BAD_BYTE_ORDER:
-        return b"unknown byte-order magic"
-    if reason == CAPTURE_BAD_VERSION:
-        return b"unknown version of the file format"
-    if reason == CAPTURE_BAD_INTERFACE:
-        return b"packet of an interface that was not described"
-    if reason == CAPTURE_BAD_PACKET_BLOCK:
-        return b"packet does not fit in its block"
-    if reason == CAPTURE_TOO_MANY_INTERFACES:
-        return b"too many interfaces"
-    if reason >= <int>CAPTURE_FORMAT and reason - <int>CAPTURE_FORMAT < format_count:    # int, because an enum has no sign
-        return formats[reason - <int>CAPTURE_FORMAT].text
-    return b"?"
-
-
-# ------------------------------------------------------------------------------------------------ unsupported formats
-
-ctypedef bint (*Heuristic)(const uint8_t* p, size_t n, bint last) noexcept nogil
-
-cdef struct UnreadFormat:
-    const char* magic
-    size_t size
-    int at                      # -1: anywhere in the first 64 octets
-    const char* text
-    Heuristic looks_like        # NULL: the magic decides
-
-cdef UnreadFormat[FORMATS_MAX] formats
-cdef int format_count = 0
-
-
-cdef bint looks_like_erf(const uint8_t* p, size_t n, bint last) noexcept nogil:
-    """Endace ERF: time (8, little-endian, seconds in the upper half), type (1), flags (1), record length (2), lost (2),
-    wire length (2). At least two records, at most a day apart, or one record that is the whole file."""
-    cdef size_t at = 0
-    cdef size_t size
-    cdef uint32_t seconds, before = 0
-    cdef int count = 0
-    while n - at >= 16:
-        seconds = load_u32_as(p + at + 4, False)
-        size = load_u16(p + at + 10)
-        if not 1 <= p[at + 8] & 0x7F <= 48 or size < 16:
-            return False
-        if count and (seconds - before + 86400) > 2 * 86400:     # wraps around if they are far apart
-            return False
-        before = seconds
-        count += 1
-        if size > n - at:
-            break
-        at += size
-    return count >= 2 or (last and count == 1 and at == n)
-
-
-cdef bint looks_like_time(const uint8_t* p, size_t year) noexcept nogil:
-    """CommView's: year (2, little-endian), month, day, hours, minutes, seconds."""
-    return (1995 <= load_u16_as(p + year, False) < 2100 and 1 <= p[year + 2] <= 12 and 1 <= p[year + 3] <= 31
-            and p[year + 4] < 24 and p[year + 5] < 60 and p[year + 6] < 61)
-
-
-cdef bint looks_like_commview(const uint8_t* p, size_t n, bint last) noexcept nogil:
-    """NCF: length (2), length in the source (2), version 0 (1), one octet, a time."""
-    return n >= 24 and load_u16(p) == load_u16(p + 2) != 0 and p[4] == 0 and looks_like_time(p, 5)
-
-
-cdef bint looks_like_commview_x(const uint8_t* p, size_t n, bint last) noexcept nogil:
-    """NCFX: length (4), then a time."""
-    return n >= 24 and 0 < load_u32_as(p, False) <= MAX_RECORD and looks_like_time(p, 4)
-
-
-cdef tuple HEURISTICS = ("an Endace ERF capture", "a CommView capture", "a CommView capture (.ncfx)")
-cdef list format_octets = []    # keeps the octets of `formats` alive
-
-
-cdef int set_formats() except -1:
-    cdef UnreadFormat* f
-    cdef bytes text
-    cdef Heuristic[3] functions
-    global format_count
-    functions[0], functions[1], functions[2] = looks_like_erf, looks_like_commview, looks_like_commview_x
-    if len(CAPTURE_FORMATS) > FORMATS_MAX:
-        raise ImportError("wirefmt.spec.captures has more rows than the core has space for")
-    for row in CAPTURE_FORMATS:
-        f = &formats[format_count]
-        text = f"this is {row.name}; {row.remedy}".encode("ascii")
-        format_octets.append((row.magic, text))
-        f.magic = PyBytes_AS_STRING(row.magic)
-        f.size = len(row.magic)
-        f.at = row.at
-        f.text = PyBytes_AS_STRING(text)
-        f.looks_like = functions[HEURISTICS.index(row.name)] if not row.magic else NULL
-        format_count += 1
-
-set_formats()
-
-
-cdef int unread_format(const uint8_t* p, size_t n, bint last) noexcept nogil:
-    """The CaptureReason of a file that begins with these octets: its format, or CAPTURE_NOT_A_CAPTURE."""
-    cdef const UnreadFormat* f
-    cdef size_t at, end
-    cdef int i
-    for i in range(format_count):
-        f = &formats[i]
-        if f.looks_like != NULL:
-            if f.looks_like(p, n, last):
-                return CAPTURE_FORMAT + i
-            continue
-        at = <size_t>(f.at if f.at > 0 else 0)
-        end = 64 if f.at < 0 else at + 1
-        while at < end and at + f.size <= n:
-            if memcmp(p + at, f.magic, f.size) == 0:
-                return CAPTURE_FORMAT + i
-            at += 1
-    return CAPTURE_NOT_A_CAPTURE
-
-
-cdef inline uint32_t load_u32_as(const uint8_t* p, bint big) noexcept nogil:
-    """In the byte order of the file; compilers make it one load."""
-    if big:
-        return load_u32(p)
-    return p[0] | (<uint32_t>p[1] << 8) | (<uint32_t>p[2] << 16) | (<uint32_t>p[3] << 24)
-
-
-cdef inline uint16_t load_u16_as(const uint8_t* p, bint big) noexcept nogil:
-    return load_u16(p) if big else <uint16_t>(p[0] | (<uint32_t>p[1] << 8))
 
 
 cdef inline int64_t saturated(uint64_t seconds, uint64_t rest_ns) noexcept nogil:
@@ -279,101 +99,6 @@ cdef void set_resolution(Interface* i, uint8_t tsresol) noexcept nogil:
             i.divide *= 10
     else:
         i.shift = 127               # any count of 64 bits is less than a nanosecond
-
-
-cdef struct ChainRule:          # what a plausible record looks like
-    bint blocks                 # pcapng
-    bint big
-    bint swapped_lengths        # pcap before version 2.3
-    uint8_t header_size         # pcap: of a record
-    uint32_t fraction_limit     # pcap: units in a second
-
-
-cdef inline size_t chain_next(const ChainRule* c, const uint8_t* p, size_t n) noexcept nogil:
-    """Size of the plausible record at `p`, of which `n` octets are available (at least a header); 0: it is not plausible.
-
-    Stricter than reading is: a place to resume must look right in every field.
-    """
-    cdef uint32_t kind, size, captured, original
-    if c.blocks:
-        kind = load_u32_as(p, c.big)
-        size = load_u32_as(p + 4, c.big)
-        if kind == BLOCK_SECTION:           # may change the byte order
-            if load_u32(p + 8) == BYTE_ORDER_MAGIC:
-                size = load_u32(p + 4)
-            elif load_u32_as(p + 8, False) == BYTE_ORDER_MAGIC:
-                size = load_u32_as(p + 4, False)
-            else:
-                return 0
-        elif kind == 0 or (kind > 0xFF and not kind & 0x80000000U and kind != 0xBAD and kind != 0x40000BAD):
-            return 0
-        if size < 12 or size & 3 or size > MAX_BLOCK:
-            return 0
-        if size <= n and memcmp(p + 4, p + size - 4, 4) != 0:
-            return 0
-        return size
-    captured = load_u32_as(p + 8, c.big)
-    original = load_u32_as(p + 12, c.big)
-    if c.swapped_lengths:
-        size = captured
-        captured = original
-        original = size
-    if (captured == 0 or captured > MAX_RECORD or captured > original or original > 0x1000000
-            or load_u32_as(p + 4, c.big) >= c.fraction_limit):
-        return 0
-    return c.header_size + captured
-
-
-cdef int chain_follows(const ChainRule* c, const uint8_t* p, size_t n, bint last, int count) noexcept nogil:
-    """Do `count` plausible records follow the one at `p`? A Verdict. `last`: nothing follows p[:n], and one that ends there is
-    enough."""
-    cdef size_t at = c.header_size + load_u32_as(p + (12 if c.swapped_lengths else 8), c.big)
-    cdef size_t step
-    cdef int i
-    for i in range(count):
-        if at + c.header_size > n:
-            return MORE if not last else YES if at == n and i else NO
-        step = chain_next(c, p + at, n - at)
-        if step == 0:
-            return NO
-        at += step
-    return YES
-
-
-cdef int64_t chain_start(const ChainRule* c, const uint8_t* p, size_t n, bint last, uint8_t* alive, int64_t base) noexcept nogil:
-    """Where the first record of `p[:n]` begins, or -1.
-
-    A record is real if it begins a chain of records over more octets than one packet can have, because a chain of octets inside
-    a packet ends with the packet. `last`: the file ends at `p + n`, where the chain may end, too.
-    `alive` has space for `n` octets; `base` is the file offset of `p`: pcapng blocks lie on multiples of four.
-
-    It takes linear time: from the end to the start, one octet for each offset has the length of the chain from there.
-    """
-    cdef size_t least = 12 if c.blocks else c.header_size
-    cdef size_t step, at, following, span
-    cdef int64_t found = -1
-    if n < least:
-        return -1
-    span = MAX_BLOCK if c.blocks else MAX_RECORD + c.header_size
-    at = n
-    while at > 0:
-        at -= 1
-        alive[at] = 0
-        if n - at < least or (c.blocks and (base + <int64_t>at) & 3):
-            continue
-        step = chain_next(c, p + at, n - at)
-        if step == 0:
-            continue
-        following = at + step       # both below 2**32: cannot wrap
-        if following < n and n - following >= least:
-            alive[at] = alive[following] + (0 < alive[following] < CHAIN_SURVIVES)
-        elif not last:
-            alive[at] = CHAIN_SURVIVES
-        else:                           # a record that ends with the file is better evidence than a truncated one
-            alive[at] = 2 if following == n else 1
-        if alive[at] >= CHAIN_AT_END if last else alive[at] == CHAIN_SURVIVES and n - at > span:
-            found = <int64_t>at
-    return found
 
 
 cdef class PcapFile:
@@ -805,145 +530,3 @@ cdef class PcapFile:
             if at > n:
                 break
         return CAPTURE_OK
-
-
-cdef class RecordFeed:
-    """Feeds chunks of any size to a PcapFile and keeps the partial record between them.
-
-    Records are read in place; only octets of a record that two chunks share are copied.
-    """
-    cdef PcapFile file
-    cdef const uint8_t* chunk
-    cdef size_t size, at            # of the chunk
-    cdef uint8_t* kept              # unused octets of earlier chunks, then some of this chunk
-    cdef size_t kept_size, kept_capacity, kept_at
-    cdef size_t borrowed            # octets of `kept` that are also chunk[:borrowed]
-    cdef bint last
-
-    def __cinit__(self):
-        self.file = PcapFile.__new__(PcapFile)
-
-    def __dealloc__(self):
-        free(self.kept)
-
-    cdef void begin(self, int64_t offset, int64_t first_frame) noexcept nogil:
-        self.file.begin(offset, first_frame)
-        self.kept_size = self.kept_at = self.borrowed = self.size = self.at = 0
-        self.last = False
-
-    cdef void give(self, const uint8_t* p, size_t n, bint last) noexcept nogil:
-        """Add the next chunk, which must remain valid until `next` returns READ_NEED or READ_END."""
-        self.chunk = p
-        self.size = n
-        self.at = 0
-        self.borrowed = 0
-        self.last = last
-
-    cdef int next(self, PacketRecord* out) noexcept nogil:
-        """PcapFile.next_record of the fed chunks. Returns a Read; -1: out of memory."""
-        cdef size_t used, take
-        cdef int answer
-        while self.kept_size:
-            answer = self.file.next_record(self.kept + self.kept_at, self.kept_size - self.kept_at,
-                                           self.last and self.borrowed == self.size, &used, out)
-            self.kept_at += used
-            if self.kept_at >= self.kept_size - self.borrowed:
-                # the octets of earlier chunks are used: continue in the chunk itself
-                self.at = self.kept_at - (self.kept_size - self.borrowed)
-                self.kept_size = self.kept_at = self.borrowed = 0
-                if answer == READ_NEED:
-                    break
-                return answer
-            if answer != READ_NEED:
-                return answer
-            if self.borrowed == self.size:
-                self.at = self.size
-                return READ_NEED
-            take = self.size - self.borrowed
-            if take > 65536:
-                take = 65536
-            if not self.keep(self.chunk + self.borrowed, take):
-                return -1
-            self.borrowed += take
-        if self.file.is_plain():
-            used = self.file.plain_record(self.chunk + self.at, self.size - self.at, out)
-            if used:
-                self.at += used
-                return READ_RECORD
-        answer = self.file.next_record(self.chunk + self.at, self.size - self.at, self.last, &used, out)
-        self.at += used
-        if answer == READ_NEED and self.at < self.size:
-            if not self.keep(self.chunk + self.at, self.size - self.at):
-                return -1
-            self.at = self.size
-            self.borrowed = 0
-        return answer
-
-    cdef bint keep(self, const uint8_t* p, size_t n) noexcept nogil:
-        cdef uint8_t* grown
-        cdef size_t capacity
-        if self.kept_at:
-            memmove(self.kept, self.kept + self.kept_at, self.kept_size - self.kept_at)
-            self.kept_size -= self.kept_at
-            self.kept_at = 0
-        if n > self.kept_capacity - self.kept_size:
-            capacity = 2 * (self.kept_size + n)
-            grown = <uint8_t*>realloc(self.kept, capacity)
-            if grown == NULL:
-                return False
-            self.kept = grown
-            self.kept_capacity = capacity
-        memcpy(self.kept + self.kept_size, p, n)
-        self.kept_size += n
-        return True
-
-
-cdef class PcapReader:
-    """Packets of one capture file, pcap or pcapng, of any content, fed in chunks of any size.
-
-    Each packet is a tuple (frame_no, ts_ns, link_type, original_size, bytes). `faults` lists invalid records as
-    (offset in the file, reason). For whole files use wirefmt.capture.read; this class is for single packets.
-    """
-    cdef RecordFeed records
-    cdef readonly list faults
-    cdef bint busy
-
-    def __init__(self):
-        self.records = RecordFeed.__new__(RecordFeed)
-        self.records.begin(0, 1)
-        self.faults = []
-
-    def feed(self, chunk):
-        """Feed bytes, any contiguous buffer. Returns the packets that they complete."""
-        cdef Input octets = take_input(chunk)
-        return self.read(octets.at, <size_t>octets.size, False)
-
-    def close(self):
-        """End the file. Returns the packets that could not be confirmed before its end."""
-        cdef uint8_t nothing = 0
-        return self.read(&nothing, 0, True)
-
-    cdef list read(self, const uint8_t* p, size_t n, bint last):
-        cdef list found = []
-        begin_call(&self.busy)
-        try:
-            self.read_all(p, n, last, found)
-        finally:
-            self.busy = False
-        return found
-
-    cdef int read_all(self, const uint8_t* p, size_t n, bint last, list found) except -1:
-        cdef PacketRecord r
-        cdef CaptureFault* f = &self.records.file.fault
-        cdef int answer
-        self.records.give(p, n, last)
-        while True:
-            answer = self.records.next(&r)
-            if answer == READ_RECORD:
-                found.append((r.frame_no, r.ts_ns, r.link_type, r.original_size, r.data[:r.captured_size]))
-            elif answer == READ_FAULT:
-                self.faults.append((f.offset, (<bytes>capture_fault_text(f.reason)).decode("ascii")))
-            elif answer < 0:
-                raise MemoryError("no memory for a record between two chunks")
-            else:
-                return 0

@@ -131,16 +131,15 @@ def open_captures(
     for name in files:
         if name != "-" and (others := passed_over(name)):
             click.echo(f"wirefmt: {name}: {others}", err=True)
-    with reader, _stopped_by_ctrl_c(reader):
+    with reader, stopped_by(reader, signal.SIGINT):
         yield reader
         for note in reader.notes:
             click.echo(f"wirefmt: {note}", err=True)
 
 
 @contextmanager
-def _stopped_by_ctrl_c(reader: Reader) -> Iterator[None]:
-    """The first Ctrl-C ends reading; the rows so far are written as at the end of the captures. A second one
-    aborts."""
+def stopped_by(reader: Reader, *signals: signal.Signals) -> Iterator[None]:
+    """The first of these signals ends reading; the rows so far are written as at the end of the captures. A second one aborts."""
 
     def stop(*_: object) -> None:
         if reader.stopped:
@@ -150,11 +149,12 @@ def _stopped_by_ctrl_c(reader: Reader) -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = signal.signal(signal.SIGINT, stop)
+    before = {number: signal.signal(number, stop) for number in signals}
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def batches(reader: Reader, *, to_terminal: bool) -> Iterator[pa.RecordBatch]:

@@ -24,7 +24,7 @@ from typing import IO, TYPE_CHECKING, Any, Final
 
 import rich_click as click
 
-from .inputs import batches, capture_option, parse_filter
+from .inputs import batches, capture_option, parse_filter, stopped_by
 from .lines import COLUMNS as LINE_COLUMNS
 from .lines import LinesWriter
 from .rows import limit_option, to_terminal, write_rows
@@ -120,7 +120,7 @@ def watch(
         stream: Any = sys.stdin.buffer if program is None else program.stdout
         feed = Feed(getattr(stream, "raw", stream), copy, "-" if interface is None else interface)
         reader = stack.enter_context(_reader(feed, live, filter, options))
-        stack.enter_context(_stopped_by_signals(reader))
+        stack.enter_context(stopped_by(reader, signal.SIGINT, signal.SIGTERM))
         begun = time.monotonic()
         count = _show(reader) if live else _lines(reader, fmt, limit)
         seconds = time.monotonic() - begun
@@ -283,26 +283,6 @@ def _reader(feed: Feed, live: bool, filter: str | None, options: dict[str, Any])
         raise click.UsageError(str(fault)) from None
     with reader:
         yield reader
-
-
-@contextmanager
-def _stopped_by_signals(reader: Reader) -> Iterator[None]:
-    """Ctrl-C, and SIGTERM, end reading: what has been read is shown to its end. A second one aborts."""
-
-    def stop(*_: object) -> None:
-        if reader.stopped:
-            raise KeyboardInterrupt
-        reader.stop()
-
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def _lines(reader: Reader, fmt: str, limit: int | None) -> int:

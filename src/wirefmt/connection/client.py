@@ -11,13 +11,14 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Itera
 from contextlib import asynccontextmanager
 from itertools import count
 from random import Random, SystemRandom
-from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypedDict, TypeVar
 
 from wirefmt.connection import aio
 from wirefmt.connection.address import Address
 from wirefmt.connection.carriers import WebSocket
 from wirefmt.connection.contract import Disconnected
 from wirefmt.connection.deflate import Deflate
+from wirefmt.connection.described import describe
 from wirefmt.connection.recovery import ConnectionDown, ConnectionUp, NotRestored, OnRefused, RecoveryEvent
 from wirefmt.connection.websocket import ClientHandshake
 from wirefmt.errors import ConnectionLost, DecodeError, JournalError, Refused
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
+_C = TypeVar("_C")
 _Link = TypeVar("_Link", bound="Link")
 
 
@@ -112,19 +114,32 @@ class Link:
         return Refused(f"the server has ended the connection: {event.code} {event.reason}", event.code or 0, event)
 
 
+class Connecting(TypedDict, total=False):
+    """How a client connects: what clients of these protocols take by keyword."""
+
+    ssl: tls.SSLContext | None
+    reconnect: aio.Backoff | None
+    timeout: float
+    random: Random | None
+    shuffle: bool
+    on_event: Callable[[RecoveryEvent], None] | None
+    keylog: str | Path | None
+
+
 class Client(Generic[_Link]):
     """How clients of all protocols open, keep and close their connections.
 
     Args:
         addresses: the servers, which are tried in turn.
-        reconnect: connect again when the connection is lost; None: its end ends the client.
-        random: for back-off; None: the system's.
-        ssl: TLS with this context; None: the default one, if the URL asks for TLS.
-        timeout: seconds that an attempt to connect may take.
-        shuffle: True: the servers are tried in an order made by chance.
-        on_event: called with each event of `wirefmt.connection.recovery`.
         deflate: offer compression over WebSocket; None: do not.
-        keylog: a file for the secrets of TLS; None: no file.
+        ssl: TLS with this context; None: the default one, if the URL asks for TLS.
+        reconnect: connect again when the connection is lost; None: its end ends the client.
+        timeout: seconds that an attempt to connect may take.
+        random: for back-off, names and WebSocket; None: the system's.
+        shuffle: True: several servers are tried in an order made by chance.
+        on_event: called with each event of `wirefmt.connection.recovery`.
+        keylog: a file to which the secrets of TLS are appended, so that a capture of the connections can be decrypted. Not with
+            `ssl`, which has `keylog_filename`.
 
     Attributes:
         connections: how many connections there have been.
@@ -133,14 +148,14 @@ class Client(Generic[_Link]):
     def __init__(
         self,
         addresses: Iterable[Address],
-        reconnect: aio.Backoff | None,
-        random: Random | None,
         *,
-        ssl: tls.SSLContext | None,
-        timeout: float,
+        deflate: Deflate | None = None,
+        ssl: tls.SSLContext | None = None,
+        reconnect: aio.Backoff | None = None,
+        timeout: float = 30.0,
+        random: Random | None = None,
         shuffle: bool = False,
         on_event: Callable[[RecoveryEvent], None] | None = None,
-        deflate: Deflate | None = None,
         keylog: str | Path | None = None,
     ) -> None:
         if keylog is not None and ssl is not None:
@@ -502,6 +517,12 @@ def release(waiters: Iterable[asyncio.Future[None]]) -> None:
     for waiter in waiters:
         if not waiter.done():
             waiter.set_result(None)
+
+
+def complete(client: type[_C]) -> type[_C]:
+    """Complete the class `Client` of a package, whose constructor has `**more: Unpack[Connecting]`."""
+    client.__doc__ = describe(client.__init__, client.__doc__, Client, Connecting.__annotations__)
+    return client
 
 
 def verb(make: Callable[_P, _T], example: str) -> Callable[_P, _T]:

@@ -74,6 +74,7 @@ class Store:
         self._also: list[tuple[str, Sequence[Any]]] = []
         # what `put` was given and is not on disk; the event loop appends, the thread takes from the front
         self._owed: list[tuple[list[Change], list[tuple[str, Sequence[Any]]]]] = []
+        self._job: asyncio.Future[None] | None = None  # the last transaction that was asked for
         self._kept: set[int] = set()  # keys of the table "outgoing" on disk
         self._refused: tuple[str, Sequence[Any]] | None = None  # a statement that cannot be carried out
         self._closed = False
@@ -105,21 +106,24 @@ class Store:
     def put(self, changes: list[Change]) -> asyncio.Future[None] | None:
         """Write records, what `add` was given, and what earlier calls could not write, in a transaction.
 
-        The future is done once they are on disk; its exception is a JournalError. None: there is nothing to write.
+        The future is done once they are on disk; its exception is a JournalError. None: there is nothing to write. Calls with
+        nothing new share the future of the transaction that waits, so nobody may cancel it.
         """
         if changes or self._also:
             self._owed.append((changes, self._also))
             self._also = []
         elif not self._owed:
             return None
-        future = asyncio.get_running_loop().run_in_executor(self._thread, self._run, self._flush)
-        future.add_done_callback(lambda done: done.cancelled() or done.exception())  # it is in `error`, too
-        return future
+        elif self._job is not None and not self._job.done():
+            return self._job
+        self._job = asyncio.get_running_loop().run_in_executor(self._thread, self._run, self._flush)
+        self._job.add_done_callback(lambda done: done.cancelled() or done.exception())  # it is in `error`, too
+        return self._job
 
     async def flush(self) -> None:
         """Write what is not on disk yet. Raises JournalError."""
         if (written := self.put([])) is not None:
-            await written
+            await asyncio.shield(written)
 
     async def withdraw(self) -> set[int]:
         """Forget records of the table "outgoing" that could not be written and have no earlier version on disk.

@@ -48,8 +48,8 @@ from wirefmt.mqtt._codec import (
 if TYPE_CHECKING:
     from wirefmt.connection.aio import Backoff as Backoff
     from wirefmt.mqtt.client import Authenticator as Authenticator, Client as Client, connect as connect
+    from wirefmt.mqtt.client_connection import ClientConnection as ClientConnection
     from wirefmt.mqtt.codes import ReasonCode as ReasonCode, ReturnCode as ReturnCode
-    from wirefmt.mqtt.connection import ClientConnection as ClientConnection, ServerConnection as ServerConnection
     from wirefmt.mqtt.events import (
         ClientEvent as ClientEvent,
         ServerEvent as ServerEvent,
@@ -61,6 +61,7 @@ if TYPE_CHECKING:
     )
     from wirefmt.mqtt.journal import Journal as Journal
     from wirefmt.mqtt.server import Handler as Handler, Peer as Peer, Server as Server, serve as serve
+    from wirefmt.mqtt.server_connection import ServerConnection as ServerConnection
     from wirefmt.mqtt.session import Delivery as Delivery, Session as Session
     from wirefmt.mqtt.states import State as State
 
@@ -72,7 +73,8 @@ __getattr__, __dir__ = lazy(
         "wirefmt.mqtt.client": "Authenticator Client connect",
         "wirefmt.mqtt.journal": "Journal",
         "wirefmt.mqtt.server": "Handler Peer Server serve",
-        "wirefmt.mqtt.connection": "ClientConnection ServerConnection",
+        "wirefmt.mqtt.client_connection": "ClientConnection",
+        "wirefmt.mqtt.server_connection": "ServerConnection",
         "wirefmt.mqtt.events": "ClientEvent ConnectionOptions Dropped Negotiated Released Request ServerEvent",
         "wirefmt.mqtt.session": "Delivery Session",
         "wirefmt.mqtt.states": "State",

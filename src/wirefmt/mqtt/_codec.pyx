@@ -68,6 +68,9 @@ include "encode_batch.pxi"
 include "detail.pxi"
 # what captures call
 include "probe.pxi"
+# messages of QoS 1 and 2: sent, and arrived
+include "deliveries.pxi"
+include "arrivals.pxi"
 # what a connection does for every message
 include "connection.pxi"
 

@@ -6,24 +6,21 @@ docs/mqtt-asyncio.md has examples.
 from __future__ import annotations
 
 import asyncio
-import ssl as tls
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from random import Random
-from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, Unpack
 
 from wirefmt import mqtt
 from wirefmt.connection import aio
 from wirefmt.connection import client as connecting
 from wirefmt.connection.address import Address, Scheme, read_urls
-from wirefmt.connection.aio import Backoff
 from wirefmt.connection.contract import Acknowledged, Connected, Disconnected, WindowOpened
 from wirefmt.connection.deflate import Deflate
-from wirefmt.connection.recovery import OnRefused, RecoveryEvent, check_on_refused
+from wirefmt.connection.recovery import OnRefused, check_on_refused
 from wirefmt.errors import ConnectionLost, EncodeError, JournalError, LocalProtocolError, Refused, check_choice
+from wirefmt.mqtt.client_connection import ClientConnection
 from wirefmt.mqtt.codes import ReasonCode, ReturnCode
-from wirefmt.mqtt.connection import ClientConnection
 from wirefmt.mqtt.events import ConnectionOptions, Dropped, Negotiated, Pairs, Released, Request, find, without
 from wirefmt.mqtt.inbox import Arrival, Inbox, Messages
 from wirefmt.mqtt.journal import Journal
@@ -149,6 +146,7 @@ class Link(connecting.Link):
         return Refused(f"the server has ended the connection: {shown(code)} {event.reason}", code, event)
 
 
+@connecting.complete
 class Client(connecting.Client[Link]):
     """An MQTT client, made by `mqtt.connect`. `async with` connects and closes it; so do its methods `open` and `close`.
 
@@ -173,7 +171,6 @@ class Client(connecting.Client[Link]):
         will: what the server publishes when the connection ends without DISCONNECT.
         properties: further properties of CONNECT.
         authenticator: enhanced authentication (4.12).
-        ssl: TLS with this context; None: the default one with `mqtts` and `wss`.
         session: state of an earlier client.
         journal: path of a SQLite database that keeps the session (`Journal`).
         reconnect: connect again when the connection is lost. The session goes on; if the server has lost it, subscriptions
@@ -182,14 +179,8 @@ class Client(connecting.Client[Link]):
             announces, and before 5.0, where it announces nothing, IN_FLIGHT: mosquitto loses what exceeds its own limit.
         acknowledge: "automatic": when the host asks for the next message. "manual": by `Client.acknowledge`.
         inbox, inbox_bytes: messages, and bytes of their payloads, that may wait for the host before reading stops.
-        timeout: seconds that an attempt to connect may take.
         options: limits and times of each connection.
-        random: for back-off and WebSocket; None: the system's.
-        shuffle: True: several servers are tried in an order made by chance.
-        on_event: called with each event of `wirefmt.connection.recovery`.
         deflate: offer compression (permessage-deflate) over WebSocket; None: do not.
-        keylog: a file to which the secrets of TLS are appended, so that a capture of the connections can be decrypted. Not with
-            `ssl`, which has `keylog_filename`.
 
     Raises ValueError for a URL that cannot be used, and for arguments that exclude each other.
 
@@ -218,38 +209,22 @@ class Client(connecting.Client[Link]):
         will: mqtt.Will | None = None,
         properties: Pairs = (),
         authenticator: Authenticator | None = None,
-        ssl: tls.SSLContext | None = None,
         session: Session | None = None,
         journal: str | Path | None = None,
-        reconnect: Backoff | None = None,
         in_flight: int | None = None,
         acknowledge: Acknowledge = "automatic",
         inbox: int = 1000,
         inbox_bytes: int = 1 << 24,
-        timeout: float = 30.0,
         options: ConnectionOptions | None = None,
-        random: Random | None = None,
-        shuffle: bool = False,
-        on_event: Callable[[RecoveryEvent], None] | None = None,
         deflate: Deflate | None = None,
-        keylog: str | Path | None = None,
+        **more: Unpack[connecting.Connecting],
     ) -> None:
-        super().__init__(
-            read_urls(url, SCHEMES),
-            reconnect,
-            random,
-            ssl=ssl,
-            timeout=timeout,
-            shuffle=shuffle,
-            on_event=on_event,
-            deflate=deflate,
-            keylog=keylog,
-        )
+        super().__init__(read_urls(url, SCHEMES), deflate=deflate, **more)
         check_choice("acknowledge", acknowledge, Acknowledge)
         if session is not None and journal is not None:
             raise ValueError("a session or a journal: a journal has its session")
         if session_expiry_interval is None:
-            session_expiry_interval = SESSION_SECONDS if journal is not None or reconnect is not None else 0
+            session_expiry_interval = SESSION_SECONDS if journal is not None or self._reconnect is not None else 0
         self._expiry = session_expiry_interval
         self._identifier = client_identifier
         self._version = version

@@ -343,6 +343,13 @@ class Endpoint(endpoint.Endpoint[State, EventT], Flows):
         method: str | None = find(self.connect.properties, "authentication_method")
         return method
 
+    def _auth_properties(self, data: bytes | None, properties: Pairs) -> Pairs:
+        """Properties of AUTH."""
+        own: list[tuple[str, Any]] = [("authentication_method", self._method())]
+        if data is not None:
+            own.append(("authentication_data", data))
+        return (*own, *properties)
+
     def _check_method(self, message: mqtt.Auth | mqtt.Connack) -> None:
         """[MQTT-4.12.0-5]: every AUTH and the accepting CONNACK repeat the method of CONNECT."""
         method = find(message.properties, "authentication_method")

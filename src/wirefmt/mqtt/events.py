@@ -8,8 +8,9 @@ from typing import Any, Final, Literal
 
 from wirefmt import mqtt
 from wirefmt.connection.contract import Acknowledged, Connected, Disconnected, WindowOpened
-from wirefmt.errors import LocalProtocolError, check_choice
-from wirefmt.mqtt.session import Delivery
+from wirefmt.errors import LocalProtocolError, RemoteProtocolError, check_choice
+from wirefmt.mqtt.codes import ReasonCode
+from wirefmt.mqtt.session import NEVER, Delivery
 from wirefmt.mqtt.spec import CHECKS
 
 Pairs = Iterable[tuple[str, Any]]
@@ -21,9 +22,15 @@ LARGEST_PACKET: Final = 268_435_460
 
 Qos2Event = Literal["publish", "release"]
 
-# Reason codes (2.4)
-
-# Return codes of CONNACK before 5.0 (3.1.1, table 3.1)
+#: Properties of CONNACK that say what the server offers (3.2.2.3).
+_OFFERS: Final = {
+    "maximum_qos",
+    "retain_available",
+    "wildcard_subscription_available",
+    "subscription_identifiers_available",
+    "shared_subscription_available",
+    "response_information",
+}
 
 #: There is no flow of QoS 3.
 _SKIPPABLE = [[row.name] for row in CHECKS if row.lax and row.name != "PUBLISH_QOS"]
@@ -178,6 +185,44 @@ def connect_limits(properties: Pairs) -> dict[str, Any]:
     """Limits that CONNECT and CONNACK announce alike."""
     names = ("receive_maximum", "maximum_packet_size", "topic_alias_maximum")
     return {name: value for name, value in properties if name in names}
+
+
+def agreed(connect: mqtt.Connect, identifier: str, connack: Pairs, peer: Pairs) -> Negotiated:
+    """What CONNECT and CONNACK agree on.
+
+    Args:
+        identifier: the Client Identifier.
+        connack: properties of CONNACK: what the server offers.
+        peer: properties of the one that the peer has sent: what we may send.
+    """
+    if connect.version == 5:
+        expiry = find(connack, "session_expiry_interval", find(connect.properties, "session_expiry_interval", 0))
+    else:
+        expiry = 0 if connect.clean_start else NEVER
+    keep_alive = find(connack, "server_keep_alive", connect.keep_alive)  # [MQTT-3.1.2-21]
+    offers: dict[str, Any] = {
+        name: bool(value) if name.endswith("available") else value for name, value in connack if name in _OFFERS
+    }
+    return Negotiated(connect.version, identifier, keep_alive, expiry, **connect_limits(peer), **offers)
+
+
+def check_subscriptions(
+    message: mqtt.Subscribe, negotiated: Negotiated, error: type[LocalProtocolError | RemoteProtocolError]
+) -> None:
+    """What the server has announced it does not offer (3.2.2.3.11 to 3.2.2.3.13)."""
+    if not negotiated.subscription_identifiers_available and find(message.properties, "subscription_identifier"):
+        raise error("no Subscription Identifiers (3.2.2.3.12)", reply=ReasonCode.SUBSCRIPTION_IDENTIFIERS_NOT_SUPPORTED)
+    if negotiated.wildcard_subscription_available and negotiated.shared_subscription_available:
+        return
+    for subscription in message.subscriptions:
+        topic_filter = subscription.topic_filter
+        shared = negotiated.version == 5 and topic_filter.startswith("$share/")
+        if shared and not negotiated.shared_subscription_available:
+            raise error("no shared subscriptions (3.2.2.3.13)", reply=ReasonCode.SHARED_SUBSCRIPTIONS_NOT_SUPPORTED)
+        if not negotiated.wildcard_subscription_available and ("#" in topic_filter or "+" in topic_filter):
+            raise error(
+                "no wildcards in subscriptions (3.2.2.3.11)", reply=ReasonCode.WILDCARD_SUBSCRIPTIONS_NOT_SUPPORTED
+            )
 
 
 def announced(properties: Pairs, options: ConnectionOptions) -> tuple[tuple[str, Any], ...]:

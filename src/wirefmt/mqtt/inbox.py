@@ -10,8 +10,8 @@ from wirefmt import mqtt
 from wirefmt.connection import aio
 from wirefmt.connection import client as connecting
 from wirefmt.errors import LocalProtocolError
+from wirefmt.mqtt.client_connection import ClientConnection
 from wirefmt.mqtt.codes import ReasonCode
-from wirefmt.mqtt.connection import ClientConnection
 from wirefmt.mqtt.events import Pairs
 
 if TYPE_CHECKING:

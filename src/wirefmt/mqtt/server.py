@@ -14,8 +14,8 @@ from wirefmt.connection import aio
 from wirefmt.connection.deflate import Deflate
 from wirefmt.connection.websocket import ServerHandshake
 from wirefmt.mqtt.codes import ReasonCode
-from wirefmt.mqtt.connection import ServerConnection
 from wirefmt.mqtt.events import Asked, ConnectionOptions, Pairs, ServerEvent
+from wirefmt.mqtt.server_connection import ServerConnection
 from wirefmt.mqtt.session import Delivery, Session
 
 if TYPE_CHECKING:

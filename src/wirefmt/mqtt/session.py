@@ -107,6 +107,13 @@ class Session(SessionFlows):
 
     # ---- what a connection does
 
+    def establish(self, client_identifier: str, expiry_interval: int) -> None:
+        """CONNECT has been accepted: both sides have the session."""
+        self.client_identifier = client_identifier
+        self.expiry_interval = expiry_interval
+        self.established = True
+        self.note_meta()
+
     def release(self, packet_identifier: int) -> Held | None:
         """QoS 2: PUBREL has arrived. Returns what `hold` was given."""
         held: Held | None = self.incoming.pop(packet_identifier)

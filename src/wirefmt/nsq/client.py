@@ -8,11 +8,10 @@ from __future__ import annotations
 import asyncio
 import ssl as tls
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
-from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from wirefmt import nsq
 from wirefmt.connection import client as connecting
@@ -20,7 +19,6 @@ from wirefmt.connection.address import Address, read_url
 from wirefmt.connection.aio import Backoff
 from wirefmt.connection.contract import Acknowledged, Disconnected, WindowOpened
 from wirefmt.connection.journal import Store
-from wirefmt.connection.recovery import RecoveryEvent
 from wirefmt.errors import ConnectionLost, EncodeError, JournalError, LocalProtocolError, Refused
 from wirefmt.nsq._codec import Request
 from wirefmt.nsq.consumer import Consumer
@@ -33,6 +31,7 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
 
+@connecting.complete
 class Client(connecting.Client[Link]):
     """An NSQ client, made by `nsq.connect`. `async with` connects and closes it; so do its methods `open` and `close`.
 
@@ -54,20 +53,13 @@ class Client(connecting.Client[Link]):
         secret: for AUTH, if the server requires it.
         deflate: True, or the level: asked for in IDENTIFY.
         snappy: asked for in IDENTIFY (needs cramjam: `wirefmt[snappy]`).
-        ssl: TLS with this context; None: the default one.
         identify: further members of IDENTIFY: `client_id`, `heartbeat_interval`, `msg_timeout`, `sample_rate` ...
         journal: path of a SQLite database: what was published and not answered outlives the process, and the next client with
             the journal publishes it again. Each message arrives at least once.
         reconnect: connect again when the producer's connection is lost; what was not answered is published again, so a message
             may arrive twice. None: the end of the connection ends the producer. Consumers always connect again.
-        timeout: seconds that an attempt to connect may take.
         lookup_interval: seconds between two questions to each nsqlookupd.
         options: limits and times of each connection.
-        random: for back-off; None: the system's.
-        shuffle: True: several servers are tried in an order made by chance.
-        on_event: called with each event of `wirefmt.connection.recovery`.
-        keylog: a file to which the secrets of TLS are appended, so that a capture of the connections can be decrypted. Not with
-            `ssl`, which has `keylog_filename`.
 
     Raises ValueError for a URL that cannot be used.
 
@@ -86,28 +78,13 @@ class Client(connecting.Client[Link]):
         secret: bytes | str | None = None,
         deflate: bool | int = False,
         snappy: bool = False,
-        ssl: tls.SSLContext | None = None,
         identify: dict[str, Any] | None = None,
         journal: str | Path | None = None,
-        reconnect: Backoff | None = None,
-        timeout: float = 30.0,
         lookup_interval: float = 60.0,
         options: ConnectionOptions | None = None,
-        random: Random | None = None,
-        shuffle: bool = False,
-        on_event: Callable[[RecoveryEvent], None] | None = None,
-        keylog: str | Path | None = None,
+        **more: Unpack[connecting.Connecting],
     ) -> None:
-        super().__init__(
-            [read_url(url, SCHEMES) for url in urls],
-            reconnect,
-            random,
-            ssl=ssl,
-            timeout=timeout,
-            shuffle=shuffle,
-            on_event=on_event,
-            keylog=keylog,
-        )
+        super().__init__([read_url(url, SCHEMES) for url in urls], **more)
         self._lookups = tuple(lookup)
         if not self._addresses and not self._lookups:
             raise ValueError("a URL of a server, or lookup")
@@ -124,7 +101,7 @@ class Client(connecting.Client[Link]):
         self._options = options or ConnectionOptions()
         self._identify(self._tls)  # raises for an invalid value
 
-        self.session: Session | None = Session() if reconnect is not None else None
+        self.session: Session | None = Session() if self._reconnect is not None else None
         self.lost = 0
         # calls of `publish`: those not sent, and those whose answer is awaited
         self._queue: deque[tuple[Publication, asyncio.Future[None]]] = deque()

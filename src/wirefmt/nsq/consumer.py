@@ -583,9 +583,9 @@ class _Server(connecting.Client[Link]):
         client = consumer._client
         super().__init__(
             [address],
-            client._reconnect or Backoff(),
-            client._random,
             ssl=client._ssl,
+            reconnect=client._reconnect or Backoff(),
+            random=client._random,
             keylog=client._keylog if client._ssl is None else None,
             timeout=client._timeout,
             on_event=client._on_event,

@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import ssl as tls
 from collections import deque
-from collections.abc import Callable, Iterable
-from pathlib import Path
-from random import Random
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, Final, Unpack
 
 from wirefmt import phpmq
 from wirefmt.connection import aio
 from wirefmt.connection import client as connecting
 from wirefmt.connection.address import Address, Scheme, read_urls
-from wirefmt.connection.aio import Backoff
 from wirefmt.connection.contract import Disconnected
-from wirefmt.connection.recovery import RecoveryEvent
 from wirefmt.errors import ConnectionLost, EncodeError, LimitExceeded, LocalProtocolError
 from wirefmt.phpmq.connection import ClientConnection
 from wirefmt.phpmq.events import ConnectionOptions, Profile
@@ -47,6 +42,7 @@ class _Link(connecting.Link):
         self.client._wake()
 
 
+@connecting.complete
 class Client(connecting.Client[_Link]):
     """A PHPMQ client, made by `phpmq.connect`. `async with` connects and closes it; so do its methods `open` and `close`.
 
@@ -63,16 +59,10 @@ class Client(connecting.Client[_Link]):
     Args:
         url: `phpmq://host:9100`, `phpmqs://` (TLS from the first byte), `phpmq+unix:///path`. Several: they are tried in turn.
         profile: "early" is what the existing PHP server speaks, "present" what the protocol's README describes.
-        ssl: TLS with this context; None: the default one with `phpmqs`.
         reconnect: connect again when the connection is lost, and consume again. None: the end of the connection ends the client.
         timeout: seconds that an attempt to connect may take, and that the server may read nothing while `publish` waits for it;
             the connection is dropped then.
         options: limits of each connection; its `profile` is replaced by the argument's.
-        random: for back-off; None: the system's.
-        shuffle: True: several servers are tried in an order made by chance.
-        on_event: called with each event of `wirefmt.connection.recovery`.
-        keylog: a file to which the secrets of TLS are appended, so that a capture of the connections can be decrypted. Not with
-            `ssl`, which has `keylog_filename`.
 
     Raises ValueError for a URL that cannot be used.
 
@@ -85,25 +75,10 @@ class Client(connecting.Client[_Link]):
         url: str | Iterable[str],
         *,
         profile: Profile = "early",
-        ssl: tls.SSLContext | None = None,
-        reconnect: Backoff | None = None,
-        timeout: float = 30.0,
         options: ConnectionOptions | None = None,
-        random: Random | None = None,
-        shuffle: bool = False,
-        on_event: Callable[[RecoveryEvent], None] | None = None,
-        keylog: str | Path | None = None,
+        **more: Unpack[connecting.Connecting],
     ) -> None:
-        super().__init__(
-            read_urls(url, SCHEMES),
-            reconnect,
-            random,
-            ssl=ssl,
-            timeout=timeout,
-            shuffle=shuffle,
-            on_event=on_event,
-            keylog=keylog,
-        )
+        super().__init__(read_urls(url, SCHEMES), **more)
         base = options or ConnectionOptions()
         self._options = ConnectionOptions(
             profile=profile,

@@ -12,7 +12,7 @@ _EDITCAP_ETHERNET = "convert it with Wireshark's editcap: editcap -F pcap -T eth
 class Format(NamedTuple):
     """A file format, recognised by `magic` at offset `at`; -1: anywhere in the first 64 bytes.
 
-    An empty magic: the format has no magic, and the core recognises it by its first records (`HEURISTICS` in pcapfile.pxi).
+    An empty magic: the format has no magic, and the core recognises it by its first records (`HEURISTICS` in formats.pxi).
     """
 
     name: str

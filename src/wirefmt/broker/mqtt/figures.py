@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 from wirefmt import __version__
-from wirefmt.mqtt.connection import ServerConnection
+from wirefmt.mqtt.server_connection import ServerConnection
 
 #: Where they are.
 FIGURES: Final = "$SYS/"

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
-import re
 from collections import deque
 from collections.abc import Callable, Coroutine
 from functools import partial
@@ -17,6 +15,7 @@ from wirefmt.connection.aio.proxied import Proxied
 from wirefmt.connection.aio.transports import LINGER, READ_SIZE, TapFactory
 from wirefmt.connection.aio.unfinished import Unfinished
 from wirefmt.connection.carriers import WebSocket
+from wirefmt.connection.described import describe
 from wirefmt.connection.websocket import ServerHandshake
 from wirefmt.errors import DecodeError
 
@@ -307,8 +306,7 @@ async def listen(
 
     Args:
         make: makes the peer of a new transport; called with the server and the loop's time.
-        host, port: where to listen; loopback by default. Host None: all interfaces. Port 0: any that is free (`Server.port`);
-            None: nowhere, `Server.accept` gives the protocol of a transport that the caller has.
+        host, port: see `serve` of a package.
         path: of a Unix socket, in place of host and port.
         ssl: TLS with this context.
         backlog: connections that the system keeps until they are accepted.
@@ -334,28 +332,18 @@ async def listen(
 
 _HANDLER = """handler: a coroutine function that is called with the `Peer` of each client and iterates over its events; when it
     returns, the connection is closed. Or an object with the methods of `Handler`, which serves all clients."""
-
-
-def _arguments(docs: str) -> tuple[str, dict[str, str], str]:
-    """What is before the arguments, each of them by its names, and what is after them."""
-    head, _, rest = inspect.cleandoc(docs).partition("\n\nArgs:\n")
-    told, _, tail = rest.partition("\n\n")
-    return head, {text.partition(":")[0]: text for text in re.split(r"\n(?! )", inspect.cleandoc(told))}, tail
+_HOST = """host, port: where to listen; loopback by default. Host None: all interfaces. Port 0: any that is free (`Server.port`);
+    None: nowhere, `Server.accept` gives the protocol of a transport that the caller has."""
 
 
 def serving(serve: Callable[_P, _T]) -> Callable[_P, _T]:
-    """Complete the function `serve` of a package, which has `**more: Unpack[Listening]`: its signature and its docs tell these
-    arguments, too. What it documents itself stays."""
-    signature, common = inspect.signature(serve), inspect.signature(listen).parameters
-    own = [p for p in signature.parameters.values() if p.kind is not p.VAR_KEYWORD]
-    more = [p for name, p in common.items() if p.kind is p.KEYWORD_ONLY]
-    serve.__signature__ = signature.replace(parameters=[*own, *more])  # type: ignore[attr-defined]
-    if serve.__doc__ is not None and listen.__doc__ is not None:
-        head, told, tail = _arguments(serve.__doc__)
-        _, shared, _ = _arguments(listen.__doc__)
-        del shared["make"]
-        texts = {"handler": _HANDLER, "host, port": shared.pop("host, port"), **told, **shared, **told}
-        lines = "\n".join(texts.values()).replace("\n", "\n    ")
-        running = "Returns the running server. Leaving `async with` or `close()` ends it."
-        serve.__doc__ = "\n\n".join(filter(None, (head, f"Args:\n    {lines}", running, tail))) + "\n"
+    """Complete the function `serve` of a package, which has `**more: Unpack[Listening]`."""
+    serve.__doc__ = describe(
+        serve,
+        serve.__doc__,
+        listen,
+        Listening.__annotations__,
+        first={"handler": _HANDLER, "host, port": _HOST},
+        then="Returns the running server. Leaving `async with` or `close()` ends it.",
+    )
     return serve

@@ -30,6 +30,8 @@ include "kinds.pxi"
 include "entries.pxi"
 # for how long a client took no deliveries
 include "windows.pxi"
+# what findings need of operations
+include "answers.pxi"
 # what is kept of connections and open operations
 include "state.pxi"
 # rows of connections

@@ -52,6 +52,11 @@ cdef class OpenOperations:
     cdef Conn* current                                  # of the last row
     cdef bint busy
     cdef bint operations_wanted
+    cdef bint findings_wanted                           # rows of operations that no rule may count are not needed
+    cdef int64_t large                                  # a payload of so many octets is a finding
+    cdef size_t seen_max
+    cdef Seen seen, seen_before                         # deliveries with an id that were acknowledged: the recent ones, others
+    cdef Noted noted, again                             # rows that a rule may count; of these, deliveries that were seen
     cdef PathTable paths
     cdef ColumnSet path_columns
 
@@ -62,7 +67,7 @@ cdef class OpenOperations:
 
     def __dealloc__(self):
         close_paths(&self.paths)
-        self.operations_wanted = False
+        self.operations_wanted = self.findings_wanted = False
         while self.first_conn != NULL:
             self.drop(self.first_conn)
         free(self.conns.slots)
@@ -74,6 +79,10 @@ cdef class OpenOperations:
             free(self.first_resumed)
             self.first_resumed = self.last_resumed
         free(self.unfinished.at)
+        free(self.seen.slots)
+        free(self.seen_before.slots)
+        free(self.noted.at)
+        free(self.again.at)
 
     # ---- what is known by a key
 
@@ -95,6 +104,7 @@ cdef class OpenOperations:
         c.entry.hash = hash
         c.flow_id = flow_id
         c.session_present = c.ended_by = <int8_t>-1
+        c.largest = [-1, -1]
         for i in range(N_COUNTERS, N_COUNT):
             c.numbers[i] = -1
         c.numbers[N_UNCONFIRMED] = c.numbers[N_UNSETTLED] = c.numbers[N_MALFORMED] = c.numbers[N_VIOLATIONS] = 0
@@ -186,11 +196,54 @@ cdef class OpenOperations:
                 c.numbers[N_UNSETTLED] += 1
         if self.paths.wanted and o.space == NULL and outcome != E_CANCELLED:
             add_side(&self.paths, o)
-        if not self.operations_wanted:
+        if self.findings_wanted and (o.kind == O_PUBLISH or o.kind == O_DELIVER):
+            self.count_message(o, outcome, completed_ns)
+        if not self.operations_wanted and not self.findings_wanted:
             return
         if o.protocol != P_MQTT or not self.wait_for_sessions(o, outcome, completed_ns, response_frame):
-            put_operation(self.operations.cols, self.operation_rows, o, outcome, completed_ns, response_frame)
-            self.operation_rows += 1
+            self.put_row(o, outcome, completed_ns, response_frame)
+
+    cdef void count_message(self, const Op* o, int outcome, int64_t completed_ns) noexcept nogil:
+        """A publish or delivery, for findings about its connection."""
+        cdef Conn* c = o.conn
+        cdef int which = o.kind == O_DELIVER
+        cdef int64_t taken
+        c.largest[which] = max(c.largest[which], o.payload_size)
+        if outcome == E_ACKNOWLEDGED and o.frame >= 0 and completed_ns > o.started_ns:
+            taken = add_answer(&c.answers[which], <uint64_t>(completed_ns - o.started_ns))
+            if taken < 0:
+                self.no_memory += 1
+            else:
+                self.octets += taken
+
+    cdef void put_row(self, const Op* o, int outcome, int64_t completed_ns, int64_t response_frame) noexcept nogil:
+        """The row of an operation; for findings alone only those that a rule may count."""
+        cdef bint again
+        if self.findings_wanted:
+            again = (outcome == E_ACKNOWLEDGED and o.kind == O_DELIVER and o.texts[Z_MESSAGE_ID].at != NULL
+                     and o.protocol != P_ROCKETMQ and self.was_seen(o))
+            if again or may_be_counted(o, outcome, self.large):
+                if (again and not note(&self.again, self.noted.count)) or not note(&self.noted, self.operation_rows):
+                    self.no_memory += 1
+            elif not self.operations_wanted:
+                return
+        put_operation(self.operations.cols, self.operation_rows, o, outcome, completed_ns, response_frame)
+        self.operation_rows += 1
+
+    cdef bint was_seen(self, const Op* o) noexcept nogil:
+        """Has the same consumer acknowledged a delivery with this message id before? RocketMQ's groups acknowledge offsets, also
+        of messages that they give back."""
+        cdef uint64_t hash = hash_span(<uint64_t>o.flow_id ^ HASH_KEY[0], &o.texts[Z_MESSAGE_ID])
+        hash = avalanche(hash_span(hash ^ (o.hash if o.has_hash else 0), &o.texts[Z_LINK])) | 1
+        if is_seen(&self.seen, hash) or is_seen(&self.seen_before, hash):
+            return True
+        if not add_seen(&self.seen, hash):
+            self.no_memory += 1
+        elif self.seen.count > self.seen_max:
+            forget_seen(&self.seen_before)
+            self.seen_before = self.seen
+            memset(&self.seen, 0, sizeof(Seen))
+        return False
 
     cdef void emit_alone(self, const Op* o) noexcept nogil:
         """The row of an operation that needs no answer."""
@@ -378,8 +431,7 @@ cdef class OpenOperations:
         while k != NULL:
             following = k.following
             k.op.resumed_from = latest_before(&self.unfinished, k)
-            put_operation(self.operations.cols, self.operation_rows, &k.op, k.outcome, k.completed_ns, k.response_frame)
-            self.operation_rows += 1
+            self.put_row(&k.op, k.outcome, k.completed_ns, k.response_frame)
             free(k)
             k = following
         self.first_resumed = self.last_resumed = NULL
@@ -437,6 +489,9 @@ cdef class OpenOperations:
             k = next_known
         for i in range(Y_COUNT):
             free(<void*>c.texts[i].at)
+        for i in range(2):
+            self.octets -= c.answers[i].room * <int64_t>sizeof(Step)
+            free(c.answers[i].steps)
         if c.before != NULL:
             c.before.after = c.after
         else:

@@ -195,6 +195,8 @@ cdef struct Conn:
     Op* oldest                  # of the open ones, in the order in which they began
     Op* newest
     int64_t octets              # memory of the open ones
+    Answers[2] answers          # to publishes, and to deliveries
+    int64_t[2] largest          # payload of a publish, and of a delivery; -1: there is none
     int64_t names               # Known and Space
 
 
@@ -268,3 +270,12 @@ cdef void copy_op(Op* to, const Op* of, uint8_t* at) noexcept nogil:
             memcpy(at, of.texts[i].at, of.texts[i].size)
             to.texts[i].at = at
             at += of.texts[i].size
+
+
+cdef bint may_be_counted(const Op* o, int outcome, int64_t large) noexcept nogil:
+    """May a rule of findings count this operation (COUNTED of counts.py)? False: it is like nearly all others."""
+    cdef bint usual = o.kind == O_PUBLISH or o.kind == O_DELIVER or o.kind == O_GET or o.kind == O_HEARTBEAT or o.kind == O_FLOW or (
+        o.kind == O_REQUEST and o.direction == 0)
+    return not usual or outcome > E_ACKNOWLEDGED or o.redelivered == 1 or o.retained == 1 or o.attempts > 1 or (
+        o.persistent == 1 and o.kind == O_PUBLISH and outcome == E_NONE) or o.payload_size >= large or o.ttl_ms > 0 or (
+        o.code != ABSENT and o.code != 0) or o.texts[Z_DEATH_QUEUE].at != NULL or o.resumed_from != 0

@@ -81,18 +81,25 @@ cdef class Insight(OpenOperations):
     max_operations, max_octets: how many may be open at a time, and the memory of all that is kept. If there are more, the
         oldest of the connection that has the most end as `unanswered`. A call during another one, for example in another thread,
         raises RuntimeError.
+    operations: make their rows. findings: make the rows of those that a rule of findings may count, and the facts of connections
+        that findings need; large_message: payloads of so many octets are one. max_seen: acknowledged deliveries with a message id
+        that are remembered, up to twice as many.
     paths: make them. path_seconds: the longest time between a publish and its delivery. max_paths: publishes and deliveries that
         are kept at a time.
     """
 
     def __init__(self, *, int64_t max_operations=1 << 20, int64_t max_octets=256 << 20, bint operations=True, bint paths=False,
-                 int64_t path_seconds=3600, int64_t max_paths=1 << 19):
+                 int64_t path_seconds=3600, int64_t max_paths=1 << 19, bint findings=False, int64_t large_message=1 << 20,
+                 int64_t max_seen=1 << 16):
         if max_operations < 1:
             raise ValueError(f"max_operations must be at least 1, not {max_operations}")
         self.max_operations = max_operations
         self.max_octets = max_octets
         self.operations = ColumnSet(OPERATION_COLUMNS)
         self.operations_wanted = operations
+        self.findings_wanted = findings
+        self.large = large_message
+        self.seen_max = max(<int64_t>1, max_seen)
         self.connections = ColumnSet(CONNECTION_FACTS)
         if paths:
             self.path_columns = ColumnSet(PATH_COLUMNS)
@@ -146,6 +153,15 @@ cdef class Insight(OpenOperations):
             rows = count[0]
             count[0] = 0
             return columns.finish(rows) if rows else None
+        finally:
+            self.busy = False
+
+    def take_noted(self):
+        """Of the rows that take_operations will return: (the numbers of those that a rule of findings may count; of these the
+        places of deliveries that the same consumer had acknowledged before), each as int64. Empty without `findings`."""
+        begin_call(&self.busy)
+        try:
+            return noted_rows(&self.noted), noted_rows(&self.again)
         finally:
             self.busy = False
 

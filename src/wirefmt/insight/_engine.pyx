@@ -40,8 +40,20 @@ include "connections.pxi"
 include "operations.pxi"
 # MQTT sessions
 include "sessions.pxi"
-# publishes and deliveries, matched
+# publishes and deliveries that are matched: what is kept of them
 include "paths.pxi"
+# texts that they share
+include "names.pxi"
+# publishes and deliveries as they come
+include "sides.pxi"
+# what publishes are found by
+include "buckets.pxi"
+# what a publish was republished from
+include "hops.pxi"
+# which publish a delivery is a copy of
+include "copies.pxi"
+# rows of paths
+include "path_rows.pxi"
 # what opens waits for what settles it
 include "matching.pxi"
 # what the tables of states say of messages

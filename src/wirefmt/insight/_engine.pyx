@@ -26,6 +26,8 @@ from wirefmt._core.words cimport avalanche, hash_octets
 include "cells.pxi"
 # kinds of messages, numbered
 include "kinds.pxi"
+# memory of what comes and goes with every message
+include "pools.pxi"
 # chained hash tables of what is known by a key
 include "entries.pxi"
 # for how long a client took no deliveries
@@ -44,16 +46,16 @@ include "sessions.pxi"
 include "paths.pxi"
 # texts that they share
 include "names.pxi"
-# publishes and deliveries as they come
-include "sides.pxi"
 # what publishes are found by
 include "buckets.pxi"
-# what a publish was republished from
-include "hops.pxi"
-# which publish a delivery is a copy of
-include "copies.pxi"
 # rows of paths
 include "path_rows.pxi"
+# which publish a delivery is a copy of
+include "copies.pxi"
+# what a publish was republished from
+include "hops.pxi"
+# publishes and deliveries, as they come
+include "sides.pxi"
 # what opens waits for what settles it
 include "matching.pxi"
 # what the tables of states say of messages

@@ -27,16 +27,18 @@ cdef Bucket* bucket_of(PathTable* t, int index, uint64_t key) noexcept nogil:
 
 
 cdef Bucket* put_in_bucket(PathTable* t, int index, uint64_t key, Publish* p) noexcept nogil:
-    cdef Bucket* b = bucket_of(t, index, key)
+    cdef Bucket* b
     cdef Publish** grown
     cdef int64_t room
     if key == 0:
         return NULL
+    b = bucket_of(t, index, key)
     if b == NULL:
-        b = <Bucket*>calloc(1, sizeof(Bucket))
+        b = <Bucket*>take_memory(&t.pool, sizeof(Bucket))
         if b == NULL:
             t.no_memory += 1
             return NULL
+        memset(b, 0, sizeof(Bucket))
         b.entry.hash = avalanche(key + <uint64_t>index)
         b.items = &b.one
         b.room = 1
@@ -77,7 +79,7 @@ cdef void take_first(PathTable* t, Bucket* b) noexcept nogil:
         while b.progress != NULL:
             following = b.progress.following
             remove_entry(&t.progress, &b.progress.entry)
-            free(b.progress)
+            give_back(&t.pool, b.progress, sizeof(Progress))
             t.octets -= <int64_t>sizeof(Progress) + BLOCK_OCTETS
             b.progress = following
         if b.items != &b.one:
@@ -85,7 +87,7 @@ cdef void take_first(PathTable* t, Bucket* b) noexcept nogil:
             t.octets -= b.room * <int64_t>sizeof(Publish*)
         remove_entry(&t.buckets, &b.entry)
         t.octets -= <int64_t>sizeof(Bucket) + BLOCK_OCTETS
-        free(b)
+        give_back(&t.pool, b, sizeof(Bucket))
 
 
 cdef Progress* progress_of(PathTable* t, Bucket* b, uint64_t consumer, bint make) noexcept nogil:
@@ -97,7 +99,7 @@ cdef Progress* progress_of(PathTable* t, Bucket* b, uint64_t consumer, bint make
         p = <Progress*>p.entry.chain
     if not make:
         return NULL
-    p = <Progress*>malloc(sizeof(Progress))
+    p = <Progress*>take_memory(&t.pool, sizeof(Progress))
     if p == NULL:
         t.no_memory += 1
         return NULL
@@ -121,7 +123,7 @@ cdef Receipt* receipt_of(PathTable* t, Publish* p, uint64_t consumer, bint make)
         r = <Receipt*>r.entry.chain
     if not make:
         return NULL
-    r = <Receipt*>malloc(sizeof(Receipt))
+    r = <Receipt*>take_memory(&t.pool, sizeof(Receipt))
     if r == NULL:
         t.no_memory += 1
         return NULL
@@ -167,7 +169,7 @@ cdef Stream* stream_of(PathTable* t, const Publish* p, uint64_t consumer, bint m
         return NULL
     if t.streams.count >= STREAMS_MAX:
         forget_streams(t)
-    s = <Stream*>malloc(sizeof(Stream))
+    s = <Stream*>take_memory(&t.pool, sizeof(Stream))
     if s == NULL:
         t.no_memory += 1
         return NULL
@@ -187,4 +189,17 @@ cdef void forget_streams(PathTable* t) noexcept nogil:
         t.all_streams = s.following
         remove_entry(&t.streams, &s.entry)
         t.octets -= <int64_t>sizeof(Stream) + BLOCK_OCTETS
-        free(s)
+        give_back(&t.pool, s, sizeof(Stream))
+
+
+cdef bint is_receiver(const PathTable* t, uint64_t who) noexcept nogil:
+    return who != 0 and bit_at(t.receivers, <int64_t>(who % RECEIVER_BITS))
+
+
+cdef void add_receiver(PathTable* t, uint64_t who) noexcept nogil:
+    if who:
+        t.receivers[who % RECEIVER_BITS >> 3] |= <uint8_t>(1 << (who & 7))
+
+
+cdef inline uint64_t flow_of(const Side* s) noexcept nogil:
+    return avalanche(<uint64_t>s.flow_id ^ 11)

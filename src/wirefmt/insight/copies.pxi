@@ -60,7 +60,7 @@ cdef bint fits(const Publish* p, const Side* d, int index) noexcept nogil:
     return p.side.id == 0 or p.side.protocol != d.protocol
 
 
-cdef bint related(PathTable* t, const Publish* p, const Side* d) noexcept nogil:
+cdef bint is_related(PathTable* t, const Publish* p, const Side* d) noexcept nogil:
     return (p.side.place and (p.side.place == d.place or p.side.place == d.second_place)) or (
         stream_of(t, p, d.consumer, False) != NULL)
 
@@ -86,7 +86,7 @@ cdef bint choose(PathTable* t, Bucket* b, const Side* d, const Rule* rule, Choic
         steps += 1
         if steps > STEPS:
             break
-        if not fits(p, d, rule.index) or (rule.related and not related(t, p, d)):
+        if not fits(p, d, rule.index) or (rule.related and not is_related(t, p, d)):
             continue
         copies = got_by(t, p, d.consumer)
         if copies:
@@ -171,7 +171,7 @@ cdef void received(PathTable* t, Side* d, const Choice* choice, int matched_by) 
     if d.names[G_CLIENT_IP] != p.side.names[G_CLIENT_IP] or d.correlation or d.trace or d.id:
         add_receiver(t, name_hash(13, d.names[G_CLIENT_IP]))
     if d.transport and matched_by != M_TRANSPORT:
-        e = <Transport*>malloc(sizeof(Transport))
+        e = <Transport*>take_memory(&t.pool, sizeof(Transport))
         if e == NULL:
             t.no_memory += 1
             return

@@ -38,19 +38,6 @@ cdef void published(PathTable* t, Publish* p) noexcept nogil:
             i += 1
 
 
-cdef bint is_receiver(const PathTable* t, uint64_t who) noexcept nogil:
-    return who != 0 and bit_at(t.receivers, <int64_t>(who % RECEIVER_BITS))
-
-
-cdef void add_receiver(PathTable* t, uint64_t who) noexcept nogil:
-    if who:
-        t.receivers[who % RECEIVER_BITS >> 3] |= <uint8_t>(1 << (who & 7))
-
-
-cdef inline uint64_t flow_of(const Side* s) noexcept nogil:
-    return avalanche(<uint64_t>s.flow_id ^ 11)
-
-
 cdef struct Origin:             # what a publish may be the next hop of
     Publish* publish
     Side* copy                  # that its client had received

@@ -34,6 +34,7 @@ cdef void end_connection(Conn* c, const Row* r, int direction, bint failed, cons
 @cython.no_gc_clear
 cdef class OpenOperations:
     """What is known of the connections, and the operations that are open."""
+    cdef Pool pool                                      # of open operations
     cdef Entries conns, spaces, ops, known
     cdef UnfinishedList unfinished                      # what later connections of the client may go on with
     cdef Resumed* first_resumed                         # operations that wait until all connections are known
@@ -66,10 +67,11 @@ cdef class OpenOperations:
             raise MemoryError
 
     def __dealloc__(self):
-        close_paths(&self.paths)
         self.operations_wanted = self.findings_wanted = False
         while self.first_conn != NULL:
             self.drop(self.first_conn)
+        close_paths(&self.paths)
+        close_pool(&self.pool)
         free(self.conns.slots)
         free(self.spaces.slots)
         free(self.ops.slots)
@@ -253,7 +255,8 @@ cdef class OpenOperations:
         """Keep an operation until it is settled: a copy. If there are too many, the oldest of the connection that has the most
         end, which may be any that the caller has found. NULL: a limit or no memory; its row says that it was not answered."""
         cdef Space* s = self.space_of(of.conn, what, of.direction, channel, True)
-        cdef Op* o = <Op*>malloc(sizeof(Op) + text_octets(of)) if s != NULL else NULL
+        cdef size_t size = sizeof(Op) + text_octets(of)
+        cdef Op* o = <Op*>take_memory(&self.pool, size) if s != NULL else NULL
         cdef Op* last
         cdef Conn* c = of.conn
         if o == NULL:
@@ -261,7 +264,7 @@ cdef class OpenOperations:
             self.emit(of, E_UNANSWERED, -1, -1)
             return NULL
         copy_op(o, of, <uint8_t*>o + sizeof(Op))
-        o.size = <int64_t>(sizeof(Op) + text_octets(of)) + BLOCK_OCTETS
+        o.size = <int64_t>size + BLOCK_OCTETS
         self.octets += o.size
         o.key = key
         self.put_in(o, s)
@@ -377,7 +380,7 @@ cdef class OpenOperations:
         self.open_count -= 1
         self.emit(o, outcome, number_of(r, T_TS_NS, -1) if r != NULL else -1, number_of(r, T_FRAME_NO, -1) if r != NULL else -1)
         self.octets -= o.size
-        free(o)
+        give_back(&self.pool, o, <size_t>o.size - BLOCK_OCTETS)
 
     cdef void answer(self, Op* o, int outcome, const Row* r, int64_t code, const Span* text) noexcept nogil:
         """Settle an operation with a code (ABSENT: none) and a text."""
@@ -492,6 +495,8 @@ cdef class OpenOperations:
         for i in range(2):
             self.octets -= c.answers[i].room * <int64_t>sizeof(Step)
             free(c.answers[i].steps)
+        for i in range(G_COUNT):
+            drop_name(&self.paths, c.shared[i])
         if c.before != NULL:
             c.before.after = c.after
         else:

@@ -18,6 +18,7 @@ cdef Name* name_of(PathTable* t, const Span* s) noexcept nogil:
         t.no_memory += 1
         return NULL
     n.entry.hash = hash
+    n.has_place = False
     n.users = 1
     n.size = s.size
     memcpy(<uint8_t*>n + sizeof(Name), s.at, s.size)
@@ -33,6 +34,22 @@ cdef void drop_name(PathTable* t, Name* n) noexcept nogil:
             remove_entry(&t.names, &n.entry)
             t.octets -= <int64_t>(sizeof(Name) + n.size) + BLOCK_OCTETS
             free(n)
+
+
+cdef inline Name* shared_name(PathTable* t, Name** last, const Span* s) noexcept nogil:
+    """name_of for a text that is often the same as the one before."""
+    cdef Name* n = last[0]
+    if s.at == NULL:
+        return NULL
+    if n != NULL and n.size == s.size and memcmp(<uint8_t*>n + sizeof(Name), s.at, s.size) == 0:
+        n.users += 1
+        return n
+    n = name_of(t, s)
+    if n != NULL:
+        drop_name(t, last[0])
+        last[0] = n
+        n.users += 1
+    return n
 
 
 cdef bint skip(Span* s, const char* prefix) noexcept nogil:
@@ -86,9 +103,30 @@ cdef uint64_t place_of(const Span* address) noexcept nogil:
     return present(hash_span(7, &s))
 
 
+cdef inline uint64_t place_named(Name* n) noexcept nogil:
+    """place_of a name; 0: there is none."""
+    cdef Span s
+    if n == NULL:
+        return 0
+    if not n.has_place:
+        s.at = <const uint8_t*>n + sizeof(Name)
+        s.size = n.size
+        n.place = place_of(&s)
+        n.has_place = True
+    return n.place
+
+
 cdef inline uint64_t hashed(uint64_t seed, const Span* s) noexcept nogil:
     return present(hash_span(seed, s)) if s.size else 0
 
 
 cdef inline uint64_t name_hash(uint64_t seed, const Name* n) noexcept nogil:
     return present(avalanche(n.entry.hash ^ seed)) if n != NULL and n.size else 0
+
+
+cdef void free_side(PathTable* t, Side* s) noexcept nogil:
+    cdef int i
+    for i in range(G_COUNT):
+        drop_name(t, s.names[i])
+    t.octets -= s.size
+    give_back(&t.pool, s, <size_t>s.size - BLOCK_OCTETS)

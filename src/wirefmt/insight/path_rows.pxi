@@ -1,7 +1,6 @@
 # The rows of paths.
 
 cdef void put_side_of_path(Col* c, int64_t row, int which, const Side* s) noexcept nogil:
-    cdef const char* protocol = PROTOCOL_TEXT[s.protocol]
     cdef int i
     for i in range(G_COUNT):
         if s.names[i] != NULL:
@@ -9,7 +8,7 @@ cdef void put_side_of_path(Col* c, int64_t row, int which, const Side* s) noexce
     put_i64(c + G_FLOW_ID[which], row, s.flow_id)
     if s.client_port != ABSENT:
         put_i32(c + G_CLIENT_PORT[which], row, s.client_port)
-    put_octets(c + G_PROTOCOL[which], row, <const uint8_t*>protocol, <int64_t>strlen(protocol))
+    put_span(c + G_PROTOCOL[which], row, &PROTOCOL_SPAN[s.protocol])
     put_i64(c + G_FRAME[which], row, s.frame)
     put_us(c + G_TS[which], row, s.ts_ns)
     put_i64(c + G_TS_NS[which], row, s.ts_ns)
@@ -24,7 +23,6 @@ cdef void put_path(PathTable* t, const Publish* p, const Side* d) noexcept nogil
     """A row; d: NULL if nobody has received the publish."""
     cdef Col* c = t.cols
     cdef int64_t row = t.rows
-    cdef const char* matched_by
     if c == NULL:
         return
     t.rows += 1
@@ -40,8 +38,7 @@ cdef void put_path(PathTable* t, const Publish* p, const Side* d) noexcept nogil
     put_i64(c + GC_LATENCY, row, d.ts_ns - p.side.ts_ns)
     put_i32(c + GC_ATTEMPT, row, <int32_t>d.attempt)
     put_bool(c + GC_REDELIVERED, row, d.again)
-    matched_by = MATCH_TEXT[d.matched_by]
-    put_octets(c + GC_MATCHED_BY, row, <const uint8_t*>matched_by, <int64_t>strlen(matched_by))
+    put_span(c + GC_MATCHED_BY, row, &MATCH_TEXT[d.matched_by])
     put_i32(c + GC_CANDIDATES, row, d.candidates)
     put_bool(c + GC_CONVERTED, row, d.protocol != p.side.protocol)
 
@@ -67,13 +64,13 @@ cdef void retire(PathTable* t) noexcept nogil:
         p.receipts = receipt.following
         remove_entry(&t.receipts, &receipt.entry)
         t.octets -= <int64_t>sizeof(Receipt) + BLOCK_OCTETS
-        free(receipt)
+        give_back(&t.pool, receipt, sizeof(Receipt))
     while p.transports != NULL:
         e = p.transports
         p.transports = e.following
         remove_entry(&t.transports, &e.entry)
         t.octets -= <int64_t>sizeof(Transport) + BLOCK_OCTETS
-        free(e)
+        give_back(&t.pool, e, sizeof(Transport))
     for k in range(I_COUNT):
         take_first(t, p.buckets[k])
     t.oldest = p.newer

@@ -71,16 +71,6 @@ cdef HopRule[HOP_RULES] HOPS = [
     HopRule(I_PAYLOAD, I_PAYLOAD, False),
 ]
 
-cdef enum:                      # texts of a side that many sides share
-    G_CAPTURE = 0
-    G_CLIENT_ID
-    G_CLIENT_IP
-    G_DESTINATION
-    G_ROUTING_KEY
-    G_QUEUE
-    G_GROUP
-    G_COUNT
-
 cdef int[G_COUNT] SIDE_FROM
 SIDE_FROM = [Z_CAPTURE, Z_CLIENT_ID, Z_CLIENT_IP, Z_DESTINATION, Z_ROUTING_KEY, Z_QUEUE, Z_GROUP]
 cdef dict _G = {column.name: i for i, column in enumerate(PATH_COLUMNS)}
@@ -103,15 +93,18 @@ cdef int GC_REDELIVERED = _G["redelivered"], GC_MATCHED_BY = _G["matched_by"], G
 cdef int GC_CONVERTED = _G["converted"], GC_TRACE_ID = _G["trace_id"], GC_HOP = _G["hop"], GC_CAPTURE = _G["capture"]
 
 cdef list _MATCHES = [name.encode() for name in MATCH_NAMES]
-cdef const char* MATCH_TEXT[M_COUNT]
+cdef Span[M_COUNT] MATCH_TEXT
 for _i in range(M_COUNT):
-    MATCH_TEXT[<int>_i] = <const char*>_MATCHES[_i]
+    MATCH_TEXT[<int>_i].at = <const uint8_t*><const char*>(<bytes>_MATCHES[_i])
+    MATCH_TEXT[<int>_i].size = <uint32_t>len(_MATCHES[_i])
 
 
 cdef struct Name:               # a text that several sides share; its octets follow
     Entry entry
     int64_t users
     uint32_t size
+    bint has_place
+    uint64_t place              # as a destination (place_of), when somebody has asked
 
 
 cdef struct Side:               # a message as one client sent or got it; the texts of its own follow
@@ -200,6 +193,7 @@ cdef struct PathTable:
     Publish* newest
     int64_t numbers
     int64_t now_ns              # everything before was matched
+    Pool pool
     Entries names, buckets, progress, receipts, transports, streams
     Stream* all_streams
     Side* waiting[WAITING_MAX]
@@ -208,37 +202,3 @@ cdef struct PathTable:
     Col* cols
     int64_t rows, emitted
     int64_t late, evicted, unmatched, no_memory, octets
-
-
-cdef bint open_paths(PathTable* t, Col* cols, int64_t window_ns, int64_t max_sides) noexcept nogil:
-    """False: out of memory."""
-    t.wanted = True
-    t.window_ns = window_ns
-    t.max_sides = max_sides
-    t.cols = cols
-    t.now_ns = -1
-    return (open_entries(&t.names) and open_entries(&t.buckets) and open_entries(&t.progress) and open_entries(&t.receipts)
-            and open_entries(&t.transports) and open_entries(&t.streams))
-
-
-cdef void close_paths(PathTable* t) noexcept nogil:
-    cdef int64_t i
-    t.cols = NULL
-    if not t.wanted:
-        return
-    for i in range(t.pending_count):
-        free_side(t, t.pending[i])
-    t.pending_count = 0
-    for i in range(t.waiting_count):
-        free_side(t, t.waiting[i])
-    t.waiting_count = 0
-    while t.oldest != NULL:
-        retire(t)
-    forget_streams(t)
-    free(t.pending)
-    free(t.names.slots)
-    free(t.buckets.slots)
-    free(t.progress.slots)
-    free(t.receipts.slots)
-    free(t.transports.slots)
-    free(t.streams.slots)

@@ -29,7 +29,7 @@ cdef void add_side(PathTable* t, const Op* o) noexcept nogil:
             return
         t.pending = grown
     size = own + id.size + trace.size
-    s = <Side*>malloc(<size_t>size)
+    s = <Side*>take_memory(&t.pool, <size_t>size)
     if s == NULL:
         t.no_memory += 1
         return
@@ -58,7 +58,7 @@ cdef void add_side(PathTable* t, const Op* o) noexcept nogil:
     s.direction = not publishes
     s.redelivered = o.redelivered
     for i in range(G_COUNT):
-        s.names[i] = name_of(t, &o.texts[SIDE_FROM[i]])
+        s.names[i] = shared_name(t, &o.conn.shared[i], &o.texts[SIDE_FROM[i]])
     s.id = hashed(1, id)
     s.correlation = hashed(1, &o.texts[Z_CORRELATION_ID])       # as `id`: a correlation id may be a message id
     if trace.size >= 3 + TRACE_OCTETS:
@@ -67,11 +67,11 @@ cdef void add_side(PathTable* t, const Op* o) noexcept nogil:
         s.trace = hashed(2, &text)
     if o.has_hash and o.payload_size > 0:
         s.payload = present(o.hash)
-    s.place = place_of(&o.texts[Z_ROUTING_KEY])
+    s.place = place_named(s.names[G_ROUTING_KEY])
     if s.place == 0:
-        s.place = place_of(&o.texts[Z_DESTINATION])
+        s.place = place_named(s.names[G_DESTINATION])
     if not publishes:
-        s.second_place = place_of(&o.texts[Z_QUEUE])
+        s.second_place = place_named(s.names[G_QUEUE])
         set_consumer(s)
         set_transport(s)
     t.pending[t.pending_count] = s
@@ -98,14 +98,6 @@ cdef void set_transport(Side* s) noexcept nogil:
             s.transport = present(avalanche(s.id ^ s.place ^ s.protocol))
     elif s.protocol == P_MQTT and s.sequence != ABSENT:     # a packet identifier of a session
         s.transport = present(avalanche(avalanche(s.consumer ^ <uint64_t>s.sequence) ^ s.payload ^ s.place))
-
-
-cdef void free_side(PathTable* t, Side* s) noexcept nogil:
-    cdef int i
-    for i in range(G_COUNT):
-        drop_name(t, s.names[i])
-    t.octets -= s.size
-    free(s)
 
 
 cdef int earlier(const void* a, const void* b) noexcept nogil:
@@ -143,7 +135,7 @@ cdef void match_pending(PathTable* t, int64_t count) noexcept nogil:
     if t.pending_count == 0:
         return
     for i in range(1, t.pending_count):                 # captures are nearly always in this order
-        if earlier(&t.pending[i - 1], &t.pending[i]) > 0:
+        if t.pending[i - 1].ts_ns >= t.pending[i].ts_ns and earlier(&t.pending[i - 1], &t.pending[i]) > 0:
             qsort(t.pending, <size_t>t.pending_count, sizeof(Side*), earlier)
             break
     if t.buckets.count == 0:
@@ -185,3 +177,38 @@ cdef bint finish_paths(PathTable* t, int64_t rows) noexcept nogil:
         give_up(t)
     forget_streams(t)
     return True
+
+
+cdef bint open_paths(PathTable* t, Col* cols, int64_t window_ns, int64_t max_sides) noexcept nogil:
+    """False: out of memory."""
+    t.wanted = True
+    t.window_ns = window_ns
+    t.max_sides = max_sides
+    t.cols = cols
+    t.now_ns = -1
+    return (open_entries(&t.names) and open_entries(&t.buckets) and open_entries(&t.progress) and open_entries(&t.receipts)
+            and open_entries(&t.transports) and open_entries(&t.streams))
+
+
+cdef void close_paths(PathTable* t) noexcept nogil:
+    cdef int64_t i
+    t.cols = NULL
+    if not t.wanted:
+        return
+    for i in range(t.pending_count):
+        free_side(t, t.pending[i])
+    t.pending_count = 0
+    for i in range(t.waiting_count):
+        free_side(t, t.waiting[i])
+    t.waiting_count = 0
+    while t.oldest != NULL:
+        retire(t)
+    forget_streams(t)
+    free(t.pending)
+    free(t.names.slots)
+    free(t.buckets.slots)
+    free(t.progress.slots)
+    free(t.receipts.slots)
+    free(t.transports.slots)
+    free(t.streams.slots)
+    close_pool(&t.pool)

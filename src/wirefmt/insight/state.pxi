@@ -112,6 +112,16 @@ cdef enum Outcome:              # in the order of OUTCOMES
     E_COUNT
 
 
+cdef enum:                      # texts that the publishes and deliveries of a connection share, for paths
+    G_CAPTURE = 0
+    G_CLIENT_ID
+    G_CLIENT_IP
+    G_DESTINATION
+    G_ROUTING_KEY
+    G_QUEUE
+    G_GROUP
+    G_COUNT
+
 cdef enum:                       # texts of an operation
     Z_CAPTURE = 0
     Z_CLIENT_ID
@@ -134,6 +144,9 @@ cdef enum:                       # texts of an operation
 
 cdef enum:
     ABSENT = -0x7FFFFFFF - 1    # of a number that may be negative
+
+
+cdef struct Name                # of paths
 
 
 cdef struct Known:
@@ -198,6 +211,7 @@ cdef struct Conn:
     Answers[2] answers          # to publishes, and to deliveries
     int64_t[2] largest          # payload of a publish, and of a delivery; -1: there is none
     int64_t names               # Known and Space
+    Name* shared[G_COUNT]       # texts of its last publish or delivery
 
 
 cdef struct Op:                 # an operation
@@ -274,8 +288,8 @@ cdef void copy_op(Op* to, const Op* of, uint8_t* at) noexcept nogil:
 
 cdef bint may_be_counted(const Op* o, int outcome, int64_t large) noexcept nogil:
     """May a rule of findings count this operation (COUNTED of counts.py)? False: it is like nearly all others."""
-    cdef bint usual = o.kind == O_PUBLISH or o.kind == O_DELIVER or o.kind == O_GET or o.kind == O_HEARTBEAT or o.kind == O_FLOW or (
-        o.kind == O_REQUEST and o.direction == 0)
+    cdef bint usual = (o.kind == O_PUBLISH or o.kind == O_DELIVER or o.kind == O_GET or o.kind == O_HEARTBEAT
+                       or o.kind == O_FLOW or (o.kind == O_REQUEST and o.direction == 0))
     return not usual or outcome > E_ACKNOWLEDGED or o.redelivered == 1 or o.retained == 1 or o.attempts > 1 or (
         o.persistent == 1 and o.kind == O_PUBLISH and outcome == E_NONE) or o.payload_size >= large or o.ttl_ms > 0 or (
         o.code != ABSENT and o.code != 0) or o.texts[Z_DEATH_QUEUE].at != NULL or o.resumed_from != 0

@@ -11,11 +11,11 @@ from libc.stdlib cimport calloc, free, malloc, qsort, realloc
 from libc.string cimport memcmp, memcpy, memset, strlen
 
 from wirefmt._core cimport (
-    Batch, Col, ColumnSet, Field, Input, T_ATTEMPTS, T_CAPTURE, T_CHANNEL, T_CLIENT_ID, T_CODE, T_CONSUMER_GROUP,
+    Batch, Col, ColumnSet, Field, Input, Text, T_ATTEMPTS, T_CAPTURE, T_CHANNEL, T_CLIENT_ID, T_CODE, T_CONSUMER_GROUP,
     T_CORRELATION_ID, T_DESTINATION, T_DIRECTION, T_DST_IP, T_DST_PORT, T_ERROR, T_FLOW_ID, T_FRAME_NO, T_HEADERS, T_KIND,
     T_MESSAGE_ID, T_OPERATION, T_PAYLOAD, T_PAYLOAD_SIZE, T_PROTOCOL, T_QOS, T_REDELIVERED, T_REPLY_TO, T_ROUTING_KEY,
-    T_SEQUENCE, T_SRC_IP, T_SRC_PORT, T_STATUS, T_TS_NS, T_TTL_MS, T_VERSION, begin_call, close_list, copy_value,
-    finish_module, open_list, put_bool, put_i32, put_i64, put_i8, put_octets, put_span, take_input,
+    T_SEQUENCE, T_SRC_IP, T_SRC_PORT, T_STATUS, T_TS_NS, T_TTL_MS, T_VERSION, begin_call, close_list, copy_octets, copy_value,
+    finish_module, open_list, pad_text, put_bool, put_i32, put_i64, put_i8, put_octets, put_span, put_text, take_input,
 )
 from wirefmt._core.cursor cimport Span
 from wirefmt._core.octets cimport BLOCK_OCTETS

@@ -22,12 +22,14 @@ cdef struct Answers:            # a histogram of the times that answers took
 cdef uint64_t[4] STEP_BEGINS = [1 << 63, isqrt(isqrt(1 << 253)) + 1, isqrt(1 << 127) + 1, isqrt(isqrt(1 << 255)) + 1]
 
 
+cdef extern from *:
+    int __builtin_clzll(unsigned long long n) noexcept nogil
+
+
 cdef int step_of(uint64_t ns) noexcept nogil:
     """ns: not 0."""
-    cdef int doublings = 63, part = 3
-    while not ns >> 63:
-        ns <<= 1
-        doublings -= 1
+    cdef int doublings = 63 - __builtin_clzll(ns), part = 3
+    ns <<= 63 - doublings
     while ns < STEP_BEGINS[part]:
         part -= 1
     return 4 * doublings + part

@@ -403,18 +403,19 @@ cdef class OpenOperations:
         cdef Conn* c = o.conn
         cdef uint64_t hash
         cdef int64_t taken
-        if (o.kind != O_PUBLISH and o.kind != O_DELIVER) or o.sequence == ABSENT or outcome == E_NONE:
+        cdef bint is_lost = outcome == E_LOST or outcome == E_UNANSWERED
+        cdef bint may_wait = c.session_present != 0 and (o.redelivered == 1 or o.frame < 0)
+        if (o.kind != O_PUBLISH and o.kind != O_DELIVER) or o.sequence == ABSENT or outcome == E_NONE or not (is_lost or may_wait):
             return False
         hash = session_hash(c, o.direction, o.sequence)
-        if outcome == E_LOST or outcome == E_UNANSWERED:
+        if is_lost:
             taken = (add_unfinished(&self.unfinished, hash, c.flow_id, o.started_ns)
                      if self.unfinished.count < self.max_operations else -1)
             if taken < 0:
                 self.evicted += 1
             else:
                 self.octets += taken
-        if c.session_present == 0 or (o.redelivered != 1 and o.frame >= 0) or (
-                self.resumed_count >= self.max_operations or self.octets > self.max_octets):
+        if not may_wait or self.resumed_count >= self.max_operations or self.octets > self.max_octets:
             return False
         if not add_resumed(&self.last_resumed, o, hash, outcome, completed_ns, response_frame):
             self.no_memory += 1

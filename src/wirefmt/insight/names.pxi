@@ -9,7 +9,7 @@ cdef Name* name_of(PathTable* t, const Span* s) noexcept nogil:
     hash = hash_span(s.size, s)
     n = <Name*>first_entry(&t.names, hash)
     while n != NULL:
-        if n.entry.hash == hash and n.size == s.size and memcmp(<uint8_t*>n + sizeof(Name), s.at, s.size) == 0:
+        if n.entry.hash == hash and n.size == s.size and same_octets(<uint8_t*>n + sizeof(Name), s.at, s.size):
             n.users += 1
             return n
         n = <Name*>n.entry.chain
@@ -41,7 +41,7 @@ cdef inline Name* shared_name(PathTable* t, Name** last, const Span* s) noexcept
     cdef Name* n = last[0]
     if s.at == NULL:
         return NULL
-    if n != NULL and n.size == s.size and memcmp(<uint8_t*>n + sizeof(Name), s.at, s.size) == 0:
+    if n != NULL and n.size == s.size and same_octets(<uint8_t*>n + sizeof(Name), s.at, s.size):
         n.users += 1
         return n
     n = name_of(t, s)

@@ -8,7 +8,7 @@ cdef void put_side_of_path(Col* c, int64_t row, int which, const Side* s) noexce
     put_i64(c + G_FLOW_ID[which], row, s.flow_id)
     if s.client_port != ABSENT:
         put_i32(c + G_CLIENT_PORT[which], row, s.client_port)
-    put_span(c + G_PROTOCOL[which], row, &PROTOCOL_SPAN[s.protocol])
+    put_text(c + G_PROTOCOL[which], row, &PROTOCOL_PADDED[s.protocol])
     put_i64(c + G_FRAME[which], row, s.frame)
     put_us(c + G_TS[which], row, s.ts_ns)
     put_i64(c + G_TS_NS[which], row, s.ts_ns)
@@ -38,7 +38,7 @@ cdef void put_path(PathTable* t, const Publish* p, const Side* d) noexcept nogil
     put_i64(c + GC_LATENCY, row, d.ts_ns - p.side.ts_ns)
     put_i32(c + GC_ATTEMPT, row, <int32_t>d.attempt)
     put_bool(c + GC_REDELIVERED, row, d.again)
-    put_span(c + GC_MATCHED_BY, row, &MATCH_TEXT[d.matched_by])
+    put_text(c + GC_MATCHED_BY, row, &MATCH_TEXT[d.matched_by])
     put_i32(c + GC_CANDIDATES, row, d.candidates)
     put_bool(c + GC_CONVERTED, row, d.protocol != p.side.protocol)
 

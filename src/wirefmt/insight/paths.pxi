@@ -93,18 +93,9 @@ cdef int GC_REDELIVERED = _G["redelivered"], GC_MATCHED_BY = _G["matched_by"], G
 cdef int GC_CONVERTED = _G["converted"], GC_TRACE_ID = _G["trace_id"], GC_HOP = _G["hop"], GC_CAPTURE = _G["capture"]
 
 cdef list _MATCHES = [name.encode() for name in MATCH_NAMES]
-cdef Span[M_COUNT] MATCH_TEXT
+cdef Text[M_COUNT] MATCH_TEXT
 for _i in range(M_COUNT):
-    MATCH_TEXT[<int>_i].at = <const uint8_t*><const char*>(<bytes>_MATCHES[_i])
-    MATCH_TEXT[<int>_i].size = <uint32_t>len(_MATCHES[_i])
-
-
-cdef struct Name:               # a text that several sides share; its octets follow
-    Entry entry
-    int64_t users
-    uint32_t size
-    bint has_place
-    uint64_t place              # as a destination (place_of), when somebody has asked
+    MATCH_TEXT[<int>_i] = pad_text(_MATCHES[_i])
 
 
 cdef struct Side:               # a message as one client sent or got it; the texts of its own follow

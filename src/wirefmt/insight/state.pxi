@@ -146,7 +146,12 @@ cdef enum:
     ABSENT = -0x7FFFFFFF - 1    # of a number that may be negative
 
 
-cdef struct Name                # of paths
+cdef struct Name:               # a text that several sides of paths share; its octets follow
+    Entry entry
+    int64_t users
+    uint32_t size
+    bint has_place
+    uint64_t place              # as a destination (place_of), when somebody has asked
 
 
 cdef struct Known:
@@ -251,7 +256,7 @@ cdef bint keep_span(Span* kept, const Span* s) noexcept nogil:
     """Replace an allocated text by a copy of this one, unless this one is absent. True: it has changed."""
     cdef uint32_t n = whole_text(s, KEPT_MAX)
     cdef uint8_t* copy
-    if s.at == NULL or (kept.size == n and kept.at != NULL and memcmp(kept.at, s.at, n) == 0):
+    if s.at == NULL or (kept.size == n and kept.at != NULL and same_octets(kept.at, s.at, n)):
         return False
     copy = <uint8_t*>malloc(n + 1)
     if copy == NULL:
@@ -261,6 +266,11 @@ cdef bint keep_span(Span* kept, const Span* s) noexcept nogil:
     kept.at = copy
     kept.size = n
     return True
+
+
+cdef inline bint is_kept(const Span* kept, const Span* s) noexcept nogil:
+    """Has keep_span nothing to do? Nearly always; the general answer is its own."""
+    return s.at == NULL or (kept.size == s.size and kept.at != NULL and same_octets(kept.at, s.at, s.size))
 
 
 cdef inline void most(Conn* c, int number, int64_t now) noexcept nogil:
@@ -281,7 +291,7 @@ cdef void copy_op(Op* to, const Op* of, uint8_t* at) noexcept nogil:
     to[0] = of[0]
     for i in range(Z_COUNT):
         if of.texts[i].at != NULL:
-            memcpy(at, of.texts[i].at, of.texts[i].size)
+            copy_octets(at, of.texts[i].at, of.texts[i].size)
             to.texts[i].at = at
             at += of.texts[i].size
 

@@ -35,22 +35,27 @@ cdef void read_messages(OpenOperations e, const Col* cols, int64_t rows) noexcep
             e.current = c
         direction = <int>number_of(&r, T_DIRECTION, 0) & 1
         s = text_of(&r, T_STATUS)
-        if not is_text(&s, b"ok"):
+        if s.size != 2 or s.at[0] != c"o":              # ok: no other status has two letters
             c.unobserved = True
             if is_text(&s, b"malformed"):
                 read_fault(c, &r, direction)
             continue
         s = text_of(&r, T_PROTOCOL)
-        protocol = protocol_number(&s)
+        protocol = c.protocol
+        if protocol == P_NONE or s.size != PROTOCOL_SPAN[protocol].size or not same_octets(
+                s.at, PROTOCOL_SPAN[protocol].at, s.size):
+            protocol = protocol_number(&s)
         if protocol != P_NONE and c.protocol != protocol:
             c.protocol = protocol
             s = text_of(&r, T_SRC_IP if direction else T_DST_IP)
             c.server = hash_span(<uint64_t>number_of(&r, T_SRC_PORT if direction else T_DST_PORT, 0), &s)
         c.numbers[N_CLIENT_MESSAGE + direction] = number_of(&r, T_TS_NS, -1)
         s = text_of(&r, T_VERSION)
-        keep_span(&c.texts[Y_VERSION], &s)
+        if not is_kept(&c.texts[Y_VERSION], &s):
+            keep_span(&c.texts[Y_VERSION], &s)
         s = text_of(&r, T_CLIENT_ID)
-        keep_span(&c.texts[Y_CLIENT_ID], &s)
+        if not is_kept(&c.texts[Y_CLIENT_ID], &s):
+            keep_span(&c.texts[Y_CLIENT_ID], &s)
         s = text_of(&r, T_KIND)
         kind = kind_number(protocol, &s)
         if protocol != P_ROCKETMQ or field_number(&r, RM_MESSAGE_INDEX, 0) == 0:

@@ -11,11 +11,11 @@ from libc.stdlib cimport calloc, free, malloc, qsort, realloc
 from libc.string cimport memcmp, memcpy, memset, strlen
 
 from wirefmt._core cimport (
-    Batch, Col, ColumnSet, Field, Input, T_ATTEMPTS, T_CAPTURE, T_CHANNEL, T_CLIENT_ID, T_CODE, T_CONSUMER_GROUP,
+    Batch, Col, ColumnSet, Field, Input, Text, T_ATTEMPTS, T_CAPTURE, T_CHANNEL, T_CLIENT_ID, T_CODE, T_CONSUMER_GROUP,
     T_CORRELATION_ID, T_DESTINATION, T_DIRECTION, T_DST_IP, T_DST_PORT, T_ERROR, T_FLOW_ID, T_FRAME_NO, T_HEADERS, T_KIND,
     T_MESSAGE_ID, T_OPERATION, T_PAYLOAD, T_PAYLOAD_SIZE, T_PROTOCOL, T_QOS, T_REDELIVERED, T_REPLY_TO, T_ROUTING_KEY,
-    T_SEQUENCE, T_SRC_IP, T_SRC_PORT, T_STATUS, T_TS_NS, T_TTL_MS, T_VERSION, begin_call, close_list, copy_value,
-    finish_module, open_list, put_bool, put_i32, put_i64, put_i8, put_octets, put_span, take_input,
+    T_SEQUENCE, T_SRC_IP, T_SRC_PORT, T_STATUS, T_TS_NS, T_TTL_MS, T_VERSION, begin_call, close_list, copy_octets, copy_value,
+    finish_module, open_list, pad_text, put_bool, put_i32, put_i64, put_i8, put_octets, put_span, put_text, take_input,
 )
 from wirefmt._core.cursor cimport Span
 from wirefmt._core.octets cimport BLOCK_OCTETS
@@ -26,10 +26,14 @@ from wirefmt._core.words cimport avalanche, hash_octets
 include "cells.pxi"
 # kinds of messages, numbered
 include "kinds.pxi"
+# memory of what comes and goes with every message
+include "pools.pxi"
 # chained hash tables of what is known by a key
 include "entries.pxi"
 # for how long a client took no deliveries
 include "windows.pxi"
+# what findings need of operations
+include "answers.pxi"
 # what is kept of connections and open operations
 include "state.pxi"
 # rows of connections
@@ -38,8 +42,20 @@ include "connections.pxi"
 include "operations.pxi"
 # MQTT sessions
 include "sessions.pxi"
-# publishes and deliveries, matched
+# publishes and deliveries that are matched: what is kept of them
 include "paths.pxi"
+# texts that they share
+include "names.pxi"
+# what publishes are found by
+include "buckets.pxi"
+# rows of paths
+include "path_rows.pxi"
+# which publish a delivery is a copy of
+include "copies.pxi"
+# what a publish was republished from
+include "hops.pxi"
+# publishes and deliveries, as they come
+include "sides.pxi"
 # what opens waits for what settles it
 include "matching.pxi"
 # what the tables of states say of messages

@@ -17,6 +17,27 @@ cdef StructField field(str protocol, str name):
     return f
 
 
+cdef extern from *:
+    """
+    /* memcmp() == 0, without a call for short texts: words that may overlap */
+    static inline int wirefmt_same(const unsigned char *a, const unsigned char *b, size_t n) {
+        unsigned long long p, q, r, s;
+        if (n > 16) return memcmp(a, b, n) == 0;
+        if (n >= 8) {
+            memcpy(&p, a, 8); memcpy(&q, b, 8); memcpy(&r, a + n - 8, 8); memcpy(&s, b + n - 8, 8);
+            return ((p ^ q) | (r ^ s)) == 0;
+        }
+        if (n >= 4) {
+            unsigned int t, u, v, w;
+            memcpy(&t, a, 4); memcpy(&u, b, 4); memcpy(&v, a + n - 4, 4); memcpy(&w, b + n - 4, 4);
+            return ((t ^ u) | (v ^ w)) == 0;
+        }
+        return n == 0 || (a[0] == b[0] && a[n >> 1] == b[n >> 1] && a[n - 1] == b[n - 1]);
+    }
+    """
+    bint same_octets "wirefmt_same"(const uint8_t* a, const uint8_t* b, size_t n) noexcept nogil
+
+
 cdef const char* NO_CHARS = ""
 
 
@@ -104,7 +125,7 @@ cdef Span entry_of(const Col* c, int64_t row, const char* name) noexcept nogil:
     keys = c.children.children
     for i in range(c.offsets[row], c.offsets[row + 1]):
         s = octets_at(keys, i)
-        if s.size == n and memcmp(s.at, name, n) == 0:
+        if s.size == n and same_octets(s.at, <const uint8_t*>name, n):
             return octets_at(keys + 1, i)
     s.at = NULL
     s.size = 0
@@ -127,7 +148,7 @@ cdef inline uint32_t whole_text(const Span* s, uint32_t capacity) noexcept nogil
 
 
 cdef inline bint is_text(const Span* s, const char* text) noexcept nogil:
-    return s.at != NULL and s.size == strlen(text) and memcmp(s.at, text, s.size) == 0
+    return s.at != NULL and s.size == strlen(text) and same_octets(s.at, <const uint8_t*>text, s.size)
 
 
 cdef inline uint64_t hash_span(uint64_t h, const Span* s) noexcept nogil:

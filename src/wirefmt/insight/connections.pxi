@@ -23,6 +23,11 @@ CONNECTION_FACTS = (
     CONNECTION_COLUMNS[0]._replace(name="ended_frame", meaning="packet of the end that the protocol knows"),
     CONNECTION_COLUMNS[0]._replace(name="secret_ns", meaning="time of a login with a password that is not hashed"),
     CONNECTION_COLUMNS[0]._replace(name="most_unsettled", meaning="open deliveries of a channel, the most at once"),
+    *(CONNECTION_COLUMNS[0]._replace(name=f"{kind}_{name}", type="int64", meaning=meaning)
+      for kind in ("publish", "deliver") for name, meaning in (
+          ("largest", "octets of the largest payload"), ("answers", "those that were acknowledged at a known time"),
+          ("half", "the step in which half of the answers had come (answers.pxi)"), ("late", "99 % of them"),
+          ("most", "all of them"), ("received", "when the latest QoS 2 message that has a PUBREC began, ns"))),
     CONNECTION_COLUMNS[0]._replace(name="window_full_ns", meaning="the longest time for which as many deliveries as "
                                    "allowed had no answer, while messages waited"),
     CONNECTION_COLUMNS[0]._replace(name="window_full_at_ns", meaning="when that began"),
@@ -54,6 +59,13 @@ FACT_NUMBER = [FACT[name] for name in (
 cdef int F_SESSION_PRESENT = FACT["session_present"], F_ENDED_BY = FACT["ended_by"], F_CODE = FACT["code"]
 cdef int F_LOGGED_IN = FACT["logged_in"], F_LOGIN_REFUSED = FACT["login_refused"], F_FAILED = FACT["failed"]
 cdef int F_FLOW_ID = FACT["flow_id"]
+
+cdef int[2] F_LARGEST = [FACT["publish_largest"], FACT["deliver_largest"]]
+cdef int[2] F_ANSWERS = [FACT["publish_answers"], FACT["deliver_answers"]]
+cdef int[2] F_HALF = [FACT["publish_half"], FACT["deliver_half"]]
+cdef int[2] F_LATE = [FACT["publish_late"], FACT["deliver_late"]]
+cdef int[2] F_RECEIVED = [FACT["publish_received"], FACT["deliver_received"]]
+cdef int[2] F_MOST = [FACT["publish_most"], FACT["deliver_most"]]
 
 cdef list _SAME = [column.name for column in TRANSPORT_COLUMNS if column.name in FACT]
 cdef enum:
@@ -114,6 +126,16 @@ cdef void put_facts(Col* c, int64_t row, const Conn* conn, const Row* x) noexcep
     for i in range(N_COUNT):
         if conn.numbers[i] >= 0:
             put_i64(c + FACT_NUMBER[i], row, conn.numbers[i])
+    for i in range(2):
+        if conn.largest[i] >= 0:
+            put_i64(c + F_LARGEST[i], row, conn.largest[i])
+        if conn.received_ns[i] >= 0:
+            put_i64(c + F_RECEIVED[i], row, conn.received_ns[i])
+        if conn.answers[i].total:
+            put_i64(c + F_ANSWERS[i], row, conn.answers[i].total)
+            put_i64(c + F_HALF[i], row, step_at(&conn.answers[i], 0.5))
+            put_i64(c + F_LATE[i], row, step_at(&conn.answers[i], 0.99))
+            put_i64(c + F_MOST[i], row, step_at(&conn.answers[i], 1))
     if conn.session_present >= 0:
         put_bool(c + F_SESSION_PRESENT, row, conn.session_present)
     put_side(c + F_ENDED_BY, row, conn.ended_by)

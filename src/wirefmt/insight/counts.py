@@ -1,7 +1,8 @@
 """What the rules of findings count of operations, as they complete.
 
-Most operations are of no interest: the rows that a rule wants are chosen with NumPy, and counted by connection or by a key. The
-counts do not depend on the order of the connections, so threads and sizes of batches change nothing.
+Most operations are of no interest, and the engine does not pass them on: `may_be_counted` (state.pxi) says which a rule may
+count. Of these the rows that a rule wants are chosen with NumPy, and counted by connection or by a key. The counts do not depend
+on the order of the connections, so threads and sizes of batches change nothing.
 """
 
 from __future__ import annotations
@@ -172,14 +173,13 @@ class Rows:
 class Found:
     """What a rule has counted of one key."""
 
-    __slots__ = ("biggest", "count", "evidence", "first", "last", "ticks", "total")
+    __slots__ = ("biggest", "count", "evidence", "first", "ticks", "total")
 
     def __init__(self) -> None:
         self.count = 0
         self.total = 0  # of what the rule measures
         self.biggest = -1
         self.first: Row = {}
-        self.last = 0  # time of the last
         self.evidence: list[tuple[int, int, int, str]] = []  # time, frame, frame of the answer, capture; the earliest
         self.ticks: Counter[int] = Counter()  # how many in each tick
 
@@ -373,8 +373,6 @@ COUNTED: Final[dict[str, Counted]] = {
     ),
     "qos2-stuck": Counted(lambda r: r.qos2 & _unanswered(r), timed=True),
     # a receiver sends PUBREC in the order of the PUBLISH packets (MQTT 5.0 4.6)
-    "_received_publish": Counted(lambda r: r.published & r.qos2 & r.has("received")),
-    "_received_deliver": Counted(lambda r: r.delivered & r.qos2 & r.has("received")),
     "_passed_publish": Counted(lambda r: r.published & r.qos2 & _unanswered(r) & ~r.has("received")),
     "_passed_deliver": Counted(lambda r: r.delivered & r.qos2 & _unanswered(r) & ~r.has("received")),
     "blocked": Counted(lambda r: r.kind("blocked"), measure="duration_ns"),
@@ -408,23 +406,20 @@ class Counts:
         self.max_entries = max_entries
         self.dropped = 0
         self.found: dict[tuple[str, tuple[Any, ...]], Found] = {}
-        self.durations: dict[tuple[int, str], Counter[int]] = {}
-        self.sizes: dict[tuple[int, str], int] = {}
-        self._acknowledged: tuple[set[int], set[int]] = (set(), set())  # deliveries: the recent ones, and those before
         self.dated: dict[int, tuple[int, int, Row]] = {}  # publishes with a time to live, by the hash of the payload
         self._dated_seen: set[int] = set()
         self.dated_places: dict[str, int] = {}  # when the last message with a time to live was delivered
 
-    def add(self, batch: Batch) -> None:
-        """Look at a batch with all columns of OPERATIONS."""
+    def add(self, batch: Batch, again: Sequence[int] = ()) -> None:
+        """Look at a batch with all columns of OPERATIONS: those that `may_be_counted` (state.pxi). again: rows of deliveries that
+        the same consumer had acknowledged before."""
         r = Rows(batch)
         for rule, counted in COUNTED.items():
             chosen = np.flatnonzero(counted.choose(r))
             if chosen.size:
                 self._count(r, rule, counted, chosen)
-        self._add_durations(r)
-        self._add_sizes(r)
-        self._add_duplicates(r)
+        if again:
+            self._add_duplicates(r, again)
         self._add_dated(r)
 
     def _entry(self, rule: str, key: tuple[Any, ...]) -> Found | None:
@@ -461,7 +456,6 @@ class Counts:
         """Rows of one key, in the order of time."""
         found.count += int(chosen.size)
         times = r.time[chosen]
-        found.last = max(found.last, int(times[-1]))
         if counted.measure is not None:
             values = r.number(counted.measure, 0)[chosen]
             found.total += int(values.sum())
@@ -482,59 +476,10 @@ class Counts:
             insort(evidence, entry)
             del evidence[FRAMES_MAX:]
 
-    def _add_durations(self, r: Rows) -> None:
-        """Histograms of acknowledgement times, four steps for each doubling, of each connection."""
-        answered = r.outcome("acknowledged") & (r.number("duration_ns") > 0)
-        for kind, of in (("publish", r.published), ("deliver", r.delivered)):
-            chosen = np.flatnonzero(answered & of)
-            if not chosen.size:
-                continue
-            steps = (4 * np.log2(r.number("duration_ns")[chosen])).astype(np.int64)
-            flows, numbers = np.unique(r.number("flow_id")[chosen], return_inverse=True)
-            pairs, counts = np.unique(numbers * 256 + steps, return_counts=True)
-            for pair, n in zip(pairs.tolist(), counts.tolist(), strict=True):
-                key = (int(flows[pair // 256]), kind)
-                if key not in self.durations and len(self.durations) >= self.max_entries:
-                    self.dropped += 1
-                    continue
-                self.durations.setdefault(key, Counter())[pair % 256] += n
-
-    def _add_sizes(self, r: Rows) -> None:
-        """The largest message of each connection."""
-        for kind, of in (("publish", r.published), ("deliver", r.delivered)):
-            chosen = np.flatnonzero(of)
-            if not chosen.size:
-                continue
-            sizes, flows = r.number("payload_size")[chosen], r.number("flow_id")[chosen]
-            order = np.lexsort((sizes, flows))
-            last = np.flatnonzero(np.append(flows[order][1:] != flows[order][:-1], True))
-            for flow, size in zip(flows[order][last].tolist(), sizes[order][last].tolist(), strict=True):
-                if (flow, kind) in self.sizes or len(self.sizes) < self.max_entries:
-                    self.sizes[flow, kind] = max(size, self.sizes.get((flow, kind), 0))
-
-    def _add_duplicates(self, r: Rows) -> None:
-        """Deliveries with a message id that the same consumer had acknowledged before.
-
-        RocketMQ's groups acknowledge offsets, also of messages that they give back.
-        """
-        chosen = np.flatnonzero(r.delivered & r.outcome("acknowledged") & r.has("message_id") & ~r.protocol("rocketmq"))
-        if not chosen.size:
-            return
-        columns = [r.batch[name][chosen].tolist() for name in ("flow_id", "link", "message_id", "payload_hash")]
-        keys = list(map(hash, zip(*columns, strict=True)))
-        recent, before = self._acknowledged
-        if len(set(keys)) < len(keys) or not recent.isdisjoint(keys) or not before.isdisjoint(keys):
-            seen: set[int] = set()
-            again = []
-            for i, key in zip(chosen, keys, strict=True):
-                if key in seen or key in recent or key in before:
-                    again.append(i)
-                seen.add(key)
-            counted = Counted(lambda r: r.delivered, lambda row: (row["flow_id"], row["queue"] or row["destination"]))
-            self._count(r, "duplicate", counted, np.array(again, np.intp))
-        recent.update(keys)
-        if len(recent) > 2 * self.max_entries:
-            self._acknowledged = set(), recent
+    def _add_duplicates(self, r: Rows, again: Sequence[int]) -> None:
+        """Deliveries with a message id that the same consumer had acknowledged before."""
+        counted = Counted(lambda r: r.delivered, lambda row: (row["flow_id"], row["queue"] or row["destination"]))
+        self._count(r, "duplicate", counted, np.array(again, np.intp))
 
     def _add_dated(self, r: Rows) -> None:
         """Messages with a time to live: what was published, and what of it was delivered."""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import product
 from typing import Any, Final
 
 from wirefmt.batch import Batch
 from wirefmt.insight.counts import FRAMES_MAX, MINUTE, PERMISSION, SECOND, Counts, Found, Row, most_within, threshold
 from wirefmt.insight.reasons import MQTT_CODES, seconds
-from wirefmt.insight.report import CAUSES, Report, at, client, end_of, number, quantile
+from wirefmt.insight.report import CAUSES, Report, at, client, end_of, number, step_end
 from wirefmt.spec.rules import SEVERITIES
 
 #: Of an end that says that the other side broke the protocol.
@@ -17,7 +18,7 @@ _VIOLATION_WORDS: Final = ("framing-error", "decode-error", "illegal-state", "E_
 
 
 class Findings:
-    """Findings of one capture. Feed it all operations, and at the end all connections.
+    """Findings of one capture. Feed it the operations that a rule may count, and at the end all connections.
 
     Args:
         max_entries: how many keys are counted at most; others are dropped and counted in `dropped`.
@@ -30,9 +31,9 @@ class Findings:
     def dropped(self) -> int:
         return self._counts.dropped
 
-    def operations(self, batch: Batch) -> None:
-        """Look at a batch with all columns of OPERATIONS."""
-        self._counts.add(batch)
+    def operations(self, batch: Batch, again: Sequence[int] = ()) -> None:
+        """Look at a batch with all columns of OPERATIONS. again: rows of deliveries that were acknowledged before."""
+        self._counts.add(batch, again)
 
     def finish(self, connections: Sequence[Row]) -> list[dict[str, Any]]:
         """The findings: rows of FINDINGS as dicts, by time.
@@ -215,24 +216,23 @@ def _about_windows(report: Report) -> None:
 
 
 def _about_durations(report: Report) -> None:
-    for (flow, kind), histogram in report.counts.durations.items():
-        if kind != "publish" or histogram.total() < 20 or flow not in report.by_flow:
+    for c in report.connections:
+        if (total := c["publish_answers"] or 0) < 20:
             continue
-        late = quantile(histogram, 0.99)
+        late = step_end(c["publish_late"])
         if late >= threshold("slow-acknowledgement") * 1_000_000:
-            c = report.by_flow[flow]
             cause = (
-                f"of {histogram.total()} publishes of {client(c)} half were acknowledged within "
-                f"{seconds(quantile(histogram, 0.5))} and 99 % within {seconds(late)}"
+                f"of {total} publishes of {client(c)} half were acknowledged within "
+                f"{seconds(step_end(c['publish_half']))} and 99 % within {seconds(late)}"
             )
-            report.put_connections("slow-acknowledgement", cause, c, count=histogram.total())
+            report.put_connections("slow-acknowledgement", cause, c, count=total)
 
 
 def _about_sizes(report: Report) -> None:
     """Messages that are large for the frames that were agreed."""
-    for (flow, kind), size in sorted(report.counts.sizes.items()):
-        c = report.by_flow.get(flow)
-        if c is None or size >= threshold("large-message") or not c["frame_max"]:
+    for c, kind in product(report.connections, ("publish", "deliver")):
+        size = c[f"{kind}_largest"]
+        if size is None or size >= threshold("large-message") or not c["frame_max"]:
             continue
         way = "for" if kind == "deliver" else "of"
         if c["protocol"] in ("amqp091", "amqp10") and size > 8 * c["frame_max"]:

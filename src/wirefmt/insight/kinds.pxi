@@ -12,8 +12,13 @@ cdef enum ProtocolNumber:
 cdef tuple PROTOCOL_NAMES = ("", "mqtt", "amqp091", "amqp10", "rocketmq", "nsq", "phpmq")
 cdef list _PROTOCOLS = [name.encode() for name in PROTOCOL_NAMES]       # keeps the texts alive
 cdef const char* PROTOCOL_TEXT[7]
+cdef Span[7] PROTOCOL_SPAN
+cdef Text[7] PROTOCOL_PADDED
 for _i in range(7):
     PROTOCOL_TEXT[<int>_i] = <const char*>_PROTOCOLS[_i]
+    PROTOCOL_SPAN[<int>_i].at = <const uint8_t*>PROTOCOL_TEXT[<int>_i]
+    PROTOCOL_SPAN[<int>_i].size = <uint32_t>len(_PROTOCOLS[_i])
+    PROTOCOL_PADDED[<int>_i] = pad_text(_PROTOCOLS[_i])
 
 
 cdef enum Kind:                 # in the order of KIND_NAMES

@@ -34,6 +34,7 @@ cdef void end_connection(Conn* c, const Row* r, int direction, bint failed, cons
 @cython.no_gc_clear
 cdef class OpenOperations:
     """What is known of the connections, and the operations that are open."""
+    cdef Pool pool                                      # of open operations
     cdef Entries conns, spaces, ops, known
     cdef UnfinishedList unfinished                      # what later connections of the client may go on with
     cdef Resumed* first_resumed                         # operations that wait until all connections are known
@@ -52,6 +53,11 @@ cdef class OpenOperations:
     cdef Conn* current                                  # of the last row
     cdef bint busy
     cdef bint operations_wanted
+    cdef bint findings_wanted                           # rows of operations that no rule may count are not needed
+    cdef int64_t large                                  # a payload of so many octets is a finding
+    cdef size_t seen_max
+    cdef Seen seen, seen_before                         # deliveries with an id that were acknowledged: the recent ones, others
+    cdef Noted noted, again                             # rows that a rule may count; of these, deliveries that were seen
     cdef PathTable paths
     cdef ColumnSet path_columns
 
@@ -61,10 +67,11 @@ cdef class OpenOperations:
             raise MemoryError
 
     def __dealloc__(self):
-        close_paths(&self.paths)
-        self.operations_wanted = False
+        self.operations_wanted = self.findings_wanted = False
         while self.first_conn != NULL:
             self.drop(self.first_conn)
+        close_paths(&self.paths)
+        close_pool(&self.pool)
         free(self.conns.slots)
         free(self.spaces.slots)
         free(self.ops.slots)
@@ -74,6 +81,10 @@ cdef class OpenOperations:
             free(self.first_resumed)
             self.first_resumed = self.last_resumed
         free(self.unfinished.at)
+        free(self.seen.slots)
+        free(self.seen_before.slots)
+        free(self.noted.at)
+        free(self.again.at)
 
     # ---- what is known by a key
 
@@ -95,6 +106,8 @@ cdef class OpenOperations:
         c.entry.hash = hash
         c.flow_id = flow_id
         c.session_present = c.ended_by = <int8_t>-1
+        c.largest = [-1, -1]
+        c.received_ns = [-1, -1]
         for i in range(N_COUNTERS, N_COUNT):
             c.numbers[i] = -1
         c.numbers[N_UNCONFIRMED] = c.numbers[N_UNSETTLED] = c.numbers[N_MALFORMED] = c.numbers[N_VIOLATIONS] = 0
@@ -186,11 +199,56 @@ cdef class OpenOperations:
                 c.numbers[N_UNSETTLED] += 1
         if self.paths.wanted and o.space == NULL and outcome != E_CANCELLED:
             add_side(&self.paths, o)
-        if not self.operations_wanted:
+        if self.findings_wanted and (o.kind == O_PUBLISH or o.kind == O_DELIVER):
+            self.count_message(o, outcome, completed_ns)
+        if not self.operations_wanted and not self.findings_wanted:
             return
         if o.protocol != P_MQTT or not self.wait_for_sessions(o, outcome, completed_ns, response_frame):
-            put_operation(self.operations.cols, self.operation_rows, o, outcome, completed_ns, response_frame)
-            self.operation_rows += 1
+            self.put_row(o, outcome, completed_ns, response_frame)
+
+    cdef void count_message(self, const Op* o, int outcome, int64_t completed_ns) noexcept nogil:
+        """A publish or delivery, for findings about its connection."""
+        cdef Conn* c = o.conn
+        cdef int which = o.kind == O_DELIVER
+        cdef int64_t taken
+        c.largest[which] = max(c.largest[which], o.payload_size)
+        if o.received_ns >= 0:
+            c.received_ns[which] = max(c.received_ns[which], o.started_ns)
+        if outcome == E_ACKNOWLEDGED and o.frame >= 0 and completed_ns > o.started_ns:
+            taken = add_answer(&c.answers[which], <uint64_t>(completed_ns - o.started_ns))
+            if taken < 0:
+                self.no_memory += 1
+            else:
+                self.octets += taken
+
+    cdef void put_row(self, const Op* o, int outcome, int64_t completed_ns, int64_t response_frame) noexcept nogil:
+        """The row of an operation; for findings alone only those that a rule may count."""
+        cdef bint again
+        if self.findings_wanted:
+            again = (outcome == E_ACKNOWLEDGED and o.kind == O_DELIVER and o.texts[Z_MESSAGE_ID].at != NULL
+                     and o.protocol != P_ROCKETMQ and self.was_seen(o))
+            if again or may_be_counted(o, outcome, self.large):
+                if (again and not note(&self.again, self.noted.count)) or not note(&self.noted, self.operation_rows):
+                    self.no_memory += 1
+            elif not self.operations_wanted:
+                return
+        put_operation(self.operations.cols, self.operation_rows, o, outcome, completed_ns, response_frame)
+        self.operation_rows += 1
+
+    cdef bint was_seen(self, const Op* o) noexcept nogil:
+        """Has the same consumer acknowledged a delivery with this message id before? RocketMQ's groups acknowledge offsets, also
+        of messages that they give back."""
+        cdef uint64_t hash = hash_span(<uint64_t>o.flow_id ^ HASH_KEY[0], &o.texts[Z_MESSAGE_ID])
+        hash = avalanche(hash_span(hash ^ (o.hash if o.has_hash else 0), &o.texts[Z_LINK])) | 1
+        if is_seen(&self.seen, hash) or is_seen(&self.seen_before, hash):
+            return True
+        if not add_seen(&self.seen, hash):
+            self.no_memory += 1
+        elif self.seen.count > self.seen_max:
+            forget_seen(&self.seen_before)
+            self.seen_before = self.seen
+            memset(&self.seen, 0, sizeof(Seen))
+        return False
 
     cdef void emit_alone(self, const Op* o) noexcept nogil:
         """The row of an operation that needs no answer."""
@@ -200,7 +258,8 @@ cdef class OpenOperations:
         """Keep an operation until it is settled: a copy. If there are too many, the oldest of the connection that has the most
         end, which may be any that the caller has found. NULL: a limit or no memory; its row says that it was not answered."""
         cdef Space* s = self.space_of(of.conn, what, of.direction, channel, True)
-        cdef Op* o = <Op*>malloc(sizeof(Op) + text_octets(of)) if s != NULL else NULL
+        cdef size_t size = sizeof(Op) + text_octets(of)
+        cdef Op* o = <Op*>take_memory(&self.pool, size) if s != NULL else NULL
         cdef Op* last
         cdef Conn* c = of.conn
         if o == NULL:
@@ -208,7 +267,7 @@ cdef class OpenOperations:
             self.emit(of, E_UNANSWERED, -1, -1)
             return NULL
         copy_op(o, of, <uint8_t*>o + sizeof(Op))
-        o.size = <int64_t>(sizeof(Op) + text_octets(of)) + BLOCK_OCTETS
+        o.size = <int64_t>size + BLOCK_OCTETS
         self.octets += o.size
         o.key = key
         self.put_in(o, s)
@@ -324,7 +383,7 @@ cdef class OpenOperations:
         self.open_count -= 1
         self.emit(o, outcome, number_of(r, T_TS_NS, -1) if r != NULL else -1, number_of(r, T_FRAME_NO, -1) if r != NULL else -1)
         self.octets -= o.size
-        free(o)
+        give_back(&self.pool, o, <size_t>o.size - BLOCK_OCTETS)
 
     cdef void answer(self, Op* o, int outcome, const Row* r, int64_t code, const Span* text) noexcept nogil:
         """Settle an operation with a code (ABSENT: none) and a text."""
@@ -347,18 +406,19 @@ cdef class OpenOperations:
         cdef Conn* c = o.conn
         cdef uint64_t hash
         cdef int64_t taken
-        if (o.kind != O_PUBLISH and o.kind != O_DELIVER) or o.sequence == ABSENT or outcome == E_NONE:
+        cdef bint is_lost = outcome == E_LOST or outcome == E_UNANSWERED
+        cdef bint may_wait = c.session_present != 0 and (o.redelivered == 1 or o.frame < 0)
+        if (o.kind != O_PUBLISH and o.kind != O_DELIVER) or o.sequence == ABSENT or outcome == E_NONE or not (is_lost or may_wait):
             return False
         hash = session_hash(c, o.direction, o.sequence)
-        if outcome == E_LOST or outcome == E_UNANSWERED:
+        if is_lost:
             taken = (add_unfinished(&self.unfinished, hash, c.flow_id, o.started_ns)
                      if self.unfinished.count < self.max_operations else -1)
             if taken < 0:
                 self.evicted += 1
             else:
                 self.octets += taken
-        if c.session_present == 0 or (o.redelivered != 1 and o.frame >= 0) or (
-                self.resumed_count >= self.max_operations or self.octets > self.max_octets):
+        if not may_wait or self.resumed_count >= self.max_operations or self.octets > self.max_octets:
             return False
         if not add_resumed(&self.last_resumed, o, hash, outcome, completed_ns, response_frame):
             self.no_memory += 1
@@ -378,8 +438,7 @@ cdef class OpenOperations:
         while k != NULL:
             following = k.following
             k.op.resumed_from = latest_before(&self.unfinished, k)
-            put_operation(self.operations.cols, self.operation_rows, &k.op, k.outcome, k.completed_ns, k.response_frame)
-            self.operation_rows += 1
+            self.put_row(&k.op, k.outcome, k.completed_ns, k.response_frame)
             free(k)
             k = following
         self.first_resumed = self.last_resumed = NULL
@@ -437,6 +496,11 @@ cdef class OpenOperations:
             k = next_known
         for i in range(Y_COUNT):
             free(<void*>c.texts[i].at)
+        for i in range(2):
+            self.octets -= c.answers[i].room * <int64_t>sizeof(Step)
+            free(c.answers[i].steps)
+        for i in range(G_COUNT):
+            drop_name(&self.paths, c.shared[i])
         if c.before != NULL:
             c.before.after = c.after
         else:

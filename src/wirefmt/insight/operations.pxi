@@ -5,8 +5,8 @@ if len(OPERATION_KINDS) != O_COUNT or len(OUTCOME_NAMES) != E_COUNT:
     raise SystemError("an enum and its names differ")
 
 cdef list _BYTES = [name.encode() for name in (*OPERATION_KINDS, *OUTCOME_NAMES)]      # keeps the texts alive
-cdef Span[O_COUNT] KIND_TEXT
-cdef Span[E_COUNT] OUTCOME_TEXT
+cdef Text[O_COUNT] KIND_TEXT
+cdef Text[E_COUNT] OUTCOME_TEXT
 
 
 cdef int fill_names() except -1:
@@ -14,11 +14,9 @@ cdef int fill_names() except -1:
     cdef bytes text
     for i, text in enumerate(_BYTES):
         if i < O_COUNT:
-            KIND_TEXT[i].at = <const uint8_t*><const char*>text
-            KIND_TEXT[i].size = <uint32_t>len(text)
+            KIND_TEXT[i] = pad_text(text)
         else:
-            OUTCOME_TEXT[i - O_COUNT].at = <const uint8_t*><const char*>text
-            OUTCOME_TEXT[i - O_COUNT].size = <uint32_t>len(text)
+            OUTCOME_TEXT[i - O_COUNT] = pad_text(text)
     return 0
 
 
@@ -105,12 +103,11 @@ cdef inline bint began_before(const Conn* c) noexcept nogil:
 cdef void put_operation(Col* c, int64_t row, const Op* o, int outcome, int64_t completed_ns,
                         int64_t response_frame) noexcept nogil:
     """completed_ns, response_frame: -1 if no answer was seen."""
-    cdef const char* protocol = PROTOCOL_TEXT[o.protocol]
     cdef int i
     put_i64(c + OC_FLOW_ID, row, o.flow_id)
     if o.resumed_from:
         put_i64(c + OC_RESUMED_FROM, row, o.resumed_from)
-    put_octets(c + OC_PROTOCOL, row, <const uint8_t*>protocol, <int64_t>strlen(protocol))
+    put_text(c + OC_PROTOCOL, row, &PROTOCOL_PADDED[o.protocol])
     for i in range(Z_COUNT):
         put_span(c + OP_TEXT[i], row, &o.texts[i])
     put_i8(c + OC_DIRECTION, row, o.direction)
@@ -120,7 +117,7 @@ cdef void put_operation(Col* c, int64_t row, const Op* o, int outcome, int64_t c
         put_i32(c + OC_CHANNEL, row, o.channel)
     if o.sequence != ABSENT:
         put_i64(c + OC_SEQUENCE, row, o.sequence)
-    put_span(c + OC_KIND, row, &KIND_TEXT[o.kind])
+    put_text(c + OC_KIND, row, &KIND_TEXT[o.kind])
     if o.payload_size >= 0:
         put_i64(c + OC_PAYLOAD_SIZE, row, o.payload_size)
     if o.has_hash:
@@ -151,6 +148,6 @@ cdef void put_operation(Col* c, int64_t row, const Op* o, int outcome, int64_t c
         put_us(c + OC_RECEIVED, row, o.received_ns)
     if o.released_ns >= 0:
         put_us(c + OC_RELEASED, row, o.released_ns)
-    put_span(c + OC_OUTCOME, row, &OUTCOME_TEXT[outcome])
+    put_text(c + OC_OUTCOME, row, &OUTCOME_TEXT[outcome])
     if o.code != ABSENT:
         put_i32(c + OC_CODE, row, o.code)

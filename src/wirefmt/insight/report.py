@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
@@ -127,14 +126,9 @@ def end_of(c: Row) -> int:
     return max((int(c[name]) for name in names if c[name] is not None), default=begin_of(c))
 
 
-def quantile(histogram: Counter[int], part: float) -> int:
-    """Not less than this part of the durations, ns: the upper end of a step."""
-    wanted, seen = part * histogram.total(), 0
-    for step in sorted(histogram):
-        seen += histogram[step]
-        if seen >= wanted:
-            return int(2 ** ((step + 1) / 4))
-    return 0
+def step_end(step: int) -> int:
+    """The upper end of a step of durations, ns."""
+    return int(2 ** ((step + 1) / 4))
 
 
 # ---- sentences about operations
@@ -232,10 +226,9 @@ def _unsettled(report: Report, key: tuple[Any, ...], found: Found) -> Told:
     if not connection or connection["client_missing_bytes"]:
         return None
     end = end_of(connection)
-    usual = report.counts.durations.get((key[0], "deliver"))
     wait = 10 * SECOND if connection["how"] == "open" or connection["protocol"] == "rocketmq" else SECOND
-    if usual is not None and usual.total() >= 20:
-        wait = max(20 * TICK, 10 * quantile(usual, 0.99))
+    if (connection["deliver_answers"] or 0) >= 20:
+        wait = max(20 * TICK, 10 * step_end(connection["deliver_late"]))
     count = found.before(end - wait) - report.counted("_resumed", key[0], "deliver")
     if count < threshold("unsettled-grows"):
         return None
@@ -276,10 +269,10 @@ def _duplicate(report: Report, key: tuple[Any, ...], found: Found) -> Told:
 def _passed_over(report: Report, key: tuple[Any, ...], kind: str) -> int:
     """How many QoS 2 messages have no PUBREC, though later ones of the connection have."""
     silent = report.counts.found.get((f"_passed_{kind}", key))
-    received = report.counts.found.get((f"_received_{kind}", key))
+    received = report.by_flow.get(key[0], {}).get(f"{kind}_received")
     if silent is None or received is None:
         return 0
-    return sum(time < received.last for time, *_ in silent.evidence)
+    return sum(time < received for time, *_ in silent.evidence)
 
 
 def _qos2_stuck(report: Report, key: tuple[Any, ...], found: Found) -> Told:
@@ -287,9 +280,9 @@ def _qos2_stuck(report: Report, key: tuple[Any, ...], found: Found) -> Told:
     end = end_of(connection) if connection else report.end
     if connection and connection["how"] == "open":
         end = report.end
-    wait, usual = threshold("qos2-stuck") * 1_000_000, report.counts.durations.get((key[0], found.first["kind"]))
+    wait, usual = threshold("qos2-stuck") * 1_000_000, connection.get(f"{found.first['kind']}_most")
     if usual is not None:
-        wait = min(wait, max(2 * TICK, 10 * quantile(usual, 1)))
+        wait = min(wait, max(2 * TICK, 10 * step_end(usual)))
     count = max(found.before(end - wait), _passed_over(report, key, found.first["kind"]))
     count -= report.counted("_resumed", key[0], found.first["kind"])
     if count < 1 or connection.get("client_missing_bytes") or connection.get("server_missing_bytes"):

@@ -112,6 +112,16 @@ cdef enum Outcome:              # in the order of OUTCOMES
     E_COUNT
 
 
+cdef enum:                      # texts that the publishes and deliveries of a connection share, for paths
+    G_CAPTURE = 0
+    G_CLIENT_ID
+    G_CLIENT_IP
+    G_DESTINATION
+    G_ROUTING_KEY
+    G_QUEUE
+    G_GROUP
+    G_COUNT
+
 cdef enum:                       # texts of an operation
     Z_CAPTURE = 0
     Z_CLIENT_ID
@@ -134,6 +144,14 @@ cdef enum:                       # texts of an operation
 
 cdef enum:
     ABSENT = -0x7FFFFFFF - 1    # of a number that may be negative
+
+
+cdef struct Name:               # a text that several sides of paths share; its octets follow
+    Entry entry
+    int64_t users
+    uint32_t size
+    bint has_place
+    uint64_t place              # as a destination (place_of), when somebody has asked
 
 
 cdef struct Known:
@@ -195,7 +213,11 @@ cdef struct Conn:
     Op* oldest                  # of the open ones, in the order in which they began
     Op* newest
     int64_t octets              # memory of the open ones
+    Answers[2] answers          # to publishes, and to deliveries
+    int64_t[2] largest          # payload of a publish, and of a delivery; -1: there is none
+    int64_t[2] received_ns      # when the latest of them with a PUBREC began; -1: there is none
     int64_t names               # Known and Space
+    Name* shared[G_COUNT]       # texts of its last publish or delivery
 
 
 cdef struct Op:                 # an operation
@@ -235,7 +257,7 @@ cdef bint keep_span(Span* kept, const Span* s) noexcept nogil:
     """Replace an allocated text by a copy of this one, unless this one is absent. True: it has changed."""
     cdef uint32_t n = whole_text(s, KEPT_MAX)
     cdef uint8_t* copy
-    if s.at == NULL or (kept.size == n and kept.at != NULL and memcmp(kept.at, s.at, n) == 0):
+    if s.at == NULL or (kept.size == n and kept.at != NULL and same_octets(kept.at, s.at, n)):
         return False
     copy = <uint8_t*>malloc(n + 1)
     if copy == NULL:
@@ -245,6 +267,11 @@ cdef bint keep_span(Span* kept, const Span* s) noexcept nogil:
     kept.at = copy
     kept.size = n
     return True
+
+
+cdef inline bint is_kept(const Span* kept, const Span* s) noexcept nogil:
+    """Has keep_span nothing to do? Nearly always; the general answer is its own."""
+    return s.at == NULL or (kept.size == s.size and kept.at != NULL and same_octets(kept.at, s.at, s.size))
 
 
 cdef inline void most(Conn* c, int number, int64_t now) noexcept nogil:
@@ -265,6 +292,15 @@ cdef void copy_op(Op* to, const Op* of, uint8_t* at) noexcept nogil:
     to[0] = of[0]
     for i in range(Z_COUNT):
         if of.texts[i].at != NULL:
-            memcpy(at, of.texts[i].at, of.texts[i].size)
+            copy_octets(at, of.texts[i].at, of.texts[i].size)
             to.texts[i].at = at
             at += of.texts[i].size
+
+
+cdef bint may_be_counted(const Op* o, int outcome, int64_t large) noexcept nogil:
+    """May a rule of findings count this operation (COUNTED of counts.py)? False: it is like nearly all others."""
+    cdef bint usual = (o.kind == O_PUBLISH or o.kind == O_DELIVER or o.kind == O_GET or o.kind == O_HEARTBEAT
+                       or o.kind == O_FLOW or (o.kind == O_REQUEST and o.direction == 0))
+    return not usual or outcome > E_ACKNOWLEDGED or o.redelivered == 1 or o.retained == 1 or o.attempts > 1 or (
+        o.persistent == 1 and o.kind == O_PUBLISH and outcome == E_NONE) or o.payload_size >= large or o.ttl_ms > 0 or (
+        o.code != ABSENT and o.code != 0) or o.texts[Z_DEATH_QUEUE].at != NULL or o.resumed_from != 0

@@ -35,22 +35,27 @@ cdef void read_messages(OpenOperations e, const Col* cols, int64_t rows) noexcep
             e.current = c
         direction = <int>number_of(&r, T_DIRECTION, 0) & 1
         s = text_of(&r, T_STATUS)
-        if not is_text(&s, b"ok"):
+        if s.size != 2 or s.at[0] != c"o":              # ok: no other status has two letters
             c.unobserved = True
             if is_text(&s, b"malformed"):
                 read_fault(c, &r, direction)
             continue
         s = text_of(&r, T_PROTOCOL)
-        protocol = protocol_number(&s)
+        protocol = c.protocol
+        if protocol == P_NONE or s.size != PROTOCOL_SPAN[protocol].size or not same_octets(
+                s.at, PROTOCOL_SPAN[protocol].at, s.size):
+            protocol = protocol_number(&s)
         if protocol != P_NONE and c.protocol != protocol:
             c.protocol = protocol
             s = text_of(&r, T_SRC_IP if direction else T_DST_IP)
             c.server = hash_span(<uint64_t>number_of(&r, T_SRC_PORT if direction else T_DST_PORT, 0), &s)
         c.numbers[N_CLIENT_MESSAGE + direction] = number_of(&r, T_TS_NS, -1)
         s = text_of(&r, T_VERSION)
-        keep_span(&c.texts[Y_VERSION], &s)
+        if not is_kept(&c.texts[Y_VERSION], &s):
+            keep_span(&c.texts[Y_VERSION], &s)
         s = text_of(&r, T_CLIENT_ID)
-        keep_span(&c.texts[Y_CLIENT_ID], &s)
+        if not is_kept(&c.texts[Y_CLIENT_ID], &s):
+            keep_span(&c.texts[Y_CLIENT_ID], &s)
         s = text_of(&r, T_KIND)
         kind = kind_number(protocol, &s)
         if protocol != P_ROCKETMQ or field_number(&r, RM_MESSAGE_INDEX, 0) == 0:
@@ -81,18 +86,25 @@ cdef class Insight(OpenOperations):
     max_operations, max_octets: how many may be open at a time, and the memory of all that is kept. If there are more, the
         oldest of the connection that has the most end as `unanswered`. A call during another one, for example in another thread,
         raises RuntimeError.
+    operations: make their rows. findings: make the rows of those that a rule of findings may count, and the facts of connections
+        that findings need; large_message: payloads of so many octets are one. max_seen: acknowledged deliveries with a message id
+        that are remembered, up to twice as many.
     paths: make them. path_seconds: the longest time between a publish and its delivery. max_paths: publishes and deliveries that
         are kept at a time.
     """
 
     def __init__(self, *, int64_t max_operations=1 << 20, int64_t max_octets=256 << 20, bint operations=True, bint paths=False,
-                 int64_t path_seconds=3600, int64_t max_paths=1 << 19):
+                 int64_t path_seconds=3600, int64_t max_paths=1 << 19, bint findings=False, int64_t large_message=1 << 20,
+                 int64_t max_seen=1 << 16):
         if max_operations < 1:
             raise ValueError(f"max_operations must be at least 1, not {max_operations}")
         self.max_operations = max_operations
         self.max_octets = max_octets
         self.operations = ColumnSet(OPERATION_COLUMNS)
         self.operations_wanted = operations
+        self.findings_wanted = findings
+        self.large = large_message
+        self.seen_max = max(<int64_t>1, max_seen)
         self.connections = ColumnSet(CONNECTION_FACTS)
         if paths:
             self.path_columns = ColumnSet(PATH_COLUMNS)
@@ -146,6 +158,15 @@ cdef class Insight(OpenOperations):
             rows = count[0]
             count[0] = 0
             return columns.finish(rows) if rows else None
+        finally:
+            self.busy = False
+
+    def take_noted(self):
+        """Of the rows that take_operations will return: (the numbers of those that a rule of findings may count; of these the
+        places of deliveries that the same consumer had acknowledged before), each as int64. Empty without `findings`."""
+        begin_call(&self.busy)
+        try:
+            return noted_rows(&self.noted), noted_rows(&self.again)
         finally:
             self.busy = False
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from wirefmt._core import some_rows
 from wirefmt.batch import Batch
 from wirefmt.insight._engine import CONNECTION_FACTS, Insight, batch_of, with_values
+from wirefmt.insight.counts import threshold
 from wirefmt.insight.findings import Findings
 from wirefmt.insight.reasons import Ended, community_id, reasons
-from wirefmt.spec.insight import CONNECTIONS, FINDINGS
+from wirefmt.spec.insight import CONNECTIONS, FINDINGS, OPERATIONS
 
 #: Rows of a batch of paths, at least, while the last of them are made.
 PATH_ROWS = 1 << 14
@@ -90,7 +93,9 @@ class Tables:
         self.tables = tuple(tables)
         self._findings = Findings() if "findings" in tables else None
         self._engine = Insight(
-            operations="operations" in tables or self._findings is not None,
+            operations="operations" in tables,
+            findings=self._findings is not None,
+            large_message=threshold("large-message"),
             paths="paths" in tables,
             path_seconds=path_seconds,
             max_paths=max_paths,
@@ -137,9 +142,13 @@ class Tables:
             self._connections.append(batch)
 
     def _operations(self) -> Iterator[tuple[str, Batch]]:
+        noted, again = self._engine.take_noted()
         if (batch := self._engine.take_operations()) is not None:
-            if self._findings is not None:
-                self._findings.operations(batch)
+            if self._findings is not None and noted:
+                rows = array("q", noted)
+                self._findings.operations(
+                    some_rows(batch, rows, OPERATIONS) if len(rows) < batch.num_rows else batch, array("q", again)
+                )
             if "operations" in self.tables:
                 yield "operations", batch
 

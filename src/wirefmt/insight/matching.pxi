@@ -437,6 +437,9 @@ cdef class OpenOperations:
             k = next_known
         for i in range(Y_COUNT):
             free(<void*>c.texts[i].at)
+        if c.unread != NULL:
+            self.octets -= <int64_t>sizeof(Unread) + BLOCK_OCTETS
+            free(c.unread)
         if c.before != NULL:
             c.before.after = c.after
         else:

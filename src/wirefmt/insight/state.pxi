@@ -65,12 +65,16 @@ cdef enum SpaceKind:            # what is numbered together, in a direction and 
     S_TX_PUBLISH                # wait for the outcome of a transaction
     S_TX_ACK                    # deliveries
     S_MANDATORY                 # published without confirms; may be returned
+    S_SESSION                   # AMQP 1.0: observed.pxi
 
 cdef enum KnownKind:            # what a connection has named
     W_CONSUMER = 0              # consumer tag: queue, no_ack
     W_LINK                      # handle: name and address of a link
     W_CHANNEL                   # the channel of the other side for the same session
     W_CREDIT                    # name of a link to a receiver: what the sender may send
+    W_SESSION                   # a channel, W_HANDLE a handle, W_LINK_STATES a link: observed.pxi
+    W_HANDLE
+    W_LINK_STATES
 
 cdef enum OperationKind:        # in the order of KINDS
     O_LOGIN = 0
@@ -146,9 +150,10 @@ cdef struct Known:
     uint64_t key
     Span text, text2            # allocated
     int64_t number
-    Known* credit               # W_LINK: of the link to the client
+    Known* credit               # W_LINK: of the link to the client. W_HANDLE: its W_LINK_STATES
     Gate gate                   # W_CREDIT
     uint32_t sent, limit        # W_CREDIT: delivery-count of the sender, and up to which it may send
+    uint8_t[2] states           # W_LINK_STATES: of client and server
 
 
 cdef struct Space:
@@ -167,8 +172,22 @@ cdef struct Space:
     int64_t count               # of the open ones
     int64_t window              # how many deliveries may be open; 0: not known, or any number
     Gate gate                   # of that window
-    uint8_t[2] states           # of a channel: observers.pxi
-    int64_t counter             # of publishes; of deliveries: the consumers of this channel
+    uint8_t[2] states           # of a channel or session: observers.pxi
+    int64_t counter             # of publishes; of deliveries: the consumers of this channel; of sessions that began here
+
+
+cdef enum:
+    UNREAD_MAX = 16
+
+cdef struct Waiting:            # a message that its receiver reads later: observers.pxi
+    int64_t ns, frame
+    int16_t kind
+    bint allowed                # its sender's table allows it
+
+
+cdef struct Unread:             # of client and server
+    int[2] count
+    Waiting[2][UNREAD_MAX] at
 
 
 cdef struct Conn:
@@ -189,6 +208,8 @@ cdef struct Conn:
     bint begun                  # its protocol header was captured
     bint unobserved             # something was not captured or not valid: what follows is not judged
     uint8_t[2] states           # of client and server: observers.pxi
+    uint8_t[2] sasl_states      # AMQP 1.0
+    Unread* unread              # NULL: there was nothing
     Space* spaces
     Known* known
     Space* recent               # the last result of space_of

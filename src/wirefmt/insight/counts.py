@@ -393,6 +393,7 @@ class Counts:
         self.durations: dict[tuple[int, str], Counter[int]] = {}
         self.sizes: dict[tuple[int, str], int] = {}
         self._acknowledged: tuple[set[int], set[int]] = (set(), set())  # deliveries: the recent ones, and those before
+        self.explained: set[tuple[int, int]] = set()  # connection and frame of publishes that may reach nobody
         self.dated: dict[int, tuple[int, int, Row]] = {}  # publishes with a time to live, by the hash of the payload
         self._dated_seen: set[int] = set()
         self.dated_places: dict[str, int] = {}  # when the last message with a time to live was delivered
@@ -408,6 +409,7 @@ class Counts:
         self._add_sizes(r)
         self._add_duplicates(r)
         self._add_dated(r)
+        self._add_explained(r)
 
     def _entry(self, rule: str, key: tuple[Any, ...]) -> Found | None:
         found = self.found.get((rule, key))
@@ -516,6 +518,13 @@ class Counts:
         recent.update(keys)
         if len(recent) > 2 * self.max_entries:
             self._acknowledged = set(), recent
+
+    def _add_explained(self, r: Rows) -> None:
+        """Publishes that failed or may expire: that nobody gets them is to be expected."""
+        failed = ~r.outcome("none", "acknowledged") | (r.number("code") > 0) | (r.number("ttl_ms") > 0)
+        for i in np.flatnonzero(r.published & failed):
+            if len(self.explained) < 4 * self.max_entries:
+                self.explained.add((int(r.number("flow_id")[i]), int(r.frame[i])))
 
     def _add_dated(self, r: Rows) -> None:
         """Messages with a time to live: what was published, and what of it was delivered."""

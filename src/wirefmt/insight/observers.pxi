@@ -99,7 +99,7 @@ cdef int fill_observers() except -1:
     for i in range(<int>V_COUNT):
         for j in range(<int>K_COUNT):
             OBSERVED[i][j] = -1
-    mqtt, amqp, amqp10, rocketmq, nsq, phpmq = (row.states() for row in PROTOCOL_ROWS)
+    mqtt, amqp, amqp10, rocketmq, nsq, phpmq = (row.states() for row in PROTOCOL_ROWS[:6])
     fill_observer(V_MQTT, mqtt.RECEIVES, mqtt.SENDS, mqtt.KINDS, list(mqtt.State), rules)
     name_kinds(V_MQTT, KIND_NAMES[0], K_CONNECT, mqtt.KINDS, {"CONNACK": "CONNACK accepted", "AUTH": "AUTH success"})
     fill_observer(V_AMQP091, amqp.RECEIVES, amqp.SENDS, amqp.KINDS, list(amqp.State), rules)

@@ -12,6 +12,9 @@ cdef enum:                       # texts of a connection
     Y_FAULT
     Y_WAITED_FOR
     Y_VIOLATION
+    Y_MISUSE
+    Y_MECHANISM
+    Y_HELD_FOR
     Y_COUNT
 
 cdef enum:                       # numbers of a connection; -1: not known
@@ -51,6 +54,16 @@ cdef enum:                       # numbers of a connection; -1: not known
     N_VIOLATION_AT
     N_VIOLATION_DIRECTION
     N_VIOLATION_FRAME
+    N_MISUSES
+    N_MISUSE_AT
+    N_MISUSE_DIRECTION
+    N_MISUSE_FRAME
+    N_SESSION_FULL              # followed by its time, as the next two
+    N_SESSION_FULL_AT
+    N_HELD
+    N_HELD_AT
+    N_HELD_SESSION
+    N_HELD_SESSION_AT
     N_COUNT
     N_COUNTERS = N_KEEP_ALIVE   # those before it begin with 0
 
@@ -72,6 +85,7 @@ cdef enum KnownKind:            # what a connection has named
     W_LINK                      # handle: name and address of a link
     W_CHANNEL                   # the channel of the other side for the same session
     W_CREDIT                    # name of a link to a receiver: what the sender may send
+    W_WINDOW                    # channel of an AMQP 1.0 session: what this side may send in it
     W_SESSION                   # a channel, W_HANDLE a handle, W_LINK_STATES a link: observed.pxi
     W_HANDLE
     W_LINK_STATES
@@ -150,9 +164,10 @@ cdef struct Known:
     uint64_t key
     Span text, text2            # allocated
     int64_t number
-    Known* credit               # W_LINK: of the link to the client. W_HANDLE: its W_LINK_STATES
-    Gate gate                   # W_CREDIT
-    uint32_t sent, limit        # W_CREDIT: delivery-count of the sender, and up to which it may send
+    Known* credit               # W_LINK: of the link, if this side sends. W_HANDLE: its W_LINK_STATES
+    Gate gate                   # W_CREDIT, W_WINDOW
+    uint32_t sent, limit        # W_CREDIT, W_WINDOW: delivery-count or transfer-id of the sender, and up to which it may send
+    uint32_t window             # W_WINDOW: of the other direction, as begin said
     uint8_t[2] states           # W_LINK_STATES: of client and server
 
 
@@ -190,6 +205,14 @@ cdef struct Unread:             # of client and server
     Waiting[2][UNREAD_MAX] at
 
 
+cdef struct Taken:              # MQTT 5.0: what a side takes
+    bint said
+    int64_t packet              # octets
+    int32_t window, aliases
+    int8_t qos
+    bint retain, wildcards, shared, identifiers
+
+
 cdef struct Conn:
     Entry entry
     Conn* before                # in the order of their first messages
@@ -209,6 +232,7 @@ cdef struct Conn:
     bint unobserved             # something was not captured or not valid: what follows is not judged
     uint8_t[2] states           # of client and server: observers.pxi
     uint8_t[2] sasl_states      # AMQP 1.0
+    Taken[2] takes              # of client and server
     Unread* unread              # NULL: there was nothing
     Space* spaces
     Known* known

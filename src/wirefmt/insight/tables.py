@@ -91,7 +91,7 @@ class Tables:
         self._findings = Findings() if "findings" in tables else None
         self._engine = Insight(
             operations="operations" in tables or self._findings is not None,
-            paths="paths" in tables,
+            paths="paths" in tables or self._findings is not None,
             path_seconds=path_seconds,
             max_paths=max_paths,
             max_octets=max_buffered,
@@ -145,7 +145,10 @@ class Tables:
 
     def _paths(self) -> Iterator[tuple[str, Batch]]:
         if (batch := self._engine.take_paths()) is not None:
-            yield "paths", batch
+            if self._findings is not None:
+                self._findings.paths(batch)
+            if "paths" in self.tables:
+                yield "paths", batch
 
     def _finished(self) -> Iterator[tuple[str, Batch]]:
         """The connections, with what depends on other connections, and findings."""
@@ -156,7 +159,7 @@ class Tables:
         if self._findings is not None:
             for row, why in zip(rows, all_told, strict=True):
                 row.more = why.reason, why.text
-            if found := self._findings.finish(rows):
+            if found := self._findings.finish(rows, self._engine.stats["deliveries_without_publish"]):
                 yield "findings", batch_of(FINDINGS, found)
 
     def _told(self, rows: list[Facts], all_told: list[Ended]) -> Iterator[tuple[str, Batch]]:

@@ -1,0 +1,161 @@
+"""What the rules of findings count of paths: how long messages took from publisher to consumer, and which did not arrive."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from heapq import nlargest
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from wirefmt.batch import Batch
+from wirefmt.insight.counts import SECOND
+
+#: What takes so long may be an outlier, ns.
+SLOW_NS: Final = SECOND // 10
+#: Outliers that are kept of two connections.
+KEPT_MAX: Final = 64
+#: Missing messages that are kept of a destination; if there are more, nobody consumes it.
+MISSING_MAX: Final = 1024
+#: Messages of two connections, below which there is no rule.
+FEW: Final = 20
+
+
+class Slow(NamedTuple):
+    """A message that took long."""
+
+    latency_ns: int
+    published_ns: int
+    frame: int
+    destination: str | None
+    capture: str | None
+
+
+class Missing(NamedTuple):
+    """A message that no consumer is known to have got."""
+
+    published_ns: int
+    frame: int
+    flow_id: int
+    capture: str | None
+
+
+class Place:
+    """A destination and routing key."""
+
+    __slots__ = ("delivered", "first_ns", "last_ns", "missing", "unknown")
+
+    def __init__(self) -> None:
+        self.delivered = 0
+        self.first_ns = 1 << 63  # when the first and the last message were published that were delivered
+        self.last_ns = -1
+        self.missing: list[Missing] = []
+        self.unknown = 0  # missing, but not kept
+
+
+class Deliveries:
+    """Counts of one capture.
+
+    Args:
+        max_entries: how many keys are counted at most; others are dropped and counted in `dropped`.
+    """
+
+    def __init__(self, max_entries: int) -> None:
+        self.max_entries = max_entries
+        self.dropped = 0
+        self.durations: dict[tuple[int, int], Counter[int]] = {}
+        self.slow: dict[tuple[int, int], list[Slow]] = {}
+        self.places: dict[tuple[Any, ...], Place] = {}
+
+    def add(self, batch: Batch) -> None:
+        """Look at a batch with all columns of PATHS."""
+        valid = batch.validity("deliver_flow_id")
+        delivered = np.ones(batch.num_rows, np.bool_) if valid is None else np.asarray(valid)
+        self._add_durations(batch, np.flatnonzero(delivered))
+        self._add_places(batch, delivered)
+
+    def _add_durations(self, batch: Batch, chosen: Any) -> None:
+        if not chosen.size:
+            return
+        latency = np.maximum(np.asarray(batch["latency_ns"])[chosen], 1)
+        steps = (4 * np.log2(latency)).astype(np.int64)
+        ends = np.stack([np.asarray(batch[f"{side}_flow_id"])[chosen] for side in ("publish", "deliver")])
+        pairs, numbers = np.unique(ends, axis=1, return_inverse=True)
+        both, counts = np.unique(numbers.ravel() * 256 + steps, return_counts=True)
+        keys = list(zip(*pairs.tolist(), strict=True))
+        for one, n in zip(both.tolist(), counts.tolist(), strict=True):
+            key = keys[one // 256]
+            if key not in self.durations and len(self.durations) >= self.max_entries:
+                self.dropped += n
+                continue
+            self.durations.setdefault(key, Counter())[one % 256] += n
+        late = np.flatnonzero(latency >= SLOW_NS)
+        if late.size > 4096:
+            late = late[np.argpartition(latency[late], late.size - 4096)[-4096:]]
+        for i in late.tolist():
+            key, row = keys[numbers.ravel()[i]], int(chosen[i])
+            if key in self.durations:
+                slow = Slow(int(latency[i]), *_told(batch, row))
+                self.slow[key] = nlargest(KEPT_MAX, [*self.slow.get(key, ()), slow], key=lambda one: one.latency_ns)
+
+    def _add_places(self, batch: Batch, delivered: Any) -> None:
+        names = (_cells(batch, f"publish_{name}") for name in ("protocol", "destination", "routing_key"))
+        order: dict[tuple[Any, ...], int] = {}
+        numbers = np.array([order.setdefault(key, len(order)) for key in zip(*names, strict=True)], np.int64)
+        times = np.asarray(batch["publish_ts_ns"])
+        places = [self._place(key) for key in order]
+        sorted_ = np.lexsort((times, numbers))
+        sorted_ = sorted_[delivered[sorted_]]
+        ends = np.cumsum(np.bincount(numbers[delivered], minlength=len(order)))
+        for place, start, end in zip(places, [0, *ends[:-1].tolist()], ends.tolist(), strict=True):
+            if place is not None and end > start:
+                place.delivered += end - start
+                place.first_ns = min(place.first_ns, int(times[sorted_[start]]))
+                place.last_ns = max(place.last_ns, int(times[sorted_[end - 1]]))
+        for i in np.flatnonzero(~delivered).tolist():
+            missed = places[numbers[i]]
+            if missed is not None and len(missed.missing) < MISSING_MAX:
+                time, frame, _, capture = _told(batch, i)
+                missed.missing.append(Missing(time, frame, int(batch["publish_flow_id"][i]), capture))
+            elif missed is not None:
+                missed.unknown += 1
+
+    def _place(self, key: tuple[Any, ...]) -> Place | None:
+        place = self.places.get(key)
+        if place is None:
+            if len(self.places) >= self.max_entries:
+                self.dropped += 1
+                return None
+            place = self.places[key] = Place()
+        return place
+
+    def lost(self, explained: set[tuple[int, int]]) -> Iterator[tuple[str | None, Place, list[Missing]]]:
+        """Destinations, and messages of them that did not arrive, although earlier and later ones did."""
+        for (protocol, destination, _), place in self.places.items():
+            if protocol == "rocketmq" or place.unknown:
+                continue  # consumers choose by tags; nobody consumes them
+            lost = [
+                one
+                for one in place.missing
+                if place.first_ns < one.published_ns < place.last_ns and (one.flow_id, one.frame) not in explained
+            ]
+            if lost:
+                yield destination, place, sorted(lost)
+
+
+def _told(batch: Batch, i: int) -> tuple[int, int, str | None, str | None]:
+    """Time, frame, destination and capture of a publish."""
+    frame = batch.validity("publish_frame")
+    return (
+        int(batch["publish_ts_ns"][i]),
+        int(batch["publish_frame"][i]) if frame is None or frame[i] else -1,
+        batch["publish_destination"][i],
+        batch["publish_capture"][i],
+    )
+
+
+def _cells(batch: Batch, name: str) -> list[Any]:
+    values: list[Any] = batch[name].tolist()
+    valid = batch.validity(name)
+    return values if valid is None else [value if ok else None for value, ok in zip(values, valid, strict=True)]

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from array import array
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from heapq import nlargest
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 
+from wirefmt._core import some_rows
 from wirefmt.batch import Batch
 from wirefmt.insight.counts import SECOND
+from wirefmt.spec.insight import PATHS
 
 #: What takes so long may be an outlier, ns.
 SLOW_NS: Final = SECOND // 10
@@ -80,10 +83,11 @@ class Deliveries:
             return
         latency = np.maximum(np.asarray(batch["latency_ns"])[chosen], 1)
         steps = (4 * np.log2(latency)).astype(np.int64)
-        ends = np.stack([np.asarray(batch[f"{side}_flow_id"])[chosen] for side in ("publish", "deliver")])
-        pairs, numbers = np.unique(ends, axis=1, return_inverse=True)
-        both, counts = np.unique(numbers.ravel() * 256 + steps, return_counts=True)
-        keys = list(zip(*pairs.tolist(), strict=True))
+        publishers, first = np.unique(np.asarray(batch["publish_flow_id"])[chosen], return_inverse=True)
+        consumers, second = np.unique(np.asarray(batch["deliver_flow_id"])[chosen], return_inverse=True)
+        pairs, numbers = np.unique(first * consumers.size + second, return_inverse=True)
+        keys = [(int(publishers[n // consumers.size]), int(consumers[n % consumers.size])) for n in pairs.tolist()]
+        both, counts = np.unique(numbers * 256 + steps, return_counts=True)
         for one, n in zip(both.tolist(), counts.tolist(), strict=True):
             key = keys[one // 256]
             if key not in self.durations and len(self.durations) >= self.max_entries:
@@ -93,11 +97,13 @@ class Deliveries:
         late = np.flatnonzero(latency >= SLOW_NS)
         if late.size > 4096:
             late = late[np.argpartition(latency[late], late.size - 4096)[-4096:]]
-        for i in late.tolist():
-            key, row = keys[numbers.ravel()[i]], int(chosen[i])
+        slow: dict[tuple[int, int], list[Slow]] = {}
+        for i, known in zip(late.tolist(), _told(batch, chosen[late]), strict=True):
+            one = Slow(int(latency[i]), known.published_ns, known.frame, known.destination, known.capture)
+            slow.setdefault(keys[numbers[i]], []).append(one)
+        for key, of in slow.items():
             if key in self.durations:
-                slow = Slow(int(latency[i]), *_told(batch, row))
-                self.slow[key] = nlargest(KEPT_MAX, [*self.slow.get(key, ()), slow], key=lambda one: one.latency_ns)
+                self.slow[key] = nlargest(KEPT_MAX, [*self.slow.get(key, ()), *of], key=lambda one: one[:3])
 
     def _add_places(self, batch: Batch, delivered: Any) -> None:
         names = (_cells(batch, f"publish_{name}") for name in ("protocol", "destination", "routing_key"))
@@ -113,13 +119,18 @@ class Deliveries:
                 place.delivered += end - start
                 place.first_ns = min(place.first_ns, int(times[sorted_[start]]))
                 place.last_ns = max(place.last_ns, int(times[sorted_[end - 1]]))
-        for i in np.flatnonzero(~delivered).tolist():
-            missed = places[numbers[i]]
-            if missed is not None and len(missed.missing) < MISSING_MAX:
-                time, frame, _, capture = _told(batch, i)
-                missed.missing.append(Missing(time, frame, int(batch["publish_flow_id"][i]), capture))
-            elif missed is not None:
-                missed.unknown += 1
+        left = np.flatnonzero(~delivered)
+        kept: list[tuple[int, Place]] = []
+        taken: Counter[int] = Counter()
+        for i, n in zip(left.tolist(), numbers[left].tolist(), strict=True):
+            place = places[n]
+            if place is not None and len(place.missing) + taken[n] < MISSING_MAX:
+                taken[n] += 1
+                kept.append((i, place))
+            elif place is not None:
+                place.unknown += 1
+        for (_, place), known in zip(kept, _told(batch, (i for i, _ in kept)), strict=True):
+            place.missing.append(Missing(known.published_ns, known.frame, known.flow_id, known.capture))
 
     def _place(self, key: tuple[Any, ...]) -> Place | None:
         place = self.places.get(key)
@@ -144,18 +155,30 @@ class Deliveries:
                 yield destination, place, sorted(lost)
 
 
-def _told(batch: Batch, i: int) -> tuple[int, int, str | None, str | None]:
-    """Time, frame, destination and capture of a publish."""
-    frame = batch.validity("publish_frame")
-    return (
-        int(batch["publish_ts_ns"][i]),
-        int(batch["publish_frame"][i]) if frame is None or frame[i] else -1,
-        batch["publish_destination"][i],
-        batch["publish_capture"][i],
-    )
+class Known(NamedTuple):
+    """What a finding says of a publish."""
+
+    published_ns: int
+    frame: int
+    flow_id: int
+    destination: str | None
+    capture: str | None
 
 
-def _cells(batch: Batch, name: str) -> list[Any]:
+_KNOWN: Final = ("publish_ts_ns", "publish_frame", "publish_flow_id", "publish_destination", "publish_capture")
+
+
+def _told(batch: Batch, chosen: Iterable[int]) -> list[Known]:
+    """Of these rows."""
+    numbers = array("q", (int(i) for i in chosen))
+    if not numbers:
+        return []
+    part = some_rows(batch, numbers, PATHS, _KNOWN)
+    rows = zip(*(_cells(part, name) for name in _KNOWN), strict=True)
+    return [Known(time, -1 if frame is None else frame, *rest) for time, frame, *rest in rows]
+
+
+def _cells(batch: Any, name: str) -> list[Any]:
     values: list[Any] = batch[name].tolist()
     valid = batch.validity(name)
     return values if valid is None else [value if ok else None for value, ok in zip(values, valid, strict=True)]

@@ -295,6 +295,29 @@ def test_a_rebalance_storm() -> None:
         ({"protocol": "rocketmq", "kind": "publish", "outcome": "refused", "code": 215}, "flow-control"),
         ({"protocol": "rocketmq", "kind": "publish", "outcome": "refused", "code": 16}, "permission-refused"),
         ({"protocol": "rocketmq", "kind": "publish", "outcome": "refused", "code": 13}, "refused"),
+        (
+            {"protocol": "rocketmq", "kind": "publish", "outcome": "refused", "code": 1, "text": "AclException: no"},
+            "permission-refused",
+        ),
+        (
+            {"protocol": "nsq", "kind": "publish", "outcome": "refused", "text": "E_AUTH_FIRST AUTH"},
+            "permission-refused",
+        ),
+        (
+            {"protocol": "nsq", "kind": "subscribe", "outcome": "refused", "text": "E_UNAUTHORIZED no"},
+            "permission-refused",
+        ),
+        ({"protocol": "mqtt", "kind": "login", "outcome": "refused", "code": 0x8A}, "refused"),
+        (
+            {
+                "protocol": "amqp10",
+                "kind": "close",
+                "message_kind": "detach",
+                "direction": 1,
+                "text": "amqp:unauthorized-access",
+            },
+            "permission-refused",
+        ),
         ({"protocol": "rocketmq", "kind": "request", "outcome": "refused", "code": 1}, None),
         ({"protocol": "rocketmq", "kind": "get", "outcome": "acknowledged", "code": 21}, "offset-illegal"),
         ({"protocol": "mqtt", "kind": "login", "outcome": "refused", "code": 5}, "login-refused"),

@@ -56,7 +56,11 @@ _NUMBER: Final = {name: {text: i for i, text in enumerate(texts)} for name, text
 _CREDENTIALS: Final = {"mqtt": (4, 5, 0x86, 0x87, 0x8C), "amqp091": (403,), "amqp10": (1,)}
 #: Codes that refuse a request for want of a permission.
 PERMISSION: Final = {"mqtt": (0x87,), "amqp091": (403,), "rocketmq": (16,)}
-_PERMISSION_WORDS: Final = ("unauthorized", "not-allowed", "e_auth_failed", "access_refused")
+#: The last three are exceptions that RocketMQ 4 and 5 name in the remark, some of them with the code of any error.
+_PERMISSION_WORDS: Final = (
+    "unauthorized", "not-allowed", "e_auth_failed", "e_auth_first", "access_refused", "aclexception", "authenticationexception",
+    "authorizationexception",
+)  # fmt: skip
 _ROCKETMQ_BUSY: Final = (2, 215)
 _ROCKETMQ_OFFSET_MOVED: Final = 21
 _ROCKETMQ_NO_TOPIC: Final = 17

@@ -79,18 +79,13 @@ def _about_ends(report: Report) -> None:
     shut: dict[tuple[Any, ...], list[Row]] = {}
     taken: dict[tuple[Any, ...], list[Row]] = {}
     for c in report.connections:
-        reason, text = c["reason"], c["reason_text"]
+        reason = c["reason"]
         server = c["protocol"], c["server_ip"], c["server_port"]
         if reason in ("keep-alive", "abandoned") and c["ended_by"] is None and c["client_missing_bytes"]:
             continue  # it may be in what was not captured
         if reason in ("keep-alive", "vanished", "half-open", "reset", "abandoned"):
             rule = "keep-alive-missed" if reason == "keep-alive" else reason
-            lead = (
-                f"{client(c)} was not heard in time"
-                if reason == "keep-alive" and c["ended_by"] == "server"
-                else client(c)
-            )
-            report.put_connections(rule, f"{lead}: {text}", c, time=end_of(c))
+            report.put_connections(rule, _told(c), c, time=end_of(c))
         elif reason == "shutdown" and c["ended_by"] != "client":
             shut.setdefault(server, []).append(c)
         elif reason == "taken-over":
@@ -98,7 +93,9 @@ def _about_ends(report: Report) -> None:
         elif reason == "refused" and not c["login_refused"] and not c["server_missing_bytes"]:
             _about_refusal(report, c)
         elif reason in ("protocol-error", "resource-error"):
-            report.put_connections("closed-by-error", f"the connection of {client(c)} ended: {text}", c, time=end_of(c))
+            report.put_connections(
+                "closed-by-error", f"the connection of {client(c)} ended: {c['reason_text']}", c, time=end_of(c)
+            )
     for of in shut.values():
         of.sort(key=end_of)
         said = next((f": {c['reason_text']}" for c in of if c["ended_by"] is not None), " without a word")
@@ -111,6 +108,21 @@ def _about_ends(report: Report) -> None:
         rule = "takeover-fight" if most >= threshold("takeover-fight") else "taken-over"
         cause = f"{client(of[0])} was taken over {times(len(of))}: {of[0]['reason_text']}"
         report.put_connections(rule, cause, *of, time=end_of(of[0]))
+
+
+#: How reasons begin, and what is said in its place if the client is named.
+_BEGINS: Final = {"the client ": "", "nothing from the client for ": "sent nothing for "}
+
+
+def _told(c: Row) -> str:
+    """Why a connection ended, with the client's name."""
+    text: str = c["reason_text"]
+    if c["reason"] == "keep-alive" and c["ended_by"] == "server":
+        return f"{client(c)} was not heard in time: {text}"
+    for begin, instead in _BEGINS.items():
+        if text.startswith(begin):
+            return f"{client(c)} {instead}{text.removeprefix(begin)}"
+    return f"{client(c)}: {text}"
 
 
 def _about_refusal(report: Report, c: Row) -> None:

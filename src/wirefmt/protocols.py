@@ -35,6 +35,10 @@ class Protocol(NamedTuple):
         OPERATIONS does not have all of them."""
         return import_module(f"wirefmt.{self.name}.columns")
 
+    def codes(self) -> ModuleType:
+        """Codes of the specification as enums."""
+        return import_module(f"wirefmt.{self.name}.codes")
+
     def states(self) -> ModuleType:
         """What may be said when: the tables of states of its connections."""
         return import_module(f"wirefmt.{self.name}.states")

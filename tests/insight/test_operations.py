@@ -379,6 +379,22 @@ def test_nsq_answers_come_in_the_order_of_the_commands() -> None:
     assert [(row["outcome"], row["text"]) for row in rows] == [("acknowledged", None), ("refused", "E_PUB_FAILED why")]
 
 
+def test_nsq_a_heartbeat_answers_no_publish() -> None:
+    publish, heartbeat = nsq.Publish(topic="t", body=b"x"), nsq.Response(b"_heartbeat_")
+    said = [
+        *NSQ,
+        client(publish),
+        server(heartbeat),
+        client(nsq.Nop()),
+        server(heartbeat, nsq.Error(b"E_PUB_FAILED why")),
+    ]
+    assert outcomes(4150, said, "publish", "heartbeat", closed=False) == [
+        ("publish", None, "refused"),
+        ("heartbeat", None, "acknowledged"),
+        ("heartbeat", None, "unanswered"),
+    ]
+
+
 def test_nsq_a_failed_finish_answers_no_publish() -> None:
     said = [
         *NSQ,

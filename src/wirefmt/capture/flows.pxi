@@ -68,7 +68,7 @@ cdef struct Stream:             # what one end of a flow sends; offsets count fr
 
 cdef struct EndTraffic:         # what one end sent
     int64_t packets, octets     # payload octets, with those sent again
-    int64_t retransmitted, missing, zero_windows
+    int64_t retransmitted, missing, zero_windows, mss
     int64_t last_ns             # of its last packet
     int64_t data_ns             # of its last packet with payload; the beginning of the flow: none yet
     int64_t silence_ns          # the longest time without payload
@@ -80,6 +80,8 @@ cdef struct Traffic:            # what the connections table says of TCP
     int8_t closer               # the end that sent the first FIN or RST; -1: none
     uint8_t closed_by_reset
     int why                     # the Why of the flow's end
+    int64_t truncated           # packets whose payload was not captured whole
+    int64_t backwards_ns        # the longest step back of time from one packet to the next
 
 cdef int64_t UNKNOWN_TIME = -0x7FFFFFFFFFFFFFFF
 
@@ -168,6 +170,9 @@ cdef void add_traffic(Traffic* t, int end, const Segment* s, int64_t now) noexce
     cdef EndTraffic* e = &t.ends[end]
     e.packets += 1
     e.octets += s.size
+    e.mss = max(e.mss, <int64_t>s.mss)
+    t.truncated += s.captured < s.size
+    t.backwards_ns = max(t.backwards_ns, max(t.ends[0].last_ns, t.ends[1].last_ns) - now)
     if s.zero_window and not s.flags & (TCP_RST | TCP_SYN):
         e.zero_windows += 1
     e.last_ns = max(e.last_ns, now)

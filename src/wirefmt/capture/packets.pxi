@@ -64,6 +64,7 @@ cdef struct Segment:
     uint8_t src[16]
     uint8_t dst[16]             # IPv4: the first four octets, the rest zero
     uint16_t src_port, dst_port
+    uint16_t mss                # the option of a SYN; 0: none
     uint32_t seq, ack
     uint32_t vni                # network identifier of the innermost VXLAN or GENEVE tunnel, 0: none
     uint32_t size               # payload octets by the IP header
@@ -221,6 +222,22 @@ cdef inline void tcp_fields(const uint8_t* p, Segment* out) noexcept nogil:
     out.ack = load_u32(p + 8)
     out.zero_window = load_u16(p + 14) == 0
     out.flags = p[13]
+    out.mss = 0
+
+
+cdef uint16_t maximum_segment(const uint8_t* p, size_t n) noexcept nogil:
+    """The option Maximum Segment Size of a TCP header of n octets (RFC 9293 3.2); 0: it has none."""
+    cdef size_t at = 20
+    while at < n and p[at]:                             # 0: the end of the options
+        if p[at] == 1:                                  # no operation
+            at += 1
+            continue
+        if at + 2 > n or p[at + 1] < 2:
+            return 0
+        if p[at] == 2 and p[at + 1] == 4 and at + 4 <= n:
+            return load_u16(p + at + 2)
+        at += p[at + 1]
+    return 0
 
 
 cdef inline dict undecoded_of(int64_t packets, int64_t octets, int64_t connections=0):
@@ -305,6 +322,8 @@ cdef class PacketParser:
             return False
         ipv4_ends(p + 14, out)
         tcp_fields(p + 34, out)
+        if out.flags & TCP_SYN:
+            out.mss = maximum_segment(p + 34, header)
         out.vni = 0
         out.size = out.captured = <uint32_t>(total - 20 - header)
         out.payload = p + 34 + header
@@ -738,9 +757,11 @@ cdef class PacketParser:
         if header < 20 or header > x.wire:
             return PACKET_MALFORMED
         tcp_fields(p, out)
+        if out.flags & TCP_SYN:
+            out.mss = maximum_segment(p, min(header, x.n))
         out.vni = x.vni
         out.size = <uint32_t>(x.wire - header)
-        out.captured = <uint32_t>(x.n - header) if x.n > header else 0     # options may be truncated; they are not used
+        out.captured = <uint32_t>(x.n - header) if x.n > header else 0     # options may be truncated
         out.payload = p + min(header, x.n)
         return PACKET_TCP
 

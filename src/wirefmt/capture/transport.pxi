@@ -17,10 +17,12 @@ cdef enum TransportColumn:      # in the order of TRANSPORT
     X_CLOSED_BY
     X_HOW
     X_TRAFFIC                   # of the client, then of the server: X_EACH columns
-    X_EACH = 6
+    X_EACH = 7
     X_LAST = X_TRAFFIC + 2 * X_EACH
     X_DATA = X_LAST + 2
-    X_COLUMNS = X_DATA + 2
+    X_TRUNCATED = X_DATA + 2
+    X_BACKWARDS
+    X_COLUMNS
 
 if len(TRANSPORT_COLUMNS) != X_COLUMNS:
     raise SystemError("TransportColumn and TRANSPORT differ")
@@ -79,6 +81,8 @@ cdef void put_transport(Col* c, int64_t row, const Flow* f, const FlowState* fs,
         put_i64(c + X_TRAFFIC + X_EACH * i + 3, row, e.missing)
         put_i64(c + X_TRAFFIC + X_EACH * i + 4, row, e.zero_windows)
         put_i64(c + X_TRAFFIC + X_EACH * i + 5, row, e.silence_ns)
+        if e.mss:
+            put_i64(c + X_TRAFFIC + X_EACH * i + 6, row, e.mss)
         put_i64(c + X_LAST + i, row, e.last_ns)
         put_i64(c + X_DATA + i, row, e.data_ns)
     if fs != NULL and fs.protocol != NULL:
@@ -87,6 +91,8 @@ cdef void put_transport(Col* c, int64_t row, const Flow* f, const FlowState* fs,
     put_time(c + X_SYN, row, t.syn_ns)
     put_time(c + X_HANDSHAKE, row, t.handshake_ns)
     put_i64(c + X_FIRST, row, t.first_ns)
+    put_i64(c + X_TRUNCATED, row, t.truncated)
+    put_i64(c + X_BACKWARDS, row, t.backwards_ns)
     put_time(c + X_CLOSED, row, t.closed_ns)
     if t.closer >= 0:
         put_i8(c + X_CLOSED_BY, row, t.closer != client)

@@ -151,6 +151,7 @@ cdef void amqp091_message(OpenOperations e, Conn* c, const Row* r, int kind, int
         text = entry_of(field_of(r, A9_CLIENT_PROPERTIES), r.at, b"product")
         keep_span(&c.texts[Y_CLIENT_PRODUCT], &text)
         text = field_text(r, A9_MECHANISM)
+        keep_span(&c.texts[Y_MECHANISM], &text)
         if is_text(&text, b"PLAIN") or is_text(&text, b"AMQPLAIN"):
             c.numbers[N_SECRET] = c.numbers[N_LOGIN]
         begin_op(o, c, r, O_LOGIN, kind)

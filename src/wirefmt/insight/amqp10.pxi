@@ -14,6 +14,8 @@ cdef StructField A10_CREDIT = field("amqp10", "link_credit")
 cdef StructField A10_DELIVERY_COUNT = field("amqp10", "delivery_count"), A10_MECHANISM = field("amqp10", "mechanism")
 cdef StructField A10_DURABLE = field("amqp10", "durable"), A10_INITIAL = field("amqp10", "initial_delivery_count")
 cdef StructField A10_ANNOTATIONS = field("amqp10", "message_annotations")
+cdef StructField A10_NEXT_IN = field("amqp10", "next_incoming_id"), A10_NEXT_OUT = field("amqp10", "next_outgoing_id")
+cdef StructField A10_WINDOW_IN = field("amqp10", "incoming_window"), A10_TRANSFERS = field("amqp10", "transfers")
 cdef StructField A10_TARGET = field("amqp10", "target"), A10_STATE_FIELDS = field("amqp10", "state_fields")
 
 cdef enum:
@@ -124,6 +126,7 @@ cdef void amqp10_message(OpenOperations e, Conn* c, const Row* r, int kind, int 
         elif direction and field_set(r, A10_HANDLE) and field_set(r, A10_CREDIT):
             c.numbers[N_SERVER_WINDOW] = max(c.numbers[N_SERVER_WINDOW], field_number(r, A10_CREDIT, 0))
         amqp10_credit(e, c, r, direction, channel)
+        amqp10_window(e, c, r, direction, channel)
     elif kind == K_10_HEADER:
         c.begun = True
     elif kind == K_10_EMPTY:
@@ -132,6 +135,7 @@ cdef void amqp10_message(OpenOperations e, Conn* c, const Row* r, int kind, int 
     elif kind == K_SASL_INIT:
         c.numbers[N_LOGIN] = number_of(r, T_TS_NS, -1)
         s = field_text(r, A10_MECHANISM)
+        keep_span(&c.texts[Y_MECHANISM], &s)
         if is_text(&s, b"PLAIN"):
             c.numbers[N_SECRET] = c.numbers[N_LOGIN]
         begin_op(o, c, r, O_LOGIN, kind)
@@ -171,6 +175,7 @@ cdef void amqp10_message(OpenOperations e, Conn* c, const Row* r, int kind, int 
                 e.complete(found, E_ACKNOWLEDGED, r)
     elif kind == K_10_BEGIN:
         n = field_number(r, A10_REMOTE, -1)
+        amqp10_windows(e, c, r, direction, channel, n)
         if n >= 0:                                      # both sides' channels of this session
             k = e.known_of(c, W_CHANNEL, direction, channel, 0, True)
             if k != NULL:
@@ -222,17 +227,17 @@ cdef void amqp10_end_session(OpenOperations e, Conn* c, int direction, int32_t c
 
 
 cdef void amqp10_credit(OpenOperations e, Conn* c, const Row* r, int direction, int32_t channel) noexcept nogil:
-    """flow of a link: what the sender has sent, or up to where the client lets it send."""
+    """flow of a link: what the sender has sent, or up to where the receiver lets it send."""
     cdef Known* k = e.known_of(c, W_LINK, direction, channel, <uint64_t>field_number(r, A10_HANDLE, -1), False)
     cdef Known* credit = NULL
     cdef int64_t now = number_of(r, T_TS_NS, 0)
     if k == NULL or not field_set(r, A10_HANDLE):
         return
-    if direction:
-        if k.credit != NULL and field_set(r, A10_DELIVERY_COUNT):
+    if k.credit != NULL:
+        if field_set(r, A10_DELIVERY_COUNT):
             k.credit.sent = <uint32_t>field_number(r, A10_DELIVERY_COUNT, 0)
         return
-    credit = e.known_of(c, W_CREDIT, 0, channel, hash_span(0, &k.text), False)
+    credit = e.known_of(c, W_CREDIT, direction, channel, hash_span(0, &k.text), False)
     if credit == NULL or not field_set(r, A10_CREDIT):
         return
     credit.number = 1                                   # its limit is known
@@ -243,13 +248,48 @@ cdef void amqp10_credit(OpenOperations e, Conn* c, const Row* r, int direction, 
         close_gate(&credit.gate, now)
 
 
-cdef void amqp10_sent(Conn* c, Known* credit, const Op* o) noexcept nogil:
-    """A delivery to the client has used up credit."""
-    credit.sent += 1
-    if credit.number:
-        message_came(c, &credit.gate, o.started_ns, AT_ONCE_NS, N_NO_CREDIT, &o.texts[Z_DESTINATION])
-        if <int32_t>(credit.limit - credit.sent) <= 0:
-            close_gate(&credit.gate, o.started_ns)
+cdef void amqp10_sent(Conn* c, Known* of, uint32_t transfers, const Op* o) noexcept nogil:
+    """A message has used up credit, or the session's window."""
+    cdef int number = N_SESSION_FULL if o.direction else N_HELD_SESSION
+    if of.what == W_CREDIT:
+        number = N_NO_CREDIT if o.direction else N_HELD
+    of.sent += transfers
+    if of.number:
+        message_came(c, &of.gate, o.started_ns, AT_ONCE_NS, number, &o.texts[Z_DESTINATION],
+                     Y_WAITED_FOR if o.direction else Y_HELD_FOR)
+        if <int32_t>(of.limit - of.sent) <= 0:
+            close_gate(&of.gate, o.started_ns)
+
+
+cdef void amqp10_windows(OpenOperations e, Conn* c, const Row* r, int direction, int32_t channel, int64_t remote) noexcept nogil:
+    """begin: the first transfer-id of this side, and how many transfers it takes (2.5.6). Those of both sides are known with the
+    second one."""
+    cdef Known* own = e.known_of(c, W_WINDOW, direction, channel, 0, True)
+    cdef Known* other = e.known_of(c, W_WINDOW, 1 - direction, <int32_t>remote, 0, False) if remote >= 0 else NULL
+    if own == NULL:
+        return
+    own.sent = own.limit = <uint32_t>field_number(r, A10_NEXT_OUT, 0)
+    own.window = <uint32_t>field_number(r, A10_WINDOW_IN, 0)
+    own.number = 0
+    memset(&own.gate, 0, sizeof(Gate))
+    if other != NULL:
+        own.limit += other.window
+        other.limit += own.window
+        own.number = other.number = 1
+
+
+cdef void amqp10_window(OpenOperations e, Conn* c, const Row* r, int direction, int32_t channel) noexcept nogil:
+    """flow: up to which transfer the other side may send."""
+    cdef Known* other = e.known_of(c, W_WINDOW, 1 - direction, amqp10_channel(e, c, direction, channel), 0, False)
+    cdef int64_t now = number_of(r, T_TS_NS, 0)
+    if other == NULL or not field_set(r, A10_NEXT_IN):
+        return
+    other.number = 1
+    other.limit = <uint32_t>(field_number(r, A10_NEXT_IN, 0) + field_number(r, A10_WINDOW_IN, 0))
+    if <int32_t>(other.limit - other.sent) > 0:
+        open_gate(&other.gate, now)
+    else:
+        close_gate(&other.gate, now)
 
 
 cdef int32_t amqp10_channel(OpenOperations e, Conn* c, int direction, int32_t channel) noexcept nogil:
@@ -274,8 +314,8 @@ cdef void amqp10_attach(OpenOperations e, Conn* c, const Row* r, int direction, 
         k.number = COORDINATES if s.size >= 21 and memcmp(s.at, b'{"type":"coordinator"', 21) == 0 else 0
         k.credit = NULL
         s = field_text(r, A10_ROLE)
-        if direction and is_text(&s, b"sender"):
-            k.credit = e.known_of(c, W_CREDIT, 0, amqp10_channel(e, c, direction, channel), hash_span(0, &name), True)
+        if is_text(&s, b"sender"):
+            k.credit = e.known_of(c, W_CREDIT, 1 - direction, amqp10_channel(e, c, direction, channel), hash_span(0, &name), True)
             if k.credit != NULL:
                 k.credit.sent = <uint32_t>field_number(r, A10_INITIAL, 0)
     if found != NULL:
@@ -383,11 +423,14 @@ cdef void amqp10_transfer(OpenOperations e, Conn* c, const Row* r, int direction
         if direction and k.text2.size:
             o.texts[Z_QUEUE] = k.text2
         if k.credit != NULL:
-            amqp10_sent(c, k.credit, o)
+            amqp10_sent(c, k.credit, 1, o)
         if k.number == COORDINATES:
             amqp10_control(r, o)
     elif direction:
         o.texts[Z_QUEUE] = o.texts[Z_DESTINATION]
+    k = e.known_of(c, W_WINDOW, direction, channel, 0, False)
+    if k != NULL:
+        amqp10_sent(c, k, <uint32_t>field_number(r, A10_TRANSFERS, 1), o)
     id = field_number(r, A10_DELIVERY_COUNT, -1)
     if id >= 0:
         o.attempts = <int32_t>min(id + 1, <int64_t>0x7FFFFFFF)

@@ -7,7 +7,8 @@ from wirefmt.spec.insight import (
 CONNECTION_FACTS = (
     *(column for column in CONNECTION_COLUMNS if column.name not in ("community_id", "reason", "reason_text")),
     *(column for column in TRANSPORT_COLUMNS if column.name in (
-        "first_ns", "closed_ns", "client_last_ns", "server_last_ns", "client_data_ns", "server_data_ns")),
+        "first_ns", "closed_ns", "client_last_ns", "server_last_ns", "client_data_ns", "server_data_ns", "truncated",
+        "backwards_ns")),
     CONNECTION_COLUMNS[0]._replace(name="login_ns", meaning="time of the client's login"),
     CONNECTION_COLUMNS[0]._replace(name="ended_ns", meaning="time of the end that the protocol knows"),
     CONNECTION_COLUMNS[0]._replace(name="client_message_ns", meaning="time of the client's last message"),
@@ -40,13 +41,29 @@ CONNECTION_FACTS = (
     CONNECTION_COLUMNS[0]._replace(name="violation_direction", meaning="0: the client sent it"),
     CONNECTION_COLUMNS[0]._replace(name="violation_ns", meaning="its time"),
     CONNECTION_COLUMNS[0]._replace(name="violation_frame", meaning="its packet"),
+    CONNECTION_COLUMNS[0]._replace(name="misuses", meaning="MQTT 5.0: packets that the other side does not take, as it "
+                                   "has said"),
+    CONNECTION_COLUMNS[0]._replace(name="misuse", type="string", meaning="what is wrong with the first of them"),
+    CONNECTION_COLUMNS[0]._replace(name="misuse_direction", meaning="0: the client sent it"),
+    CONNECTION_COLUMNS[0]._replace(name="misuse_ns", meaning="its time"),
+    CONNECTION_COLUMNS[0]._replace(name="misuse_frame", meaning="its packet"),
+    CONNECTION_COLUMNS[0]._replace(name="mechanism", type="string", meaning="SASL mechanism; authentication method of MQTT"),
+    CONNECTION_COLUMNS[0]._replace(name="session_full_ns", meaning="AMQP 1.0: the longest time for which messages waited for the "
+                                   "client's session window"),
+    CONNECTION_COLUMNS[0]._replace(name="session_full_at_ns", meaning="when that began"),
+    CONNECTION_COLUMNS[0]._replace(name="held_ns", meaning="AMQP 1.0: the longest time for which publishes had no credit"),
+    CONNECTION_COLUMNS[0]._replace(name="held_at_ns", meaning="when that began"),
+    CONNECTION_COLUMNS[0]._replace(name="held_session_ns", meaning="AMQP 1.0: the longest time for which publishes waited for "
+                                   "the server's session window"),
+    CONNECTION_COLUMNS[0]._replace(name="held_session_at_ns", meaning="when that began"),
+    CONNECTION_COLUMNS[0]._replace(name="held_for", type="string", meaning="destination of the publish that waited"),
 )
 cdef dict FACT = {column.name: i for i, column in enumerate(CONNECTION_FACTS)}
 
 cdef int[Y_COUNT] FACT_TEXT
 FACT_TEXT = [FACT[name] for name in (
     "version", "client_id", "user_name", "virtual_host", "client_product", "server_product", "end_kind", "text",
-    "fault", "waited_for", "violation")]
+    "fault", "waited_for", "violation", "misuse", "mechanism", "held_for")]
 
 cdef int[N_COUNT] FACT_NUMBER
 FACT_NUMBER = [FACT[name] for name in (
@@ -54,7 +71,9 @@ FACT_NUMBER = [FACT[name] for name in (
     "links", "consumers", "keep_alive_ns", "frame_max", "client_window", "server_window", "session_expiry_ns", "unconfirmed",
     "unsettled", "login_ns", "ended_ns", "client_message_ns", "server_message_ns", "malformed", "fault_direction", "fault_ns",
     "fault_frame", "ended_frame", "secret_ns", "most_unsettled", "window_full_ns", "window_full_at_ns", "no_credit_ns",
-    "no_credit_at_ns", "violations", "violation_ns", "violation_direction", "violation_frame")]
+    "no_credit_at_ns", "violations", "violation_ns", "violation_direction", "violation_frame",
+    "misuses", "misuse_ns", "misuse_direction", "misuse_frame", "session_full_ns", "session_full_at_ns", "held_ns", "held_at_ns",
+    "held_session_ns", "held_session_at_ns")]
 
 cdef int F_SESSION_PRESENT = FACT["session_present"], F_ENDED_BY = FACT["ended_by"], F_CODE = FACT["code"]
 cdef int F_LOGGED_IN = FACT["logged_in"], F_LOGIN_REFUSED = FACT["login_refused"], F_FAILED = FACT["failed"]

@@ -58,7 +58,11 @@ _NUMBER: Final = {name: {text: i for i, text in enumerate(texts)} for name, text
 _CREDENTIALS: Final = {"mqtt": (4, 5, 0x86, 0x87, 0x8C), "amqp091": (403,), "amqp10": (1,)}
 #: Codes that refuse a request for want of a permission.
 PERMISSION: Final = {"mqtt": (0x87,), "amqp091": (403,), "rocketmq": (16,)}
-_PERMISSION_WORDS: Final = ("unauthorized", "not-allowed", "e_auth_failed", "access_refused")
+#: The last three are exceptions that RocketMQ 4 and 5 name in the remark, some of them with the code of any error.
+_PERMISSION_WORDS: Final = (
+    "unauthorized", "not-allowed", "e_auth_failed", "e_auth_first", "access_refused", "aclexception", "authenticationexception",
+    "authorizationexception",
+)  # fmt: skip
 _ROCKETMQ_BUSY: Final = (2, 215)
 _ROCKETMQ_OFFSET_MOVED: Final = 21
 _ROCKETMQ_NO_TOPIC: Final = 17
@@ -406,6 +410,7 @@ class Counts:
         self.max_entries = max_entries
         self.dropped = 0
         self.found: dict[tuple[str, tuple[Any, ...]], Found] = {}
+        self.explained: set[tuple[int, int]] = set()  # connection and frame of publishes that may reach nobody
         self.dated: dict[int, tuple[int, int, Row]] = {}  # publishes with a time to live, by the hash of the payload
         self._dated_seen: set[int] = set()
         self.dated_places: dict[str, int] = {}  # when the last message with a time to live was delivered
@@ -421,6 +426,7 @@ class Counts:
         if again:
             self._add_duplicates(r, again)
         self._add_dated(r)
+        self._add_explained(r)
 
     def _entry(self, rule: str, key: tuple[Any, ...]) -> Found | None:
         found = self.found.get((rule, key))
@@ -480,6 +486,13 @@ class Counts:
         """Deliveries with a message id that the same consumer had acknowledged before."""
         counted = Counted(lambda r: r.delivered, lambda row: (row["flow_id"], row["queue"] or row["destination"]))
         self._count(r, "duplicate", counted, np.array(again, np.intp))
+
+    def _add_explained(self, r: Rows) -> None:
+        """Publishes that failed or may expire: that nobody gets them is to be expected."""
+        failed = ~r.outcome("none", "acknowledged") | (r.number("code") > 0) | (r.number("ttl_ms") > 0)
+        for i in np.flatnonzero(r.published & failed):
+            if len(self.explained) < 4 * self.max_entries:
+                self.explained.add((int(r.number("flow_id")[i]), int(r.frame[i])))
 
     def _add_dated(self, r: Rows) -> None:
         """Messages with a time to live: what was published, and what of it was delivered."""

@@ -122,6 +122,9 @@ cdef enum Kind:                 # in the order of KIND_NAMES
     K_10_CLOSE
     K_10_EMPTY
     K_10_HEADER
+    K_SASL_MECHANISMS
+    K_SASL_CHALLENGE
+    K_SASL_RESPONSE
     # NSQ
     K_IDENTIFY
     K_AUTH
@@ -139,6 +142,7 @@ cdef enum Kind:                 # in the order of KIND_NAMES
     K_NSQ_HEARTBEAT
     K_NSQ_ERROR
     K_NSQ_MESSAGE
+    K_MAGIC
     # PHPMQ
     K_PHP_SEND
     K_PHP_CONSUME
@@ -160,8 +164,9 @@ cdef tuple KIND_NAMES = tuple(tuple(names.split()) for names in (
     "tx.select-ok tx.commit tx.commit-ok tx.rollback tx.rollback-ok channel.flow channel.flow-ok heartbeat protocol-header "
     "connection.secure connection.secure-ok connection.update-secret connection.update-secret-ok access.request "
     "access.request-ok",
-    "sasl-init sasl-outcome open begin attach flow transfer disposition detach end close empty protocol-header",
-    "IDENTIFY AUTH SUB PUB MPUB DPUB RDY FIN REQ TOUCH CLS NOP response heartbeat error message",
+    "sasl-init sasl-outcome open begin attach flow transfer disposition detach end close empty protocol-header "
+    "sasl-mechanisms sasl-challenge sasl-response",
+    "IDENTIFY AUTH SUB PUB MPUB DPUB RDY FIN REQ TOUCH CLS NOP response heartbeat error message MAGIC",
     "MESSAGE_CLIENT_TO_SERVER CONSUME_REQUEST MESSAGE_SERVER_TO_CLIENT ACKNOWLEDGEMENT REQUEUE DEAD_LETTER",
 ))
 

@@ -1,8 +1,10 @@
 # Open operations: what a message opens waits for what settles it.
 from wirefmt._core cimport HASH_KEY
 
-cdef void message_came(Conn* c, Gate* g, int64_t now, int64_t late_ns, int number, const Span* destination) noexcept nogil:
-    """A delivery. It waited if it comes just after the gate has opened. number: N_WINDOW_FULL, N_NO_CREDIT.
+cdef void message_came(Conn* c, Gate* g, int64_t now, int64_t late_ns, int number, const Span* destination,
+                       int text=Y_WAITED_FOR) noexcept nogil:
+    """A message. It waited if it comes just after the gate has opened. number: N_WINDOW_FULL, N_NO_CREDIT ... text: of its
+    destination.
 
     late_ns: for so long after the gate has closed deliveries may be on their way."""
     if g.closed_ns:
@@ -12,7 +14,7 @@ cdef void message_came(Conn* c, Gate* g, int64_t now, int64_t late_ns, int numbe
         if now - g.opened_ns <= AT_ONCE_NS and g.opened_ns - g.began_ns > c.numbers[number]:
             c.numbers[number] = g.opened_ns - g.began_ns
             c.numbers[number + 1] = g.began_ns
-            keep_span(&c.texts[Y_WAITED_FOR], destination)
+            keep_span(&c.texts[text], destination)
         g.opened_ns = 0
 
 
@@ -111,6 +113,7 @@ cdef class OpenOperations:
         for i in range(N_COUNTERS, N_COUNT):
             c.numbers[i] = -1
         c.numbers[N_UNCONFIRMED] = c.numbers[N_UNSETTLED] = c.numbers[N_MALFORMED] = c.numbers[N_VIOLATIONS] = 0
+        c.numbers[N_MISUSES] = 0
         c.before = self.last_conn
         if self.last_conn != NULL:
             self.last_conn.after = c
@@ -501,6 +504,9 @@ cdef class OpenOperations:
             free(c.answers[i].steps)
         for i in range(G_COUNT):
             drop_name(&self.paths, c.shared[i])
+        if c.unread != NULL:
+            self.octets -= <int64_t>sizeof(Unread) + BLOCK_OCTETS
+            free(c.unread)
         if c.before != NULL:
             c.before.after = c.after
         else:

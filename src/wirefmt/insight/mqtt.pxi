@@ -8,11 +8,95 @@ cdef StructField MQ_RECEIVE_MAXIMUM = field("mqtt", "receive_maximum")
 cdef StructField MQ_PACKET_MAXIMUM = field("mqtt", "maximum_packet_size"), MQ_REASON = field("mqtt", "reason_string")
 cdef StructField MQ_ASSIGNED = field("mqtt", "assigned_client_identifier"), MQ_FILTERS = field("mqtt", "topic_filters")
 cdef StructField MQ_CODES = field("mqtt", "reason_codes"), MQ_RETAIN = field("mqtt", "retain")
-cdef StructField MQ_FLAGS = field("mqtt", "connect_flags")
+cdef StructField MQ_FLAGS = field("mqtt", "connect_flags"), MQ_METHOD = field("mqtt", "authentication_method")
+cdef StructField MQ_ALIAS_MAXIMUM = field("mqtt", "topic_alias_maximum"), MQ_ALIAS = field("mqtt", "topic_alias")
+cdef StructField MQ_QOS_MAXIMUM = field("mqtt", "maximum_qos"), MQ_RETAIN_AVAILABLE = field("mqtt", "retain_available")
+cdef StructField MQ_WILDCARDS = field("mqtt", "wildcard_subscription_available")
+cdef StructField MQ_SHARED = field("mqtt", "shared_subscription_available")
+cdef StructField MQ_IDENTIFIERS = field("mqtt", "subscription_identifier_available")
+cdef StructField MQ_IDENTIFIER = field("mqtt", "subscription_identifiers")
+cdef int T_WIRE_SIZE = MESSAGE_COLUMN["wire_size"]
 
 cdef enum:
     MQTT_ERROR = 0x80               # the first reason code of a failure
     MQTT_HAS_PASSWORD = 0x40        # of the Connect Flags
+
+
+cdef void mqtt_takes(Taken* t, const Row* r) noexcept nogil:
+    """What the side that sent this CONNECT or CONNACK takes (5.0 3.1.2.11, 3.2.2.3)."""
+    cdef Span version = text_of(r, T_VERSION)
+    t.said = is_text(&version, b"5.0")
+    t.packet = field_number(r, MQ_PACKET_MAXIMUM, <int64_t>1 << 32)
+    t.window = <int32_t>field_number(r, MQ_RECEIVE_MAXIMUM, 65535)
+    t.aliases = <int32_t>field_number(r, MQ_ALIAS_MAXIMUM, 0)
+    t.qos = <int8_t>field_number(r, MQ_QOS_MAXIMUM, 2)
+    t.retain = field_number(r, MQ_RETAIN_AVAILABLE, 1) != 0
+    t.wildcards = field_number(r, MQ_WILDCARDS, 1) != 0
+    t.shared = field_number(r, MQ_SHARED, 1) != 0
+    t.identifiers = field_number(r, MQ_IDENTIFIERS, 1) != 0
+
+
+cdef void put_misuse(Conn* c, const Row* r, int direction, const char* text) noexcept nogil:
+    """The first is remembered."""
+    cdef Span kind = text_of(r, T_KIND), s
+    cdef char[256] words
+    if c.unobserved:
+        return
+    if c.numbers[N_MISUSES] == 0:
+        s.at = <const uint8_t*>words
+        s.size = <uint32_t>snprintf(words, sizeof(words), "%.*s: %s", <int>whole_text(&kind, 60), chars_of(&kind), text)
+        keep_span(&c.texts[Y_MISUSE], &s)
+        c.numbers[N_MISUSE_AT] = number_of(r, T_TS_NS, 0)
+        c.numbers[N_MISUSE_DIRECTION] = direction
+        c.numbers[N_MISUSE_FRAME] = number_of(r, T_FRAME_NO, -1)
+    c.numbers[N_MISUSES] += 1
+
+
+cdef void mqtt_misuse(Conn* c, const Row* r, int kind, int direction) noexcept nogil:
+    """What the other side does not take, as it has said. Before the CONNACK the client does not know it."""
+    cdef const Taken* t = &c.takes[1 - direction]
+    cdef Span s
+    if not t.said:
+        return
+    if number_of(r, T_WIRE_SIZE, 0) > t.packet:
+        put_misuse(c, r, direction, b"the packet is larger than the Maximum Packet Size [MQTT-3.1.2-24, MQTT-3.2.2-15]")
+    if kind == K_PUBLISH:
+        s = text_of(r, T_DESTINATION)
+        if field_number(r, MQ_ALIAS, 0) > t.aliases:
+            put_misuse(c, r, direction, b"the Topic Alias is above the Topic Alias Maximum [MQTT-3.3.2-9, MQTT-3.3.2-11]")
+        elif s.size == 0:
+            put_misuse(c, r, direction, b"no topic, and a Topic Alias that has not been set (3.3.2.3.4)")
+        if number_of(r, T_QOS, 0) > t.qos:
+            put_misuse(c, r, direction, b"the QoS is above the Maximum QoS [MQTT-3.2.2-11]")
+        if direction == 0 and field_true(r, MQ_RETAIN) and not t.retain:
+            put_misuse(c, r, direction, b"RETAIN, which the server does not support [MQTT-3.2.2-14]")
+    elif kind == K_SUBSCRIBE and direction == 0:
+        if not t.identifiers and field_set(r, MQ_IDENTIFIER):
+            put_misuse(c, r, direction, b"a Subscription Identifier, which the server does not support (3.2.2.3.12)")
+        if not t.wildcards and mqtt_has_filter(r, b"+", b"#"):
+            put_misuse(c, r, direction, b"a wildcard, which the server does not support (3.2.2.3.11)")
+        if not t.shared and mqtt_has_filter(r, b"$share/", NULL):
+            put_misuse(c, r, direction, b"a shared subscription, which the server does not support (3.2.2.3.13)")
+
+
+cdef bint mqtt_has_filter(const Row* r, const char* first, const char* second) noexcept nogil:
+    """Is there a filter with one of these in it? `second` NULL: one that begins with `first`."""
+    cdef const Col* c = field_of(r, MQ_FILTERS)
+    cdef Span s
+    cdef int64_t i
+    cdef uint32_t j
+    if not is_set(c, r.at):
+        return False
+    for i in range(c.offsets[r.at], c.offsets[r.at + 1]):
+        s = octets_at(c.children, i)
+        if second == NULL:
+            if s.size >= strlen(first) and memcmp(s.at, first, strlen(first)) == 0:
+                return True
+            continue
+        for j in range(s.size):
+            if s.at[j] == <uint8_t>first[0] or s.at[j] == <uint8_t>second[0]:
+                return True
+    return False
 
 
 cdef void mqtt_message(OpenOperations e, Conn* c, const Row* r, int kind, int direction, Op* o) noexcept nogil:
@@ -24,6 +108,7 @@ cdef void mqtt_message(OpenOperations e, Conn* c, const Row* r, int kind, int di
     cdef Op* found
     cdef Space* space
     s = field_text(r, MQ_REASON)
+    mqtt_misuse(c, r, kind, direction)
     if kind == K_PUBLISH:
         begin_op(o, c, r, O_DELIVER if direction else O_PUBLISH, kind)
         o.retained = field_true(r, MQ_RETAIN)
@@ -39,6 +124,10 @@ cdef void mqtt_message(OpenOperations e, Conn* c, const Row* r, int kind, int di
                 return
             e.complete(found, E_SUPERSEDED, NULL)
         e.open_op(o, what, 0, identifier)
+        space = e.space_of(c, what, direction, 0, False)
+        if c.takes[other].said and space != NULL and space.count > c.takes[other].window:
+            put_misuse(c, r, direction, b"more PUBLISH packets without an answer than the Receive Maximum allows "
+                       b"[MQTT-3.3.4-7, MQTT-3.3.4-9]")
     elif kind == K_PUBACK or kind == K_PUBREC or kind == K_PUBCOMP:
         what = S_PUBLISH if direction else S_DELIVER
         found = e.find_op(c, what, other, 0, identifier)
@@ -75,6 +164,9 @@ cdef void mqtt_message(OpenOperations e, Conn* c, const Row* r, int kind, int di
         if field_number(r, MQ_FLAGS, 0) & MQTT_HAS_PASSWORD:
             c.numbers[N_SECRET] = c.numbers[N_LOGIN]
         c.numbers[N_FRAME_MAX] = field_number(r, MQ_PACKET_MAXIMUM, -1)
+        s = field_text(r, MQ_METHOD)
+        keep_span(&c.texts[Y_MECHANISM], &s)
+        mqtt_takes(&c.takes[0], r)
         begin_op(o, c, r, O_LOGIN, kind)
         e.open_op(o, S_LOGIN, 0, 0)
     elif kind == K_CONNACK:
@@ -87,6 +179,7 @@ cdef void mqtt_message(OpenOperations e, Conn* c, const Row* r, int kind, int di
         kind_text = field_text(r, MQ_ASSIGNED)
         keep_span(&c.texts[Y_CLIENT_ID], &kind_text)
         c.logged_in = code == 0
+        mqtt_takes(&c.takes[1], r)
         c.login_refused = not c.logged_in
         if c.login_refused:
             kind_text = text_of(r, T_KIND)

@@ -8,7 +8,17 @@ cdef StructField NS_AGENT = field("nsq", "user_agent")
 cdef StructField NS_VERSION = field("nsq", "server_version")
 cdef StructField NS_HEARTBEAT = field("nsq", "heartbeat_interval"), NS_TIMEOUT = field("nsq", "msg_timeout")
 cdef StructField NS_RDY = field("nsq", "rdy_count"), NS_COUNT = field("nsq", "message_count")
-cdef StructField NS_BODIES = field("nsq", "bodies")
+cdef StructField NS_BODIES = field("nsq", "bodies"), NS_RESPONSE = field("nsq", "response")
+
+
+cdef inline int nsq_kind(const Row* r, int kind) noexcept nogil:
+    """A heartbeat is a response; it answers nothing."""
+    cdef Span s
+    if kind == K_NSQ_RESPONSE:
+        s = field_text(r, NS_RESPONSE)
+        if is_text(&s, b"_heartbeat_"):
+            return K_NSQ_HEARTBEAT
+    return kind
 
 
 cdef void nsq_message(OpenOperations e, Conn* c, const Row* r, int kind, int direction, Op* o) noexcept nogil:

@@ -11,8 +11,11 @@ import hashlib
 import ipaddress
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from itertools import accumulate, pairwise
 from typing import Any, Final, NamedTuple
+
+from wirefmt.protocols import PROTOCOLS
 
 #: How many keep-alive intervals of silence a server allows (MQTT 5.0 3.1.2.10; AMQP 0.9.1 4.2.7; AMQP 1.0 2.4.5; NSQ).
 ALLOWED: Final = {"mqtt": 1.5, "amqp091": 2.0, "amqp10": 1.0, "nsq": 2.0}
@@ -98,14 +101,35 @@ def community_id(row: Mapping[str, Any]) -> str:
 
 
 def seconds(ns: int) -> str:
-    """A duration for a sentence: 3.36 s, 250 ms."""
-    return f"{ns / 1e9:.2f} s" if ns >= 1_000_000_000 else f"{ns / 1e6:.0f} ms"
+    """A duration for a sentence: 3.36 s, 250 ms, 0.42 ms."""
+    if ns >= 1_000_000_000:
+        return f"{ns / 1e9:.2f} s"
+    return f"{ns / 1e6:.0f} ms" if ns >= 10_000_000 else f"{ns / 1e6:.2g} ms"
+
+
+def code_words(protocol: str | None, code: int) -> str:
+    """A code in a sentence, with its name: 0x87 (Not authorized)."""
+    known: Any = _code_names(protocol or "").get((protocol == "mqtt" and code < 0x10, code))
+    if protocol == "mqtt":
+        return f"0x{code:02X}" + ("" if known is None else f" ({known.replace('_', ' ').capitalize()})")
+    return f"code {code}" + ("" if known is None else f" {known}")
+
+
+@lru_cache
+def _code_names(protocol: str) -> Mapping[tuple[bool, int], str]:
+    """The names of codes that answers have without a text: (is it of an MQTT before 5.0?, code)."""
+    codes: Any = {row.name: row for row in PROTOCOLS}[protocol].codes() if protocol in ("mqtt", "rocketmq") else None
+    if protocol == "mqtt":
+        return {
+            (old, code): code.name for old in (False, True) for code in (codes.ReturnCode if old else codes.ReasonCode)
+        }
+    return {} if codes is None else {(False, code): code.name for code in codes.ResponseCode}
 
 
 def _said(row: Mapping[str, Any]) -> str:
     words = [str(row["end_kind"])]
     if row["code"] is not None:
-        words.append(f"0x{row['code']:02X}" if row["protocol"] == "mqtt" else str(row["code"]))
+        words.append(code_words("mqtt", row["code"]) if row["protocol"] == "mqtt" else str(row["code"]))
     if row["text"]:
         words.append(f'"{row["text"]}"')
     return " ".join(words)

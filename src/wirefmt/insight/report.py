@@ -6,19 +6,25 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from wirefmt.insight.counts import FRAMES_MAX, MINUTE, SECOND, TICK, WHO, Counts, Found, Row, threshold
-from wirefmt.insight.reasons import seconds
-from wirefmt.spec.rules import RULES, Rule
+from wirefmt.insight.reasons import code_words, seconds
+from wirefmt.spec.advice import advice
+from wirefmt.spec.rules import RULES
 
 
-def _sentence(cause: str, rule: Rule) -> str:
+def _sentence(cause: str, action: str) -> str:
     """The cause and the next step."""
-    action = rule.action.removesuffix(".")
-    return f"{cause}; next: {action[0].lower()}{action[1:]}"
+    action = action.removesuffix(".")
+    first = action.partition(" ")[0]
+    return f"{cause}; next: {action if first[1:] != first[1:].lower() else action[0].lower() + action[1:]}"
 
 
 def number(n: int, one: str) -> str:
-    """3 publishes."""
-    return f"{n} {one if n == 1 else one + ('es' if one.endswith('sh') else 's')}"
+    """1 publish, 3 publishes."""
+    return f"{n:,} {one if n == 1 else one + ('es' if one.endswith('sh') else 's')}"
+
+
+def times(n: int) -> str:
+    return "once" if n == 1 else "twice" if n == 2 else f"{n:,} times"
 
 
 def client(row: Row) -> str:
@@ -38,7 +44,7 @@ def at(row: Row) -> str:
 def _answer(row: Row) -> str:
     """What an answer says."""
     code = row["code"]
-    words = [] if code is None else [f"0x{code:02X}" if row["protocol"] == "mqtt" else f"code {code}"]
+    words = [] if code is None else [code_words(row["protocol"], code)]
     if row["text"]:
         words.append(str(row["text"]).splitlines()[0])
     return f": {' '.join(words)}" if words else ""
@@ -70,7 +76,8 @@ class Report:
             row["destination"] = None  # the reason, which the sentence has
         of = self.connection(found)
         row["server_ip"], row["server_port"] = of.get("server_ip"), of.get("server_port")
-        self._put(rule, found.time, cause, count, row, found.frames)
+        action = advice(row["protocol"], found.first["code"], found.first["text"]) if rule in OF_ANSWERS else None
+        self._put(rule, found.time, cause, count, row, found.frames, action)
 
     def put_connections(
         self, rule: str, cause: str, *of: Row, time: int | None = None, count: int | None = None, **more: Any
@@ -87,14 +94,18 @@ class Report:
             ends = {c["ended_frame"] for c in of if c["capture"] == first["capture"] and c["ended_frame"] is not None}
             frames = sorted(ends)[:FRAMES_MAX] if rule in OF_ENDS else []
         row.update(more)
+        action = advice(first["protocol"], first["code"], first["text"]) if rule in OF_ANSWERS else None
         self._put(
-            rule, begin_of(first) if time is None else time, cause, len(of) if count is None else count, row, frames
-        )
+            rule, begin_of(first) if time is None else time, cause, len(of) if count is None else count, row, frames, action
+        )  # fmt: skip
 
-    def _put(self, rule: str, time: int, cause: str, count: int, row: dict[str, Any], frames: list[int]) -> None:
+    def _put(
+        self, rule: str, time: int, cause: str, count: int, row: dict[str, Any], frames: list[int], action: str | None
+    ) -> None:
         of = RULES[rule]
         row.update(
-            ts=time // 1000, severity=of.severity, rule=rule, text=_sentence(cause, of), count=count, frames=frames
+            ts=time // 1000, severity=of.severity, rule=rule, text=_sentence(cause, action or of.action), count=count,
+            frames=frames,
         )  # fmt: skip
         self.rows.append(row)
 
@@ -107,6 +118,8 @@ OF_ENDS: Final = (
     "taken-over",
     "takeover-fight",
 )
+#: Rules about an answer, whose code and text say what to do.
+OF_ANSWERS: Final = ("login-refused", "refused", "closed-by-error", "publish-rejected")
 OF_CONSUMERS: Final = ("prefetch-unlimited", "prefetch-one", "window-exhausted", "rdy-starvation")
 
 
@@ -141,6 +154,13 @@ def _login_refused(report: Report, key: tuple[Any, ...], found: Found) -> Told:
     return f"the server refused {number(found.count, 'login')} of {client(found.first)}{_answer(found.first)}"
 
 
+#: What a client may not do with a destination.
+_MAY: Final = {
+    "publish": "to publish to", "deliver": "to consume from", "subscribe": "to subscribe to", "consume": "to consume from",
+    "get": "to get from", "declare": "to declare", "delete": "to delete", "bind": "to bind to",
+}  # fmt: skip
+
+
 def _permission_refused(report: Report, key: tuple[Any, ...], found: Found) -> Told:
     row = found.first
     if row["protocol"] == "amqp091":  # the request, or the end of the channel, whose text names it
@@ -149,7 +169,10 @@ def _permission_refused(report: Report, key: tuple[Any, ...], found: Found) -> T
             f"{client(row)} has no permission{method}{at(row)}{_answer(row)}; the server closed channel {row['channel']}",
             1,
         )
-    return f"{client(row)} has no permission for {number(found.count, row['kind'])}{at(row)}{_answer(row)}"
+    place = row["destination"] or row["queue"]
+    what = _MAY[row["kind"]] if row["kind"] in _MAY and place else f"for {row['kind']}"
+    often = f" ({times(found.count)})" if found.count > 1 else ""
+    return f"{client(row)} has no permission {what}{f' {place}' if place else ''}{often}{_answer(row)}"
 
 
 def _refused(report: Report, key: tuple[Any, ...], found: Found) -> Told:
@@ -158,7 +181,9 @@ def _refused(report: Report, key: tuple[Any, ...], found: Found) -> Told:
 
 
 def _no_route(report: Report, key: tuple[Any, ...], found: Found) -> Told:
-    return f"there is no route for the topic {found.first['destination']}"
+    row = found.first
+    often = f" {times(found.count)}" if found.count > 1 else ""
+    return f"{client(row)} asked{often} for the topic {row['destination']}, which has no route{_answer(row)}"
 
 
 def _flow_control(report: Report, key: tuple[Any, ...], found: Found) -> Told:
@@ -173,7 +198,8 @@ def _closed_by_error(report: Report, key: tuple[Any, ...], found: Found) -> Told
 
 def _offset_illegal(report: Report, key: tuple[Any, ...], found: Found) -> Told:
     return (
-        f"the broker moved the offset of {found.first['consumer_group']}{at(found.first)} {number(found.count, 'time')}"
+        f"the broker moved the offset of group {found.first['consumer_group']}{at(found.first)} {times(found.count)}: "
+        "what it asked for is not there"
     )
 
 
@@ -212,13 +238,15 @@ def _lost(report: Report, key: tuple[Any, ...], found: Found) -> Told:
     if count < threshold("lost") or report.connection(found).get("server_missing_bytes"):
         return None
     return (
-        f"{number(count, 'publish')} of {client(found.first)} had no answer when the connection or channel ended",
+        f"{number(count, 'publish')} of {client(found.first)}{at(found.first)} had no answer when the connection or channel "
+        "ended",
         count,
     )
 
 
 def _large_message(report: Report, key: tuple[Any, ...], found: Found) -> Told:
-    return f"{number(found.count, 'message')} of and for {client(found.first)}{at(found.first)} of up to {found.biggest:,} octets"
+    have = "has" if found.count == 1 else "have up to"
+    return f"{number(found.count, 'message')} of or for {client(found.first)}{at(found.first)} {have} {found.biggest:,} bytes"
 
 
 def _unsettled(report: Report, key: tuple[Any, ...], found: Found) -> Told:
@@ -248,7 +276,7 @@ def _redelivery_loop(report: Report, key: tuple[Any, ...], found: Found) -> Told
         return None
     row = found.first
     name = f"message {row['message_id']}" if row["message_id"] else "the same message"
-    return f"{name}{at(row)} was delivered and came back {found.count} times"
+    return f"{name}{at(row)} was delivered {times(found.count)} and came back each time"
 
 
 def _dead_lettered(report: Report, key: tuple[Any, ...], found: Found) -> Told:
@@ -263,7 +291,7 @@ def _expired(report: Report, key: tuple[Any, ...], found: Found) -> Told:
 
 
 def _duplicate(report: Report, key: tuple[Any, ...], found: Found) -> Told:
-    return f"{client(found.first)} got {number(found.count, 'message')}{at(found.first)} again that it had acknowledged"
+    return f"{client(found.first)} got {number(found.count, 'message')}{at(found.first)} again that it had acknowledged before"
 
 
 def _passed_over(report: Report, key: tuple[Any, ...], kind: str) -> int:
@@ -287,8 +315,9 @@ def _qos2_stuck(report: Report, key: tuple[Any, ...], found: Found) -> Told:
     count -= report.counted("_resumed", key[0], found.first["kind"])
     if count < 1 or connection.get("client_missing_bytes") or connection.get("server_missing_bytes"):
         return None
+    way = "to" if found.first["kind"] == "deliver" else "from"
     return (
-        f"{number(count, 'QoS 2 message')} of {client(found.first)}{at(found.first)} stopped before PUBCOMP",
+        f"{number(count, 'QoS 2 message')} {way} {client(found.first)}{at(found.first)} stopped half way: no PUBCOMP followed",
         count,
     )
 
@@ -308,11 +337,11 @@ def _retained_storm(report: Report, key: tuple[Any, ...], found: Found) -> Told:
 
 
 def _nsq_requeue(report: Report, key: tuple[Any, ...], found: Found) -> Told:
-    return f"{client(found.first)} gave {number(found.count, 'message')}{at(found.first)} back"
+    return f"{client(found.first)} gave {number(found.count, 'message')}{at(found.first)} back with REQ"
 
 
 def _nsq_timeout(report: Report, key: tuple[Any, ...], found: Found) -> Told:
-    return f"{client(found.first)} did not finish {number(found.count, 'message')}{at(found.first)} in time"
+    return f"{client(found.first)} did not finish {number(found.count, 'message')}{at(found.first)} within msg_timeout"
 
 
 def _cancelled(report: Report, key: tuple[Any, ...], found: Found) -> Told:

@@ -12,6 +12,9 @@ cdef enum:                       # texts of a connection
     Y_FAULT
     Y_WAITED_FOR
     Y_VIOLATION
+    Y_MISUSE
+    Y_MECHANISM
+    Y_HELD_FOR
     Y_COUNT
 
 cdef enum:                       # numbers of a connection; -1: not known
@@ -51,6 +54,16 @@ cdef enum:                       # numbers of a connection; -1: not known
     N_VIOLATION_AT
     N_VIOLATION_DIRECTION
     N_VIOLATION_FRAME
+    N_MISUSES
+    N_MISUSE_AT
+    N_MISUSE_DIRECTION
+    N_MISUSE_FRAME
+    N_SESSION_FULL              # followed by its time, as the next two
+    N_SESSION_FULL_AT
+    N_HELD
+    N_HELD_AT
+    N_HELD_SESSION
+    N_HELD_SESSION_AT
     N_COUNT
     N_COUNTERS = N_KEEP_ALIVE   # those before it begin with 0
 
@@ -65,12 +78,17 @@ cdef enum SpaceKind:            # what is numbered together, in a direction and 
     S_TX_PUBLISH                # wait for the outcome of a transaction
     S_TX_ACK                    # deliveries
     S_MANDATORY                 # published without confirms; may be returned
+    S_SESSION                   # AMQP 1.0: observed.pxi
 
 cdef enum KnownKind:            # what a connection has named
     W_CONSUMER = 0              # consumer tag: queue, no_ack
     W_LINK                      # handle: name and address of a link
     W_CHANNEL                   # the channel of the other side for the same session
     W_CREDIT                    # name of a link to a receiver: what the sender may send
+    W_WINDOW                    # channel of an AMQP 1.0 session: what this side may send in it
+    W_SESSION                   # a channel, W_HANDLE a handle, W_LINK_STATES a link: observed.pxi
+    W_HANDLE
+    W_LINK_STATES
 
 cdef enum OperationKind:        # in the order of KINDS
     O_LOGIN = 0
@@ -164,9 +182,11 @@ cdef struct Known:
     uint64_t key
     Span text, text2            # allocated
     int64_t number
-    Known* credit               # W_LINK: of the link to the client
-    Gate gate                   # W_CREDIT
-    uint32_t sent, limit        # W_CREDIT: delivery-count of the sender, and up to which it may send
+    Known* credit               # W_LINK: of the link, if this side sends. W_HANDLE: its W_LINK_STATES
+    Gate gate                   # W_CREDIT, W_WINDOW
+    uint32_t sent, limit        # W_CREDIT, W_WINDOW: delivery-count or transfer-id of the sender, and up to which it may send
+    uint32_t window             # W_WINDOW: of the other direction, as begin said
+    uint8_t[2] states           # W_LINK_STATES: of client and server
 
 
 cdef struct Space:
@@ -185,8 +205,30 @@ cdef struct Space:
     int64_t count               # of the open ones
     int64_t window              # how many deliveries may be open; 0: not known, or any number
     Gate gate                   # of that window
-    uint8_t[2] states           # of a channel: observers.pxi
-    int64_t counter             # of publishes; of deliveries: the consumers of this channel
+    uint8_t[2] states           # of a channel or session: observers.pxi
+    int64_t counter             # of publishes; of deliveries: the consumers of this channel; of sessions that began here
+
+
+cdef enum:
+    UNREAD_MAX = 16
+
+cdef struct Waiting:            # a message that its receiver reads later: observers.pxi
+    int64_t ns, frame
+    int16_t kind
+    bint allowed                # its sender's table allows it
+
+
+cdef struct Unread:             # of client and server
+    int[2] count
+    Waiting[2][UNREAD_MAX] at
+
+
+cdef struct Taken:              # MQTT 5.0: what a side takes
+    bint said
+    int64_t packet              # octets
+    int32_t window, aliases
+    int8_t qos
+    bint retain, wildcards, shared, identifiers
 
 
 cdef struct Conn:
@@ -207,6 +249,9 @@ cdef struct Conn:
     bint begun                  # its protocol header was captured
     bint unobserved             # something was not captured or not valid: what follows is not judged
     uint8_t[2] states           # of client and server: observers.pxi
+    uint8_t[2] sasl_states      # AMQP 1.0
+    Taken[2] takes              # of client and server
+    Unread* unread              # NULL: there was nothing
     Space* spaces
     Known* known
     Space* recent               # the last result of space_of

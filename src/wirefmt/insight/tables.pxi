@@ -58,9 +58,11 @@ cdef void read_messages(OpenOperations e, const Col* cols, int64_t rows) noexcep
             keep_span(&c.texts[Y_CLIENT_ID], &s)
         s = text_of(&r, T_KIND)
         kind = kind_number(protocol, &s)
+        if protocol == P_NSQ:
+            kind = nsq_kind(&r, kind)
         if protocol != P_ROCKETMQ or field_number(&r, RM_MESSAGE_INDEX, 0) == 0:
             c.numbers[N_CLIENT_MESSAGES + direction] += 1
-        if protocol <= P_AMQP091 and protocol and not c.unobserved:
+        if protocol and not c.unobserved:
             observe(e, c, &r, kind, direction)
         if protocol == P_MQTT:
             mqtt_message(e, c, &r, kind, direction, &o)

@@ -96,7 +96,7 @@ class Tables:
             operations="operations" in tables,
             findings=self._findings is not None,
             large_message=threshold("large-message"),
-            paths="paths" in tables,
+            paths="paths" in tables or self._findings is not None,
             path_seconds=path_seconds,
             max_paths=max_paths,
             max_octets=max_buffered,
@@ -154,7 +154,10 @@ class Tables:
 
     def _paths(self) -> Iterator[tuple[str, Batch]]:
         if (batch := self._engine.take_paths()) is not None:
-            yield "paths", batch
+            if self._findings is not None:
+                self._findings.paths(batch)
+            if "paths" in self.tables:
+                yield "paths", batch
 
     def _finished(self) -> Iterator[tuple[str, Batch]]:
         """The connections, with what depends on other connections, and findings."""
@@ -165,7 +168,7 @@ class Tables:
         if self._findings is not None:
             for row, why in zip(rows, all_told, strict=True):
                 row.more = why.reason, why.text
-            if found := self._findings.finish(rows):
+            if found := self._findings.finish(rows, self._engine.stats["deliveries_without_publish"]):
                 yield "findings", batch_of(FINDINGS, found)
 
     def _told(self, rows: list[Facts], all_told: list[Ended]) -> Iterator[tuple[str, Batch]]:

@@ -16,6 +16,11 @@ _TRAFFIC: Final[tuple[Column, ...]] = (
     Column("missing_bytes", "int64", "bytes of this side's stream that were not captured"),
     Column("zero_windows", "int64", "packets of this side that say that it takes no more bytes"),
     Column("longest_silence_ns", "int64", "the longest time without payload of this side"),
+    Column(
+        "mss",
+        "int64",
+        "bytes of a segment that this side takes at most, as its SYN says; null: it does not, or was not captured",
+    ),
 )
 
 
@@ -49,6 +54,8 @@ TRANSPORT: Final[tuple[Column, ...]] = (
     Column("server_last_ns", "int64", "last packet"),
     Column("client_data_ns", "int64", "last packet with payload before the end"),
     Column("server_data_ns", "int64", "last packet with payload before the end"),
+    Column("truncated", "int64", "packets of which not all payload was captured"),
+    Column("backwards_ns", "int64", "the longest step back of time from a packet to a later one"),
 )
 
 #: Why a connection ended.

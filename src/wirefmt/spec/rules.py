@@ -126,7 +126,7 @@ _ROWS: Final = (
     Rule(
         "closed-by-error", "error", "operations, connections", 1, "ends", "what was in the channel or connection is gone",
         "A channel, link or connection was closed by an error.",
-        "Correct the request that the text names.",
+        "Correct what the text names.",
     ),
     Rule(
         "protocol-violation", "error", "connections", 1, "messages", "a side that is right sends none",
@@ -137,6 +137,11 @@ _ROWS: Final = (
         "consumer-cancelled", "warning", "operations", 1, "consumers", "the consumer gets nothing more",
         "The server cancelled a consumer, because its queue was deleted or moved.",
         "Consume again, from a queue that exists; let the client handle basic.cancel.",
+    ),
+    Rule(
+        "property-misuse", "note", "connections", 1, "packets", "many peers tolerate it, others end the connection",
+        "MQTT 5.0: a side sent what the other side had said in CONNECT or CONNACK that it does not take.",
+        "Let the sender keep to what the other side names in CONNECT or CONNACK.",
     ),
     # ---- connections and channels that come and go
     Rule(
@@ -195,8 +200,28 @@ _ROWS: Final = (
         "Look at the server's disk, at its replication and at the length of its queues.",
     ),
     Rule(
+        "acknowledgement-outlier", "note", "operations", 20,
+        "times the median of at least 20 publishes of the connection, and at least 100 ms",
+        "the median does not move with a few slow ones; the usual spread is much smaller",
+        "Single publishes were acknowledged much later than the others of the connection.",
+        "Look at what the server did at that time: a flush to the disk, a garbage collection, an election of replicas.",
+    ),
+    Rule(
+        "not-delivered", "warning", "paths, operations", 10, "delivered messages for each one that is missing",
+        "if more are missing, other consumers or a filter take them",
+        "Messages were not seen at any consumer, although earlier and later ones of the same destination were delivered.",
+        "Look at the limits of queues, which drop without a word. Consumers that were not captured may have the messages.",
+    ),
+    Rule(
+        "delivery-outlier", "note", "paths", 20,
+        "times the median of at least 20 messages between two connections, and at least 100 ms",
+        "the median does not move with a few slow ones; the usual spread is much smaller",
+        "Single messages took much longer from publisher to consumer than the others.",
+        "Look at what happened then: a consumer that took no more, a server that wrote to its disk, a redelivery.",
+    ),
+    Rule(
         "large-message", "note", "operations", 1 << 20,
-        "octets, or eight frames of the agreed size, or 80 % of the Maximum Packet Size",
+        "bytes, or eight frames of the agreed size, or 80 % of the Maximum Packet Size",
         "a large message holds up all others of its connection",
         "Messages are large, or near the largest that was agreed.",
         "Keep large payloads elsewhere and publish a reference, or agree on larger frames.",
@@ -256,7 +281,8 @@ _ROWS: Final = (
     Rule(
         "window-exhausted", "warning", "connections", 1000, "milliseconds",
         "a consumer that works acknowledges earlier",
-        "Messages waited because the consumer took no more: as many as it allows were not acknowledged, or it gave no credit.",
+        "Messages waited because the other side took no more: as many as it allows were not acknowledged, it gave no credit, or "
+        "the window of its session was full.",
         "Acknowledge sooner, use more consumers, or allow more messages at a time.",
     ),
     Rule(
@@ -288,31 +314,59 @@ _ROWS: Final = (
     # ---- TCP and the capture
     Rule(
         "retransmissions", "warning", "connections", 2,
-        "percent of a side's octets, and at least 100 octets unless a side is gone",
+        "percent of a side's bytes, and at least 100 bytes unless a side is gone",
         "a network that is well loses less",
         "TCP had to send data again.",
         "Look at the network between: loss, a cable, a full link, a machine that is gone.",
     ),
     Rule(
         "zero-window", "warning", "connections", 3, "packets of one side", "once may be a short pause",
-        "A side told in TCP that it takes no more octets: its process does not read.",
+        "A side told in TCP that it takes no more bytes: its process does not read.",
         "Look for what keeps this process from reading its socket.",
     ),
     Rule(
-        "capture-gaps", "note", "connections", 1, "octets that are missing", "what is missing may have been the answer",
+        "small-mss", "note", "connections", 1000, "bytes of a segment, or fewer",
+        "Ethernet gives 1460, tunnels take some hundred of them at most",
+        "A side takes small TCP segments only: each message needs more packets.",
+        "Look for a wrong MTU on the path, a VPN, or a firewall that lowers the MSS.",
+    ),
+    Rule(
+        "capture-gaps", "note", "connections", 1, "bytes that are missing", "what is missing may have been the answer",
         "The capture lacks packets: what the tables say of these connections may be incomplete.",
         "Capture with a larger buffer, whole packets, and both directions.",
     ),
     Rule(
-        "copied-packets", "note", "connections", 45, "percent of the octets of both sides were captured twice",
+        "copied-packets", "note", "connections", 45, "percent of the bytes of both sides were captured twice",
         "no network loses half of everything in both directions",
-        "The capture has every packet twice.",
-        "Capture at one interface.",
+        "The capture has every packet more than once.",
+        "Capture at one interface, or remove the copies: editcap -d.",
+    ),
+    Rule(
+        "capture-cut", "note", "connections", 50, "percent of the decoded connections began before the capture",
+        "a few old connections are in every capture",
+        "Most connections have no beginning in the capture: logins, subscriptions and what was open are not known.",
+        "Start the capture before the clients; if it is one file of several, read all of them together.",
+    ),
+    Rule(
+        "truncated-packets", "note", "connections", 1, "packets", "what is missing may have been the answer",
+        "The snapshot length cut packets: payloads and what follows in the same packet are missing.",
+        "Capture whole packets: tcpdump -s 0, dumpcap without -s.",
+    ),
+    Rule(
+        "clock-backwards", "note", "connections", 1, "milliseconds",
+        "packets of several queues or processors may be some microseconds out of order",
+        "Time ran backwards between packets of a connection: durations and latencies are wrong by as much.",
+        "Check the clock of the capturing machine; merge captures with mergecap, which sorts by time.",
     ),
     Rule(
         "plaintext-credentials", "note", "connections", 1, "logins", "a capture can be read by others",
         "A password went over the network without TLS.",
         "Use TLS.",
+    ),
+    Rule(
+        "weak-mechanism", "note", "connections", 1, "logins", "who reads or changes packets can use them",
+        "A client logged in over the network with a mechanism that proves little: ANONYMOUS, or one with MD5.",
+        "Use SCRAM-SHA-256, or PLAIN or EXTERNAL inside TLS; forbid the others on the server.",
     ),
 )  # fmt: skip
 

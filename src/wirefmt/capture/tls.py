@@ -16,6 +16,9 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple, Protocol
 
+from wirefmt.capture.tls_facts import Facts
+from wirefmt.spec.insight import TLS_REASONS
+
 #: Directions: what the client sends, what the server sends.
 CLIENT, SERVER = 0, 1
 TLS_1_2, TLS_1_3 = 0x0303, 0x0304
@@ -45,18 +48,12 @@ class Reason:
 
 
 #: Names of the counters, and what `wirefmt summary` says.
-REASONS = {
-    "decrypted": "decrypted",
-    "no_secrets": "neither a key log nor a secrets block",
-    "no_secret": "no secret for the client random",
-    "handshake_not_captured": "handshake not captured",
-    "cipher_not_supported": "cipher suite not supported",
-    "version_not_supported": "version not supported",
-    "wrong_secret": "the secret does not fit",
-    "no_library": "needs the package cryptography (wirefmt[tls])",
-    "limit": "limit of memory",
-    "no_data": "no application data",
-}
+REASONS = TLS_REASONS
+
+
+def cells_of(facts: Facts | None, reason: int) -> tuple[str | int | None, ...]:
+    """The columns TLS_COLUMNS of a connection. reason: the `Reason` why it is not decrypted; 0: it is."""
+    return (facts or Facts()).cells(list(REASONS.values())[reason] if reason else None)
 
 
 class GivenUp(Exception):
@@ -307,15 +304,8 @@ def server_hello(body: bytes) -> Hello:
 
 
 #: Handshake types.
-CLIENT_HELLO, SERVER_HELLO, NEW_TICKET, END_OF_EARLY_DATA, ENCRYPTED_EXTENSIONS, FINISHED, KEY_UPDATE = (
-    1,
-    2,
-    4,
-    5,
-    8,
-    20,
-    24,
-)
+CLIENT_HELLO, SERVER_HELLO, NEW_TICKET, END_OF_EARLY_DATA, ENCRYPTED_EXTENSIONS, CERTIFICATE = 1, 2, 4, 5, 8, 11
+SERVER_HELLO_DONE, FINISHED, KEY_UPDATE = 14, 20, 24
 #: Extensions.
 ENCRYPT_THEN_MAC, TICKET, EARLY_DATA, SUPPORTED_VERSIONS = 22, 35, 42, 43
 
@@ -327,10 +317,16 @@ class Connection:
         keys: what opens the next record; None: it is not encrypted.
         blocked: its records wait for the other direction.
     waiting: nothing can be read until a secret arrives.
+
+    Args:
+        facts: takes what the handshake says; None: nobody asks.
+        reason: nothing can be decrypted, for this `Reason`; only what is not encrypted is read, for `facts`.
     """
 
-    def __init__(self, secrets: Secrets) -> None:
+    def __init__(self, secrets: Secrets, facts: Facts | None = None, reason: int = Reason.NONE) -> None:
         self.secrets = secrets
+        self.facts = facts
+        self._reason = reason
         self.keys: list[Keys | None] = [None, None]
         self.blocked = [False, True]
         self.waiting = False
@@ -354,6 +350,13 @@ class Connection:
         """A record that is not application data, decrypted. Raises GivenUp."""
         if self.keys[side] is not None:
             self._guesses = None  # the master secret is right
+        if (
+            self._reason
+            and kind != HANDSHAKE
+            and self.version != TLS_1_3
+            and (side == SERVER or self._answer is not None)
+        ):
+            raise GivenUp(self._reason)  # what follows is encrypted
         if kind == HANDSHAKE:
             hand = self._hand[side]
             if hand is not None:
@@ -366,6 +369,15 @@ class Connection:
             self._change(side)
         elif kind == ALERT and self._hello is None:
             raise GivenUp(Reason.HANDSHAKE)
+
+    def held(self, side: int) -> int:
+        """Bytes of a message of this direction that is not whole."""
+        return len(self._hand[side] or b"")
+
+    def close(self) -> None:
+        """It was given up: nothing more is read."""
+        self._hand = [None, None]
+        self._guesses = None
 
     def resume(self, side: int) -> None:
         """Read what has waited in this direction, if it may go on."""
@@ -407,6 +419,8 @@ class Connection:
 
     def lost(self, side: int) -> None:
         """Bytes of this direction are missing. Raises GivenUp if it was in a hello."""
+        if self._reason:
+            raise GivenUp(self._reason)
         if self._hello is None or self._answer is None or self._asked or self.waiting or self.blocked[side]:
             raise GivenUp(Reason.HANDSHAKE)
         if self.keys[side] is None:
@@ -461,6 +475,8 @@ class Connection:
         """False: it waits, for the other direction or a secret."""
         if side == CLIENT and kind == CLIENT_HELLO:
             self._hello = client_hello(body)
+            if self.facts is not None:
+                self.facts.client(self._hello.extensions)
             self._asked = True
             self.blocked[SERVER] = False
             self.blocked[CLIENT] = self.keys[CLIENT] is None
@@ -474,6 +490,12 @@ class Connection:
             return self._take_answer(body)
         if self._answer is None and kind != 0:
             raise GivenUp(Reason.HANDSHAKE)
+        if side == SERVER and kind == CERTIFICATE and self.facts is not None:
+            self.facts.certificate(body)
+        if self._reason:
+            if side == SERVER and kind in (CERTIFICATE, SERVER_HELLO_DONE):
+                raise GivenUp(self._reason)
+            return True
         if self.version == TLS_1_3:
             return self._message_13(side, kind, body)
         if side == SERVER and kind == NEW_TICKET and len(body) > 6:
@@ -494,11 +516,15 @@ class Connection:
             self.version = TLS_1_3
             self.blocked[CLIENT] = False
             return True
-        if answer.version not in (TLS_1_2, TLS_1_3):
-            raise GivenUp(Reason.VERSION)
+        if self.facts is not None:
+            self.facts.server(answer.version, answer.suite, answer.extensions)
         suite = (SUITES_13 if answer.version == TLS_1_3 else SUITES_12).get(answer.suite)
+        if self._reason:
+            return self._give_up(answer, self._reason)
+        if answer.version not in (TLS_1_2, TLS_1_3):
+            return self._give_up(answer, Reason.VERSION)
         if suite is None or answer.compression:
-            raise GivenUp(Reason.CIPHER)
+            return self._give_up(answer, Reason.CIPHER)
         found = self.secrets.find(hello.random)
         again = self._answer is not None and self._answer.random == RETRY
         known = all(found.get(TRAFFIC[side]) or found.get(HANDSHAKES[side]) for side in (CLIENT, SERVER))
@@ -522,6 +548,14 @@ class Connection:
             else:
                 self._begin_13(CLIENT)
             self._passed[CLIENT] = PASSED_MOST
+        return True
+
+    def _give_up(self, answer: Hello, reason: int) -> bool:
+        """Nothing will be decrypted. A certificate that follows, and that nobody has encrypted, is still read."""
+        if self.facts is None or answer.version >= TLS_1_3:
+            raise GivenUp(reason)
+        self._reason, self.version, self._answer, self._asked = reason, answer.version, answer, False
+        self.blocked[CLIENT] = False
         return True
 
     def _lacks_secret(self) -> bool:
@@ -548,6 +582,8 @@ class Connection:
         suite, keys = self._suite, self.keys[side]
         if suite is None:
             return True
+        if kind == ENCRYPTED_EXTENSIONS and side == SERVER and self.facts is not None:
+            self.facts.chosen(_Fields(body).extensions())
         if kind == ENCRYPTED_EXTENSIONS and side == SERVER and self.blocked[CLIENT]:
             if EARLY_DATA not in _Fields(body).extensions():
                 self._begin_13(CLIENT)

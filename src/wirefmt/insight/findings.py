@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
 from wirefmt.batch import Batch
 from wirefmt.insight.counts import FRAMES_MAX, MINUTE, PERMISSION, SECOND, Counts, Found, Row, most_within, threshold
 from wirefmt.insight.reasons import MQTT_CODES, seconds
 from wirefmt.insight.report import CAUSES, Report, at, client, end_of, number, quantile
+from wirefmt.insight.tls import TlsCounts
 from wirefmt.spec.rules import SEVERITIES
 
 #: Of an end that says that the other side broke the protocol.
@@ -25,10 +26,15 @@ class Findings:
 
     def __init__(self, max_entries: int = 1 << 15) -> None:
         self._counts = Counts(max_entries)
+        self._tls = TlsCounts(max_entries)
 
     @property
     def dropped(self) -> int:
-        return self._counts.dropped
+        return self._counts.dropped + self._tls.dropped
+
+    def in_tls(self, rows: Iterable[Row]) -> None:
+        """Look at connections in TLS that have ended: columns of TRANSPORT by name."""
+        self._tls.add(rows)
 
     def operations(self, batch: Batch) -> None:
         """Look at a batch with all columns of OPERATIONS."""
@@ -47,6 +53,7 @@ class Findings:
                     report.put_operations(rule, found, cause)
         for tell in _OF_CONNECTIONS:
             tell(report)
+        self._tls.tell(report)
         severities = {name: i for i, name in enumerate(SEVERITIES)}
         report.rows.sort(
             key=lambda row: (

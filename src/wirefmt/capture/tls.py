@@ -1,8 +1,8 @@
 """TLS 1.2 and 1.3 as a capture sees them: what both sides say in the handshake -> the keys that open the records.
 
-RFC 5246 (1.2), 8446 (1.3), 5288, 6655, 7905 (AEAD suites of 1.2), 7366 (encrypt-then-MAC), 7627 (extended master secret: the key
-log has its result), 5077 (tickets). Ciphers and HKDF are those of the package `cryptography`. The engine splits streams into
-records and opens them with `Keys`; here are messages, secrets and the order of keys.
+RFC 5246 (1.2), 8446 (1.3), 5288, 6655, 7905 (AEAD suites of 1.2), 7366 (encrypt-then-MAC), 7627 (extended master secret: a key
+log has its result), 5077 (tickets). `tls_rsa` has the RSA key exchange. Ciphers and HKDF are those of the package `cryptography`.
+The engine splits streams into records and opens them with `Keys`; here are messages, secrets and the order of keys.
 
 A `Connection` is asked in the order of the capture, which may not be that of the peers: a direction that needs something that the
 other one says first is `blocked`, and the engine keeps its records meanwhile.
@@ -16,7 +16,9 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple, Protocol
 
+from wirefmt.capture.suites import suite_name
 from wirefmt.capture.tls_facts import Facts
+from wirefmt.capture.tls_rsa import Exchange
 from wirefmt.spec.insight import TLS_REASONS
 
 #: Directions: what the client sends, what the server sends.
@@ -122,6 +124,7 @@ class Secrets(Protocol):
 
     def find(self, random: bytes) -> dict[str, bytes]: ...
     def masters(self) -> Iterator[bytes]: ...
+    def premaster(self, encrypted: bytes, version: int) -> bytes | None: ...
 
 
 class Sessions:
@@ -275,6 +278,11 @@ class _Fields:
         return found
 
 
+def message_of(kind: int, body: bytes) -> bytes:
+    """As it was sent: its type, its length, its body."""
+    return bytes([kind]) + len(body).to_bytes(3, "big") + body
+
+
 class Hello(NamedTuple):
     version: int
     random: bytes
@@ -304,10 +312,18 @@ def server_hello(body: bytes) -> Hello:
 
 
 #: Handshake types.
-CLIENT_HELLO, SERVER_HELLO, NEW_TICKET, END_OF_EARLY_DATA, ENCRYPTED_EXTENSIONS, CERTIFICATE = 1, 2, 4, 5, 8, 11
+HELLO_REQUEST, CLIENT_HELLO, SERVER_HELLO, NEW_TICKET, END_OF_EARLY_DATA, ENCRYPTED_EXTENSIONS, CERTIFICATE = (
+    0,
+    1,
+    2,
+    4,
+    5,
+    8,
+    11,
+)
 SERVER_HELLO_DONE, FINISHED, KEY_UPDATE = 14, 20, 24
 #: Extensions.
-ENCRYPT_THEN_MAC, TICKET, EARLY_DATA, SUPPORTED_VERSIONS = 22, 35, 42, 43
+ENCRYPT_THEN_MAC, EXTENDED_MASTER, TICKET, EARLY_DATA, SUPPORTED_VERSIONS = 22, 23, 35, 42, 43
 
 
 class Connection:
@@ -339,6 +355,8 @@ class Connection:
         self._suite: Suite | None = None
         self._found: dict[str, bytes] = {}
         self._pair: list[Keys] | None = None  # 1.2: of the latest handshake
+        self._question = b""  # the client's hello
+        self._exchange: Exchange | None = None  # 1.2: the key exchange, of RSA
         self._done = [False, False]  # 1.3: Finished was read
         self._early: Keys | None = None
         self._passed = [0, 0]  # records that may fail
@@ -376,6 +394,7 @@ class Connection:
 
     def close(self) -> None:
         """It was given up: nothing more is read."""
+        self._question, self._exchange = b"", None
         self._hand = [None, None]
         self._guesses = None
 
@@ -426,6 +445,9 @@ class Connection:
         if self.keys[side] is None:
             if self.version == TLS_1_2:
                 self._hand[side] = None  # until ChangeCipherSpec
+                if self._exchange is not None and side == SERVER:
+                    self._exchange.lost()
+                    self.blocked[CLIENT] = False
         else:
             self._hand[side] = bytearray()
 
@@ -477,7 +499,7 @@ class Connection:
             self._hello = client_hello(body)
             if self.facts is not None:
                 self.facts.client(self._hello.extensions)
-            self._asked = True
+            self._asked, self._question, self._exchange = True, message_of(kind, body), None
             self.blocked[SERVER] = False
             self.blocked[CLIENT] = self.keys[CLIENT] is None
             return True
@@ -498,6 +520,9 @@ class Connection:
             return True
         if self.version == TLS_1_3:
             return self._message_13(side, kind, body)
+        if self._exchange is not None and kind != HELLO_REQUEST and not self._follow(self._exchange, side, kind, body):
+            self.blocked[side] = True
+            return False
         if side == SERVER and kind == NEW_TICKET and len(body) > 6:
             master = self._master()
             if master is not None:
@@ -536,6 +561,10 @@ class Connection:
             self.blocked[CLIENT] = False
             if answer.session and (master := self._master()) is not None:
                 self.secrets.sessions.add(answer.session, master)
+            if "CLIENT_RANDOM" not in self._found and suite_name(answer.suite).startswith("TLS_RSA_WITH_"):
+                hellos = self._question + message_of(SERVER_HELLO, body)
+                self._exchange = Exchange(suite.hash, hellos, EXTENDED_MASTER in answer.extensions)
+            self._question = b""
             return True
         self._begin_13(SERVER)
         offered = EARLY_DATA in hello.extensions or again
@@ -618,7 +647,8 @@ class Connection:
         """ChangeCipherSpec."""
         if self._hello is None or (self._answer is None and side == SERVER):
             raise GivenUp(Reason.HANDSHAKE)
-        if self._asked or self._answer is None:
+        awaits_key = side == SERVER and self._exchange is not None and self._exchange.answered
+        if self._asked or self._answer is None or awaits_key:
             self._changing[side] = self.blocked[side] = True
             return
         if self._master() is None and not self._guess():
@@ -628,6 +658,28 @@ class Connection:
         self._changing[side] = False
         self.keys[side] = self._pair_12()[side]
         self._hand[side] = bytearray()
+
+    def _follow(self, exchange: Exchange, side: int, kind: int, body: bytes) -> bool:
+        """A message of a handshake with RSA. False: it waits for the server."""
+        if side == SERVER:
+            if exchange.server(kind, message_of(kind, body)):
+                self.blocked[CLIENT] = False
+            return True
+        if not exchange.client(kind, message_of(kind, body)):
+            return False
+        hello, answer, suite = self._hello, self._answer, self._suite
+        assert hello is not None and answer is not None and suite is not None
+        if exchange.encrypted is None:
+            return True
+        self._exchange = None
+        self.blocked[SERVER] = False
+        premaster = self.secrets.premaster(exchange.encrypted, hello.version)
+        seed = exchange.label_and_seed(hello.random + answer.random)
+        if premaster is not None and seed is not None:
+            master = self._found["CLIENT_RANDOM"] = prf(suite.hash, premaster, *seed, len(premaster))
+            if answer.session:
+                self.secrets.sessions.add(answer.session, master)
+        return True
 
     def _master(self) -> bytes | None:
         """The master secret, of the key log or of the session that is resumed."""

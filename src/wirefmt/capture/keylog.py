@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import stat
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from wirefmt.capture._engine import KeyLogIndex
 from wirefmt.capture.tls import Sessions
@@ -101,6 +101,9 @@ class _Blocks:
     def __len__(self) -> int:
         return len(self._text)
 
+    def __bytes__(self) -> bytes:
+        return bytes(self._text)
+
     def add(self, text: bytes, last: bool) -> None:
         """The next bytes of a block; last: its end."""
         self._text += text + b"\n" if last else text
@@ -187,6 +190,17 @@ class Secrets:
                 self.blocks_passed += len(octets)
                 return
             self._blocks.add(octets, last)
+
+    def blocks(self) -> bytes:
+        """The key logs of all secrets blocks so far."""
+        with self._lock:
+            return bytes(self._blocks)
+
+    def give(self, blocks: Iterable[bytes]) -> None:
+        """All there is in the secrets blocks of the captures that are read in pieces: no further secret comes."""
+        for text in dict.fromkeys(blocks):
+            self.add(TLS_KEY_LOG, text, True)
+        self.begin(None, True)
 
     def _look_ahead(self) -> bool:
         """Read the blocks of the whole capture, once. False: that was done."""

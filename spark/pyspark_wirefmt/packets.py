@@ -75,7 +75,7 @@ def scan(task: RangeTask, options: Options, columns: list[str]) -> Iterator[pa.R
     yield from as_arrow(_scan(task, options, columns), columns)
 
 
-def _scan(task: RangeTask, options: Options, columns: list[str]) -> Iterator[Any]:
+def _scan(task: RangeTask, options: Options, columns: list[str], secrets: Any = None) -> Iterator[Any]:
     from wirefmt.capture import PacketScanner
 
     scanner = PacketScanner(
@@ -84,6 +84,7 @@ def _scan(task: RangeTask, options: Options, columns: list[str]) -> Iterator[Any
         ports=options.ports,
         batch_rows=options.batch_rows,
         batch_bytes=options.batch_bytes,
+        secrets=secrets,
     )
     for piece in map(_resolved, task.pieces):
         if piece.range is None:
@@ -104,18 +105,21 @@ def _scan(task: RangeTask, options: Options, columns: list[str]) -> Iterator[Any
         yield batch
 
 
-def count(piece: Piece, options: Options) -> dict[str, int]:
-    """Frames of a piece, IP fragments among them, and the bounds of its records."""
+def count(piece: Piece, options: Options) -> dict[str, Any]:
+    """Frames of a piece, IP fragments among them, the bounds of its records, and the key logs of its secrets blocks."""
     from wirefmt.capture import split
+    from wirefmt.capture.keylog import Secrets
 
     if piece.range is not None:
         with bounded(piece.name, piece.total) as file:
             found = split.count_frames(file, piece.range)
-        return {"frames": found.frames, "fragments": found.fragments, "begin": found.begin, "end": found.end}
+        return {name: getattr(found, name) for name in ("frames", "fragments", "begin", "end", "secrets")}
     import pyarrow.compute as pc
 
-    seen = scan(RangeTask((piece,)), options, ["fragment"])
-    return {"frames": 0, "fragments": sum(pc.sum(b.column(0)).as_py() or 0 for b in seen), "begin": 0, "end": 0}
+    secrets = Secrets()
+    seen = as_arrow(_scan(RangeTask((piece,)), options, ["fragment"], secrets), ["fragment"])
+    fragments = sum(pc.sum(b.column(0)).as_py() or 0 for b in seen)
+    return {"frames": 0, "fragments": fragments, "begin": 0, "end": 0, "secrets": secrets.blocks()}
 
 
 def chunks(piece: Piece) -> Iterator[Any]:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     ArrowFunction = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
-_COUNTS = "piece bigint, frames bigint, fragments bigint, begin bigint, end bigint"
+_COUNTS = "piece bigint, frames bigint, fragments bigint, begin bigint, end bigint, secrets binary"
 
 
 def read(
@@ -94,7 +94,7 @@ def _direct(spark: SparkSession, captures: list[files.CaptureFile], options: Opt
 def _shuffle(
     spark: SparkSession, found: list[Piece], names: list[str], options: Options, schema: Any, parts: int
 ) -> DataFrame:
-    found, fragments = _count(spark, found, options)
+    found, fragments, secrets = _count(spark, found, options)
     hashed = "pair_hash" if fragments else "flow_hash"
     planned = packets.bundles(found)
     columns = [hashed, "file_index", "frame_no", "segment"]
@@ -109,18 +109,22 @@ def _shuffle(
     return (
         rows.repartition(parts, *keys)
         .sortWithinPartitions(*(keys if in_file else [hashed, "file_index"]), "frame_no")
-        .mapInArrow(_decoder(hashed, names, options, list(schema.names)), schema)
+        .mapInArrow(_decoder(hashed, names, options, list(schema.names), secrets), schema)
     )
 
 
-def _decoder(hashed: str, names: list[str], options: Options, columns: list[str]) -> ArrowFunction:
-    """Sorted packets to messages. Flows come one after another, so only the last one of a batch can continue in the next."""
+def _decoder(
+    hashed: str, names: list[str], options: Options, columns: list[str], secrets: tuple[bytes, ...] = ()
+) -> ArrowFunction:
+    """Sorted packets to messages. Flows come one after another, so only the last one of a batch can continue in the next.
+    secrets: the key logs of all secrets blocks."""
     in_file = options.flows != "across-files"
 
     def decode(batches: Iterator[pa.RecordBatch]) -> Iterator[Any]:
         from wirefmt.capture import CaptureDecoder
 
         decoder = CaptureDecoder(plan.decoder_options(options, columns))
+        decoder.secrets.give(secrets)
         if not in_file:
             for index, name in enumerate(names):
                 decoder.begin_file(name, index)
@@ -217,8 +221,8 @@ def octets(column: pa.Array, begin: int, end: int) -> memoryview:
     return memoryview(memoryview(values).cast("B")[at[column.offset + begin] : at[column.offset + end]].tobytes())
 
 
-def _count(spark: SparkSession, found: list[Piece], options: Options) -> tuple[list[Piece], bool]:
-    """Pieces with their first frame numbers, and whether IP fragments occur.
+def _count(spark: SparkSession, found: list[Piece], options: Options) -> tuple[list[Piece], bool, tuple[bytes, ...]]:
+    """Pieces with their first frame numbers, whether IP fragments occur, and the key logs of secrets blocks.
 
     A capture whose ranges are not adjacent (it is damaged near a boundary) becomes one piece again.
     """
@@ -230,7 +234,8 @@ def _count(spark: SparkSession, found: list[Piece], options: Options) -> tuple[l
 
         for number in _numbers(batches):
             rows = [{"piece": numbers[piece]} | packets.count(piece, options) for piece in tasks[number].pieces]
-            yield pa.RecordBatch.from_pylist(rows, schema=pa.schema([(n, pa.int64()) for n in rows[0]]))
+            types = [(name, pa.binary() if name == "secrets" else pa.int64()) for name in rows[0]]
+            yield pa.RecordBatch.from_pylist(rows, schema=pa.schema(types))
 
     counted = {row.piece: row for row in _each(spark, len(tasks), count, _COUNTS).collect()}
     fragments = any(row.fragments for row in counted.values())
@@ -249,7 +254,8 @@ def _count(spark: SparkSession, found: list[Piece], options: Options) -> tuple[l
                 piece = piece._replace(range=true, first_frame=first)
             settled.append(piece)
             first += counted[i].frames
-    return settled, fragments
+    secrets = dict.fromkeys(bytes(counted[i].secrets) for i in sorted(counted) if counted[i].secrets)
+    return settled, fragments, tuple(secrets)
 
 
 def _each(spark: SparkSession, count: int, function: ArrowFunction, schema: Any) -> DataFrame:

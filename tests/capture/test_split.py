@@ -8,10 +8,12 @@ import random
 import struct
 from bisect import bisect_left
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from lib.wire import Tcp, pcap
 from wirefmt.capture import split
 from wirefmt.capture._engine import PacketScanner, PcapReader, find_record
 
@@ -224,3 +226,12 @@ def test_damaged_octets_around_a_split_lose_no_more_than_one_reader_does() -> No
             found |= {p[4] for p in reader.close()}
         assert [e for _, e in ends[:-1]] == [b for b, _ in ends[1:]]
         assert len(whole - found) <= 3
+
+
+def test_the_only_record_of_a_range_is_counted(tmp_path: Path) -> None:
+    path = tmp_path / "a.pcap"
+    tcp = Tcp()
+    path.write_bytes(pcap([*tcp.open(), *(tcp.segment(0, bytes(size)) for size in (3000, 900, 3000, 20, 5000, 10))]))
+    counts = [split.count_frames(path, piece).frames for piece in split.ranges(path, 2000)]
+    assert sum(counts) == 9
+    assert 1 in counts

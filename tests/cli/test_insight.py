@@ -309,6 +309,16 @@ def test_summary_has_ends_of_connections(wirefmt: Callable[..., Any]) -> None:
     assert (filtered["messages"], filtered["connections"]) == (9, [])
 
 
+def test_summary_names_the_option_that_decrypts(wirefmt: Callable[..., Any]) -> None:
+    folder = DATA / "tls/recorded"
+    text = wirefmt("summary", folder / "old-tls10.pcap.gz")[1]
+    assert re.search(r"1 +neither a key log nor a secrets block: --keylog FILE", text)
+    assert "weak-tls" in text
+    text = wirefmt("summary", folder / "expired.pcap.gz", "--keylog", folder / "expired.log")[1]
+    assert "--keylog" not in text
+    assert "certificate-not-valid" in text
+
+
 # ---- findings, as far as they do not depend on the rules
 
 

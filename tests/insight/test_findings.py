@@ -9,6 +9,7 @@ import io
 import math
 import struct
 from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ pytest.importorskip("pyarrow", reason="needs pyarrow (pip install pyarrow)")
 
 import pyarrow as pa
 
-from lib.paths import ROOT
+from lib.paths import DATA, ROOT
 from lib.truth import FOLDER, NAMES, claims_of, fits, is_so, listed, tables_of
 from lib.wire import Tcp, frames_of, pcap
 from wirefmt import amqp10, capture
@@ -27,7 +28,7 @@ from wirefmt.insight.findings import Findings
 from wirefmt.protocols import PROTOCOLS
 from wirefmt.spec import rules
 from wirefmt.spec.advice import ADVICE, advice
-from wirefmt.spec.insight import FINDINGS, OPERATIONS
+from wirefmt.spec.insight import FINDINGS, OPERATIONS, TLS_REASONS, TRANSPORT
 from wirefmt.spec.rules import RULES, SEVERITIES
 
 SECOND = 1_000_000_000
@@ -35,6 +36,7 @@ SECOND = 1_000_000_000
 PLACES = {"queue": ("queue", "destination"), "destination": ("destination", "queue")}
 #: Whole seconds since 1970, ns: a multiple of all spans.
 NOON = 1_795_780_800 * SECOND
+AT_NOON = datetime.fromtimestamp(NOON // SECOND, UTC).replace(tzinfo=None)
 
 #: Captures in which nothing is wrong.
 ORDERLY = ("mqtt-orderly", "amqp-rpc", "crossing", "amqp10-large")
@@ -726,13 +728,91 @@ def test_every_advice_is_a_sentence_and_can_be_reached() -> None:
             assert advice(row.protocol, row.codes[-1], None) == row.action
 
 
+# ---- TLS
+
+
+def in_tls(**values: Any) -> dict[str, Any]:
+    """A connection of TLS 1.3 that was decrypted, with a certificate that is valid, and what differs."""
+    row: dict[str, Any] = {column.name: None for column in TRANSPORT}
+    row |= {
+        "flow_id": 1, "capture": "a.pcap", "client_ip": "10.0.0.2", "client_port": 40000, "server_ip": "10.0.0.1",
+        "server_port": 8883, "carrier": "tls", "first_ns": NOON, "tls_version": "TLS 1.3", "tls_subject": "CN=broker",
+        "tls_not_before": AT_NOON - timedelta(days=100), "tls_not_after": AT_NOON + timedelta(days=100),
+    }  # fmt: skip
+    return row | values
+
+
+def rules_of_tls(*rows: dict[str, Any], max_entries: int = 100) -> dict[str, int]:
+    findings = Findings(max_entries)
+    findings.in_tls(rows)
+    return {row["rule"]: row["count"] for row in findings.finish([])}
+
+
+@pytest.mark.parametrize(
+    ("rule", "enough", "too_few"),
+    [
+        ("weak-tls", {"tls_version": "TLS 1.1"}, {"tls_version": "TLS 1.2"}),
+        ("weak-tls", {"tls_version": "SSL 3.0"}, {"tls_version": None}),
+        ("certificate-not-valid", {"tls_not_after": AT_NOON - timedelta(seconds=1)}, {"tls_not_after": AT_NOON}),
+        ("certificate-not-valid", {"tls_not_before": AT_NOON + timedelta(seconds=1)}, {"tls_not_before": AT_NOON}),
+        (
+            "not-decrypted",
+            {"tls_undecrypted": TLS_REASONS["no_secret"]},
+            {"tls_undecrypted": TLS_REASONS["no_secrets"]},
+        ),
+        (
+            "not-decrypted",
+            {"tls_undecrypted": TLS_REASONS["wrong_secret"]},
+            {"tls_undecrypted": TLS_REASONS["no_data"]},
+        ),
+    ],
+)
+def test_connections_in_tls(rule: str, enough: dict[str, Any], too_few: dict[str, Any]) -> None:
+    assert rules_of_tls(*[in_tls(**enough)] * 3) == {rule: 3}
+    assert rules_of_tls(in_tls(**too_few), in_tls(**too_few, tls_subject=None, tls_server_name="x")) == {}
+
+
+def test_findings_about_tls_are_bounded_and_name_the_first_connection() -> None:
+    rows = [in_tls(server_port=port, tls_version="TLS 1.0", flow_id=port, first_ns=NOON - port) for port in range(50)]
+    findings = Findings(10)
+    findings.in_tls([*rows, rows[3] | {"first_ns": NOON - SECOND, "flow_id": 99}])
+    assert findings.dropped == 40
+    found = findings.finish([])
+    assert len(found) == 10
+    assert [row["count"] for row in found if row["flow_id"] == 99] == [2]
+
+
+IN_TLS = DATA / "tls/recorded"
+OF_TLS = {
+    "old-tls10": ["weak-tls"], "old-tls11": ["weak-tls"], "expired": ["certificate-not-valid"], "coming": [],
+    "alpn-tls12": [], "alpn-tls13": [], "camellia": [],
+}  # fmt: skip
+OF_DECRYPTED_TLS = OF_TLS | {
+    "old-tls10": ["not-decrypted", "weak-tls"],
+    "old-tls11": ["not-decrypted", "weak-tls"],
+    "coming": ["certificate-not-valid"],  # TLS 1.3 encrypts it
+    "camellia": ["not-decrypted"],
+}
+
+
+@pytest.mark.parametrize("name", OF_TLS)
+@pytest.mark.parametrize("keys", [True, False], ids=["with a key log", "without"])
+def test_findings_of_real_connections_in_tls(name: str, keys: bool) -> None:
+    pytest.importorskip("cryptography", reason="needs cryptography (pip install 'wirefmt[tls]')")
+    keylog = str(IN_TLS / f"{name}.log") if keys else None
+    rows = pa.table(capture.read(IN_TLS / f"{name}.pcap.gz", table="findings", keylog=keylog)).to_pylist()
+    found = [row for row in rows if row["rule"] in ("weak-tls", "certificate-not-valid", "not-decrypted")]
+    assert sorted(row["rule"] for row in found) == (OF_DECRYPTED_TLS if keys else OF_TLS)[name]
+    assert all(row["server_ip"] == "127.0.0.1" and row["count"] == 1 for row in found)
+
+
 # ---- the table of rules
 
 
 def test_every_rule_is_told_and_tested() -> None:
     tables = {"operations", "connections", "paths"}
     sources = "".join(
-        (ROOT / "src/wirefmt/insight" / f"{name}.py").read_text() for name in ("counts", "findings", "report")
+        (ROOT / "src/wirefmt/insight" / f"{name}.py").read_text() for name in ("counts", "findings", "report", "tls")
     )
     tests = Path(__file__).read_text()
     for rule in RULES.values():

@@ -53,6 +53,7 @@ class PacketScanner(ColumnSet):
         ports: Iterable[int] = (),
         batch_rows: int = 16384,
         batch_bytes: int = 16777216,
+        secrets: Secrets | None = None,
     ) -> None: ...
     def begin_file(
         self, name: str, index: int = 0, *, prefix: Buffer = b"", offset: int = 0, first_frame: int = 1

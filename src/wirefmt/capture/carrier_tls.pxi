@@ -9,7 +9,9 @@ cdef enum:
     RECORD_MAX = 16384 + 2048           # octets of a record's content: RFC 5246, 6.2.3
     FRAGMENT_MAX = 16384                # of what is in it
     RECORD_LEAST = 22                   # octets of a record with content, header and tag included
-    TLS_OCTETS = 8192                   # memory of a connection's keys and messages, for each direction
+    TLS_OCTETS = 8192                   # memory of a connection's keys and messages, for each direction,
+    LOOK_OCTETS = 2048                  # of one that is not decrypted: only its handshake is read,
+    GIVEN_UP_OCTETS = 512               # and of one that was given up
     WAITING_MOST = 1 << 18              # octets of a direction that wait
     SEQUENCES_MOST = 4096               # sequence numbers that are tried after a gap,
     SEQUENCES_BROKEN = 64               # and after a record that does not open
@@ -59,6 +61,9 @@ cdef struct Tls:                        # one direction. Objects are owned
     uint8_t iv[12]
     uint8_t form                        # a RecordForm
     uint8_t tag                         # octets at the end of a record that authenticate it
+    int64_t counted                     # octets of the connection, in this direction, that `buffered` includes
+    bint looks                          # nothing can be decrypted: what is not encrypted is read, and counted as not decoded
+    int64_t packets                     # of the flow before TLS
     bint shown                          # a record with application data was decrypted
     bint searching                      # a record is searched for in `kept`
     uint64_t sequence                   # of the next record
@@ -91,15 +96,19 @@ cdef void begin_tls(FrameStreams s, Flow* f, int end, const Mark* mark) noexcept
     cdef FlowState* fs = <FlowState*>f.state
     if not may_decrypt(s):
         s.put_fault(f, end, ROW_GAP, TLS_TEXT, mark)
-        pass_tls(s, f)
+        if s.tcp.counts_traffic and not (fs.sides[0].searching or fs.sides[1].searching):
+            open_tls(s, f, end, True, mark)
+        else:
+            pass_tls(s, f)
     elif fs.sides[0].searching or fs.sides[1].searching or fs.sides[0].skip or fs.sides[1].skip:
         give_up_tls(s, f, end, TLS_NO_HANDSHAKE, mark)
     else:
-        open_tls(s, f, end, mark)
+        open_tls(s, f, end, False, mark)
 
 
 cdef void pass_tls(FrameStreams s, Flow* f) noexcept nogil:
     """There is no secret."""
+    (<FlowState*>f.state).tls_reason = TLS_NO_SECRETS
     s.dismiss(f, UNDECODED_TLS)
     s.tls_flows[<int>TLS_NO_SECRETS] += 1
 
@@ -120,23 +129,38 @@ cdef bint ask_secrets(FrameStreams s) noexcept with gil:
     return s.decrypts == DECRYPTS
 
 
-cdef void open_tls(FrameStreams s, Flow* f, int end, const Mark* mark) noexcept with gil:
-    """Both directions are records of TLS after the octets so far. The flow may be dismissed."""
+cdef void open_tls(FrameStreams s, Flow* f, int end, bint looks, const Mark* mark) noexcept with gil:
+    """Both directions are records of TLS after the octets so far. The flow may be dismissed. `looks`: there is no secret, only
+    what the handshake says is read."""
+    cdef FlowState* fs = <FlowState*>f.state
     cdef int i
     cdef Tls* t
     try:
         from wirefmt.capture.tls import Connection
-        connection = Connection(s.secrets)
+        from wirefmt.capture.tls_facts import Facts
+        facts = Facts() if s.tcp.counts_traffic else None
+        connection = Connection(s.secrets, facts, TLS_NO_SECRETS if looks else TLS_DECRYPTED)
     except ImportError:
         give_up_tls(s, f, end, TLS_NO_LIBRARY, mark)
         return
+    if facts is not None and fs.tls == NULL:
+        Py_INCREF(facts)
+        fs.tls = <PyObject*>facts
+        s.memory.buffered += FACTS_OCTETS
     for i in range(2):
         t = <Tls*>s.add_layer(f, i, &TLS)
         if t == NULL:
             return
         Py_INCREF(connection)
         t.connection = <PyObject*>connection
-        s.memory.buffered += TLS_OCTETS
+        t.looks = looks
+        t.packets = f.packets
+        count_connection(s, t, LOOK_OCTETS if looks else TLS_OCTETS)
+
+
+cdef inline void count_connection(FrameStreams s, Tls* t, int64_t octets) noexcept nogil:
+    s.memory.buffered += octets - t.counted
+    t.counted = octets
 
 
 cdef Tls* tls_of(FlowState* fs, int end) noexcept nogil:
@@ -155,16 +179,30 @@ cdef void give_up_tls(FrameStreams s, Flow* f, int end, int reason, const Mark* 
     cdef int i
     if f.ignored:
         return
-    if fs.protocol != NULL:
+    t = tls_of(fs, 0)
+    if t != NULL and t.looks:
+        reason = TLS_NO_SECRETS
+    elif fs.protocol != NULL:
         s.put_fault(f, end, ROW_GAP, TLS_TEXT, mark)
     for i in range(2):
         t = tls_of(fs, i)
         if t != NULL:
             n += <int64_t>(t.size + t.kept_size)
             drop_octets(s, t)
+            count_connection(s, t, GIVEN_UP_OCTETS)
+    t = tls_of(fs, 0)
+    if t != NULL:
+        close_connection(t)
+        if t.looks and fs.protocol != NULL:             # as if it had been dismissed when TLS began
+            s.seen.undecoded_packets[<int>UNDECODED_TLS] += f.packets - t.packets
+    fs.tls_reason = <uint8_t>reason
     s.dismiss(f, UNDECODED_TLS)
     s.tls_flows[reason] += 1
     s.on_ignored(f, 0, n)
+
+
+cdef void close_connection(Tls* t) noexcept with gil:
+    (<object>t.connection).close()
 
 
 cdef void give_up_late(FrameStreams s, Flow* f, SideLayer* own) noexcept nogil:
@@ -205,12 +243,11 @@ cdef void drop_objects(FrameStreams s, Tls* t) noexcept with gil:
 cdef void tls_clear(FrameStreams s, SideLayer* own) noexcept nogil:
     s.seen.carrier_octets += <int64_t>((<Tls*>own).size + (<Tls*>own).kept_size)
     drop_octets(s, <Tls*>own)
-    drop_connection(s, <Tls*>own)
+    count_connection(s, <Tls*>own, 0)
+    drop_connection(<Tls*>own)
 
 
-cdef void drop_connection(FrameStreams s, Tls* t) noexcept with gil:
-    if t.connection != NULL:
-        s.memory.buffered -= TLS_OCTETS
+cdef void drop_connection(Tls* t) noexcept with gil:
     Py_XDECREF(t.connection)
     Py_XDECREF(t.keys)
     Py_XDECREF(t.open_record)
@@ -387,9 +424,9 @@ cdef bint read_record(FrameStreams s, Flow* f, int end, Tls* t, int side, object
         if kind == TLS_DATA:
             connection.unencrypted_data(side)
         else:
-            connection.take(side, kind, PyBytes_FromStringAndSize(<const char*>p + RECORD_HEAD, <Py_ssize_t>n))
+            take_message(s, t, connection, side, kind, PyBytes_FromStringAndSize(<const char*>p + RECORD_HEAD, <Py_ssize_t>n))
             follow_keys(s, f, end, connection)
-        count_record(s, f, kept, size)
+        count_record(s, f, t, kept, size)
         return True
     if t.form == FORM_13 and kind != TLS_DATA:          # ChangeCipherSpec for old middleboxes; alerts without keys
         s.seen.carrier_octets += <int64_t>size
@@ -433,15 +470,27 @@ cdef bint read_record(FrameStreams s, Flow* f, int end, Tls* t, int side, object
             take_plain(s, f, end, t, mark)
         return True
     if kind != TLS_ALERT:
-        connection.take(side, kind, plain[:n])
+        take_message(s, t, connection, side, kind, plain[:n])
         follow_keys(s, f, end, connection)
-    count_record(s, f, kept, size)
+    count_record(s, f, t, kept, size)
     return True
 
 
-cdef inline void count_record(FrameStreams s, const Flow* f, bint kept, size_t size) noexcept nogil:
+cdef take_message(FrameStreams s, Tls* t, object connection, int side, int kind, bytes octets):
+    """Octets of a record without application data. Raises GivenUp."""
+    connection.take(side, kind, octets)
+    count_connection(s, t, (LOOK_OCTETS if t.looks else TLS_OCTETS) + <int64_t>connection.held(side))
+    if s.memory.buffered > s.memory.max_buffered:
+        raise giving_up(TLS_LIMIT)
+
+
+cdef inline void count_record(FrameStreams s, const Flow* f, const Tls* t, bint kept, size_t size) noexcept nogil:
     """A record without application data was read. If the flow was given up meanwhile, one that was kept is counted."""
-    if not (kept and f.ignored):
+    if kept and f.ignored:
+        pass
+    elif t.looks:
+        s.seen.undecoded_octets[<int>UNDECODED_TLS] += <int64_t>size
+    else:
         s.seen.carrier_octets += <int64_t>size
 
 

@@ -59,7 +59,7 @@ def decoders_for(options: Options, transport: bool = False) -> tuple[list[Captur
     # each thread has a batch that it fills, and WAITING others
     octets = min(options.batch_bytes, max(options.batch_bytes // count, LEAST_BATCH))
     part = replace(options, threads=1, limits=limits, batch_bytes=octets)
-    secrets = Secrets(options.keylog)
+    secrets = Secrets(options.keylog, options.keys)
     decoders = [CaptureDecoder(part, transport=transport, secrets=secrets) for _ in range(count)]
     return decoders, Dispatcher(options, secrets) if count > 1 else None
 

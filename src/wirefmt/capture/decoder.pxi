@@ -23,7 +23,7 @@ cdef class CaptureDecoder:
 
     Parameters: an `Options`, or its fields as keywords; `threads` is 1, since the caller's thread decodes. transport: also count
     the traffic of each TCP connection, for `take_transport`. secrets: a `wirefmt.capture.keylog.Secrets` that several decoders
-    share; else that of the option `keylog`.
+    share; else that of the options `keylog` and `keys`.
     Raises ValueError if an option has an invalid value or `columns` names an unknown column; ModuleNotFoundError if a
     filter is given and pyarrow is not installed.
     """
@@ -79,7 +79,7 @@ cdef class CaptureDecoder:
         self.streams.table = self.table
         if secrets is None:
             from wirefmt.capture.keylog import Secrets
-            secrets = Secrets(options.keylog)
+            secrets = Secrets(options.keylog, options.keys)
         self.streams.secrets = secrets
         self.streams.decrypts = DECRYPTS_PERHAPS
         self.file = PcapFile.__new__(PcapFile)

@@ -115,6 +115,7 @@ cdef Flow* open_front(FrameStreams s, const Flow* f, const Mark* mark) noexcept 
     front.state = state
     state[0] = fs[0]
     state.proxied = NULL
+    state.tls = NULL
     state.unfinished = state.limiting = False
     memset(state.sides, 0, sizeof(state.sides))
     state.state = kept
@@ -156,6 +157,8 @@ cdef bint on_end(FrameStreams s, Flow* f, int end, int why) noexcept nogil:
 
 cdef void end_flow(FrameStreams s, Flow* f) noexcept nogil:
     cdef MessageContext m
+    if f.state != NULL:
+        end_layers(s, f)
     if f.traffic != NULL and s.tcp.counts_traffic:
         s.name_of(f.last.capture, &m)
         put_transport(s.transport.cols, s.transport_rows, f, <const FlowState*>f.state, &m.capture)
@@ -163,18 +166,21 @@ cdef void end_flow(FrameStreams s, Flow* f) noexcept nogil:
     on_close(s, f)
 
 
-cdef void on_close(FrameStreams s, Flow* f) noexcept nogil:
-    cdef FlowState* fs = <FlowState*>f.state
-    cdef Side* side
-    cdef SideLayer* layer
-    cdef int end
-    if fs == NULL:
-        return
-    layer = fs.sides[0].lowest
+cdef void end_layers(FrameStreams s, Flow* f) noexcept nogil:
+    """The carriers of a flow that ends."""
+    cdef SideLayer* layer = (<FlowState*>f.state).sides[0].lowest
     while layer != NULL:
         if layer.carrier.ends != NULL:
             layer.carrier.ends(s, f, layer)
         layer = layer.above
+
+
+cdef void on_close(FrameStreams s, Flow* f) noexcept nogil:
+    cdef FlowState* fs = <FlowState*>f.state
+    cdef Side* side
+    cdef int end
+    if fs == NULL:
+        return
     if fs.front != NULL:
         drop_front(s, fs)
     if fs.protocol == NULL and not f.ignored:
@@ -198,6 +204,8 @@ cdef void on_close(FrameStreams s, Flow* f) noexcept nogil:
     if fs.protocol != NULL:
         s.memory.buffered -= fs.counted
         close_state(fs.protocol, fs.state)
+    if fs.tls != NULL:
+        drop_facts(s, fs)
     s.memory.buffered -= sizeof(FlowState) + BLOCK_OCTETS
     free(fs)
     f.state = NULL

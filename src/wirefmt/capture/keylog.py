@@ -10,10 +10,11 @@ from __future__ import annotations
 import os
 import stat
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from wirefmt.capture._engine import KeyLogIndex
 from wirefmt.capture.tls import Sessions
+from wirefmt.capture.tls_rsa import PrivateKeys
 from wirefmt.errors import CaptureError
 
 #: Bytes of secrets blocks that are kept; more are counted and not used.
@@ -100,6 +101,9 @@ class _Blocks:
     def __len__(self) -> int:
         return len(self._text)
 
+    def __bytes__(self) -> bytes:
+        return bytes(self._text)
+
     def add(self, text: bytes, last: bool) -> None:
         """The next bytes of a block; last: its end."""
         self._text += text + b"\n" if last else text
@@ -150,18 +154,21 @@ def parse_line(line: bytes) -> tuple[str, bytes, bytes] | None:
 
 
 class Secrets:
-    """All secrets of a reader: of its key log and of the blocks of its captures. Its decoders share it.
+    """All secrets of a reader: of its key log, its private keys and the blocks of its captures. Its decoders share it.
 
     Attributes:
         complete: no further secret can come: a connection without one is given up at once, others wait for it.
         sessions: master secrets of TLS 1.2 that were used.
     """
 
-    def __init__(self, keylog: str | os.PathLike[str] | None = None) -> None:
+    def __init__(
+        self, keylog: str | os.PathLike[str] | None = None, keys: str | os.PathLike[str] | None = None
+    ) -> None:
         self.sessions = Sessions()
         self.complete = self._last = False
         self.blocks_passed = 0  # bytes of secrets blocks beyond BLOCKS_MOST
         self._log = None if keylog is None else _Log(os.fspath(keylog))
+        self._keys = None if keys is None else PrivateKeys(os.fspath(keys))
         self._blocks = _Blocks()
         self._ahead: Callable[[Secrets], None] | None = None
         self._looked = False
@@ -184,6 +191,17 @@ class Secrets:
                 return
             self._blocks.add(octets, last)
 
+    def blocks(self) -> bytes:
+        """The key logs of all secrets blocks so far."""
+        with self._lock:
+            return bytes(self._blocks)
+
+    def give(self, blocks: Iterable[bytes]) -> None:
+        """All there is in the secrets blocks of the captures that are read in pieces: no further secret comes."""
+        for text in dict.fromkeys(blocks):
+            self.add(TLS_KEY_LOG, text, True)
+        self.begin(None, True)
+
     def _look_ahead(self) -> bool:
         """Read the blocks of the whole capture, once. False: that was done."""
         ahead, self._ahead = self._ahead, None
@@ -198,7 +216,7 @@ class Secrets:
     def any(self) -> bool:
         """Is there any secret, as far as is known?"""
         with self._lock:
-            if self._log is not None or len(self._blocks):
+            if self._log is not None or self._keys is not None or len(self._blocks):
                 return True
             return self._look_ahead() and len(self._blocks) > 0
 
@@ -211,6 +229,17 @@ class Secrets:
             if not found and self._look_ahead():
                 found = self._lines(random)
             return found
+
+    def premaster(self, encrypted: bytes, version: int) -> bytes | None:
+        """What a client that has offered this version has encrypted with a server's RSA key: a line RSA of a key log has it, by
+        its first 8 bytes, or a private key opens it."""
+        with self._lock:
+            for log in (self._log, self._blocks):
+                for line in log.lines(encrypted[:8]) if log is not None else ():
+                    parsed = parse_line(line)
+                    if parsed is not None and parsed[0] == "RSA" and parsed[1] == encrypted[:8]:
+                        return parsed[2]
+        return None if self._keys is None else self._keys.premaster(encrypted, version)
 
     def masters(self) -> Iterator[bytes]:
         """Master secrets of TLS 1.2, the last ones first: one of them may be that of a session which is resumed."""

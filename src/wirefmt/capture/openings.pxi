@@ -157,10 +157,12 @@ cdef int tls_opens(Recognition r, Flow* f, int end, const uint8_t* p, size_t n, 
     """TLS from the start, or where the capture begins. A port in decode_as says what is in it, if it can be decrypted."""
     cdef FlowState* fs = <FlowState*>f.state
     cdef bint forced = r.is_forced(f)
+    cdef bint looks
     cdef int verdict = NO if forced and not r.streams.decrypts else looks_like_tls(p, n, not forced and r.begins_inside(f, end))
     if verdict != YES:
         return verdict
-    if tls_of(fs, end) != NULL or not may_decrypt(r.streams):
+    looks = not may_decrypt(r.streams)
+    if tls_of(fs, end) != NULL or (looks and (forced or not r.streams.tcp.counts_traffic)):
         if forced:
             return NO
         pass_tls(r.streams, f)
@@ -168,8 +170,11 @@ cdef int tls_opens(Recognition r, Flow* f, int end, const uint8_t* p, size_t n, 
     if p[0] == TLS_HANDSHAKE and n <= RECORD_HEAD:
         return WAITS
     if p[0] != TLS_HANDSHAKE or not 1 <= p[RECORD_HEAD] <= 2 or fs.sides[end].missing or fs.sides[end].skipped:
-        give_up_tls(r.streams, f, end, TLS_NO_HANDSHAKE, mark)
+        if looks:
+            pass_tls(r.streams, f)
+        else:
+            give_up_tls(r.streams, f, end, TLS_NO_HANDSHAKE, mark)
         return REFUSED
     f.client = <int8_t>(end if p[RECORD_HEAD] == 1 else 1 - end)        # ClientHello, ServerHello
-    open_tls(r.streams, f, end, mark)
+    open_tls(r.streams, f, end, looks, mark)
     return REFUSED if f.ignored else YES

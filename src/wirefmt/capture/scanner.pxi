@@ -7,8 +7,8 @@ cdef class PacketScanner(ColumnSet):
     """Builds the packets table of captures; used like CaptureDecoder.
 
     tunnels: as in wirefmt.capture.read. columns: names to keep, in order. ports: only segments from or to one of them
-    (none: all). `take` returns a batch once it has batch_rows rows or batch_bytes bytes of segments, or a chunk more.
-    A call during another one raises RuntimeError.
+    (none: all). secrets: a `wirefmt.capture.keylog.Secrets` that takes secrets blocks. `take` returns a batch once it has
+    batch_rows rows or batch_bytes bytes of segments, or a chunk more. A call during another one raises RuntimeError.
     """
     cdef PacketParser packets
     cdef RecordFeed records
@@ -18,13 +18,14 @@ cdef class PacketScanner(ColumnSet):
     cdef bint some_ports, tunnels, busy
     cdef uint8_t[8192] ports                                # one bit per port
 
-    def __init__(self, *, bint tunnels=False, columns=None, ports=(), batch_rows=16384, batch_bytes=16 << 20):
+    def __init__(self, *, bint tunnels=False, columns=None, ports=(), batch_rows=16384, batch_bytes=16 << 20, secrets=None):
         if batch_rows < 1 or batch_bytes < 1:
             raise ValueError("batch_rows and batch_bytes must be at least 1")
         self.set_columns(PACKET_TABLE_COLUMNS, columns)
         self.tunnels = tunnels
         self.packets = PacketParser(tunnels=tunnels, fragments=False)
         self.records = RecordFeed.__new__(RecordFeed)
+        self.records.file.secrets = secrets
         self.batch_rows = batch_rows
         self.batch_bytes = batch_bytes
         memset(self.ports, 0, sizeof(self.ports))

@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 from typing import BinaryIO
 
 from wirefmt.capture import _engine
+from wirefmt.capture.keylog import Secrets
 from wirefmt.errors import CaptureError
 
 #: Bytes examined before and after a split; each is more than the largest packet with its record header.
@@ -46,12 +47,14 @@ class Range:
 
 @dataclass(frozen=True, slots=True)
 class Count:
-    """Contents of a range: packets, IP fragments among them, where its first record begins and its last record ends."""
+    """Contents of a range: packets, IP fragments among them, where its first record begins and its last record ends; the key logs
+    of its secrets blocks and of those before the first packet."""
 
     frames: int
     fragments: int
     begin: int
     end: int
+    secrets: bytes = b""
 
 
 def ranges(source: Source, split_size: int, *, exact: bool = False) -> list[Range]:
@@ -113,15 +116,15 @@ def count_frames(source: Source, piece: Range) -> Count:
     """Read a range to count its packets, and IP fragments among them."""
     with _opened(source) as file:
         true = resolve(file, piece)
-        scanner = _engine.PacketScanner(columns=())
+        secrets = Secrets()
+        scanner = _engine.PacketScanner(columns=(), secrets=secrets)
         scanner.begin_file("", 0, prefix=true.prefix, offset=true.begin)
         for chunk in read_range(file, true):
             scanner.feed(chunk)
             scanner.take(final=True)
-        if true.end == _size(file):
-            scanner.end_file()
+        scanner.end_file()  # the only record of a range waits for it
         stats = scanner.stats
-    return Count(stats["frames"], stats["fragments"], true.begin, true.end)
+    return Count(stats["frames"], stats["fragments"], true.begin, true.end, secrets.blocks())
 
 
 # ------------------------------------------------------------------------------------------------ files

@@ -98,6 +98,7 @@ cdef struct FlowState:
     uint8_t http                # a direction begins with HTTP: the handshake of a WebSocket may follow
     uint8_t deflate             # of WebSockets: a WsDeflate
     uint8_t undecoded           # an Undecoded, if the flow is ignored
+    uint8_t tls_reason          # a TlsReason, if it is TLS that was given up
     uint8_t unfinished          # the batch was full in the middle of an event: finish_event
     uint8_t limiting            # messages that have begun are being flushed for a limit
     uint8_t address_size[2]
@@ -105,6 +106,7 @@ cdef struct FlowState:
     Side sides[2]               # by end, as in Flow
     int64_t limit_rows          # `limiting`: the number of rows before
     Flow* front                 # octets from before the beginning of a direction, read as a flow of their own; NULL: none
+    PyObject* tls               # tls_facts.Facts, owned; NULL: it is not TLS, or nobody asks
 
 
 cdef struct CaptureCounts:

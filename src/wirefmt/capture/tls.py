@@ -1,8 +1,8 @@
 """TLS 1.2 and 1.3 as a capture sees them: what both sides say in the handshake -> the keys that open the records.
 
-RFC 5246 (1.2), 8446 (1.3), 5288, 6655, 7905 (AEAD suites of 1.2), 7366 (encrypt-then-MAC), 7627 (extended master secret: the key
-log has its result), 5077 (tickets). Ciphers and HKDF are those of the package `cryptography`. The engine splits streams into
-records and opens them with `Keys`; here are messages, secrets and the order of keys.
+RFC 5246 (1.2), 8446 (1.3), 5288, 6655, 7905 (AEAD suites of 1.2), 7366 (encrypt-then-MAC), 7627 (extended master secret: a key
+log has its result), 5077 (tickets). `tls_rsa` has the RSA key exchange. Ciphers and HKDF are those of the package `cryptography`.
+The engine splits streams into records and opens them with `Keys`; here are messages, secrets and the order of keys.
 
 A `Connection` is asked in the order of the capture, which may not be that of the peers: a direction that needs something that the
 other one says first is `blocked`, and the engine keeps its records meanwhile.
@@ -15,6 +15,11 @@ import hmac
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple, Protocol
+
+from wirefmt.capture.suites import suite_name
+from wirefmt.capture.tls_facts import Facts
+from wirefmt.capture.tls_rsa import Exchange
+from wirefmt.spec.insight import TLS_REASONS
 
 #: Directions: what the client sends, what the server sends.
 CLIENT, SERVER = 0, 1
@@ -45,18 +50,12 @@ class Reason:
 
 
 #: Names of the counters, and what `wirefmt summary` says.
-REASONS = {
-    "decrypted": "decrypted",
-    "no_secrets": "neither a key log nor a secrets block",
-    "no_secret": "no secret for the client random",
-    "handshake_not_captured": "handshake not captured",
-    "cipher_not_supported": "cipher suite not supported",
-    "version_not_supported": "version not supported",
-    "wrong_secret": "the secret does not fit",
-    "no_library": "needs the package cryptography (wirefmt[tls])",
-    "limit": "limit of memory",
-    "no_data": "no application data",
-}
+REASONS = TLS_REASONS
+
+
+def cells_of(facts: Facts | None, reason: int) -> tuple[str | int | None, ...]:
+    """The columns TLS_COLUMNS of a connection. reason: the `Reason` why it is not decrypted; 0: it is."""
+    return (facts or Facts()).cells(list(REASONS.values())[reason] if reason else None)
 
 
 class GivenUp(Exception):
@@ -125,6 +124,7 @@ class Secrets(Protocol):
 
     def find(self, random: bytes) -> dict[str, bytes]: ...
     def masters(self) -> Iterator[bytes]: ...
+    def premaster(self, encrypted: bytes, version: int) -> bytes | None: ...
 
 
 class Sessions:
@@ -278,6 +278,11 @@ class _Fields:
         return found
 
 
+def message_of(kind: int, body: bytes) -> bytes:
+    """As it was sent: its type, its length, its body."""
+    return bytes([kind]) + len(body).to_bytes(3, "big") + body
+
+
 class Hello(NamedTuple):
     version: int
     random: bytes
@@ -307,17 +312,18 @@ def server_hello(body: bytes) -> Hello:
 
 
 #: Handshake types.
-CLIENT_HELLO, SERVER_HELLO, NEW_TICKET, END_OF_EARLY_DATA, ENCRYPTED_EXTENSIONS, FINISHED, KEY_UPDATE = (
+HELLO_REQUEST, CLIENT_HELLO, SERVER_HELLO, NEW_TICKET, END_OF_EARLY_DATA, ENCRYPTED_EXTENSIONS, CERTIFICATE = (
+    0,
     1,
     2,
     4,
     5,
     8,
-    20,
-    24,
+    11,
 )
+SERVER_HELLO_DONE, FINISHED, KEY_UPDATE = 14, 20, 24
 #: Extensions.
-ENCRYPT_THEN_MAC, TICKET, EARLY_DATA, SUPPORTED_VERSIONS = 22, 35, 42, 43
+ENCRYPT_THEN_MAC, EXTENDED_MASTER, TICKET, EARLY_DATA, SUPPORTED_VERSIONS = 22, 23, 35, 42, 43
 
 
 class Connection:
@@ -327,10 +333,16 @@ class Connection:
         keys: what opens the next record; None: it is not encrypted.
         blocked: its records wait for the other direction.
     waiting: nothing can be read until a secret arrives.
+
+    Args:
+        facts: takes what the handshake says; None: nobody asks.
+        reason: nothing can be decrypted, for this `Reason`; only what is not encrypted is read, for `facts`.
     """
 
-    def __init__(self, secrets: Secrets) -> None:
+    def __init__(self, secrets: Secrets, facts: Facts | None = None, reason: int = Reason.NONE) -> None:
         self.secrets = secrets
+        self.facts = facts
+        self._reason = reason
         self.keys: list[Keys | None] = [None, None]
         self.blocked = [False, True]
         self.waiting = False
@@ -343,6 +355,8 @@ class Connection:
         self._suite: Suite | None = None
         self._found: dict[str, bytes] = {}
         self._pair: list[Keys] | None = None  # 1.2: of the latest handshake
+        self._question = b""  # the client's hello
+        self._exchange: Exchange | None = None  # 1.2: the key exchange, of RSA
         self._done = [False, False]  # 1.3: Finished was read
         self._early: Keys | None = None
         self._passed = [0, 0]  # records that may fail
@@ -354,6 +368,13 @@ class Connection:
         """A record that is not application data, decrypted. Raises GivenUp."""
         if self.keys[side] is not None:
             self._guesses = None  # the master secret is right
+        if (
+            self._reason
+            and kind != HANDSHAKE
+            and self.version != TLS_1_3
+            and (side == SERVER or self._answer is not None)
+        ):
+            raise GivenUp(self._reason)  # what follows is encrypted
         if kind == HANDSHAKE:
             hand = self._hand[side]
             if hand is not None:
@@ -366,6 +387,16 @@ class Connection:
             self._change(side)
         elif kind == ALERT and self._hello is None:
             raise GivenUp(Reason.HANDSHAKE)
+
+    def held(self, side: int) -> int:
+        """Bytes of a message of this direction that is not whole."""
+        return len(self._hand[side] or b"")
+
+    def close(self) -> None:
+        """It was given up: nothing more is read."""
+        self._question, self._exchange = b"", None
+        self._hand = [None, None]
+        self._guesses = None
 
     def resume(self, side: int) -> None:
         """Read what has waited in this direction, if it may go on."""
@@ -407,11 +438,16 @@ class Connection:
 
     def lost(self, side: int) -> None:
         """Bytes of this direction are missing. Raises GivenUp if it was in a hello."""
+        if self._reason:
+            raise GivenUp(self._reason)
         if self._hello is None or self._answer is None or self._asked or self.waiting or self.blocked[side]:
             raise GivenUp(Reason.HANDSHAKE)
         if self.keys[side] is None:
             if self.version == TLS_1_2:
                 self._hand[side] = None  # until ChangeCipherSpec
+                if self._exchange is not None and side == SERVER:
+                    self._exchange.lost()
+                    self.blocked[CLIENT] = False
         else:
             self._hand[side] = bytearray()
 
@@ -461,7 +497,9 @@ class Connection:
         """False: it waits, for the other direction or a secret."""
         if side == CLIENT and kind == CLIENT_HELLO:
             self._hello = client_hello(body)
-            self._asked = True
+            if self.facts is not None:
+                self.facts.client(self._hello.extensions)
+            self._asked, self._question, self._exchange = True, message_of(kind, body), None
             self.blocked[SERVER] = False
             self.blocked[CLIENT] = self.keys[CLIENT] is None
             return True
@@ -474,8 +512,17 @@ class Connection:
             return self._take_answer(body)
         if self._answer is None and kind != 0:
             raise GivenUp(Reason.HANDSHAKE)
+        if side == SERVER and kind == CERTIFICATE and self.facts is not None:
+            self.facts.certificate(body)
+        if self._reason:
+            if side == SERVER and kind in (CERTIFICATE, SERVER_HELLO_DONE):
+                raise GivenUp(self._reason)
+            return True
         if self.version == TLS_1_3:
             return self._message_13(side, kind, body)
+        if self._exchange is not None and kind != HELLO_REQUEST and not self._follow(self._exchange, side, kind, body):
+            self.blocked[side] = True
+            return False
         if side == SERVER and kind == NEW_TICKET and len(body) > 6:
             master = self._master()
             if master is not None:
@@ -494,11 +541,15 @@ class Connection:
             self.version = TLS_1_3
             self.blocked[CLIENT] = False
             return True
-        if answer.version not in (TLS_1_2, TLS_1_3):
-            raise GivenUp(Reason.VERSION)
+        if self.facts is not None:
+            self.facts.server(answer.version, answer.suite, answer.extensions)
         suite = (SUITES_13 if answer.version == TLS_1_3 else SUITES_12).get(answer.suite)
+        if self._reason:
+            return self._give_up(answer, self._reason)
+        if answer.version not in (TLS_1_2, TLS_1_3):
+            return self._give_up(answer, Reason.VERSION)
         if suite is None or answer.compression:
-            raise GivenUp(Reason.CIPHER)
+            return self._give_up(answer, Reason.CIPHER)
         found = self.secrets.find(hello.random)
         again = self._answer is not None and self._answer.random == RETRY
         known = all(found.get(TRAFFIC[side]) or found.get(HANDSHAKES[side]) for side in (CLIENT, SERVER))
@@ -510,6 +561,10 @@ class Connection:
             self.blocked[CLIENT] = False
             if answer.session and (master := self._master()) is not None:
                 self.secrets.sessions.add(answer.session, master)
+            if "CLIENT_RANDOM" not in self._found and suite_name(answer.suite).startswith("TLS_RSA_WITH_"):
+                hellos = self._question + message_of(SERVER_HELLO, body)
+                self._exchange = Exchange(suite.hash, hellos, EXTENDED_MASTER in answer.extensions)
+            self._question = b""
             return True
         self._begin_13(SERVER)
         offered = EARLY_DATA in hello.extensions or again
@@ -522,6 +577,14 @@ class Connection:
             else:
                 self._begin_13(CLIENT)
             self._passed[CLIENT] = PASSED_MOST
+        return True
+
+    def _give_up(self, answer: Hello, reason: int) -> bool:
+        """Nothing will be decrypted. A certificate that follows, and that nobody has encrypted, is still read."""
+        if self.facts is None or answer.version >= TLS_1_3:
+            raise GivenUp(reason)
+        self._reason, self.version, self._answer, self._asked = reason, answer.version, answer, False
+        self.blocked[CLIENT] = False
         return True
 
     def _lacks_secret(self) -> bool:
@@ -548,6 +611,8 @@ class Connection:
         suite, keys = self._suite, self.keys[side]
         if suite is None:
             return True
+        if kind == ENCRYPTED_EXTENSIONS and side == SERVER and self.facts is not None:
+            self.facts.chosen(_Fields(body).extensions())
         if kind == ENCRYPTED_EXTENSIONS and side == SERVER and self.blocked[CLIENT]:
             if EARLY_DATA not in _Fields(body).extensions():
                 self._begin_13(CLIENT)
@@ -582,7 +647,8 @@ class Connection:
         """ChangeCipherSpec."""
         if self._hello is None or (self._answer is None and side == SERVER):
             raise GivenUp(Reason.HANDSHAKE)
-        if self._asked or self._answer is None:
+        awaits_key = side == SERVER and self._exchange is not None and self._exchange.answered
+        if self._asked or self._answer is None or awaits_key:
             self._changing[side] = self.blocked[side] = True
             return
         if self._master() is None and not self._guess():
@@ -592,6 +658,28 @@ class Connection:
         self._changing[side] = False
         self.keys[side] = self._pair_12()[side]
         self._hand[side] = bytearray()
+
+    def _follow(self, exchange: Exchange, side: int, kind: int, body: bytes) -> bool:
+        """A message of a handshake with RSA. False: it waits for the server."""
+        if side == SERVER:
+            if exchange.server(kind, message_of(kind, body)):
+                self.blocked[CLIENT] = False
+            return True
+        if not exchange.client(kind, message_of(kind, body)):
+            return False
+        hello, answer, suite = self._hello, self._answer, self._suite
+        assert hello is not None and answer is not None and suite is not None
+        if exchange.encrypted is None:
+            return True
+        self._exchange = None
+        self.blocked[SERVER] = False
+        premaster = self.secrets.premaster(exchange.encrypted, hello.version)
+        seed = exchange.label_and_seed(hello.random + answer.random)
+        if premaster is not None and seed is not None:
+            master = self._found["CLIENT_RANDOM"] = prf(suite.hash, premaster, *seed, len(premaster))
+            if answer.session:
+                self.secrets.sessions.add(answer.session, master)
+        return True
 
     def _master(self) -> bytes | None:
         """The master secret, of the key log or of the session that is resumed."""

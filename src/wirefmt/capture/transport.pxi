@@ -22,7 +22,13 @@ cdef enum TransportColumn:      # in the order of TRANSPORT
     X_DATA = X_LAST + 2
     X_TRUNCATED = X_DATA + 2
     X_BACKWARDS
-    X_COLUMNS
+    X_TLS                       # TLS_COLUMNS
+    X_TLS_TIMES = X_TLS + 5     # of them: numbers
+    X_TLS_REASON = X_TLS_TIMES + 2
+    X_COLUMNS = X_TLS_REASON + 1
+
+cdef enum:
+    FACTS_OCTETS = 4096         # memory of a tls_facts.Facts
 
 if len(TRANSPORT_COLUMNS) != X_COLUMNS:
     raise SystemError("TransportColumn and TRANSPORT differ")
@@ -57,6 +63,31 @@ cdef inline const Text* carrier_text(const FlowState* fs) noexcept nogil:
 cdef inline void put_time(Col* c, int64_t row, int64_t ns) noexcept nogil:
     if ns != UNKNOWN_TIME:
         put_i64(c, row, ns)
+
+
+cdef void put_tls(Col* c, int64_t row, const FlowState* fs) noexcept with gil:
+    """What a handshake said, and why the connection was not decrypted."""
+    cdef bytes octets
+    cdef int i
+    try:
+        from wirefmt.capture.tls import cells_of
+        cells = cells_of(None if fs.tls == NULL else <object>fs.tls, fs.tls_reason)
+        for i, value in enumerate(cells):
+            if value is None:
+                pass
+            elif X_TLS_TIMES <= X_TLS + i < X_TLS_REASON:
+                put_i64(c + X_TLS + i, row, value)
+            else:
+                octets = value.encode("utf-8", "replace")
+                put_octets(c + X_TLS + i, row, <const uint8_t*>PyBytes_AS_STRING(octets), <size_t>PyBytes_GET_SIZE(octets))
+    except MemoryError:
+        pass
+
+
+cdef void drop_facts(Streams s, FlowState* fs) noexcept with gil:
+    Py_XDECREF(fs.tls)
+    fs.tls = NULL
+    s.memory.buffered -= FACTS_OCTETS
 
 
 cdef void put_transport(Col* c, int64_t row, const Flow* f, const FlowState* fs, const Text* capture) noexcept nogil:
@@ -97,3 +128,5 @@ cdef void put_transport(Col* c, int64_t row, const Flow* f, const FlowState* fs,
     if t.closer >= 0:
         put_i8(c + X_CLOSED_BY, row, t.closer != client)
     put_text(c + X_HOW, row, how_text(t))
+    if fs != NULL and (fs.tls != NULL or fs.tls_reason):
+        put_tls(c, row, fs)

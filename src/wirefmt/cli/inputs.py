@@ -41,6 +41,7 @@ def capture_options(command: Command) -> Command:
         capture_option("threads", "Captures"),
         capture_option("tunnels", "Captures"),
         capture_option("keylog", "Captures"),
+        capture_option("keys", "Captures"),
         capture_option("decode_as", "Captures"),
         capture_option("protocols", "Captures"),
         click.argument("files", nargs=-1, required=True, metavar="FILES..."),

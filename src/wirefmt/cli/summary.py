@@ -362,7 +362,8 @@ class Summary:
         from wirefmt.capture.tls import REASONS
 
         counts = self.stats.get("tls", {})
-        return [(counts[name], text) for name, text in REASONS.items() if counts.get(name)]
+        hints = {"no_secrets": ": --keylog FILE gives one"}
+        return [(counts[name], text + hints.get(name, "")) for name, text in REASONS.items() if counts.get(name)]
 
     def _unknown_ports(self, top: int) -> list[tuple[int, int]]:
         ports: dict[int, int] = self.stats.get("not_recognised_ports", {})

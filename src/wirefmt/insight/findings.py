@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import product
 from typing import Any, Final
 
@@ -11,6 +11,7 @@ from wirefmt.insight.counts import FRAMES_MAX, MINUTE, PERMISSION, SECOND, Count
 from wirefmt.insight.deliveries import FEW, SLOW_NS, Deliveries, quantile
 from wirefmt.insight.reasons import MQTT_CODES, seconds
 from wirefmt.insight.report import CAUSES, Report, at, begin_of, client, end_of, number, step_end, times
+from wirefmt.insight.tls import TlsCounts
 from wirefmt.spec.rules import SEVERITIES
 
 #: Of an end that says that the other side broke the protocol.
@@ -37,10 +38,15 @@ class Findings:
     def __init__(self, max_entries: int = 1 << 15) -> None:
         self._counts = Counts(max_entries)
         self._deliveries = Deliveries(max_entries)
+        self._tls = TlsCounts(max_entries)
 
     @property
     def dropped(self) -> int:
-        return self._counts.dropped + self._deliveries.dropped
+        return self._counts.dropped + self._deliveries.dropped + self._tls.dropped
+
+    def in_tls(self, rows: Iterable[Row]) -> None:
+        """Look at connections in TLS that have ended: columns of TRANSPORT by name."""
+        self._tls.add(rows)
 
     def operations(self, batch: Batch, again: Sequence[int] = ()) -> None:
         """Look at a batch with all columns of OPERATIONS. again: rows of deliveries that were acknowledged before."""
@@ -66,6 +72,7 @@ class Findings:
             tell(report)
         _about_missing(report, self._deliveries, unmatched)
         _about_latency(report, self._deliveries)
+        self._tls.tell(report)
         severities = {name: i for i, name in enumerate(SEVERITIES)}
         report.rows.sort(
             key=lambda row: (

@@ -121,6 +121,11 @@ class Tables:
 
     def ended(self, batch: Batch) -> Iterator[tuple[str, Batch]]:
         """Read rows of the transport table: all messages of these connections have been read. Yields (table, batch)."""
+        if self._findings is not None:
+            columns: dict[str, list[Any]] = {}
+            self._findings.in_tls(
+                Facts(batch, columns, i) for i, carrier in enumerate(cells(batch, "carrier")) if carrier == "tls"
+            )
         self._engine.transport(batch, all_connections=self._all)
         self._keep_connections()
         yield from self._operations()

@@ -39,6 +39,46 @@ _ENDS: Final[tuple[Column, ...]] = (
     Column("protocol", "string", "null: not decoded"),
 )
 
+#: Why TLS is not decrypted, in the order of the counters: their names, and what is said.
+TLS_REASONS: Final[Mapping[str, str]] = {
+    "decrypted": "decrypted",
+    "no_secrets": "neither a key log nor a secrets block",
+    "no_secret": "no secret for the client random",
+    "handshake_not_captured": "handshake not captured",
+    "cipher_not_supported": "cipher suite not supported",
+    "version_not_supported": "version not supported",
+    "wrong_secret": "the secret does not fit",
+    "no_library": "needs the package cryptography (wirefmt[tls])",
+    "limit": "limit of memory",
+    "no_data": "no application data",
+}
+
+#: What a TLS handshake says. In TLS 1.3 the server's certificate and its choice of a protocol are encrypted.
+TLS_COLUMNS: Final[tuple[Column, ...]] = (
+    Column(
+        "tls_version",
+        "string",
+        "TLS 1.3, TLS 1.2, TLS 1.1, TLS 1.0, SSL 3.0; null: it is not TLS, or the server's hello was not captured",
+    ),
+    Column("tls_cipher", "string", "cipher suite, as IANA names it"),
+    Column("tls_server_name", "string", "the server that the client asks for (SNI)"),
+    Column(
+        "tls_alpn",
+        "string",
+        "the protocol that the server has chosen; where that is encrypted, those that the client offers, with commas (ALPN)",
+    ),
+    Column(
+        "tls_subject",
+        "string",
+        "subject of the server's certificate (RFC 4514); null also if it was encrypted or not sent",
+    ),
+    Column("tls_not_before", "timestamp", "begin of the certificate's validity"),
+    Column("tls_not_after", "timestamp", "end of the certificate's validity"),
+    Column(
+        "tls_undecrypted", "string", "why the connection is not decrypted: " + ", ".join([*TLS_REASONS.values()][1:])
+    ),
+)
+
 #: A TCP connection as the reassembly knows it. Times are nanoseconds since 1970; null: not seen.
 TRANSPORT: Final[tuple[Column, ...]] = (
     *(column for column in _ENDS if column.name != "community_id"),
@@ -56,6 +96,7 @@ TRANSPORT: Final[tuple[Column, ...]] = (
     Column("server_data_ns", "int64", "last packet with payload before the end"),
     Column("truncated", "int64", "packets of which not all payload was captured"),
     Column("backwards_ns", "int64", "the longest step back of time from a packet to a later one"),
+    *TLS_COLUMNS,
 )
 
 #: Why a connection ended.
@@ -90,6 +131,8 @@ CONNECTIONS: Final[tuple[Column, ...]] = (
     Column("closed_by", "string", "client or server: who sent the first FIN or RST"),
     Column("handshake_ns", "int64", "from the SYN to the client's first ACK"),
     *_each(_TRAFFIC),
+    # ---- TLS
+    *TLS_COLUMNS,
     # ---- traffic
     Column("client_messages", "int64", "messages that the client sent"),
     Column("server_messages", "int64", "messages that the server sent"),

@@ -66,6 +66,8 @@ class Options:
             `CaptureDecoder`, which knows no names, and Spark take "auto" as "in-file".
         keylog: path or URL of an NSS key log, as a TLS library writes it for SSLKEYLOGFILE: TLS 1.2 and 1.3 are decrypted with
             its secrets, and with those in a pcapng file. Needs the package cryptography (wirefmt[tls]).
+        keys: path of a PEM file with RSA private keys of servers: connections of TLS 1.2 whose key exchange is RSA (suites
+            TLS_RSA_WITH_...) are decrypted with them. Needs the package cryptography (wirefmt[tls]).
         tunnels: True also decodes packets in VXLAN, GENEVE, GRE, IP in IP ...
         slice: (i, n): only flows whose hash belongs to shard i of n; the n slices together have exactly all rows.
         threads: how many threads decode a capture, each a part of the connections; at most 65,535. Rows of one connection keep
@@ -132,6 +134,14 @@ class Options:
         metadata=_flag(
             "--keylog",
             "An NSS key log (SSLKEYLOGFILE), to decrypt TLS 1.2 and 1.3. Secrets in a pcapng file are always used.",
+            "FILE",
+        ),
+    )
+    keys: str | None = field(
+        default=None,
+        metadata=_flag(
+            "--tls-key",
+            "RSA private keys of servers (PEM), to decrypt TLS 1.2 with RSA key exchange. Other suites need a key log.",
             "FILE",
         ),
     )

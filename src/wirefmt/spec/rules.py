@@ -368,6 +368,22 @@ _ROWS: Final = (
         "A client logged in over the network with a mechanism that proves little: ANONYMOUS, or one with MD5.",
         "Use SCRAM-SHA-256, or PLAIN or EXTERNAL inside TLS; forbid the others on the server.",
     ),
+    # ---- TLS
+    Rule(
+        "weak-tls", "warning", "connections", 1, "connections", "RFC 7568 and RFC 8996 say that they must not be used",
+        "SSL 3.0, TLS 1.0 or TLS 1.1 protects the connections of a server: these versions are not secure any more.",
+        "Let client and server use TLS 1.2 or 1.3.",
+    ),
+    Rule(
+        "certificate-not-valid", "warning", "connections", 1, "connections", "a client that checks it does not connect",
+        "The certificate of a server had expired when a connection began, or was not valid yet.",
+        "Renew the certificate; if it is valid, check the clock of the machine that captured.",
+    ),
+    Rule(
+        "not-decrypted", "note", "connections", 1, "connections", "secrets were given, so that connections are decrypted",
+        "There is a key log or a secrets block, but connections could not be decrypted with it.",
+        "Begin the capture and the key log before the connections; versions and suites that are not supported stay encrypted.",
+    ),
 )  # fmt: skip
 
 #: By id.

@@ -19,7 +19,7 @@ from wirefmt import mqtt, rocketmq
 from wirefmt.broker import rocketmq as rocketmq_broker
 from wirefmt.broker.mqtt import Broker, BrokerOptions
 from wirefmt.broker.rocketmq.log import ENTRY
-from wirefmt.connection.aio import Server
+from wirefmt.connection.aio import Peer, Server
 from wirefmt.connection.carriers import WebSocket
 
 
@@ -94,6 +94,42 @@ class Transport(asyncio.Transport):
     abort = close
 
 
+async def two_clients(
+    make: Callable[[Server, float], Peer], data: bytes, random_: random.Random, websocket: WebSocket | None = None
+) -> None:
+    """Two clients of one server; the bytes go to them in turns. websocket: masks most of what they send."""
+    server = Server(make, 10)
+    drivers = []
+    for _ in range(2):
+        driver = make(server, asyncio.get_running_loop().time()).driver
+        if websocket is not None:
+            driver._carrier = WebSocket()
+        transport = Transport(random_)
+        transport.driver = driver
+        driver.server = server
+        driver.connection_made(transport)
+        drivers.append(driver)
+    rest = data[2:]
+    while rest:
+        size = random_.choice((1, 10, 100, len(rest)))
+        piece, rest = rest[:size], rest[size:]
+        if websocket is not None and random_.random() < 0.95:
+            piece = websocket.send(piece)
+        driver = drivers[random_.random() < 0.2]
+        if not checked(driver.transport, Transport).over:
+            driver.get_buffer(-1)[: len(piece)] = piece
+            driver.buffer_updated(len(piece))
+        if random_.random() < 0.5:
+            await asyncio.sleep(0)
+    for driver in drivers:
+        if not checked(driver.transport, Transport).over:
+            driver.eof_received()
+            checked(driver.transport, Transport).close()
+    for _ in range(4):
+        await asyncio.sleep(0)
+    assert not server.drivers, "a driver is left"
+
+
 async def clients(data: bytes) -> None:
     """Two clients of one broker; they get the bytes in turns. An exception of the broker is a bug of ours."""
     random_ = random.Random(data[:2])
@@ -111,38 +147,8 @@ async def clients(data: bytes) -> None:
     def make(server: Server, now: float) -> mqtt.Peer:
         return mqtt.Peer(broker, server, mqtt.ServerConnection(now, OPTIONS))
 
-    server = Server(make, 10)
-    websocket = random_.random() < 0.2
-    drivers = []
-    for _ in range(2):
-        driver = make(server, asyncio.get_running_loop().time()).driver
-        if websocket:
-            driver._carrier = WebSocket()
-        transport = Transport(random_)
-        transport.driver = driver
-        driver.server = server
-        driver.connection_made(transport)
-        drivers.append(driver)
-    mask = WebSocket(mask=lambda: b"mask")
-    rest = data[2:]
-    while rest:
-        size = random_.choice((1, 10, 100, len(rest)))
-        piece, rest = rest[:size], rest[size:]
-        if websocket and random_.random() < 0.95:
-            piece = mask.send(piece)
-        driver = drivers[random_.random() < 0.2]
-        if not checked(driver.transport, Transport).over:
-            driver.get_buffer(-1)[: len(piece)] = piece
-            driver.buffer_updated(len(piece))
-        if random_.random() < 0.5:
-            await asyncio.sleep(0)
-    for driver in drivers:
-        if not checked(driver.transport, Transport).over:
-            driver.eof_received()
-            checked(driver.transport, Transport).close()
-    for _ in range(4):
-        await asyncio.sleep(0)
-    assert not server.drivers, "a driver is left"
+    websocket = WebSocket(mask=lambda: b"mask") if random_.random() < 0.2 else None
+    await two_clients(make, data, random_, websocket)
     assert not [s for s in broker.subscribers.values() if s.peer is not None], "a client is left"
     assert all(len(s.queue) <= 3 for s in broker.subscribers.values())
     broker.close()
@@ -189,32 +195,7 @@ async def rocketmq_clients(data: bytes) -> None:
     def make(server: Server, now: float) -> rocketmq.Peer:
         return rocketmq.Peer(broker, server, rocketmq.ServerConnection(now, rocketmq_driven.OPTIONS))
 
-    server = Server(make, 10)
-    drivers = []
-    for _ in range(2):
-        driver = make(server, asyncio.get_running_loop().time()).driver
-        transport = Transport(random_)
-        transport.driver = driver
-        driver.server = server
-        driver.connection_made(transport)
-        drivers.append(driver)
-    rest = data[2:]
-    while rest:
-        size = random_.choice((1, 10, 100, len(rest)))
-        piece, rest = rest[:size], rest[size:]
-        driver = drivers[random_.random() < 0.2]
-        if not checked(driver.transport, Transport).over:
-            driver.get_buffer(-1)[: len(piece)] = piece
-            driver.buffer_updated(len(piece))
-        if random_.random() < 0.5:
-            await asyncio.sleep(0)
-    for driver in drivers:
-        if not checked(driver.transport, Transport).over:
-            driver.eof_received()
-            checked(driver.transport, Transport).close()
-    for _ in range(4):
-        await asyncio.sleep(0)
-    assert not server.drivers, "a driver is left"
+    await two_clients(make, data, random_)
     assert not any(clients for groups in (broker.consumers, broker.producers) for clients in groups.values())
     assert not broker._waits.waiting, "a pull of nobody waits"
     assert len(broker.topics) <= limits.topics

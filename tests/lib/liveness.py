@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import gc
 from collections import Counter, deque
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
@@ -181,6 +181,13 @@ class World:
 
     async def closed(self) -> None:
         """The client is closed: what waited at it has ended."""
+
+    async def end_of(self, tasks: Iterable[asyncio.Task[Any]], seconds: float = 5.0) -> None:
+        """Those that wait for messages of the client end, since it is closed."""
+        if waiting := list(tasks):
+            _, late = await asyncio.wait(waiting, timeout=seconds)
+            if late:
+                self.violate(f"{len(late)} tasks still wait for messages, and the client is closed")
 
     def check(self) -> None:
         """Further invariants, when all is closed."""
@@ -426,6 +433,18 @@ class World:
     def name(payload: Any) -> bytes:
         """Which message it is."""
         return bytes(payload).partition(b" ")[0]
+
+    def _publish(self, random: Random) -> None:
+        """Publish one message. Of a protocol that has `publish` and `burst` among its HOST."""
+        raise NotImplementedError
+
+    def do_publish(self, random: Random) -> None:
+        for _ in range(random.randint(1, 5)):
+            self._publish(random)
+
+    def do_burst(self, random: Random) -> None:
+        for _ in range(random.randint(10, 40)):
+            self._publish(random)
 
     def publish(
         self, payload: bytes, text: str, work: Coroutine[Any, Any, Any], over: Callable[[], bool] = lambda: True

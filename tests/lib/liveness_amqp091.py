@@ -179,7 +179,7 @@ class Amqp091World(World):
             self.channels.remove(channel)
             self.call("close channel", channel.close())
 
-    def _publish(self, random: Random, channel: Any) -> None:
+    def _publish_on(self, channel: Any, random: Random) -> None:
         payload = self.message(random)
         self.publish(payload, "publish", self._published(channel, payload, "in"), lambda: self._is_over(channel))
 
@@ -195,14 +195,14 @@ class Amqp091World(World):
     def do_publish(self, random: Random) -> None:
         if channel := self._channel(random):
             for _ in range(random.randint(1, 5)):
-                self._publish(random, channel)
+                self._publish_on(channel, random)
 
     def do_burst(self, random: Random) -> None:
         """All channels at once."""
         for channel in self.channels:
             if not self._is_over(channel):
                 for _ in range(random.randint(1, 20)):
-                    self._publish(random, channel)
+                    self._publish_on(channel, random)
 
     async def _consume(self, random: Random, kind: str, queue: str) -> Consuming:
         declared, consumed = KINDS[kind]
@@ -416,7 +416,7 @@ class Amqp091World(World):
         await asyncio.gather(*(self._prove_consumer(consuming) for consuming in self.consumers))
         for channel in self.channels:
             if not self._is_over(channel):
-                self._publish(Random(1), channel)
+                self._publish_on(channel, Random(1))
 
     def _over(self, consuming: Consuming) -> bool:
         """True: it has ended for a reason."""
@@ -471,11 +471,7 @@ class Amqp091World(World):
                 self.violate(f"the auto-delete queue {name} is there without a consumer")
 
     async def closed(self) -> None:
-        waiting = [task for consuming in self.consumers for task in consuming.workers]
-        if waiting:
-            _, late = await asyncio.wait(waiting, timeout=5.0)
-            if late:
-                self.violate(f"{len(late)} tasks still wait for messages of a client that is closed")
+        await self.end_of([task for consuming in self.consumers for task in consuming.workers])
 
 
 WORLD = Amqp091World

@@ -393,11 +393,7 @@ class Amqp10World(World):
             await self.until(lambda: bool(self.got[name]), f"a probe arrives at {end.name}")
 
     async def closed(self) -> None:
-        waiting = [task for tasks in self.workers.values() for task in tasks]
-        if waiting:
-            _, late = await asyncio.wait(waiting, timeout=5.0)
-            if late:
-                self.violate(f"{len(late)} tasks still wait in receive() of a client that is closed")
+        await self.end_of([task for tasks in self.workers.values() for task in tasks])
 
 
 WORLD = Amqp10World

@@ -146,14 +146,6 @@ class MqttWorld(World):
         else:
             self.call("publish qos 0", work)
 
-    def do_publish(self, random: Random) -> None:
-        for _ in range(random.randint(1, 5)):
-            self._publish(random)
-
-    def do_burst(self, random: Random) -> None:
-        for _ in range(random.randint(10, 40)):
-            self._publish(random)
-
     def do_subscribe(self, random: Random) -> None:
         self.numbers += 1
         topic, qos = f"out/{self.numbers}", random.choice((0, 1, 2))
@@ -261,10 +253,7 @@ class MqttWorld(World):
         await self.prove_full_disk(lambda: self.client.publish("in", b"full ", qos=1))
 
     async def closed(self) -> None:
-        if self.workers:
-            _, late = await asyncio.wait(self.workers, timeout=5.0)
-            if late:
-                self.violate(f"{len(late)} iterators still wait for messages of a client that is closed")
+        await self.end_of(self.workers)
 
 
 WORLD = MqttWorld

@@ -151,14 +151,6 @@ class NsqWorld(World):
         work = client.publish_many("in", payloads) if many else client.publish("in", payloads[0])
         self.publish(payloads[0], "publish", work, lambda: client._ended or client._closing)
 
-    def do_publish(self, random: Random) -> None:
-        for _ in range(random.randint(1, 5)):
-            self._publish(random)
-
-    def do_burst(self, random: Random) -> None:
-        for _ in range(random.randint(10, 40)):
-            self._publish(random)
-
     def do_many(self, random: Random) -> None:
         self._publish(random, many=True)
 
@@ -350,11 +342,7 @@ class NsqWorld(World):
     async def closed(self) -> None:
         for consuming in self.consumers:
             await self.within(consuming.consumer.close(), f"to close the consumer of {consuming.topic}")
-        waiting = [task for consuming in self.consumers for task in consuming.workers]
-        if waiting:
-            _, late = await asyncio.wait(waiting, timeout=2 * SLOW)
-            if late:
-                self.violate(f"{len(late)} tasks still wait for messages of consumers that are closed")
+        await self.end_of([task for consuming in self.consumers for task in consuming.workers], 2 * SLOW)
         if self.lookup is not None:
             await self.lookup.close()
 

@@ -71,14 +71,6 @@ class PhpmqWorld(World):
     def _publish(self, random: Random) -> None:
         self.call("publish", self.client.publish("in", self.message(random)))
 
-    def do_publish(self, random: Random) -> None:
-        for _ in range(random.randint(1, 5)):
-            self._publish(random)
-
-    def do_burst(self, random: Random) -> None:
-        for _ in range(random.randint(10, 40)):
-            self._publish(random)
-
     def do_consume(self, random: Random) -> None:
         self.numbers += 1
         queue, client = f"out{self.numbers}", self.client
@@ -148,10 +140,7 @@ class PhpmqWorld(World):
         await self.prove_bounded(lambda: self.client.publish("in", b"many "))
 
     async def closed(self) -> None:
-        if self.workers:
-            _, late = await asyncio.wait(self.workers, timeout=5.0)
-            if late:
-                self.violate(f"{len(late)} tasks still wait for messages of a client that is closed")
+        await self.end_of(self.workers)
 
 
 WORLD = PhpmqWorld

@@ -1,6 +1,6 @@
 # A bounded reader over octets: compare, then load. Header-only, nogil.
-from libc.stdint cimport uint8_t, uint16_t, uint32_t, int64_t
-from wirefmt._core.be cimport load_u16, load_u32
+from libc.stdint cimport uint8_t, uint16_t, uint32_t
+from wirefmt._core.be cimport load_u16
 
 
 cdef struct Span:
@@ -26,10 +26,6 @@ cdef inline size_t left(const Cursor* c) noexcept nogil:
     return <size_t>(c.end - c.at)
 
 
-cdef inline int64_t offset_of(const Cursor* c) noexcept nogil:
-    return <int64_t>(c.at - c.base)
-
-
 cdef inline bint read_u8(Cursor* c, uint8_t* v) noexcept nogil:
     if c.at >= c.end:
         return False
@@ -43,14 +39,6 @@ cdef inline bint read_u16(Cursor* c, uint16_t* v) noexcept nogil:
         return False
     v[0] = load_u16(c.at)
     c.at += 2
-    return True
-
-
-cdef inline bint read_u32(Cursor* c, uint32_t* v) noexcept nogil:
-    if left(c) < 4:
-        return False
-    v[0] = load_u32(c.at)
-    c.at += 4
     return True
 
 

@@ -3,6 +3,7 @@ from libc.stdio cimport snprintf
 from libc.string cimport strlen, strstr
 
 from wirefmt.errors import DecodeError, EncodeError, LimitExceeded, Malformed, Truncated, Unsupported
+from wirefmt.framing import NEED_DATA as NEED_DATA_VALUE
 
 
 cdef tuple FAULT_CLASSES = (DecodeError, DecodeError, Truncated, Malformed, LimitExceeded, Unsupported)
@@ -92,6 +93,15 @@ cdef object make_fault(const ProtocolTables* t, const Fault* f, int64_t base_off
 
 cdef int raise_fault(const ProtocolTables* t, const Fault* f, int64_t base_offset) except -1:
     raise make_fault(t, f, base_offset)
+
+
+cdef object size_found(const ProtocolTables* t, int status, size_t size, const Fault* f):
+    """What `frame_size` of a package returns: the size, or NEED_DATA. Raises the fault if there is one."""
+    if status == OK:
+        return size
+    if status == NEED_DATA:
+        return NEED_DATA_VALUE
+    raise_fault(t, f, 0)
 
 
 cdef object encode_error(const ProtocolTables* t, const Fault* f):

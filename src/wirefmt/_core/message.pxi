@@ -7,7 +7,7 @@ from cpython.ref cimport Py_INCREF, Py_XDECREF
 
 from sys import intern
 
-from wirefmt.framing import NEED_DATA as NEED_DATA_VALUE, Limits
+from wirefmt.framing import Limits
 from wirefmt.strictness import Note, Strictness
 
 

@@ -46,6 +46,7 @@ cdef int violation(const CommonOptions* o, Notes* notes, Fault* f, int status, b
                    int64_t offset) noexcept nogil
 cdef object make_fault(const ProtocolTables* t, const Fault* f, int64_t base_offset)
 cdef int raise_fault(const ProtocolTables* t, const Fault* f, int64_t base_offset) except -1
+cdef object size_found(const ProtocolTables* t, int status, size_t size, const Fault* f)
 cdef object encode_error(const ProtocolTables* t, const Fault* f)
 
 

@@ -117,6 +117,11 @@ cdef class MessageTable(ColumnSet):
         else:
             self.put_status(row, ROW_OK, NULL, 0)
 
+    cdef inline void put_malformed(self, int64_t row, const ProtocolTables* tables, const Fault* f) noexcept nogil:
+        """The status of a message with a fault."""
+        cdef char[256] text
+        self.put_status(row, ROW_MALFORMED, text, fault_text(tables, f, 0, text, sizeof(text)))
+
     cdef inline bint hides_octets(self) noexcept nogil:
         """Does the caller want the octets of messages except those with secrets?"""
         return self.options.raw and not self.shared.exposed

@@ -22,15 +22,16 @@ from wirefmt._core cimport (
     SHARED_TEXT, STRICT_MODE, SharedSlot, SourceCol, T_ATTEMPTS, T_CHANNEL, T_CLIENT_ID, T_CODE, T_CONTENT_TYPE,
     T_CORRELATION_ID, T_DESTINATION, T_HEADERS, T_KIND, T_MESSAGE_ID, T_OPERATION, T_PAYLOAD_SIZE, T_PROTOCOL, T_RAW,
     T_REDELIVERED, T_REPLY_TO, T_ROUTING_KEY, T_SEQUENCE, T_TTL_MS, T_VERSION, Text, WIREFMT_SHARES_VALUES, YES,
-    add_entry_of, any_utf8_view, ascii_octets, ascii_text, bare_object, begin_map, close_list, copy_octets, decimal_of,
-    detail_form, encode_error, end_map, factory_of, fault_text, fill_view, finish_module, hidden, input_head, is_held,
-    is_secret_name, is_strict, keep_text, line_ascii, line_begin, line_digits, line_field, line_flag, line_name,
-    line_number, line_octets, line_piece, line_prose, line_space, line_string, line_text, message_notes,
-    message_octets, new_octets, note_text, octets_of, octets_shown, open_list, pad_text, protocol_capsule, put_bool,
-    put_i16, put_i32, put_i64, put_line, put_octets, put_secret, put_span, put_struct, put_text, raise_fault,
-    read_message, refuse, refuse_size, refuse_text, share, shared_slot, shown_octets, source_flag, source_has,
-    source_name, source_needed_number, source_needed_span, source_number, source_octets, source_range, source_span,
-    span_of, take_block, take_common_options, take_input, text_or_hex, violation, whole_number, wirefmt_set_attribute,
+    add_entry_of, any_utf8_view, ascii_octets, ascii_text, bare_object, begin_map, close_list, copy_octets,
+    decimal_of, detail_form, encode_error, end_map, factory_of, fault_text, fill_view, finish_module, hidden,
+    input_head, is_held, is_secret_name, is_strict, keep_text, line_ascii, line_begin, line_digits, line_field,
+    line_flag, line_name, line_number, line_octets, line_piece, line_prose, line_space, line_string, line_text,
+    message_notes, message_octets, new_octets, note_text, octets_of, octets_shown, open_list, pad_text,
+    protocol_capsule, put_bool, put_i16, put_i32, put_i64, put_line, put_octets, put_secret, put_span, put_struct,
+    put_text, raise_fault, read_message, refuse, refuse_size, refuse_text, share, shared_slot, shown_octets,
+    size_found, source_flag, source_has, source_name, source_needed_number, source_needed_span, source_number,
+    source_octets, source_range, source_span, span_of, take_block, take_common_options, take_input, text_or_hex,
+    violation, whole_number, wirefmt_set_attribute,
 )
 from wirefmt._core.be cimport load_u16, load_u32, load_u64, store_u16, store_u32
 from wirefmt._core.cursor cimport Cursor, Span, cursor_over, left
@@ -42,7 +43,6 @@ from wirefmt._core.words cimport is_ascii
 
 from wirefmt._core import secret_name
 from wirefmt.errors import EncodeError
-from wirefmt.framing import NEED_DATA as NEED_DATA_VALUE
 
 # AMQP 0.9.1: octets -> Amqp091FrameView, field tables, contents of channels, nogil
 include "parse.pxi"

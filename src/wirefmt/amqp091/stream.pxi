@@ -59,11 +59,7 @@ def frame_size(data, *, strictness=STRICT_MODE, frame_max=AMQP091_FRAME_MAX_VALU
     cdef bint strict = is_strict(strictness)
     cdef uint32_t limit = frame_max_of(frame_max, limits)
     status = amqp091_frame_size(head, n, limit, strict, &size, &f)
-    if status == OK:
-        return size
-    if status == NEED_DATA:
-        return NEED_DATA_VALUE
-    raise_fault(&AMQP091_TABLES, &f, 0)
+    return size_found(&AMQP091_TABLES, status, size, &f)
 
 
 def encode(message, /):

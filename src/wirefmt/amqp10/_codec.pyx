@@ -21,19 +21,20 @@ from wirefmt._core cimport (
     NO, NO_MESSAGE, NO_TEXT, Outbox, Problem, Protocol, ProtocolTables, PyMemberDef, RECENT_PLACES, REFUSED_FAULT,
     REFUSED_MEMORY, REFUSED_NULL, ROW_MALFORMED, ROW_OK, ROW_PARTIAL, Recent, SECRET_SHOWN, SECRET_SHOWN_OCTETS,
     SECRET_SHOWN_TEXT, SHARED_OCTETS, SHARED_TEXT, STRICT_MODE, SharedSlot, SourceCol, T_ATTEMPTS, T_CHANNEL,
-    T_CLIENT_ID, T_CODE, T_CONTENT_TYPE, T_CORRELATION_ID, T_DESTINATION, T_HEADERS, T_KIND, T_MESSAGE_ID, T_OPERATION,
-    T_PROTOCOL, T_REDELIVERED, T_REPLY_TO, T_SEQUENCE, T_TTL_MS, T_VERSION, Text, WIREFMT_SHARES_VALUES, WRITER_START,
-    YES, add_entry, add_entry_of, add_member, ascii_octets, ascii_text, bare_object, begin_map, close_list,
-    construct_slowly, copy_octets, decimal_of, detail_form, encode_error, end_map, factory_of, fault_text, fill_view,
-    finish_module, hex_text, hidden, input_head, is_held, is_recent, is_secret_name, keep_recent, keep_text,
-    keyed_place, line_ascii, line_begin, line_binary, line_digits, line_field, line_flag, line_name, line_number,
-    line_piece, line_signed, line_space, line_string, line_text, line_words, message_notes, new_octets, next_pair,
-    note_text, octets_of, octets_shown, open_list, pad_text, place_in, protocol_capsule, put_bool, put_i16, put_i32,
-    put_i64, put_line, put_map, put_octets, put_secret_entry, put_struct, put_text, raise_fault, read_message, refuse,
-    refuse_range, refuse_size, refuse_text, set_factories, set_vectorcall, share, shared_slot, shared_text,
-    shown_encoded, shown_entry, shown_octets, source_bit, source_has, source_name, source_needed_number,
-    source_needed_span, source_number, source_octets, source_range, source_span, span_of, take_block,
-    take_common_options, take_input, take_keywords, violation, whole_number, will_keep_recent, wirefmt_set_attribute,
+    T_CLIENT_ID, T_CODE, T_CONTENT_TYPE, T_CORRELATION_ID, T_DESTINATION, T_HEADERS, T_KIND, T_MESSAGE_ID,
+    T_OPERATION, T_PROTOCOL, T_REDELIVERED, T_REPLY_TO, T_SEQUENCE, T_TTL_MS, T_VERSION, Text, WIREFMT_SHARES_VALUES,
+    WRITER_START, YES, add_entry, add_entry_of, add_member, ascii_octets, ascii_text, bare_object, begin_map,
+    close_list, construct_slowly, copy_octets, decimal_of, detail_form, encode_error, end_map, factory_of, fault_text,
+    fill_view, finish_module, hex_text, hidden, input_head, is_held, is_recent, is_secret_name, keep_recent,
+    keep_text, keyed_place, line_ascii, line_begin, line_binary, line_digits, line_field, line_flag, line_name,
+    line_number, line_piece, line_signed, line_space, line_string, line_text, line_words, message_notes, new_octets,
+    next_pair, note_text, octets_of, octets_shown, open_list, pad_text, place_in, protocol_capsule, put_bool, put_i16,
+    put_i32, put_i64, put_line, put_map, put_octets, put_secret_entry, put_struct, put_text, raise_fault,
+    read_message, refuse, refuse_range, refuse_size, refuse_text, set_factories, set_vectorcall, share, shared_slot,
+    shared_text, shown_encoded, shown_entry, shown_octets, size_found, source_bit, source_has, source_name,
+    source_needed_number, source_needed_span, source_number, source_octets, source_range, source_span, span_of,
+    take_block, take_common_options, take_input, take_keywords, violation, whole_number, will_keep_recent,
+    wirefmt_set_attribute,
 )
 from wirefmt._core.be cimport load_u16, load_u32, load_u64, store_u16, store_u32
 from wirefmt._core.cursor cimport Span, left
@@ -46,7 +47,7 @@ from wirefmt._core.utf8 cimport UTF8_NUL, UTF8_OK, check_utf8, is_utf8
 from wirefmt._core.words cimport ascii_before, hash_octets, is_ascii, mix
 
 from wirefmt.errors import EncodeError
-from wirefmt.framing import Limits, NEED_DATA as NEED_DATA_VALUE
+from wirefmt.framing import Limits
 from wirefmt.spec.columns import SHARED as SHARED_COLUMNS
 
 # the type system over octets, nogil

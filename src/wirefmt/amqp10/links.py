@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from wirefmt.amqp10._codec import Attach, Detach, Error, Flow, Incoming, Map, Outgoing, Transfer
 from wirefmt.amqp10.events import FIRST, MIXED, Attaching, Event, LinkAttached, LinkDetached, build
@@ -14,9 +14,6 @@ from wirefmt.errors import LocalProtocolError
 
 if TYPE_CHECKING:
     from wirefmt.amqp10.sessions import Session
-
-#: The most bytes of an attach without its unsettled map.
-ATTACH_CAPACITY: Final = 4096
 
 
 class Fault(Exception):

@@ -560,8 +560,7 @@ cdef bint amqp10_put(MessageTable t, const MessageContext* m, void* state, bint 
     cdef Fault fault
     cdef uint64_t handle = 0
     cdef int64_t row
-    cdef int shape, size
-    cdef char text[256]
+    cdef int shape
     amqp10_options(&o, strict)
     if amqp10_find_fast(t, c, m.direction, &o, p, n, &u):         # its packets have arrived one by one
         amqp10_put_delivery(t, m, c, &u)
@@ -569,8 +568,7 @@ cdef bint amqp10_put(MessageTable t, const MessageContext* m, void* state, bint 
     if amqp10_parse(p, n, &o, &f, &fault) != OK:
         row = t.begin_row(m)
         amqp10_put_kind(t, row, &f, m.direction)
-        size = fault_text(&AMQP10_TABLES, &fault, 0, text, sizeof(text))
-        t.put_status(row, ROW_MALFORMED, text, size)
+        t.put_malformed(row, &AMQP10_TABLES, &fault)
         return True
     shape = f.performative.shape
     if shape == AMQP10_TRANSFER:

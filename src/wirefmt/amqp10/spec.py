@@ -27,8 +27,6 @@ FRAME_TYPES: Final[dict[int, str]] = {0: "AMQP", 1: "SASL"}
 
 #: Part 2, 2.8: constants.
 PORT: Final = 5672
-SECURE_PORT: Final = 5671
-MIN_MAX_FRAME_SIZE: Final = 512
 
 # ------------------------------------------------------------------------------------------------ part 1, types
 
@@ -473,26 +471,6 @@ SECTIONS: Final[tuple[Section, ...]] = (
 
 #: 2.8.1: the boolean of a role.
 ROLES: Final[dict[bool, str]] = {False: "sender", True: "receiver"}
-
-#: 2.8.2, 2.8.3
-SENDER_SETTLE_MODES: Final[dict[int, str]] = {0: "unsettled", 1: "settled", 2: "mixed"}
-RECEIVER_SETTLE_MODES: Final[dict[int, str]] = {0: "first", 1: "second"}
-
-#: 3.5.5
-TERMINUS_DURABILITY: Final[dict[int, str]] = {0: "none", 1: "configuration", 2: "unsettled-state"}
-
-#: 3.5.6, 3.5.7
-TERMINUS_EXPIRY_POLICIES: Final[tuple[str, ...]] = ("link-detach", "session-end", "connection-close", "never")
-STANDARD_DISTRIBUTION_MODES: Final[tuple[str, ...]] = ("move", "copy")
-
-#: 4.5.4
-TRANSACTION_CAPABILITIES: Final[tuple[str, ...]] = (
-    "amqp:local-transactions",
-    "amqp:distributed-transactions",
-    "amqp:promotable-transactions",
-    "amqp:multi-txns-per-ssn",
-    "amqp:multi-ssns-per-txn",
-)
 
 #: 5.3.3.6
 SASL_CODES: Final[dict[int, str]] = {0: "ok", 1: "auth", 2: "sys", 3: "sys-perm", 4: "sys-temp"}

@@ -63,11 +63,7 @@ def frame_size(data, /, *, limits=None):
     cdef int status
     cdef uint32_t limit = DEFAULT_FRAME_SIZE if limits is None else limits.frame_size
     status = amqp10_frame_size(head, n, limit, &size, &f)
-    if status == OK:
-        return size
-    if status == NEED_DATA:
-        return NEED_DATA_VALUE
-    raise_fault(&AMQP10_TABLES, &f, 0)
+    return size_found(&AMQP10_TABLES, status, size, &f)
 
 
 def encode(message, /):

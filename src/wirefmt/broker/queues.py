@@ -263,8 +263,8 @@ class Queue:
         self._watch()
 
     def back(self, items: Iterable[Item]) -> None:
-        """Messages that were delivered and are not acknowledged: to their old places. What is too much drops the oldest ones, as
-        in `put`, unless the queue refuses what is too much."""
+        """Put messages that were delivered and are not acknowledged back to their places. Beyond a limit the oldest are dropped,
+        as in `put`, unless the queue refuses what exceeds a limit."""
         returned: list[Item] = []
         for item in items:
             item.redelivered = True

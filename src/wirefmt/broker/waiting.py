@@ -153,7 +153,7 @@ class View:
         return found
 
     def miss(self, entry: Entry, *, returned: bool) -> None:
-        """A message has come to the queue, perhaps behind the place of the view."""
+        """A message has been added to the queue, perhaps behind the place of the view."""
         if entry[:2] > self._place or (returned and not self.takes):
             return
         heapq.heappush(self._again, entry)

@@ -4,7 +4,7 @@ cdef enum:
     MAX_BLOCK = MAX_RECORD + 65536  # of a pcapng block that is read; options may follow the packet
     CHAIN_SURVIVES = 255            # a chain that continues after the octets examined
     CHAIN_AT_END = 3                # at a file's end: two records, or three of which the last is truncated
-    CHAIN_WINDOW = 2 * MAX_BLOCK    # octets examined together in a search for records
+    CHAIN_WINDOW = 2 * MAX_BLOCK    # octets examined together in a search for records; next_record never waits for more
 
 # A section's blocks, by type (pcapng section 11.1); all other types are skipped
 cdef enum:

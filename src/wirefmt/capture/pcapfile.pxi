@@ -15,7 +15,6 @@ cdef enum:
     LONG_HEADER = 24                # octets of Kuznetzov's record header; others have 16
     SETTLED = 3                     # records after the first that tell which header a file has,
     SETTLE_WINDOW = 1 << 20         # within so many octets
-    PCAP_MAX_NEED = 1048576         # next_record never waits for more than this: see CHAIN_WINDOW
 
 cdef enum Read:
     READ_RECORD = 0

@@ -16,20 +16,20 @@ from wirefmt._core cimport (
     FrameBatch, FrameDecoder, HEX_OCTETS, HEX_SIZE, HIDDEN_OCTETS, INPUT_HEAD, Identifiers, Input, KEEP_FROM,
     KeywordOrder, LINE_VALUE, MORE, MapWriter, MessageContext, MessageOps, MessageTable, NO, OFFSET_MAX, Outbox,
     Problem, Protocol, ProtocolTables, PyMemberDef, RECENT_PLACES, REFUSED_FAULT, REFUSED_MEMORY, REFUSED_NULL,
-    ROW_MALFORMED, ROW_OK, ROW_PARTIAL, Recent, SECRET_SHOWN_OCTETS, STRICT_MODE, SourceCol, T_CLIENT_ID, T_CODE,
+    ROW_OK, ROW_PARTIAL, Recent, SECRET_SHOWN_OCTETS, STRICT_MODE, SourceCol, T_CLIENT_ID, T_CODE,
     T_CONSUMER_GROUP, T_CONTENT_TYPE, T_CORRELATION_ID, T_DESTINATION, T_HEADERS, T_KIND, T_OPERATION, T_PROTOCOL,
     T_QOS, T_REDELIVERED, T_REPLY_TO, T_SEQUENCE, T_TTL_MS, T_VERSION, Text, WRITER_START, Window, Writer, YES,
     add_entry, add_entry_of, add_member, ascii_octets, bare_object, begin_map, begin_run, borrowed_item, check_size16,
-    close_list, construct_slowly, copy_octets, decimal_of, detail_form, encode_error, end_map, end_run, fault_text,
+    close_list, construct_slowly, copy_octets, decimal_of, detail_form, encode_error, end_map, end_run,
     fill_view, finish_module, grow_octets, hidden, input_head, is_recent, is_secret_name, keep_recent, keep_text,
     keyed_place, length_of, line_ascii, line_begin, line_binary, line_digits, line_field, line_flag, line_name,
-    line_number, line_prose, line_string, line_text, line_words, message_notes, message_octets, new_octets, new_writer,
-    next_pair, octets_of, octets_shown, open_list, pad_text, place_in, protocol_capsule, put_bool, put_i16, put_i32,
-    put_i64, put_i8, put_line, put_map, put_octets, put_secret, put_span, put_struct, put_text, raise_fault,
-    read_message, refuse, refuse_range, refuse_size, refuse_text, set_bit, set_factories, set_vectorcall, shared_text,
-    shown_octets, source_flag, source_has, source_needed_number, source_needed_span, source_number, source_octets,
-    source_range, source_span, span_of, take_block, take_common_options, take_input, take_keywords, text_octets,
-    text_of, text_or_hex, utf8_view, violation, whole_number, will_keep_recent,
+    line_number, line_prose, line_string, line_text, line_words, message_notes, message_octets, new_octets,
+    new_writer, next_pair, octets_of, octets_shown, open_list, pad_text, place_in, protocol_capsule, put_bool,
+    put_i16, put_i32, put_i64, put_i8, put_line, put_map, put_octets, put_secret, put_span, put_struct, put_text,
+    raise_fault, read_message, refuse, refuse_range, refuse_size, refuse_text, set_bit, set_factories, set_vectorcall,
+    shared_text, shown_octets, size_found, source_flag, source_has, source_needed_number, source_needed_span,
+    source_number, source_octets, source_range, source_span, span_of, take_block, take_common_options, take_input,
+    take_keywords, text_octets, text_of, text_or_hex, utf8_view, violation, whole_number, will_keep_recent,
 )
 from wirefmt._core.be cimport load_u16, load_u32, store_u16, store_u32
 from wirefmt._core.cursor cimport Cursor, Span, cursor_over, left, read_span, read_u16, read_u8
@@ -44,7 +44,6 @@ from wirefmt.mqtt.topics cimport match_topic, split_share
 
 from wirefmt._core import secret_name
 from wirefmt.errors import EncodeError
-from wirefmt.framing import NEED_DATA as NEED_DATA_VALUE
 
 # octets -> MqttPacketView, nogil
 include "parse.pxi"

@@ -145,16 +145,13 @@ cdef bint mqtt_put(MessageTable t, const MessageContext* m, void* state, bint st
     cdef MqttPacketView packet
     cdef Fault f
     cdef int64_t row
-    cdef char text[256]
-    cdef int size
     cdef bint secret = False
     mqtt_options(&o, strict, m.direction)
     o.version = c.known if c.known else mqtt_version(c, m.direction, p, n)
     row = t.begin_row(m)
     if not mqtt_view_fast(p, n, &o, &packet) and mqtt_parse(p, n, &o, &packet, &f) != OK:
-        size = fault_text(&MQTT_TABLES, &f, 0, text, sizeof(text))
         mqtt_put_kind(t, row, p[0])
-        t.put_status(row, ROW_MALFORMED, text, size)
+        t.put_malformed(row, &MQTT_TABLES, &f)
         return True
     if packet.type == MQTT_CONNECT:
         c.known = packet.version

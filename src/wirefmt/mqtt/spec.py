@@ -15,9 +15,6 @@ VERSIONS: Final[dict[int, str]] = {3: "3.1", 4: "3.1.1", 5: "5.0"}
 #: Protocol Name of each version: 3.1 section 2.2; 3.1.1 and 5.0 section 3.1.2.1.
 PROTOCOL_NAMES: Final[dict[int, str]] = {3: "MQIsdp", 4: "MQTT", 5: "MQTT"}
 
-#: The largest Remaining Length: 5.0 section 1.5.5, 3.1 section 2.1.
-REMAINING_LENGTH_MAX: Final = 268_435_455
-
 
 class PacketType(NamedTuple):
     """A row of table 2-1 of 5.0 (3.1 section 2.1, 3.1.1 table 2.1) with its flags of table 2-2."""
@@ -48,9 +45,6 @@ PACKET_TYPES: Final[tuple[PacketType, ...]] = (
     PacketType(14, "DISCONNECT", "both", 0b0000, "FLAGS_DISCONNECT", "3.14"),
     PacketType(15, "AUTH", "both", 0b0000, "FLAGS_AUTH", "3.15", first_version=5),
 )
-
-#: In 3.1 and 3.1.1 only a client sends DISCONNECT; in 5.0 a server may send it, too (3.14).
-DISCONNECT_SENDER_BEFORE_5: Final = "client"
 
 
 class Property(NamedTuple):

@@ -65,7 +65,6 @@ KINDS: Final[tuple[str, ...]] = (
 FLOWS: Final = ("PUBLISH", "PUBACK", "PUBREC", "PUBREL", "PUBCOMP")
 REQUESTS: Final = ("SUBSCRIBE", "UNSUBSCRIBE", "PINGREQ")
 ANSWERS: Final = ("SUBACK", "UNSUBACK", "PINGRESP")
-AUTHS: Final = ("AUTH success", "AUTH continue", "AUTH re-authenticate")
 
 Transition = State | Outcome | Violation
 Table = dict[tuple[Role, State, str], Transition]

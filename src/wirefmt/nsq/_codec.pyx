@@ -15,15 +15,15 @@ from wirefmt._core cimport (
     BatchEncoder, CARRIER_DEFLATE, CARRIER_PLAIN, CARRIER_SNAPPY, CARRIER_TLS, CText, Col, DETAIL_FIELD, DetailField,
     DetailForm, DetailLine, EndpointFlows, Factory, FrameBatch, FrameDecoder, HEX_SIZE, Input, KEEP_FROM, MORE,
     MessageContext, MessageOps, MessageTable, NO, NO_TEXT, Outbox, Problem, Protocol, ProtocolTables, PyMemberDef,
-    REFUSED_FAULT, REFUSED_MEMORY, REFUSED_NULL, ROW_MALFORMED, ROW_OK, ROW_PARTIAL, SECRET_SHOWN_OCTETS,
+    REFUSED_FAULT, REFUSED_MEMORY, REFUSED_NULL, ROW_OK, ROW_PARTIAL, SECRET_SHOWN_OCTETS,
     SECRET_SHOWN_TEXT, STRICT_MODE, SourceCol, T_ATTEMPTS, T_CLIENT_ID, T_CONSUMER_GROUP, T_DESTINATION, T_KIND,
     T_MESSAGE_ID, T_OPERATION, T_PAYLOAD_SIZE, T_PROTOCOL, T_REDELIVERED, T_VERSION, Text, Writer, YES, add_member,
-    ascii_octets, bare_object, close_list, copy_octets, detail_form, encode_error, factory_of, fault_text, fill_view,
+    ascii_octets, bare_object, close_list, copy_octets, detail_form, encode_error, factory_of, fill_view,
     finish_module, hidden, holds_secret_member, is_secret_text, keep_text, line_begin, line_binary, line_flag,
     line_number, line_prose, line_signed, line_text, message_notes, message_octets, new_octets, new_writer, octets_of,
     open_list, pad_text, place_in, protocol_capsule, put_bool, put_i32, put_i64, put_line, put_octets, put_secret,
     put_span, put_struct, put_text, raise_fault, read_message, refuse, refuse_size, refuse_text, set_factories,
-    shared_text, shown_encoded, shown_octets, source_bit, source_has, source_name, source_needed_number,
+    shared_text, shown_encoded, shown_octets, size_found, source_bit, source_has, source_name, source_needed_number,
     source_needed_span, source_number, source_octets, source_range, source_span, span_of, take_block,
     take_common_options, take_input, text_octets, text_or_hex, violation, whole_number,
 )
@@ -35,7 +35,6 @@ from wirefmt._core.text cimport NOT_HEX, add_json_string, hex4, hex_digit, store
 from wirefmt._core.utf8 cimport UTF8_ILL_FORMED, check_utf8, is_plain_text, is_utf8
 
 from wirefmt.errors import EncodeError
-from wirefmt.framing import NEED_DATA as NEED_DATA_VALUE
 
 # JSON objects, member by member, nogil
 include "json.pxi"

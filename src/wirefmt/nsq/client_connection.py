@@ -419,7 +419,7 @@ class ClientConnection(Endpoint[ClientEvent], ClientFlows):
         self._keep_alive(send_every=seconds, expect_within=seconds and 2 * seconds)
 
     def _resume_session(self, events: list[Event]) -> None:
-        """Send again what no answer has come to, in the order first sent."""
+        """Send again what has not been answered, in the order first sent."""
         if self.session is not None:
             self._replay.extend(self.session.pending.values())
             self._send_again()

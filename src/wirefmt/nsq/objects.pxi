@@ -72,11 +72,7 @@ def frame_size(data, *, side=None, strictness=STRICT_MODE, limits=None, server=N
     if status == OK and f.kind == NSQ_MPUB and size > <size_t>octets.size:
         memset(&walk, 0, sizeof(walk))
         status = nsq_look(octets.at, <size_t>octets.size, size, &o, &walk, &f)
-    if status == OK:
-        return size
-    if status == NEED_DATA:
-        return NEED_DATA_VALUE
-    raise_fault(&NSQ_TABLES, &f, 0)
+    return size_found(&NSQ_TABLES, status, size, &f)
 
 
 def encode(Message message not None, /):

@@ -102,8 +102,6 @@ cdef bint nsq_put(MessageTable t, const MessageContext* m, void* state, bint str
     cdef NsqOptions o
     cdef NsqUnitView u
     cdef Fault f
-    cdef char text[256]
-    cdef int size
     cdef int64_t row = t.begin_row(m)
     nsq_options(&o, c, strict, m.direction)
     if m.direction == NSQ_CLIENT:
@@ -111,9 +109,8 @@ cdef bint nsq_put(MessageTable t, const MessageContext* m, void* state, bint str
     elif c.reported == CARRIER_TLS:
         c.secured = True
     if nsq_parse(p, n, &o, &u, &f) != OK:
-        size = fault_text(&NSQ_TABLES, &f, 0, text, sizeof(text))
         nsq_put_kind(t, row, f.kind)
-        t.put_status(row, ROW_MALFORMED, text, size)
+        t.put_malformed(row, &NSQ_TABLES, &f)
         return True
     nsq_put_row(t, row, &u, &c.flow)
     if t.options.detail:

@@ -16,7 +16,7 @@ _PUBLISHING: Final = (nsq.Publish, nsq.MultiPublish, nsq.DeferredPublish)
 
 
 class Session:
-    """Publishing commands that no answer has come to, in the order of sending.
+    """Publishing commands that have not been answered, in the order of sending.
 
     The next connection with the session sends them again, so each arrives at least once. A session belongs to one
     connection at a time. It is a value: `snapshot` gives bytes, `restore` takes them.

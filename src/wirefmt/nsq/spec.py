@@ -20,8 +20,6 @@ LINE_MAX: Final = 16384
 #: Bytes of the name of a topic or channel, including `#ephemeral`.
 NAME_MAX: Final = 64
 
-EPHEMERAL: Final = "#ephemeral"
-
 MESSAGE_ID_SIZE: Final = 16
 
 #: Bytes of a message frame's data before the body: timestamp, attempts, message id.
@@ -168,18 +166,6 @@ IDENTIFY_MEMBERS: Final[tuple[Member, ...]] = (
     Member("topology_region", "string", ""),  # added after 1.3.0
     Member("topology_zone", "string", ""),
 )
-
-#: Members of the server's answers: to IDENTIFY with feature negotiation, and to AUTH.
-REPLY_MEMBERS: Final[dict[str, str]] = {
-    "max_rdy_count": "int",
-    "version": "string",
-    "max_msg_timeout": "int",
-    "max_deflate_level": "int",
-    "auth_required": "boolean",
-    "identity": "string",
-    "identity_url": "string",
-    "permission_count": "int",
-}
 
 
 #: `{command}` is replaced by the heading of the command, `reply` is the error code that nsqd answers.

@@ -12,19 +12,18 @@ from libc.string cimport memcmp, memcpy, memset
 from wirefmt._core cimport (
     BatchEncoder, Col, DETAIL_FIELD, DetailField, DetailForm, DetailLine, Factory, FrameBatch, FrameDecoder, HEX_SIZE,
     Input, MORE, MessageContext, MessageOps, MessageTable, NO, Problem, Protocol, ProtocolTables, REFUSED_FAULT,
-    REFUSED_NULL, ROW_MALFORMED, ROW_PARTIAL, SERVERS, STRICT_MODE, SourceCol, T_DESTINATION, T_KIND, T_MESSAGE_ID,
+    REFUSED_NULL, ROW_PARTIAL, SERVERS, STRICT_MODE, SourceCol, T_DESTINATION, T_KIND, T_MESSAGE_ID,
     T_OPERATION, T_PROTOCOL, T_TTL_MS, T_VERSION, Text, Writer, YES, bare_object, copy_octets, detail_form,
-    encode_error, fault_text, fill_view, finish_module, line_begin, line_number, line_signed, line_text, message_notes,
-    message_octets, new_writer, octets_of, pad_text, protocol_capsule, put_bool, put_i32, put_i64, put_line, put_span,
-    put_struct, put_text, raise_fault, read_message, refuse, refuse_text, set_factories, shown_octets, source_flag,
-    source_has, source_integer, source_name, source_number, source_span, take_block, take_common_options, take_input,
-    text_or_hex, violation, whole_number,
+    encode_error, fill_view, finish_module, line_begin, line_number, line_signed, line_text,
+    message_notes, message_octets, new_writer, octets_of, pad_text, protocol_capsule, put_bool, put_i32, put_i64,
+    put_line, put_span, put_struct, put_text, raise_fault, read_message, refuse, refuse_text, set_factories,
+    shown_octets, size_found, source_flag, source_has, source_integer, source_name, source_number, source_span,
+    take_block, take_common_options, take_input, text_or_hex, violation, whole_number,
 )
 from wirefmt._core.cursor cimport Span
 from wirefmt._core.status cimport CommonOptions, Fault, NEED_DATA, Notes, OK, fault
 
 from wirefmt.errors import EncodeError
-from wirefmt.framing import NEED_DATA as NEED_DATA_VALUE
 
 # PHPMQ: octets -> PhpmqMessageView, nogil
 include "parse.pxi"

@@ -433,11 +433,7 @@ def frame_size(data, *, strictness=STRICT_MODE, limits=None):
     cdef int status
     phpmq_take_options(&o, None, strictness, limits)
     status = phpmq_frame_size(octets.at, <size_t>octets.size, &o, &size, &f)
-    if status == OK:
-        return size
-    if status == NEED_DATA:
-        return NEED_DATA_VALUE
-    raise_fault(&PHPMQ_TABLES, &f, 0)
+    return size_found(&PHPMQ_TABLES, status, size, &f)
 
 
 def encode(Message message not None, /, *, profile=None):

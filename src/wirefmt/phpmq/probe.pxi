@@ -59,14 +59,11 @@ cdef bint phpmq_put(MessageTable t, const MessageContext* m, void* state, bint s
     cdef PhpmqOptions o
     cdef PhpmqMessageView message
     cdef Fault f
-    cdef char text[256]
-    cdef int size
     cdef int64_t row = t.begin_row(m)
     phpmq_plain_options(&o, m.direction, strict)
     if phpmq_parse(p, n, &o, &message, &f) != OK:
-        size = fault_text(&PHPMQ_TABLES, &f, 0, text, sizeof(text))
         put_text(t.cols + T_PROTOCOL, row, &PHPMQ_PROTOCOL_TEXT)
-        t.put_status(row, ROW_MALFORMED, text, size)
+        t.put_malformed(row, &PHPMQ_TABLES, &f)
         return True
     phpmq_put_row(t, row, &message)
     if t.options.detail:

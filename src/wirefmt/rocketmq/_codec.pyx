@@ -17,20 +17,20 @@ from libc.string cimport memcmp, memcpy, memset, strlen
 
 from wirefmt._core cimport (
     AHEAD_OCTETS, BatchEncoder, CText, Col, DETAIL_FIELD, DetailField, DetailForm, DetailLine, EndpointFlows,
-    FAULT_CLASSES, Factory, FrameBatch, FrameDecoder, INPUT_HEAD, Input, KeywordOrder, MORE, MapWriter, MessageContext,
-    MessageTable, NO, Outbox, Problem, Protocol, ProtocolTables, REFUSED_MEMORY, REFUSED_NULL, ROW_MALFORMED, ROW_OK,
-    ROW_PARTIAL, SECRET_SHOWN_OCTETS, SECRET_SHOWN_TEXT, STRICT_MODE, SourceCol, T_ATTEMPTS, T_CLIENT_ID, T_CODE,
-    T_CONSUMER_GROUP, T_CORRELATION_ID, T_DESTINATION, T_HEADERS, T_KIND, T_MESSAGE_ID, T_OPERATION, T_PAYLOAD_SIZE,
-    T_PROTOCOL, T_REDELIVERED, T_REPLY_TO, T_SEQUENCE, T_TTL_MS, T_VERSION, Text, Writer, YES, add_entry, add_entry_of,
-    any_utf8_view, ascii_octets, ascii_text, bare_object, bare_subclass, begin_map, borrowed_item, close_list,
-    construct_slowly, copy_ahead, copy_octets, detail_form, encode_error, end_map, factory_of, fault_text, fill_view,
-    finish_module, hidden, holds_secret_member, holds_secret_word, input_head, is_secret_name, is_secret_text,
-    is_strict, keep_text, line_begin, line_digits, line_name, line_number, line_piece, line_prose, line_signed,
-    line_text, line_words, make_fault, new_octets, new_writer, open_list, pad_text, protocol_capsule, put_bool,
-    put_i32, put_i64, put_line, put_octets, put_span, put_struct, put_text, raise_fault, refuse, refuse_size,
-    refuse_text, set_vectorcall, shared_text, shown_entry, shown_octets, source_has, source_name, source_needed_number,
-    source_number, source_octets, source_range, source_span, span_of, take_block, take_input, take_keywords, utf8_view,
-    whole_number,
+    FAULT_CLASSES, Factory, FrameBatch, FrameDecoder, INPUT_HEAD, Input, KeywordOrder, MORE, MapWriter,
+    MessageContext, MessageTable, NO, Outbox, Problem, Protocol, ProtocolTables, REFUSED_MEMORY, REFUSED_NULL,
+    ROW_OK, ROW_PARTIAL, SECRET_SHOWN_OCTETS, SECRET_SHOWN_TEXT, STRICT_MODE, SourceCol, T_ATTEMPTS,
+    T_CLIENT_ID, T_CODE, T_CONSUMER_GROUP, T_CORRELATION_ID, T_DESTINATION, T_HEADERS, T_KIND, T_MESSAGE_ID,
+    T_OPERATION, T_PAYLOAD_SIZE, T_PROTOCOL, T_REDELIVERED, T_REPLY_TO, T_SEQUENCE, T_TTL_MS, T_VERSION, Text, Writer,
+    YES, add_entry, add_entry_of, any_utf8_view, ascii_octets, ascii_text, bare_object, bare_subclass, begin_map,
+    borrowed_item, close_list, construct_slowly, copy_ahead, copy_octets, detail_form, encode_error, end_map,
+    factory_of, fill_view, finish_module, hidden, holds_secret_member, holds_secret_word, input_head,
+    is_secret_name, is_secret_text, is_strict, keep_text, line_begin, line_digits, line_name, line_number, line_piece,
+    line_prose, line_signed, line_text, line_words, make_fault, new_octets, new_writer, open_list, pad_text,
+    protocol_capsule, put_bool, put_i32, put_i64, put_line, put_octets, put_span, put_struct, put_text, raise_fault,
+    refuse, refuse_size, refuse_text, set_vectorcall, shared_text, shown_entry, shown_octets, size_found, source_has,
+    source_name, source_needed_number, source_number, source_octets, source_range, source_span, span_of, take_block,
+    take_input, take_keywords, utf8_view, whole_number,
 )
 from wirefmt._core.be cimport load_u16, load_u32, load_u64, store_u32
 from wirefmt._core.cursor cimport Span
@@ -42,7 +42,7 @@ from wirefmt._core.words cimport is_ascii, same_octets, word_at
 
 from wirefmt._core import secret_name
 from wirefmt.errors import DecodeError, EncodeError, LimitExceeded, Malformed, Unsupported
-from wirefmt.framing import Limits, NEED_DATA as NEED_DATA_VALUE
+from wirefmt.framing import Limits
 from wirefmt.rocketmq.spec import REQUEST_CODES as ROCKETMQ_REQUEST_ROWS, RESPONSE_CODES as ROCKETMQ_RESPONSE_ROWS
 
 # RocketmqFrameView, stored messages: spans

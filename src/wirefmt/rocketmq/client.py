@@ -437,7 +437,7 @@ class Client:
             link.driver.update(link.connection.respond(request, code, body=body, remark=remark))
 
     def _replied(self, link: Link, request: RemotingCommand) -> None:
-        """A reply has come to a request of `Producer.request`."""
+        """A reply to a request of `Producer.request`."""
         try:
             message = reply_of(request)
         except ValueError as error:

@@ -669,11 +669,7 @@ def frame_size(data, *, limits=None):
     cdef int status
     rocketmq_limits(limits, &frame_size, &elements)
     status = rocketmq_frame_size(head, n, frame_size, &size, &f)
-    if status == OK:
-        return size
-    if status == NEED_DATA:
-        return NEED_DATA_VALUE
-    raise_fault(&ROCKETMQ_TABLES, &f, 0)
+    return size_found(&ROCKETMQ_TABLES, status, size, &f)
 
 
 def encode(RemotingCommand command not None, /):

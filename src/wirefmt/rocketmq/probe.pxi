@@ -94,14 +94,11 @@ cdef bint rocketmq_put(MessageTable t, const MessageContext* m, void* state, bin
     cdef RocketmqFields fields
     cdef Fault f
     cdef RocketmqConnection* c = <RocketmqConnection*>state
-    cdef char[256] text
     cdef int64_t row
-    cdef int size
     if rocketmq_read(&t.shapes, p, n, 0, &frame, &fields, &f) != OK:
         row = t.begin_row(m)
         put_text(t.cols + T_PROTOCOL, row, &ROCKETMQ_PROTOCOL_TEXT)
-        size = fault_text(&ROCKETMQ_TABLES, &f, 0, text, sizeof(text))
-        t.put_status(row, ROW_MALFORMED, text, size)
+        t.put_malformed(row, &ROCKETMQ_TABLES, &f)
         return True
     return rocketmq_put_rows(t, m, c, &frame, &fields, NULL, 0)
 

@@ -580,10 +580,9 @@ cdef bint rocketmq_put_messages(MessageTable t, const MessageContext* m, const R
     cdef const uint8_t* begin = x.m.frame
     cdef MessageContext context = m[0]
     cdef RocketmqMessageView message
-    cdef char[256] text
     cdef Fault f
     cdef int64_t row
-    cdef int index = x.c.put_index, count = x.c.put_count, n
+    cdef int index = x.c.put_index, count = x.c.put_count
     if index:
         p = begin = x.m.frame + x.c.put_at
     else:
@@ -612,8 +611,7 @@ cdef bint rocketmq_put_messages(MessageTable t, const MessageContext* m, const R
         elif x.part != NULL:
             t.put_status(row, ROW_PARTIAL, x.part, <int64_t>x.part_size)
         else:
-            n = fault_text(&ROCKETMQ_TABLES, &f, 0, text, sizeof(text))
-            t.put_status(row, ROW_MALFORMED, text, n)
+            t.put_malformed(row, &ROCKETMQ_TABLES, &f)
         index += 1
     if x.part != NULL and index == count:               # the body ends between two messages
         if index and t.is_full():

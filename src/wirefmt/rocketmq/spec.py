@@ -12,15 +12,9 @@ from wirefmt.spec.checks import Check
 
 #: The largest frame, including its length word (section 1).
 FRAME_SIZE_MAX: Final = 16_777_216
-#: The largest header: its length has 24 bits.
-HEADER_SIZE_MAX: Final = 16_777_215
-
-#: The byte before the header's length: the encoding of the header.
-SERIALIZE_TYPES: Final[dict[int, str]] = {0: "JSON", 1: "ROCKETMQ"}
 
 #: Bits of `flag`.
 FLAG_RESPONSE: Final = 0x1
-FLAG_ONEWAY: Final = 0x2
 
 LANGUAGES: Final[dict[int, str]] = {
     0: "JAVA",
@@ -1063,9 +1057,6 @@ SEND_MESSAGE_V2_LETTERS: Final[dict[str, str]] = {
     "n": "bname",
 }
 
-#: Fields that hooks add to any command (section 6).
-HOOK_FIELDS: Final[tuple[str, ...]] = ("AccessKey", "SecurityToken", "Signature", "ReqT", "__ZONE_NAME", "__ZONE_MODE")
-
 # ------------------------------------------------------------------------------------------------ bodies (section 7)
 
 #: sysFlag of a message (7.1).
@@ -1084,19 +1075,9 @@ SYS_FLAGS: Final[dict[str, int]] = {
     "COMPRESSION_ZLIB": 0x300,
 }
 SYS_FLAG_TRANSACTION: Final = 0xC
-SYS_FLAG_COMPRESSION: Final = 0x700
 
 #: Bits 8 to 10 of sysFlag; producers before 5.0 wrote 0.
 COMPRESSIONS: Final[dict[int, str]] = {0: "zlib", 1: "lz4", 2: "zstd", 3: "zlib"}
-
-#: sysFlag of PULL_MESSAGE.
-PULL_SYS_FLAGS: Final[dict[str, int]] = {
-    "COMMIT_OFFSET": 0x1,
-    "SUSPEND": 0x2,
-    "SUBSCRIPTION": 0x4,
-    "CLASS_FILTER": 0x8,
-    "LITE_PULL_MESSAGE": 0x10,
-}
 
 #: commitOrRollback of END_TRANSACTION.
 TRANSACTION_STATES: Final[dict[int, str]] = {0: "UNKNOWN", 8: "COMMIT", 12: "ROLLBACK"}
@@ -1104,15 +1085,9 @@ TRANSACTION_STATES: Final[dict[int, str]] = {0: "UNKNOWN", 8: "COMMIT", 12: "ROL
 #: perm of a topic and of a queue.
 PERMISSIONS: Final[dict[str, int]] = {"INHERIT": 1, "WRITE": 2, "READ": 4}
 
-MESSAGE_MAGIC_V1: Final = 0xDAA320A7
-MESSAGE_MAGIC_V2: Final = 0xDAA320AB  # topic length has two bytes
-BLANK_MAGIC: Final = 0xCBD43194  # filler at the end of a file, not a message
-
 #: The separators of the properties string.
 NAME_VALUE_SEPARATOR: Final = "\x01"
 PROPERTY_SEPARATOR: Final = "\x02"
-#: Separator of the keys in KEYS.
-KEY_SEPARATOR: Final = " "
 
 #: Properties with a meaning for servers and clients.
 PROPERTY_NAMES: Final[tuple[str, ...]] = (
@@ -1182,19 +1157,6 @@ PROPERTY_NAMES: Final[tuple[str, ...]] = (
     "DLQ_ORIGIN_MESSAGE_ID",
 )
 
-#: Topics that clients may not write to, besides `rmq_sys_*`.
-RESERVED_TOPICS: Final[tuple[str, ...]] = (
-    "TBW102",
-    "SCHEDULE_TOPIC_XXXX",
-    "BenchmarkTest",
-    "RMQ_SYS_TRANS_HALF_TOPIC",
-    "RMQ_SYS_TRACE_TOPIC",
-    "RMQ_SYS_TRANS_OP_HALF_TOPIC",
-    "TRANS_CHECK_MAX_TIME_TOPIC",
-    "SELF_TEST_TOPIC",
-    "OFFSET_MOVED_EVENT",
-    "CHECKPOINT_TOPIC",
-)
 RETRY_PREFIX: Final = "%RETRY%"
 DLQ_PREFIX: Final = "%DLQ%"
 

@@ -38,7 +38,7 @@ TOGETHER: Final = 1024
 WAITING: Final = 16
 
 
-#: What a message has come to: the code for its publisher, and what is left to do before it, with the work of each step.
+#: The outcome of a message: the code for its publisher, and what is left to do before it, with the work of each step.
 Outcome: TypeAlias = tuple[int, Iterator[int] | None]
 
 #: The search for space for a message, with the work of each step. It returns the code to refuse the message with; 0: it is taken.

@@ -110,7 +110,8 @@ cdef void put_side(Col* c, int64_t row, int64_t direction) noexcept nogil:
 
 cdef void put_us(Col* c, int64_t row, int64_t ns) noexcept nogil:
     """A timestamp: microseconds, rounded down."""
-    put_i64(c, row, (ns - (ns % 1000 + 1000) % 1000) // 1000)
+    cdef int64_t us = ns // 1000                        # as C divides: towards 0
+    put_i64(c, row, us - (us * 1000 > ns))
 
 
 cdef void put_facts(Col* c, int64_t row, const Conn* conn, const Row* x) noexcept nogil:

@@ -453,10 +453,14 @@ class Counts:
         sorted_ = np.lexsort((r.frame[chosen], r.time[chosen], numbers))
         chosen = chosen[sorted_]
         ends = np.cumsum(np.bincount(numbers, minlength=len(keys)))
+        parts = []
         for key, start, end in zip(keys, [0, *ends[:-1].tolist()], ends.tolist(), strict=True):
             found = self._entry(rule, key)
             if found is not None:
-                self._add(found, r, counted, chosen[start:end])
+                parts.append((found, chosen[start:end]))
+        r.rows(i for found, part in parts if len(found.evidence) < FRAMES_MAX for i in part[:FRAMES_MAX])  # all at once
+        for found, part in parts:
+            self._add(found, r, counted, part)
 
     def _add(self, found: Found, r: Rows, counted: Counted, chosen: NDArray[np.intp]) -> None:
         """Rows of one key, in the order of time."""

@@ -2,6 +2,8 @@
 
 cdef bint is_service(const Span* address) noexcept nogil:
     """Is this a node of the server that answers requests? What is sent there is not for a consumer."""
+    if address.size == 0 or (address.at[0] != c"/" and address.at[0] != c"$"):
+        return False
     return is_text(address, b"/management") or is_text(address, b"$management") or is_text(address, b"$cbs")
 
 

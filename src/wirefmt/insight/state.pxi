@@ -323,7 +323,7 @@ cdef inline void most(Conn* c, int number, int64_t now) noexcept nogil:
     c.numbers[number] = max(c.numbers[number], now)
 
 
-cdef size_t text_octets(const Op* o) noexcept nogil:
+cdef inline size_t text_octets(const Op* o) noexcept nogil:
     cdef size_t n = 0
     cdef int i
     for i in range(Z_COUNT):

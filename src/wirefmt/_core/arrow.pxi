@@ -195,6 +195,7 @@ cdef void free_col(Col* c) noexcept nogil:
     release_octets(c.validity, validity_size(c.kept))
     release_octets(c.data, <size_t>c.size if c.kind == KIND_OCTETS else data_size(c, c.kept))
     release_octets(c.offsets, offsets_size(c.kept))
+    release_octets(c.numbers, <size_t>c.numbers_kept * sizeof(uint16_t))
     memset(c, 0, sizeof(Col))
 
 
@@ -222,7 +223,10 @@ cdef bint finish_col(Col* c, int64_t rows, bint dense) noexcept nogil:
     rows than the shared zeros)."""
     cdef int i
     cdef bint ok = True
-    if c.rows < rows and (c.rows or dense):
+    if c.numbers != NULL:
+        c.rows = max(c.rows, min(rows, c.numbers_kept))         # the numbers after the last text are 0
+        ok = write_texts(c)
+    if ok and c.rows < rows and (c.rows or dense):
         ok = fill_nulls(c, rows)
     if c.validity != NULL:
         c.nulls = c.rows - count_bits(c.validity, (c.rows + 7) >> 3)
@@ -232,6 +236,79 @@ cdef bint finish_col(Col* c, int64_t rows, bint dense) noexcept nogil:
     elif c.kind == KIND_LIST and c.rows:
         ok = finish_col(&c.children[0], c.offsets[c.rows], True) and ok
     return ok
+
+
+cdef enum:
+    PART_EDGE = 64              # buffers begin at a multiple of it, as Arrow advises
+
+
+cdef inline size_t part_of(int64_t octets) noexcept nogil:
+    """What a buffer takes of a part."""
+    return (<size_t>octets + PART_EDGE - 1) & ~<size_t>(PART_EDGE - 1)
+
+
+cdef size_t part_size(const Col* c) noexcept nogil:
+    """What the buffers of a finished column take of a part."""
+    cdef size_t size = 0
+    cdef int i
+    if c.validity != NULL:
+        size += part_of(<int64_t>validity_size(c.rows))
+    if c.data != NULL:
+        size += part_of(c.used if c.kind == KIND_OCTETS else <int64_t>data_size(c, c.rows))
+    if c.offsets != NULL:
+        size += part_of((c.rows + 1) * <int64_t>sizeof(int32_t))
+    for i in range(c.children_count):
+        size += part_size(&c.children[i])
+    return size
+
+
+cdef inline void* move_buffer(void* p, size_t old, int64_t used, uint8_t** to) noexcept nogil:
+    cdef void* moved = to[0]
+    if p == NULL:
+        return NULL
+    memcpy(moved, p, <size_t>used)
+    release_octets(p, old)
+    to[0] += part_of(used)
+    return moved
+
+
+cdef uint8_t* move_col(Col* c, uint8_t* to) noexcept nogil:
+    """Move the buffers of a finished column to `to`. Returns where the next ones go."""
+    cdef int i
+    c.validity = <uint8_t*>move_buffer(c.validity, validity_size(c.kept), <int64_t>validity_size(c.rows), &to)
+    if c.kind == KIND_OCTETS:
+        c.data = <uint8_t*>move_buffer(c.data, <size_t>c.size, c.used, &to)
+    else:
+        c.data = <uint8_t*>move_buffer(c.data, data_size(c, c.kept), <int64_t>data_size(c, c.rows), &to)
+    c.offsets = <int32_t*>move_buffer(c.offsets, offsets_size(c.kept), (c.rows + 1) * <int64_t>sizeof(int32_t), &to)
+    for i in range(c.children_count):
+        to = move_col(&c.children[i], to)
+    return to
+
+
+cdef void settle(BatchMemory* memory) noexcept nogil:
+    """Move the columns of a finished batch to a part of a slab, if the program keeps its batches (columns.pxi)."""
+    cdef size_t size = 0
+    cdef uint8_t* to
+    cdef int i
+    for i in range(memory.n):
+        size += part_size(&memory.cols[i])
+    memory.part = <uint8_t*>take_part(size, &memory.slab)
+    if memory.part == NULL:
+        return
+    memory.part_size = size
+    to = memory.part
+    for i in range(memory.n):
+        to = move_col(&memory.cols[i], to)
+
+
+cdef void leave_part(Col* c) noexcept nogil:
+    """Forget buffers that are in a part."""
+    cdef int i
+    c.validity = c.data = NULL
+    c.offsets = NULL
+    for i in range(c.children_count):
+        leave_part(&c.children[i])
 
 
 cdef enum:
@@ -251,6 +328,10 @@ cdef list fields_of(columns):
     if type(columns) is tuple and len(FIELDS_OF_TABLE) < TABLES_KEPT:
         FIELDS_OF_TABLE[id(columns)] = columns, fields
     return fields
+
+
+cdef str NO_MEMORY = "no memory for a batch of columns"
+cdef str TOO_MUCH = "a column of one batch would exceed 2 GiB: decode fewer bytes at once"
 
 
 cdef class ColumnSet:
@@ -318,19 +399,21 @@ cdef class ColumnSet:
         memory.cols = <Col*>calloc(<size_t>max(len(self.chosen), 1), sizeof(Col))
         memory.zeros = <uint8_t*>calloc(<size_t>max(8 * rows, 4 * (rows + 1)) + 64, 1)
         if memory.cols == NULL or memory.zeros == NULL or self.shared.no_memory:
-            raise MemoryError("no memory for a batch of columns")
+            raise MemoryError(NO_MEMORY)
         memory.n = <int>len(self.chosen)
         if self.shared.full:
-            raise OverflowError("a column of one batch would exceed 2 GiB: decode fewer bytes at once")
+            raise OverflowError(TOO_MUCH)
         for k in range(memory.n):
             i = self.chosen[k]
             if not finish_col(&self.cols[i], rows, False):
-                raise MemoryError("no memory for a batch of columns")
+                raise OverflowError(TOO_MUCH) if self.shared.full else MemoryError(NO_MEMORY)
             memory.cols[k] = self.cols[i]
             memory.cols[k].shared = NULL
             init_col(&self.cols[i], self.fields[i], self.shared, True)
             begin_like(&self.cols[i], &memory.cols[k])
         self.shared.octets = 0
+        with nogil:
+            settle(memory)
         return batch
 
 
@@ -343,7 +426,11 @@ cdef void drop_memory(BatchMemory* memory) noexcept nogil:
     if memory == NULL or drop_user(&memory.users):          # NULL: no memory for it
         return
     for i in range(memory.n):
+        if memory.part != NULL:
+            leave_part(&memory.cols[i])
         free_col(&memory.cols[i])
+    if memory.part != NULL:
+        release_part(memory.part, memory.part_size, memory.slab)
     free(memory.cols)
     free(memory.zeros)
     free(memory)
@@ -361,7 +448,7 @@ cdef class Batch:
     def __cinit__(self):
         self.memory = <BatchMemory*>calloc(1, sizeof(BatchMemory))
         if self.memory == NULL:
-            raise MemoryError("no memory for a batch of columns")
+            raise MemoryError(NO_MEMORY)
         self.memory.users = 1
 
     def __init__(self):

@@ -19,8 +19,15 @@ cdef extern from *:
     enum { POOL_LEAST = 14, POOL_HUGE = 21, POOL_MOST = 23, POOL_BLOCKS = 128, POOL_OCTETS = 64 << 20 };  /* classes of 2^n octets */
     static struct { int count; void *blocks[POOL_BLOCKS]; } wirefmt_pool[POOL_MOST + 1];
     static size_t wirefmt_pooled;
+    static _Atomic size_t wirefmt_in_use;                   /* octets of columns, apart from blocks that are not kept */
     static atomic_flag wirefmt_pool_lock = ATOMIC_FLAG_INIT;
 
+    static int wirefmt_lock(void) {
+        return !atomic_flag_test_and_set_explicit(&wirefmt_pool_lock, memory_order_acquire);
+    }
+    static void wirefmt_unlock(void) {
+        atomic_flag_clear_explicit(&wirefmt_pool_lock, memory_order_release);
+    }
     static int wirefmt_class(size_t size) {                 /* 0: not kept */
         int n = POOL_LEAST;
     #if !defined(__SANITIZE_ADDRESS__)
@@ -35,34 +42,40 @@ cdef extern from *:
         int n = wirefmt_class(size);
         return n ? (size_t)1 << n : size;
     }
+    static void wirefmt_count(size_t size, int more) {
+        if (wirefmt_class(size))
+            atomic_fetch_add_explicit(&wirefmt_in_use, wirefmt_capacity(size) * (size_t)more, memory_order_relaxed);
+    }
     static void *wirefmt_pool_take(int n) {
         void *p = NULL;
-        if (atomic_flag_test_and_set_explicit(&wirefmt_pool_lock, memory_order_acquire)) return NULL;
+        if (!wirefmt_lock()) return NULL;
         if (wirefmt_pool[n].count) {
             p = wirefmt_pool[n].blocks[--wirefmt_pool[n].count];
             wirefmt_pooled -= (size_t)1 << n;
         }
-        atomic_flag_clear_explicit(&wirefmt_pool_lock, memory_order_release);
+        wirefmt_unlock();
         return p;
     }
     static void wirefmt_release(void *p, size_t size) {
         int n = wirefmt_class(size);
-        if (n && p != NULL && !atomic_flag_test_and_set_explicit(&wirefmt_pool_lock, memory_order_acquire)) {
+        if (p != NULL) wirefmt_count(size, -1);
+        if (n && p != NULL && wirefmt_lock()) {
             if (wirefmt_pool[n].count < POOL_BLOCKS && wirefmt_pooled + ((size_t)1 << n) <= POOL_OCTETS) {
                 wirefmt_pool[n].blocks[wirefmt_pool[n].count++] = p;
                 wirefmt_pooled += (size_t)1 << n;
                 p = NULL;
             }
-            atomic_flag_clear_explicit(&wirefmt_pool_lock, memory_order_release);
+            wirefmt_unlock();
         }
         free(p);
     }
     static void *wirefmt_resize(void *p, size_t old, size_t size) {
         size_t capacity = wirefmt_capacity(size);
-        int n = wirefmt_class(size);
+        int n = wirefmt_class(size), had = p != NULL;
         void *kept = NULL;
         if (p != NULL && capacity == wirefmt_capacity(old)) return p;
         if (n && (kept = wirefmt_pool_take(n)) != NULL) {
+            wirefmt_count(size, 1);
             if (p != NULL) {
                 memcpy(kept, p, old < size ? old : size);
                 wirefmt_release(p, old);
@@ -70,18 +83,84 @@ cdef extern from *:
             return kept;
         }
         p = realloc(p, capacity);
+        if (p == NULL) return NULL;
+        wirefmt_count(size, 1);
+        if (had) wirefmt_count(old, -1);
     #if defined(__linux__) && defined(MADV_HUGEPAGE)
-        if (p != NULL && capacity > ((size_t)1 << POOL_HUGE)) {
+        if (capacity > ((size_t)1 << POOL_HUGE)) {
             size_t edge = (4096 - ((size_t)p & 4095)) & 4095;
             (void)madvise((char *)p + edge, capacity - edge, MADV_HUGEPAGE);    /* advice: may fail, changes nothing */
         }
     #endif
         return p;
     }
+
+    /* Batches that the program keeps. While columns have more than POOL_OCTETS, a finished batch moves to a part of a slab, of its
+       exact size, and the next batch is filled in the same blocks. Slabs have huge pages: a fault for each 4 KiB of fresh memory
+       costs several times as much as to decode what fills them, and to copy it to a huge page. A huge page that no batch uses any
+       more is given back to the system, whole (what is left of one in part is small pages from then on), and a slab without
+       batches is used again. */
+    enum { SLAB_OCTETS = 32 << 20, SLAB_PAGES = SLAB_OCTETS >> POOL_HUGE, SLABS_MOST = 1024 };
+    #if defined(__linux__) && defined(MADV_HUGEPAGE) && !defined(__SANITIZE_ADDRESS__)
+    static struct { char *at; size_t used; int parts, page_parts[SLAB_PAGES]; } wirefmt_slabs[SLABS_MOST];
+    static int wirefmt_slab = -1;                           /* the one that new batches are in; -1: none */
+
+    static int wirefmt_slab_new(void) {                     /* -1: no memory, or too many */
+        size_t edge;
+        char *p;
+        int k = 0;
+        while (k < SLABS_MOST && wirefmt_slabs[k].parts) k++;
+        if (k == SLABS_MOST) return -1;
+        wirefmt_slabs[k].used = 0;
+        if (wirefmt_slabs[k].at != NULL) return k;
+        p = mmap(NULL, SLAB_OCTETS + ((size_t)1 << POOL_HUGE), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        if (p == MAP_FAILED) return -1;
+        edge = -(size_t)p & (((size_t)1 << POOL_HUGE) - 1);
+        (void)madvise(p + edge, SLAB_OCTETS, MADV_HUGEPAGE);        /* advice: may fail, changes nothing */
+        wirefmt_slabs[k].at = p + edge;
+        return k;
+    }
+    static void wirefmt_slab_count(int k, size_t at, size_t size, int more) {
+        size_t page;
+        wirefmt_slabs[k].parts += more;
+        for (page = at >> POOL_HUGE; page <= (at + size - 1) >> POOL_HUGE; page++)
+            if ((wirefmt_slabs[k].page_parts[page] += more) == 0)
+                (void)madvise(wirefmt_slabs[k].at + (page << POOL_HUGE), (size_t)1 << POOL_HUGE, MADV_DONTNEED);
+    }
+    static void *wirefmt_slab_take(size_t size, int *slab) {        /* NULL: the batch stays where it is */
+        char *p = NULL;
+        int k;
+        if (atomic_load_explicit(&wirefmt_in_use, memory_order_relaxed) < POOL_OCTETS || size == 0 || size > SLAB_OCTETS / 2
+            || !wirefmt_lock()) return NULL;
+        k = wirefmt_slab;
+        if (k < 0 || size > SLAB_OCTETS - wirefmt_slabs[k].used) k = wirefmt_slab_new();
+        if (k >= 0) {
+            wirefmt_slab = *slab = k;
+            p = wirefmt_slabs[k].at + wirefmt_slabs[k].used;
+            wirefmt_slab_count(k, wirefmt_slabs[k].used, size, 1);
+            wirefmt_slabs[k].used += size;
+            atomic_fetch_add_explicit(&wirefmt_in_use, size, memory_order_relaxed);
+        }
+        wirefmt_unlock();
+        return p;
+    }
+    static void wirefmt_slab_release(void *p, size_t size, int k) {
+        int tries = 0;
+        atomic_fetch_sub_explicit(&wirefmt_in_use, size, memory_order_relaxed);
+        while (!wirefmt_lock()) if (++tries == 10000) return;      /* locked permanently: the slab is not used again */
+        wirefmt_slab_count(k, (size_t)((char *)p - wirefmt_slabs[k].at), size, -1);
+        wirefmt_unlock();
+    }
+    #else
+    static void *wirefmt_slab_take(size_t size, int *slab) { (void)size; (void)slab; return NULL; }
+    static void wirefmt_slab_release(void *p, size_t size, int k) { (void)p; (void)size; (void)k; }
+    #endif
     """
     void* resize_octets "wirefmt_resize"(void* p, size_t old, size_t size) noexcept nogil
     void release_octets "wirefmt_release"(void* p, size_t size) noexcept nogil
     size_t octets_capacity "wirefmt_capacity"(size_t size) noexcept nogil
+    void* take_part "wirefmt_slab_take"(size_t size, int* slab) noexcept nogil
+    void release_part "wirefmt_slab_release"(void* p, size_t size, int slab) noexcept nogil
 
 
 cdef inline size_t data_size(const Col* c, int64_t rows) noexcept nogil:
@@ -123,6 +202,103 @@ cdef inline bint resize(Col* c, void** block, size_t old, size_t size) noexcept 
     return True
 
 
+cdef enum:
+    TEXTS_MOST = 8192           # texts with a number: all that the codecs have, several times over
+
+
+cdef Text[TEXTS_MOST] TEXTS     # by number
+cdef int texts_count = 1        # number 0: none
+
+
+cdef bint keep_numbers(Col* c, int64_t rows) noexcept nogil:
+    """Memory for the numbers of at least `rows` texts. False: out of memory."""
+    cdef int64_t kept = max(grown(c.shared, c.numbers_kept), rows, max(c.first_capacity, <int64_t>FIRST_CAPACITY))
+    cdef size_t had = <size_t>c.numbers_kept * sizeof(uint16_t)
+    if not resize(c, <void**>&c.numbers, had, <size_t>kept * sizeof(uint16_t)):
+        return False
+    memset(c.numbers + c.numbers_kept, 0, <size_t>(kept - c.numbers_kept) * sizeof(uint16_t))
+    c.numbers_kept = kept
+    return True
+
+
+cdef void put_text_checked(Col* c, int64_t row, const Text* t) noexcept nogil:
+    """put_text into a column that is not ready, or of a text without a number."""
+    if t.number and c.kept == 0 and c.size == 0 and row >= c.rows and row < OFFSET_MAX - 8:
+        if row < c.numbers_kept or keep_numbers(c, row + 1):
+            c.numbers[row] = <uint16_t>t.number
+            c.rows = row + 1
+            c.used += t.size
+            c.shared.octets += t.size
+        return
+    put_octets_checked(c, row, t.at, t.size)
+
+
+cdef bint write_texts(Col* c) noexcept nogil:
+    """Offsets and octets in place of the numbers of texts. False: out of memory, or more octets than a column can have; the
+    column is then empty."""
+    cdef uint16_t* numbers = c.numbers
+    cdef int64_t rows = c.rows, octets = c.used, kept = c.numbers_kept
+    cdef bint nulls = False, ok
+    c.numbers = NULL
+    c.numbers_kept = c.rows = c.used = 0
+    if octets > OFFSET_MAX - TEXT_PAD:
+        c.shared.full = True
+    ok = not c.shared.full and keep_rows(c, rows) and grow_octets(c, octets + TEXT_PAD)
+    if ok:
+        if rows and memcmp(numbers, numbers + 1, <size_t>(rows - 1) * sizeof(uint16_t)) == 0:
+            repeat_text(c, &TEXTS[numbers[0]], rows)
+        else:
+            nulls = copy_texts(c, numbers, rows)
+        c.rows = rows
+        c.used = octets
+        c.capacity = c.kept
+        ok = not nulls or resize(c, <void**>&c.validity, 0, validity_size(c.kept))
+        if nulls and ok:
+            memset(c.validity, 0, validity_size(c.kept))
+            set_numbered(c.validity, numbers, rows)
+    release_octets(numbers, <size_t>kept * sizeof(uint16_t))
+    return ok
+
+
+cdef inline bint copy_texts(Col* c, const uint16_t* numbers, int64_t rows) noexcept nogil:
+    """The texts of these numbers. Returns whether one is null."""
+    cdef uint8_t* to = c.data
+    cdef int32_t* offsets = c.offsets
+    cdef int64_t i, used = 0
+    cdef bint nulls = False
+    cdef const Text* t
+    for i in range(rows):
+        t = &TEXTS[numbers[i]]
+        nulls |= numbers[i] == 0
+        memcpy(to + used, t.at, TEXT_PAD)       # a fixed number of octets; the next text overwrites the surplus
+        if t.size > TEXT_PAD:
+            memcpy(to + used + TEXT_PAD, t.at + TEXT_PAD, <size_t>(t.size - TEXT_PAD))
+        used += t.size
+        offsets[i + 1] = <int32_t>used
+    return nulls
+
+
+cdef inline void repeat_text(Col* c, const Text* t, int64_t rows) noexcept nogil:
+    """The same text in all rows."""
+    cdef int32_t* offsets = c.offsets
+    cdef int32_t size = t.size
+    cdef size_t done = <size_t>size, octets = <size_t>(rows * size)
+    cdef int64_t i
+    memcpy(c.data, t.at, done)
+    while done < octets:
+        memcpy(c.data + done, c.data, min(done, octets - done))
+        done += min(done, octets - done)
+    for i in range(rows + 1):
+        offsets[i] = <int32_t>(i * size)
+
+
+cdef inline void set_numbered(uint8_t* validity, const uint16_t* numbers, int64_t rows) noexcept nogil:
+    """The bits of rows with a number."""
+    cdef int64_t i
+    for i in range(rows):
+        validity[i >> 3] |= <uint8_t>((numbers[i] != 0) << (i & 7))
+
+
 cdef bint keep_rows(Col* c, int64_t rows) noexcept nogil:
     """Memory for at least `rows` rows. False: out of memory."""
     cdef int64_t kept = max(grown(c.shared, c.kept), rows, max(c.first_capacity, <int64_t>FIRST_CAPACITY))
@@ -151,6 +327,8 @@ cdef bint keep_rows(Col* c, int64_t rows) noexcept nogil:
 cdef bint grow_rows(Col* c, int64_t rows) noexcept nogil:
     """Space for at least `rows` rows. False: out of memory."""
     cdef int64_t capacity
+    if c.numbers != NULL and not write_texts(c):
+        return False
     if rows > c.kept and not keep_rows(c, rows):
         return False
     capacity = c.kept
@@ -167,6 +345,8 @@ cdef bint fill_nulls(Col* c, int64_t rows) noexcept nogil:
     cdef int32_t* offsets
     cdef int32_t last
     cdef int64_t i
+    if c.numbers != NULL and not write_texts(c):
+        return False
     if rows > c.kept and not keep_rows(c, rows):
         return False
     if c.validity == NULL:
@@ -192,7 +372,7 @@ cdef bint fill_nulls(Col* c, int64_t rows) noexcept nogil:
 
 cdef bint reach_row(Col* c, int64_t row) noexcept nogil:
     """Make `row` the next row to fill, of any column, which may have to grow. False: it is off, or out of memory."""
-    if not c.on or row < c.rows or (row > c.rows and not fill_nulls(c, row)):
+    if not c.on or row < c.rows or (c.numbers != NULL and not write_texts(c)) or (row > c.rows and not fill_nulls(c, row)):
         return False
     if row == c.capacity and not grow_rows(c, row + 1):
         return False
@@ -206,6 +386,8 @@ cdef int64_t begin_run(Col* c, int64_t row) noexcept nogil:
     """Make `row` the next row to fill. Returns the number of rows from it on for which there is space; 0: none, out of memory."""
     if not c.on:
         return OFFSET_MAX
+    if c.numbers != NULL and not write_texts(c):
+        return 0
     if row < c.rows or (row > c.rows and not fill_nulls(c, row)) or (row >= c.capacity and not grow_rows(c, row + 1)):
         return 0
     return c.capacity - row
@@ -230,8 +412,14 @@ cdef void end_run(Col* c, int64_t row) noexcept nogil:
 
 
 cdef bint grow_octets(Col* c, int64_t n) noexcept nogil:
-    cdef int64_t size = max(grown(c.shared, c.size), c.used + n, max(c.first_size, <int64_t>FIRST_OCTETS))
+    cdef int64_t size
     cdef void* p
+    if c.numbers != NULL:
+        if not write_texts(c):
+            return False
+        if n <= c.size - c.used:
+            return True
+    size = max(grown(c.shared, c.size), c.used + n, max(c.first_size, <int64_t>FIRST_OCTETS))
     if n > OFFSET_MAX - c.used:
         c.shared.full = True
         return False
@@ -285,7 +473,7 @@ cdef void prefetch_columns(const Col* c, int count, double part) noexcept nogil:
     """Prefetch where the next rows of columns will be written. They are `part` of the rows so far, and taken to be like them."""
     cdef const Col* end = c + count
     while c < end:
-        if c.rows == 0:
+        if c.rows == 0 or c.numbers != NULL:
             pass
         elif c.kind == KIND_STRUCT:
             prefetch_columns(c.children, c.children_count, part)
@@ -303,17 +491,24 @@ cdef void prefetch_columns(const Col* c, int count, double part) noexcept nogil:
 
 cdef Text pad_text(bytes octets):
     """A Text that is never freed: for tables of names."""
+    global texts_count
     cdef Text t
     cdef uint8_t* copy = <uint8_t*>calloc(1, <size_t>len(octets) + TEXT_PAD)
     if copy == NULL:
         raise MemoryError
     memcpy(copy, PyBytes_AS_STRING(octets), <size_t>len(octets))
     t.at = copy
-    t.size = len(octets)
+    t.size = <int32_t>len(octets)
+    t.number = 0
+    if texts_count < TEXTS_MOST:
+        t.number = texts_count
+        TEXTS[texts_count] = t
+        texts_count += 1
     return t
 
 
 cdef Text NO_TEXT = pad_text(b"")
+TEXTS[0] = NO_TEXT              # under nulls
 cdef Text SECRET_SHOWN_TEXT = pad_text(SECRET_SHOWN_OCTETS)       # in place of a secret
 
 

@@ -67,6 +67,8 @@ cdef struct Col:
     int64_t kept                # rows with memory; `capacity` of a column with nulls follows in steps (grow_rows)
     int64_t first_capacity          # rows and octets to begin with: those of the previous batch
     int64_t first_size
+    uint16_t* numbers           # of texts, while a column of strings has no others (put_text); 0: null
+    int64_t numbers_kept        # rows with memory for one. Such a column has no other memory; `used` are the octets of its texts
 
 
 cdef inline void set_bit(uint8_t* bits, int64_t i) noexcept nogil:
@@ -183,24 +185,33 @@ cdef inline void put_octets2(Col* c, int64_t row, const uint8_t* p, int64_t n,
 
 cdef struct Text:               # a constant text that many rows repeat; TEXT_PAD readable octets follow it
     const uint8_t* at
-    int64_t size
+    int32_t size
+    int32_t number              # of a text that is never freed (pad_text); 0: any other
 
 
 cdef enum:
     TEXT_PAD = 32
 
 
+cdef void put_text_checked(Col* c, int64_t row, const Text* t) noexcept nogil
 cdef inline void put_text(Col* c, int64_t row, const Text* t) noexcept nogil:
-    """put_octets for short texts: copies a fixed number of octets; the next put overwrites the surplus."""
+    """put_octets for short texts. Of a text that is never freed a row keeps the number: offsets and octets of the whole column
+    are written when it is finished, or when it gets another value."""
     cdef int64_t n = t.size
     cdef int64_t used = c.used
+    if row < c.numbers_kept and row >= c.rows and t.number:
+        c.numbers[row] = <uint16_t>t.number
+        c.rows = row + 1
+        c.used = used + n
+        c.shared.octets += n
+        return
     if n > TEXT_PAD or c.size - used < TEXT_PAD or row != c.rows or row >= c.capacity:
         if c.on:
-            put_octets_checked(c, row, t.at, n)
+            put_text_checked(c, row, t)
         return
     if c.validity != NULL:
         set_bit(c.validity, row)
-    memcpy(c.data + used, t.at, TEXT_PAD)
+    memcpy(c.data + used, t.at, TEXT_PAD)       # a fixed number of octets; the next put overwrites the surplus
     used += n
     c.rows = row + 1
     c.used = used
@@ -487,6 +498,9 @@ cdef struct BatchMemory:        # of a Batch and the Arrow arrays made of it; th
     int n
     Col* cols
     uint8_t* zeros              # for columns that are all null
+    uint8_t* part               # of a slab, where all buffers of `cols` are (settle); NULL: each has a block of its own
+    size_t part_size
+    int slab
 
 
 cdef void copy_value(Col* to, int64_t row, const Col* of, int64_t old) noexcept nogil

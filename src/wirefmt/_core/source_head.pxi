@@ -171,10 +171,10 @@ cdef inline int source_name(Problem* x, const SourceCol* s, int64_t row, const T
     cdef int i
     if source_needed_span(x, s, row, 0xFFFF, &v):
         return -1
-    if v.size and names[which[0]].size == v.size and same_octets(names[which[0]].at, v.at, v.size):
+    if v.size and <uint32_t>names[which[0]].size == v.size and same_octets(names[which[0]].at, v.at, v.size):
         return 0
     for i in range(count):
-        if names[i].size and names[i].size == v.size and same_octets(names[i].at, v.at, v.size):
+        if names[i].size and <uint32_t>names[i].size == v.size and same_octets(names[i].at, v.at, v.size):
             which[0] = i
             return 0
     return refuse_text(x, s, "no name of a kind")

@@ -84,5 +84,6 @@ cdef void keep_text(Text* kept, const uint8_t* p, size_t size, int64_t* buffered
     buffered[0] -= text_octets(kept)
     free(<void*>kept.at)
     kept.at = copy
-    kept.size = <int64_t>size
+    kept.size = <int32_t>size
+    kept.number = 0
     buffered[0] += text_octets(kept)

@@ -296,7 +296,7 @@ cdef void amqp10_line_entry(DetailLine* l, const DetailField* f, const Amqp10Com
         return
     items = amqp10_items(&v)
     while amqp10_next(&items, &key) and amqp10_next(&items, &v):
-        if amqp10_is_text(&key) and key.size == named.name.size and memcmp(key.body, named.name.at, key.size) == 0:
+        if amqp10_is_text(&key) and key.size == <uint32_t>named.name.size and memcmp(key.body, named.name.at, key.size) == 0:
             amqp10_line_value(l, f, v.constructor)
             return
 

@@ -1,6 +1,7 @@
 """Type stub of the captures, in the order of its rooms."""
 
 from collections.abc import Iterable
+from io import FileIO
 from typing import Any, Literal
 
 from typing_extensions import Buffer, disjoint_base
@@ -9,6 +10,13 @@ from wirefmt._core import Batch, ColumnSet
 from wirefmt.capture.keylog import Secrets
 from wirefmt.framing import NeedData
 from wirefmt.spec.options import Options
+
+# ---- blocks
+
+@disjoint_base
+class Blocks:
+    def __init__(self, size: int) -> None: ...
+    def read(self, file: FileIO) -> memoryview: ...
 
 # ---- records
 

@@ -2,7 +2,7 @@
 # cython: cdivision=True, binding=True, embedsignature=False, always_allow_keywords=True
 """Captures, compiled: packets to streams to rows of the message table. It knows protocols by the rows of the registry."""
 cimport cython
-from cpython.buffer cimport PyBUF_READ
+from cpython.buffer cimport PyBUF_READ, PyBUF_WRITE
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.memoryview cimport PyMemoryView_FromMemory
 from cpython.object cimport PyObject
@@ -27,6 +27,8 @@ from wirefmt._core.status cimport Fault, NEED_DATA, OK, fault
 from wirefmt._core.text cimport NOT_HEX, hex_digit, printed
 from wirefmt._core.words cimport avalanche
 
+# memory for the chunks of a file
+include "blocks.pxi"
 # capture files that are not read; texts of faults
 include "formats.pxi"
 # where records begin
@@ -92,6 +94,6 @@ include "decoder.pxi"
 
 # only constructors make objects; classes and functions belong to the package, except these
 finish_module(globals(), "wirefmt.capture", (
-    BoundarySearch, CarrierTrace, Dispatcher, FrameStreams, KeyLogIndex, PacketParser, PacketTrace, PcapFile, PcapReader,
+    Blocks, BoundarySearch, CarrierTrace, Dispatcher, FrameStreams, KeyLogIndex, PacketParser, PacketTrace, PcapFile, PcapReader,
     Reassembler, Recognition, RecordFeed, SecretsScan, Share, StreamTrace, Streams, Unpacker, find_record, sniff,
 ))

@@ -110,6 +110,21 @@ class _Counted(io.RawIOBase):
         self._count(len(data))
         return data
 
+    def chunks(self, size: int) -> Iterator[memoryview]:
+        """All bytes, in chunks of this size."""
+        if data := self.read(size):
+            yield memoryview(data)
+        if type(self._inner) is io.FileIO:  # which does not keep what it has filled
+            from wirefmt.capture._engine import Blocks
+
+            blocks = Blocks(size)
+            while chunk := blocks.read(self._inner):
+                self._count(len(chunk))
+                yield chunk
+            return
+        while data := self.read(size):
+            yield memoryview(data)
+
     def readinto(self, buffer: Any, /) -> int:
         view = memoryview(buffer).cast("B")
         if self._ahead:
@@ -235,8 +250,7 @@ def _scan(chunks: Iterable[memoryview], secrets: Secrets) -> None:
 def _whole(stream: Any, size: int) -> Iterator[memoryview]:
     """The bytes of a file, in full chunks."""
     if isinstance(stream, _Counted):
-        while data := stream.read(size):
-            yield memoryview(data)
+        yield from stream.chunks(size)
         return
     view = memoryview(bytearray(size))
     # the output of a decompressor before its error is used

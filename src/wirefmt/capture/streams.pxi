@@ -197,6 +197,7 @@ cdef class Streams:
         m.direction = 0 if end == f.client else 1
         m.src_ip.at = <const uint8_t*>fs.address[end]
         m.src_ip.size = fs.address_size[end]
+        m.src_ip.number = m.dst_ip.number = 0
         m.dst_ip.at = <const uint8_t*>fs.address[1 - end]
         m.dst_ip.size = fs.address_size[1 - end]
         m.src_port = f.port[end]

@@ -189,7 +189,7 @@ cdef void rocketmq_line_property(DetailLine* l, const DetailField* f, const Rock
     cdef Span name, value
     while p != NULL:
         p = rocketmq_next_property(p, end, &name, &value)
-        if p != NULL and name.size == wanted.size and memcmp(name.at, wanted.at, name.size) == 0:
+        if p != NULL and name.size == <uint32_t>wanted.size and memcmp(name.at, wanted.at, name.size) == 0:
             line_text(l, f, &value)
             return
 

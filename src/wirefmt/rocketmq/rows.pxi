@@ -247,7 +247,7 @@ cdef void rocketmq_remember(RocketmqConnection* c, int direction, const Rocketmq
 
 
 cdef void rocketmq_observe_client(RocketmqConnection* c, const Span* id) noexcept nogil:
-    if id.size and (c.client_id.size != id.size or memcmp(c.client_id.at, id.at, id.size) != 0):
+    if id.size and (<uint32_t>c.client_id.size != id.size or memcmp(c.client_id.at, id.at, id.size) != 0):
         keep_text(&c.client_id, id.at, id.size, &c.buffered)
 
 

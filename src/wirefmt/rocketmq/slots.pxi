@@ -103,7 +103,7 @@ cdef inline int rocketmq_slot_of(const RocketmqSlots* slots, bint letters, const
         return -1
     i = ROCKETMQ_SLOT_ROW[rocketmq_slot_number(key.at, key.size)]
     name = &ROCKETMQ_SLOT_NAME[i]
-    if name.size != key.size or not same_octets(name.at, key.at, key.size):
+    if <uint32_t>name.size != key.size or not same_octets(name.at, key.at, key.size):
         return -1
     i = ROCKETMQ_SLOT_OF[i]
     if (i == ROCKETMQ_QUEUE_OFFSET and slots.values[slots.found[i]].form != ROCKETMQ_NULL

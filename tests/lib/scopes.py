@@ -36,7 +36,8 @@ WAITING = {
     "troubled nsqd": ("tests/live/test_recovery.py::test_three_nsqd_and_a_lookup[",),
     "troubled RabbitMQ": ("tests/live/test_recovery.py",),
     "Spark": tuple(
-        f"tests/spark/test_{name}.py" for name in ("convert", "needs", "parquet", "plan", "shuffle", "source", "stream", "tables")
+        f"tests/spark/test_{name}.py"
+        for name in ("convert", "needs", "parquet", "plan", "shuffle", "source", "stream", "tables", "tls")
     ),
     "clusters of Spark": ("tests/spark/",),
     "README": ("tests/project/test_readme.py",),

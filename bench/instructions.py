@@ -11,8 +11,10 @@ start of Python. It needs valgrind. Ratios say more than numbers, which depend o
 from __future__ import annotations
 
 import argparse
+import io
 import os
 import re
+import struct
 import subprocess
 import sys
 from collections.abc import Callable
@@ -21,6 +23,16 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 FEW, MORE = 2, 12
 MESSAGES = 200
+
+
+def capture_of(name: str) -> bytes:
+    import inputs
+    import insight_inputs
+
+    packets = enumerate(insight_inputs.packets(name, MESSAGES, pairs=1))
+    return inputs.PCAP_HEADER + b"".join(
+        struct.pack("<IIII", 1_700_000_000, 20 * i, len(packet), len(packet)) + packet for i, packet in packets
+    )
 
 
 def cases() -> dict[str, Callable[[], object]]:
@@ -73,6 +85,20 @@ def cases() -> dict[str, Callable[[], object]]:
             for _ in reader:
                 pass
 
+    def of_insight(name: str, *tables: str) -> Callable[[], object]:
+        """The capture is made in the first round."""
+        made: list[bytes] = []
+
+        def run() -> None:
+            if not made:
+                made.append(capture_of(name))
+            source = io.BytesIO(made[0])
+            for _ in capture.read_tables(source, tables) if tables else capture.read(source):
+                pass
+
+        return run
+
+    every = ("messages", "connections", "operations", "paths", "findings")
     return {
         "mqtt_decode": lambda: [p.topic_name for p in mqtt.Decoder(version=5).feed(mqtt_bytes)],  # type: ignore[attr-defined]
         "mqtt_construct": lambda: [publish(i) for i in range(MESSAGES)],
@@ -87,6 +113,11 @@ def cases() -> dict[str, Callable[[], object]]:
         "nsq_decode": lambda: nsq.Decoder(side="client").feed(published),
         "convert_mqtt5_to_amqp10": lambda: [convert.convert(packet, to="amqp10") for packet in packets],
         "capture_read": read,
+        **{
+            f"insight_{name.replace(', QoS ', '_')}_{kind}": of_insight(name, *tables)
+            for name in ("mqtt, QoS 0", "mqtt, QoS 1", "amqp091", "amqp10", "rocketmq", "nsq", "phpmq")
+            for kind, tables in (("messages", ()), ("tables", every))
+        },
     }
 
 

@@ -61,7 +61,7 @@ cdef int64_t add_answer(Answers* a, uint64_t ns) noexcept nogil:
 
 
 cdef int step_at(const Answers* a, double part) noexcept nogil:
-    """The step in which not less than this part of the answers has come; -1: there is none."""
+    """The step in which not less than this part of the answers had arrived; -1: there was no answer."""
     cdef double wanted = part * <double>a.total
     cdef int64_t seen = 0
     cdef int last = -1, next_, i

@@ -27,7 +27,7 @@ CONNECTION_FACTS = (
     *(CONNECTION_COLUMNS[0]._replace(name=f"{kind}_{name}", type="int64", meaning=meaning)
       for kind in ("publish", "deliver") for name, meaning in (
           ("largest", "octets of the largest payload"), ("answers", "those that were acknowledged at a known time"),
-          ("half", "the step in which half of the answers had come (answers.pxi)"), ("late", "99 % of them"),
+          ("half", "the step in which half of the answers had arrived (answers.pxi)"), ("late", "99 % of them"),
           ("most", "all of them"), ("received", "when the latest QoS 2 message that has a PUBREC began, ns"))),
     CONNECTION_COLUMNS[0]._replace(name="window_full_ns", meaning="the longest time for which as many deliveries as "
                                    "allowed had no answer, while messages waited"),

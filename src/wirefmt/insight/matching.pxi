@@ -411,7 +411,9 @@ cdef class OpenOperations:
         cdef int64_t taken
         cdef bint is_lost = outcome == E_LOST or outcome == E_UNANSWERED
         cdef bint may_wait = c.session_present != 0 and (o.redelivered == 1 or o.frame < 0)
-        if (o.kind != O_PUBLISH and o.kind != O_DELIVER) or o.sequence == ABSENT or outcome == E_NONE or not (is_lost or may_wait):
+        if (o.kind != O_PUBLISH and o.kind != O_DELIVER) or o.sequence == ABSENT or outcome == E_NONE:
+            return False
+        if not is_lost and not may_wait:
             return False
         hash = session_hash(c, o.direction, o.sequence)
         if is_lost:

@@ -104,7 +104,7 @@ cdef uint64_t place_of(const Span* address) noexcept nogil:
 
 
 cdef inline uint64_t place_named(Name* n) noexcept nogil:
-    """place_of a name; 0: there is none."""
+    """place_of a name; 0: the name is absent."""
     cdef Span s
     if n == NULL:
         return 0

@@ -29,7 +29,7 @@ cdef struct Pool:
 
 
 cdef void* take_memory(Pool* p, size_t n) noexcept nogil:
-    """NULL: there is none."""
+    """NULL: out of memory."""
     cdef size_t size = (n + POOL_STEP - 1) // POOL_STEP
     cdef Slab* found
     if not POOLED or n > POOL_MOST:

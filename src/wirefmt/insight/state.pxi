@@ -259,8 +259,8 @@ cdef struct Conn:
     Op* newest
     int64_t octets              # memory of the open ones
     Answers[2] answers          # to publishes, and to deliveries
-    int64_t[2] largest          # payload of a publish, and of a delivery; -1: there is none
-    int64_t[2] received_ns      # when the latest of them with a PUBREC began; -1: there is none
+    int64_t[2] largest          # payload of a publish, and of a delivery; -1: no message
+    int64_t[2] received_ns      # when the latest of them with a PUBREC began; -1: no message
     int64_t names               # Known and Space
     Name* shared[G_COUNT]       # texts of its last publish or delivery
 

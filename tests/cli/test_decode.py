@@ -886,7 +886,7 @@ def test_every_command_has_the_options_of_captures_as_capture_defines_them() -> 
     # --columns also takes fields of structs, so it is an option of the command; every message has a connection that was decoded
     assert set(options_shown("decode")) == (set(flags) | {"columns"}) - {"all_connections"}
     assert set(options_shown("connections")) >= {"all_connections", "columns", "filter"}
-    shown = {"filter", "protocols", "decode_as", "flows", "threads", "tunnels", "keylog"}
+    shown = {"filter", "protocols", "decode_as", "flows", "threads", "tunnels", "keylog", "keys"}
     assert set(options_shown("summary")) == shown
     for command in ("decode", "summary", "connections", "operations", "latency", "trace", "sql"):
         for name, option in options_shown(command).items():

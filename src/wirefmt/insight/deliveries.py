@@ -48,9 +48,11 @@ class Missing(NamedTuple):
 class Place:
     """A destination and routing key."""
 
-    __slots__ = ("delivered", "first_ns", "last_ns", "missing", "unknown")
+    __slots__ = ("delivered", "destination", "first_ns", "last_ns", "missing", "protocol", "unknown")
 
-    def __init__(self) -> None:
+    def __init__(self, protocol: str | None, destination: str | None) -> None:
+        self.protocol = protocol
+        self.destination = destination
         self.delivered = 0
         self.first_ns = 1 << 63  # when the first and the last message were published that were delivered
         self.last_ns = -1
@@ -77,14 +79,14 @@ class Deliveries:
         self.dropped = 0
         self.durations: dict[tuple[int, int], Counter[int]] = {}
         self.slow: dict[tuple[int, int], list[Slow]] = {}
-        self.places: dict[tuple[Any, ...], Place] = {}
+        self.places: dict[int, Place] = {}
 
-    def add(self, batch: Batch) -> None:
-        """Look at a batch with all columns of PATHS."""
+    def add(self, batch: Batch, places: bytes) -> None:
+        """Look at a batch with all columns of PATHS. places: of each row a number of destination and routing key, as int64."""
         valid = batch.validity("deliver_flow_id")
         delivered = np.ones(batch.num_rows, np.bool_) if valid is None else np.asarray(valid)
         self._add_durations(batch, np.flatnonzero(delivered))
-        self._add_places(batch, delivered)
+        self._add_places(batch, np.frombuffer(places, np.int64), delivered)
 
     def _add_durations(self, batch: Batch, chosen: Any) -> None:
         if not chosen.size:
@@ -113,15 +115,13 @@ class Deliveries:
             if key in self.durations:
                 self.slow[key] = nlargest(KEPT_MAX, [*self.slow.get(key, ()), *of], key=lambda one: one[:3])
 
-    def _add_places(self, batch: Batch, delivered: Any) -> None:
-        names = (_cells(batch, f"publish_{name}") for name in ("protocol", "destination", "routing_key"))
-        order: dict[tuple[Any, ...], int] = {}
-        numbers = np.array([order.setdefault(key, len(order)) for key in zip(*names, strict=True)], np.int64)
+    def _add_places(self, batch: Batch, numbers: Any, delivered: Any) -> None:
+        found, first, numbers = np.unique(numbers, return_index=True, return_inverse=True)
         times = np.asarray(batch["publish_ts_ns"])
-        places = [self._place(key) for key in order]
+        places = self._places(batch, found, first)
         sorted_ = np.lexsort((times, numbers))
         sorted_ = sorted_[delivered[sorted_]]
-        ends = np.cumsum(np.bincount(numbers[delivered], minlength=len(order)))
+        ends = np.cumsum(np.bincount(numbers[delivered], minlength=len(places)))
         for place, start, end in zip(places, [0, *ends[:-1].tolist()], ends.tolist(), strict=True):
             if place is not None and end > start:
                 place.delivered += end - start
@@ -140,19 +140,20 @@ class Deliveries:
         for (_, place), known in zip(kept, _told(batch, (i for i, _ in kept)), strict=True):
             place.missing.append(Missing(known.published_ns, known.frame, known.flow_id, known.capture))
 
-    def _place(self, key: tuple[Any, ...]) -> Place | None:
-        place = self.places.get(key)
-        if place is None:
-            if len(self.places) >= self.max_entries:
-                self.dropped += 1
-                return None
-            place = self.places[key] = Place()
-        return place
+    def _places(self, batch: Batch, numbers: Any, first: Any) -> list[Place | None]:
+        """The places with these numbers; None: there are too many. first: a row of each."""
+        new = [i for i in np.argsort(first).tolist() if int(numbers[i]) not in self.places]
+        room = max(self.max_entries - len(self.places), 0)
+        self.dropped += len(new[room:])
+        kept = new[:room]
+        for i, told in zip(kept, _told(batch, first[kept]), strict=True):
+            self.places[int(numbers[i])] = Place(told.protocol, told.destination)
+        return [self.places.get(number) for number in numbers.tolist()]
 
     def lost(self, explained: set[tuple[int, int]]) -> Iterator[tuple[str | None, Place, list[Missing]]]:
         """Destinations, and messages of them that did not arrive, although earlier and later ones did."""
-        for (protocol, destination, _), place in self.places.items():
-            if protocol == "rocketmq" or place.unknown:
+        for place in self.places.values():
+            if place.protocol == "rocketmq" or place.unknown:
                 continue  # consumers choose by tags; nobody consumes them
             lost = [
                 one
@@ -160,7 +161,7 @@ class Deliveries:
                 if place.first_ns < one.published_ns < place.last_ns and (one.flow_id, one.frame) not in explained
             ]
             if lost:
-                yield destination, place, sorted(lost)
+                yield place.destination, place, sorted(lost)
 
 
 class Known(NamedTuple):
@@ -171,9 +172,12 @@ class Known(NamedTuple):
     flow_id: int
     destination: str | None
     capture: str | None
+    protocol: str | None
 
 
-_KNOWN: Final = ("publish_ts_ns", "publish_frame", "publish_flow_id", "publish_destination", "publish_capture")
+_KNOWN: Final = (
+    "publish_ts_ns", "publish_frame", "publish_flow_id", "publish_destination", "publish_capture", "publish_protocol",
+)  # fmt: skip
 
 
 def _told(batch: Batch, chosen: Iterable[int]) -> list[Known]:

@@ -52,9 +52,9 @@ class Findings:
         """Look at a batch with all columns of OPERATIONS. again: rows of deliveries that were acknowledged before."""
         self._counts.add(batch, again)
 
-    def paths(self, batch: Batch) -> None:
-        """Look at a batch with all columns of PATHS."""
-        self._deliveries.add(batch)
+    def paths(self, batch: Batch, places: bytes) -> None:
+        """Look at a batch with all columns of PATHS. places: of each row the number of the publish's place, as int64."""
+        self._deliveries.add(batch, places)
 
     def finish(self, connections: Sequence[Row], unmatched: int = 0) -> list[dict[str, Any]]:
         """The findings: rows of FINDINGS as dicts, by time.

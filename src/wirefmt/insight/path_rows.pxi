@@ -1,4 +1,6 @@
 # The rows of paths.
+cdef int[2] PLACE_NAMES = [G_DESTINATION, G_ROUTING_KEY]
+
 
 cdef void put_side_of_path(Col* c, int64_t row, int which, const Side* s) noexcept nogil:
     cdef int i
@@ -19,6 +21,14 @@ cdef void put_side_of_path(Col* c, int64_t row, int which, const Side* s) noexce
         put_i64(c + G_PAYLOAD_HASH[which], row, <int64_t>s.payload)
 
 
+cdef inline int64_t place_number(const Side* s) noexcept nogil:
+    cdef uint64_t hash = <uint64_t>s.protocol
+    cdef int i
+    for i in range(2):
+        hash = avalanche(hash ^ (s.names[PLACE_NAMES[i]].entry.hash + 1 if s.names[PLACE_NAMES[i]] != NULL else 0))
+    return <int64_t>hash
+
+
 cdef void put_path(PathTable* t, const Publish* p, const Side* d) noexcept nogil:
     """A row; d: NULL if nobody has received the publish."""
     cdef Col* c = t.cols
@@ -26,6 +36,8 @@ cdef void put_path(PathTable* t, const Publish* p, const Side* d) noexcept nogil
     if c == NULL:
         return
     t.rows += 1
+    if t.places_wanted and not note(&t.places, place_number(&p.side)):
+        t.no_memory += 1
     put_side_of_path(c, row, 0, &p.side)
     if p.side.names[G_CAPTURE] != NULL:
         put_octets(c + GC_CAPTURE, row, <const uint8_t*>p.side.names[G_CAPTURE] + sizeof(Name), p.side.names[G_CAPTURE].size)

@@ -191,5 +191,7 @@ cdef struct PathTable:
     int waiting_count
     uint8_t[RECEIVER_OCTETS] receivers    # who has received something: a Bloom filter of one hash
     Col* cols
+    Noted places                # of each row the destination and routing key of its publish: equal numbers for equal ones
+    bint places_wanted
     int64_t rows, emitted
     int64_t late, evicted, unmatched, no_memory, octets

@@ -195,6 +195,8 @@ cdef bint open_paths(PathTable* t, Col* cols, int64_t window_ns, int64_t max_sid
 cdef void close_paths(PathTable* t) noexcept nogil:
     cdef int64_t i
     t.cols = NULL
+    free(t.places.at)
+    t.places.at = NULL
     if not t.wanted:
         return
     for i in range(t.pending_count):

@@ -112,6 +112,7 @@ cdef class Insight(OpenOperations):
             self.path_columns = ColumnSet(PATH_COLUMNS)
             if not open_paths(&self.paths, self.path_columns.cols, 1000000000 * min(path_seconds, <int64_t>1 << 32), max_paths):
                 raise MemoryError
+            self.paths.places_wanted = findings
 
     def messages(self, Batch batch not None):
         """Read the rows of a batch of the message table. Raises ValueError if it has not all columns of the table."""
@@ -191,6 +192,15 @@ cdef class Insight(OpenOperations):
     def take_paths(self):
         """The paths that are known since the last call: a Batch with the columns PATHS. None: no row."""
         return self.taken(self.path_columns, &self.paths.rows)
+
+    def take_places(self):
+        """Of each path that take_paths will return a number, as int64: equal ones for publishes of one protocol with the same
+        destination and routing key. Empty without `findings`."""
+        begin_call(&self.busy)
+        try:
+            return noted_rows(&self.paths.places)
+        finally:
+            self.busy = False
 
     @property
     def stats(self):

@@ -158,9 +158,10 @@ class Tables:
                 yield "operations", batch
 
     def _paths(self) -> Iterator[tuple[str, Batch]]:
+        places = self._engine.take_places()
         if (batch := self._engine.take_paths()) is not None:
             if self._findings is not None:
-                self._findings.paths(batch)
+                self._findings.paths(batch, places)
             if "paths" in self.tables:
                 yield "paths", batch
 

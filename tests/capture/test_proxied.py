@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import socket
 import struct
 from typing import Any
@@ -13,6 +14,7 @@ from lib.openings import OTHERS, OURS
 from lib.protocols import PORTS
 from lib.websocket import REQUEST, RESPONSE
 from lib.wire import Tcp, connack, connect, pcap, publish, socket_frame
+from wirefmt import capture
 from wirefmt.capture._engine import CaptureDecoder
 from wirefmt.connection import proxy
 
@@ -73,6 +75,14 @@ def test_a_header_before_any_protocol(name: str, registered: bool, size: int, he
     assert dict(row["headers"] or []) == dict(zip(NAMES, HEADERS[header], strict=False))
     assert row["frame_no"] == 4 + (len(header) - 1) // size
     assert not any(reason["connections"] for reason in stats["not_decoded"].values())
+    with capture.read(io.BytesIO(pcap(frames)), table="connections") as reader:
+        [connection] = pa.table(reader).to_pylist()
+    told = HEADERS[header]
+    ends = [
+        f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        for host, port in zip(told[::2], told[1::2], strict=True)
+    ]
+    assert [connection["proxied_client"], connection["proxied_server"]] == (ends or [None, None])
 
 
 @pytest.mark.parametrize("header", HEADERS, ids=lambda octets: repr(octets[:20]))

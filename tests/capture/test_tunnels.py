@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import random
 import socket
 from typing import Any
@@ -13,6 +14,7 @@ from lib.openings import OTHERS, OURS
 from lib.protocols import PORTS
 from lib.websocket import REQUEST, RESPONSE
 from lib.wire import Tcp, connack, connect, pcap, publish, socket_frame
+from wirefmt import capture
 
 pa = pytest.importorskip("pyarrow", reason="needs pyarrow (pip install pyarrow)")
 
@@ -90,6 +92,10 @@ def test_a_tunnel_before_any_protocol(name: str, registered: bool, size: int, tu
     assert row["detail"] == f"to {host} port {port_}"
     assert not any(reason["connections"] for reason in stats["not_decoded"].values())
     assert stats["carrier_bytes"] == len(answered)
+    with capture.read(io.BytesIO(pcap(frames)), table="connections") as reader:
+        [connection] = pa.table(reader).to_pylist()
+    leads_to = f"[{host}]:{port_}" if ":" in host else f"{host}:{port_}"
+    assert (connection["proxied_client"], connection["proxied_server"]) == (None, leads_to)
 
 
 @pytest.mark.parametrize("tunnel", ["socks-password", "http-password"])

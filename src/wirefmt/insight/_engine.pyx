@@ -8,7 +8,7 @@ cimport cython
 from libc.stdint cimport int16_t, int32_t, int64_t, int8_t, uint32_t, uint64_t, uint8_t
 from libc.stdio cimport snprintf
 from libc.stdlib cimport calloc, free, malloc, qsort, realloc
-from libc.string cimport memcmp, memcpy, memmove, memset, strlen
+from libc.string cimport memchr, memcmp, memcpy, memmove, memset, strlen
 
 from wirefmt._core cimport (
     Batch, Col, ColumnSet, Field, Input, Text, T_ATTEMPTS, T_CAPTURE, T_CHANNEL, T_CLIENT_ID, T_CODE, T_CONSUMER_GROUP,

@@ -63,7 +63,8 @@ cdef dict FACT = {column.name: i for i, column in enumerate(CONNECTION_FACTS)}
 cdef int[Y_COUNT] FACT_TEXT
 FACT_TEXT = [FACT[name] for name in (
     "version", "client_id", "user_name", "virtual_host", "client_product", "server_product", "end_kind", "text",
-    "fault", "waited_for", "violation", "misuse", "mechanism", "held_for")]
+    "fault", "waited_for", "violation", "misuse", "mechanism", "held_for",
+    "proxied_client", "proxied_server")]
 
 cdef int[N_COUNT] FACT_NUMBER
 FACT_NUMBER = [FACT[name] for name in (

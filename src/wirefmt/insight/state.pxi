@@ -15,6 +15,8 @@ cdef enum:                       # texts of a connection
     Y_MISUSE
     Y_MECHANISM
     Y_HELD_FOR
+    Y_PROXIED_CLIENT
+    Y_PROXIED_SERVER
     Y_COUNT
 
 cdef enum:                       # numbers of a connection; -1: not known

@@ -15,6 +15,35 @@ cdef void read_fault(Conn* c, const Row* r, int direction) noexcept nogil:
         keep_span(&c.texts[Y_FAULT], &s)
 
 
+cdef void keep_end(Span* kept, const Span* host, const Span* port) noexcept nogil:
+    """Keep host:port; the host may be an address of IPv6."""
+    cdef uint8_t[320] text
+    cdef Span s
+    cdef bint six = host.size and memchr(host.at, c":", host.size) != NULL
+    if host.at == NULL or port.at == NULL or host.size + port.size + 3 > sizeof(text):
+        return
+    s.at = text
+    s.size = <uint32_t>snprintf(<char*>text, sizeof(text), b"[%.*s]:%.*s" if six else b"%.*s:%.*s", <int>host.size,
+                                <const char*>host.at, <int>port.size, <const char*>port.at)
+    keep_span(kept, &s)
+
+
+cdef void read_proxied(Conn* c, const Row* r, const Span* kind) noexcept nogil:
+    """The row of a PROXY header, or of a request for a tunnel."""
+    cdef const Col* headers = r.cols + T_HEADERS
+    cdef Span host, port
+    if not (is_text(kind, b"PROXY") or is_text(kind, b"SOCKS5") or is_text(kind, b"HTTP CONNECT")):
+        return
+    host = entry_of(headers, r.at, b"client_ip")
+    port = entry_of(headers, r.at, b"client_port")
+    keep_end(&c.texts[Y_PROXIED_CLIENT], &host, &port)
+    host = entry_of(headers, r.at, b"server_name")
+    if host.at == NULL:
+        host = entry_of(headers, r.at, b"server_ip")
+    port = entry_of(headers, r.at, b"server_port")
+    keep_end(&c.texts[Y_PROXIED_SERVER], &host, &port)
+
+
 cdef void read_messages(OpenOperations e, const Col* cols, int64_t rows) noexcept nogil:
     cdef Row r
     cdef Op o
@@ -58,6 +87,8 @@ cdef void read_messages(OpenOperations e, const Col* cols, int64_t rows) noexcep
             keep_span(&c.texts[Y_CLIENT_ID], &s)
         s = text_of(&r, T_KIND)
         kind = kind_number(protocol, &s)
+        if kind == K_NONE:
+            read_proxied(c, &r, &s)
         if protocol == P_NSQ:
             kind = nsq_kind(&r, kind)
         if protocol != P_ROCKETMQ or field_number(&r, RM_MESSAGE_INDEX, 0) == 0:

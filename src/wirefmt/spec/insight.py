@@ -110,6 +110,8 @@ CONNECTIONS: Final[tuple[Column, ...]] = (
     *_ENDS,
     Column("version", "string", "protocol version"),
     Column("carrier", "string", "plain, websocket, tls, deflate, snappy: what the messages are in"),
+    Column("proxied_client", "string", "address and port of the client, as a PROXY header says"),
+    Column("proxied_server", "string", "host and port that a PROXY header, SOCKS5 or HTTP CONNECT leads to"),
     Column("client_id", "string", "client identifier, container, connection name"),
     Column("user_name", "string", "null if it was not sent, or only inside a secret"),
     Column("virtual_host", "string", "AMQP 0.9.1: virtual host. AMQP 1.0: hostname"),

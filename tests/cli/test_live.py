@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import fcntl
+import gzip
+import json
 import os
 import pty
 import re
@@ -21,9 +23,10 @@ from typing import Any
 
 import pytest
 
-from lib.loopback import HOST, PATIENCE, run
+from lib.loopback import HOST, PATIENCE, run, wait_for
+from lib.paths import DATA
 from lib.skips import imported
-from lib.wire import Tcp, connack, connect, pcap, publish
+from lib.wire import Tcp, connack, connect, frames_of, pcap, publish
 from wirefmt import mqtt
 from wirefmt.broker import Broker
 
@@ -266,3 +269,22 @@ def test_the_live_table_on_a_terminal(width: int) -> None:
     assert max(len(each.rstrip()) for each in re.split(r"[\r\n]+", text)) <= width
     assert code == 0
     assert last.startswith("wirefmt: 6 messages")
+
+
+def test_a_key_log_that_grows(tmp_path: Path) -> None:
+    """A client writes its secrets when the handshake is complete; `watch` was started before."""
+    pytest.importorskip("cryptography", reason="needs cryptography (pip install 'wirefmt[tls]')")
+    octets = gzip.decompress((DATA / "tls/mqtt5-tls13-aes128gcm.pcap.gz").read_bytes())
+    packets = [head + frame for head, frame in frames_of(octets)]
+    keys = tmp_path / "keys.log"
+    keys.write_bytes(b"# no secret yet\n")
+    with watching("-", "--keylog", str(keys), "--format", "jsonl") as process:
+        written(process, octets[:24] + b"".join(packets[:4]))  # with the client's hello
+        assert process.stdin is not None
+        pipe = process.stdin.fileno()
+        wait_for(lambda: fcntl.ioctl(pipe, termios.FIONREAD, bytes(4)) == bytes(4))  # they are read
+        with keys.open("ab") as file:
+            file.write((DATA / "tls/keys/mqtt5-tls13-aes128gcm.log").read_bytes())
+        written(process, b"".join(packets[4:]))
+        assert json.loads(line(process))["kind"] == "CONNECT"
+        assert interrupted(process)[0] == 0

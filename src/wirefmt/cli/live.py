@@ -68,6 +68,8 @@ NARROW: Final = 16
 @capture_option("decode_as", "Captures")
 @capture_option("protocols", "Captures")
 @capture_option("tunnels", "Captures")
+@capture_option("keylog", "Captures")
+@capture_option("keys", "Captures")
 @capture_option("filter", "Rows")
 @limit_option()
 @click.option("--live", is_flag=True, help="A live table in place of lines: clients, destinations, rates, findings.",
@@ -99,6 +101,7 @@ def watch(
     wirefmt watch -i lo
     wirefmt watch -i eth0 -f "port 1883" --filter "kind == 'PUBLISH' and qos >= 1"
     wirefmt watch -i any --live --write session.pcapng
+    wirefmt watch -i lo --keylog keys.log
     ssh host tcpdump -i any -U -w - port 1883 | wirefmt watch -
     """
     if (source is None) is (interface is None):

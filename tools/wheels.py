@@ -63,7 +63,17 @@ def compiler(target: str) -> dict[str, str]:
     """Settings of the environment with which setuptools compiles for `target`, for any processor of its kind."""
     zig = [sys.executable, "-m", "ziglang", "cc", "-target", target]
     cc = shlex.join([*zig, "-mcpu=baseline", "-fno-sanitize=undefined"])
-    return {"CC": cc, "LDSHARED": f"{cc} -shared -Wl,--strip-all", "LDFLAGS": "", "CFLAGS": ""}
+    link = f"{cc} -shared -Wl,--strip-all"
+    if target.endswith("musl"):
+        link = shlex.join([sys.executable, __file__, f"--link-musl={target.partition('-')[0]}", "--"]) + " " + link
+    return {"CC": cc, "LDSHARED": link, "LDFLAGS": "", "CFLAGS": ""}
+
+
+def link_musl(processor: str, command: list[str]) -> None:
+    """Link, and name musl as distributions with musl and auditwheel do: Zig has its file's name, libc.so."""
+    subprocess.run(command, check=True)
+    made = command[command.index("-o") + 1]
+    subprocess.run(["patchelf", "--replace-needed", "libc.so", f"libc.musl-{processor}.so.1", made], check=True)
 
 
 def build(tree: Path, time: int, python: str, platform: str, folder: Path) -> Path:
@@ -97,7 +107,12 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--python", action="append", help="a program; without it, each version that gets wheels")
     parser.add_argument("--platform", action="append", choices=PLATFORMS, help="without it, all of them")
     parser.add_argument("--folder", type=Path, default=ROOT / "dist" / "wheels", help="for the wheels")
+    parser.add_argument("--link-musl", metavar="PROCESSOR", help=argparse.SUPPRESS)
+    parser.add_argument("command", nargs="*", help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
+    if options.link_musl:
+        link_musl(options.link_musl, options.command)
+        return 0
     options.folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as made:
         source = options.source or release.source_distribution(release.current_version(), Path(made))

@@ -82,7 +82,7 @@ def test_a_header_before_any_protocol(name: str, registered: bool, size: int, he
         f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         for host, port in zip(told[::2], told[1::2], strict=True)
     ]
-    assert [connection["proxied_client"], connection["proxied_server"]] == (ends or [None, None])
+    assert [connection["proxied_client"], connection["proxied_server"]] == (ends or 2 * [None])
 
 
 @pytest.mark.parametrize("header", HEADERS, ids=lambda octets: repr(octets[:20]))

@@ -310,9 +310,14 @@ def test_calls_with_nothing_new_share_the_transaction_that_waits(tmp_path: Path)
     async def test() -> None:
         store = Store(tmp_path / "journal.db", "me")
         await store.restore(list)
-        disk = threading.Event()
-        stalled = asyncio.ensure_future(store._call(lambda: disk.wait(60)))
-        await asyncio.sleep(0)
+        begun, disk = threading.Event(), threading.Event()
+
+        def stall() -> None:
+            begun.set()
+            disk.wait(60)
+
+        stalled = asyncio.ensure_future(store._call(stall))
+        await asyncio.to_thread(begun.wait, 60)
         first = store.put([Change("put", "outgoing", 1, b"1")])
         assert first is not None
         assert store.put([]) is first

@@ -212,6 +212,7 @@ class Driver(asyncio.BufferedProtocol):
         "_scheduled",
         "_securing",
         "_store",
+        "_stored_by",
         "_storing",
         "_timer",
         "_timer_at",
@@ -270,6 +271,7 @@ class Driver(asyncio.BufferedProtocol):
         self._unfinished = False  # the server counts bytes that have arrived in part
         self._wanted = False  # the host has seen that we are not ready
         self._storing = False
+        self._stored_by: asyncio.Future[None] | None = None  # the transaction that was asked for last
         self._scheduled = False
         # the transport, while it takes the connection's bytes as they are and nothing has to be done besides
         self._plain: asyncio.Transport | None = None
@@ -671,7 +673,10 @@ class Driver(asyncio.BufferedProtocol):
             return
         if self._storing:  # bytes wait for the disk; changes go there in order, so that a query after them sees them
             assert self._store is not None
-            self._store(self.connection.changes())
+            later = self._store(self.connection.changes())
+            if later is not None and later is not self._stored_by:
+                self._stored_by = later
+                later.add_done_callback(self._also_stored)
             return
         if self._opening is not None and self._is_opening:
             return
@@ -682,6 +687,7 @@ class Driver(asyncio.BufferedProtocol):
             self._write(buffers)
         else:
             self._storing = True
+            self._stored_by = stored
             stored.add_done_callback(lambda future: self._stored(future, buffers))
         if self._store is None and self._carrier is None and not (self._tls or self._securing or self._over):
             self._plain = self.transport
@@ -689,14 +695,18 @@ class Driver(asyncio.BufferedProtocol):
 
     def _stored(self, future: asyncio.Future[None], buffers: Sequence[Any]) -> None:
         self._storing = False
+        if self._also_stored(future):
+            self._write(buffers)
+            self._schedule()
+
+    def _also_stored(self, future: asyncio.Future[None]) -> bool:
+        """A transaction is over. False: nothing is written any more, since it has failed or the transport is gone."""
         if self._lost:
-            return
+            return False
         error = future.exception()
         if error is not None:
             self.abort(error if isinstance(error, Exception) else None)
-            return
-        self._write(buffers)
-        self._schedule()
+        return error is None
 
     def _write(self, buffers: Sequence[Any]) -> None:
         transport = self.transport

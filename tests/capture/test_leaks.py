@@ -87,7 +87,8 @@ OPENINGS = {
 }
 
 
+@pytest.mark.parametrize("options", [{}, {"transport": True}], ids=str)
 @pytest.mark.parametrize("use", [whole, dropped])
 @pytest.mark.parametrize("opening", OPENINGS)
-def test_nothing_is_left_of_openings(opening: str, use: Callable[..., None]) -> None:
-    assert leaks(lambda: use(OPENINGS[opening])) == {}
+def test_nothing_is_left_of_openings(opening: str, use: Callable[..., None], options: dict[str, bool]) -> None:
+    assert leaks(lambda: use(OPENINGS[opening], **options)) == {}

@@ -126,6 +126,24 @@ async def body(consumer: amqp091.aio_channel.Consumer) -> bytes:
     return message.body
 
 
+@pytest.mark.parametrize("call", ["get", "declare_queue", "delete_queue"])
+def test_a_channel_that_is_closed_while_the_server_is_away_ends_its_calls(call: str) -> None:
+    async def test() -> None:
+        async with bench() as b:
+            channel = await b.client.channel()
+            await b.cut(always(amqp091.ConnectionOpen, FULL))
+            waiting = asyncio.ensure_future(getattr(channel, call)("q"))
+            await asyncio.sleep(0.05)
+            assert not waiting.done()
+            await channel.close()
+            b.broker.refuse = lambda event: None
+            await b.again()
+            with pytest.raises(LocalProtocolError, match="the channel is closed"):
+                await waiting
+
+    run(test())
+
+
 # ---- one thing is refused
 
 

@@ -482,14 +482,18 @@ class Channel:
 
     async def _ready(self) -> ClientChannel:
         while True:
-            if self._error is not None:
-                raise self._error
-            if self._closed:
-                raise LocalProtocolError("the channel is closed")
+            self._check_usable()
             await self._client._connection()
+            self._check_usable()  # it may have ended meanwhile, and then nobody wakes us up
             if self._view is not None and self._view.state in (ChannelState.OPENING, ChannelState.OPEN):
                 return self._view
             await self._client._progress.wait()  # its end has not been handled yet
+
+    def _check_usable(self) -> None:
+        if self._error is not None:
+            raise self._error
+        if self._closed:
+            raise LocalProtocolError("the channel is closed")
 
     async def declare_exchange(
         self, exchange: str, type: str = "direct", *, on_refused: OnRefused | None = None, **fields: Any

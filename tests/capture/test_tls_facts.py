@@ -6,6 +6,7 @@ from __future__ import annotations
 import io
 import json
 import random
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from wirefmt import capture
 from wirefmt.capture import tls_facts
 from wirefmt.capture.reader import open_tables
 from wirefmt.capture.suites import suite_name
-from wirefmt.capture.tls import REASONS
+from wirefmt.capture.tls import READ, REASONS, client_hello
 
 pa = pytest.importorskip("pyarrow", reason="needs pyarrow (pip install pyarrow)")
 pytest.importorskip("cryptography", reason="needs cryptography (pip install 'wirefmt[tls]')")
@@ -206,6 +207,31 @@ def test_octets_of_any_kind_in_a_hello_and_a_certificate() -> None:
     assert told(scene.hello, scene.answer)["version"] == "TLS 1.3"
 
 
+def test_a_certificate_with_octets_of_any_kind() -> None:
+    """What the package raises of it, and warns of, is for nobody."""
+    from cryptography import x509
+    from cryptography.hazmat.primitives import hashes, serialization
+    from cryptography.hazmat.primitives.asymmetric import ec
+
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "broker.example")])
+    begin, end = datetime(2020, 1, 1, tzinfo=UTC), datetime(2030, 1, 1, tzinfo=UTC)
+    made = x509.CertificateBuilder(name, name, key.public_key(), 5, begin, end).sign(key, hashes.SHA256())
+    good = made.public_bytes(serialization.Encoding.DER)
+    assert tls_facts._parse(good).subject == "CN=broker.example"
+    version = good.index(bytes.fromhex("a003020102")) + 4
+    r, raised = random.Random(1), []
+    for i in range(3000):
+        octets = bytearray(good)
+        octets[version if i == 0 else r.randrange(len(octets) - 70)] = 7 if i == 0 else r.randrange(256)
+        tls_facts._parse(bytes(octets))
+        try:
+            x509.load_der_x509_certificate(bytes(octets)).subject.rfc4514_string()
+        except Exception as error:
+            raised.append(type(error))
+    assert x509.InvalidVersion in raised, "which is no ValueError"
+
+
 @pytest.mark.parametrize("body", [b"", b"\0", bytes(6), b"\0\0\4\0\0\1", b"\xff" * 9, b"\0\0\3\0\0\0"])
 @pytest.mark.parametrize("numbered", [True, False])
 def test_messages_without_a_certificate(body: bytes, numbered: bool) -> None:
@@ -229,6 +255,26 @@ def test_handshakes_that_are_not_whole_are_bounded() -> None:
     rows, stats = connections(io.BytesIO(pcap(frames)), limits={"max_buffered": 1 << 20})
     assert len(rows) == 200
     assert stats["most_buffered"] < 3 << 20
+
+
+def test_what_is_kept_of_a_hello_counts() -> None:
+    """A client may send much, and the server's hello need not follow."""
+    large = extension(16, (14_080).to_bytes(2, "big") + (b"\xff" + bytes(255)) * 55)
+    frames = []
+    for port in range(40000, 40100):
+        tcp = Tcp(port=8883, client_port=port)
+        frames += [*tcp.open(), *tcp.send(0, hello(large))]
+    _, stats = connections(io.BytesIO(pcap(frames)))
+    assert stats["most_buffered"] > 100 * 2 * 14_000
+    rows, stats = connections(io.BytesIO(pcap(frames)), limits={"max_buffered": 1 << 20})
+    assert stats["most_buffered"] < 2 << 20
+    assert len(rows) == 100
+
+
+def test_extensions_that_are_not_read_are_not_kept() -> None:
+    many = b"".join(extension(1000 + i, b"") for i in range(10_000))
+    found = client_hello(hello(many)[9:]).extensions
+    assert set(found) <= READ
 
 
 def test_suites_have_the_names_of_the_registry() -> None:

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple, Protocol
 
 from wirefmt.capture.suites import suite_name
-from wirefmt.capture.tls_facts import Facts
+from wirefmt.capture.tls_facts import ALPN, SERVER_NAME, Facts
 from wirefmt.capture.tls_rsa import Exchange
 from wirefmt.spec.insight import TLS_REASONS
 
@@ -269,12 +269,14 @@ class _Fields:
         return len(self.octets) - self.at
 
     def extensions(self) -> dict[int, bytes]:
+        """Those that are READ: a hello may have thousands."""
         if not self.left():
             return {}
         inner, found = _Fields(self.vector(2)), {}
         while inner.left():
-            number = inner.number(2)
-            found[number] = inner.vector(2)
+            number, value = inner.number(2), inner.vector(2)
+            if number in READ:
+                found[number] = value
         return found
 
 
@@ -324,6 +326,7 @@ HELLO_REQUEST, CLIENT_HELLO, SERVER_HELLO, NEW_TICKET, END_OF_EARLY_DATA, ENCRYP
 SERVER_HELLO_DONE, FINISHED, KEY_UPDATE = 14, 20, 24
 #: Extensions.
 ENCRYPT_THEN_MAC, EXTENDED_MASTER, TICKET, EARLY_DATA, SUPPORTED_VERSIONS = 22, 23, 35, 42, 43
+READ = frozenset((SERVER_NAME, ALPN, ENCRYPT_THEN_MAC, EXTENDED_MASTER, TICKET, EARLY_DATA, SUPPORTED_VERSIONS))
 
 
 class Connection:
@@ -389,12 +392,15 @@ class Connection:
             raise GivenUp(Reason.HANDSHAKE)
 
     def held(self, side: int) -> int:
-        """Bytes of a message of this direction that is not whole."""
-        return len(self._hand[side] or b"")
+        """Bytes that are kept of this direction: a message that is not whole, and the client's hello."""
+        kept = len(self._hand[side] or b"")
+        if side == CLIENT and self._hello is not None:
+            kept += len(self._question) + sum(map(len, self._hello.extensions.values()))
+        return kept
 
     def close(self) -> None:
         """It was given up: nothing more is read."""
-        self._question, self._exchange = b"", None
+        self._hello, self._question, self._exchange = None, b"", None
         self._hand = [None, None]
         self._guesses = None
 

@@ -7,11 +7,15 @@ the secrets of the handshake. Certificates (RFC 5280) are parsed by the package 
 from __future__ import annotations
 
 import hashlib
+import warnings
 from collections import OrderedDict
 from datetime import datetime
 from typing import NamedTuple
 
 from wirefmt.capture.suites import suite_name
+
+# what the package thinks of a stranger's certificate is not for the user's terminal
+warnings.filterwarnings("ignore", module=r"wirefmt\.capture\.tls_facts$")
 
 #: ProtocolVersion -> name.
 VERSIONS = {0x0300: "SSL 3.0", 0x0301: "TLS 1.0", 0x0302: "TLS 1.1", 0x0303: "TLS 1.2", 0x0304: "TLS 1.3"}
@@ -119,11 +123,13 @@ def _parse(octets: bytes) -> Certificate:
     try:
         read = x509.load_der_x509_certificate(octets)
         times = _microseconds(read.not_valid_before_utc), _microseconds(read.not_valid_after_utc)
-    except ValueError:
+    except (
+        Exception
+    ):  # ValueError, InvalidVersion, TypeError ...: whatever the package says of octets that anybody has made
         return Certificate()
     try:
         return Certificate(read.subject.rfc4514_string()[:TEXT_MOST], *times)
-    except ValueError:
+    except Exception:
         return Certificate(None, *times)
 
 

@@ -63,12 +63,15 @@ def _private_parts(text: bytes) -> list[bytes]:
 
 def _load(path: str, text: bytes) -> Any:
     try:
+        from cryptography.exceptions import UnsupportedAlgorithm
         from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
         from cryptography.hazmat.primitives.serialization import load_pem_private_key
     except ImportError as fault:
         raise CaptureError("a private key needs the package cryptography: pip install 'wirefmt[tls]'") from fault
     try:
         key = load_pem_private_key(text, None)
+    except UnsupportedAlgorithm:
+        return None  # not RSA
     except TypeError as fault:
         raise CaptureError(f"cannot read the private key {path!r}: it has a password") from fault
     except ValueError as fault:

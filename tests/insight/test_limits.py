@@ -79,6 +79,23 @@ def test_memory_of_open_operations_is_bounded_in_octets() -> None:
     assert {row["outcome"] for row in rows} == {"unanswered"}
 
 
+def test_memory_that_comes_and_goes_in_other_sizes_is_bounded() -> None:
+    """Many operations of one size are open at a time, then as many of another size: what was given back is not kept for each."""
+    engine = insight.Insight(paths=True, path_seconds=0)
+    for size in range(32, 1000, 32):
+        said = [(CLIENT, connect()), (SERVER, connack()), (CLIENT, publishes(4000, "t" * size))]
+        said.append((SERVER, b"".join(mqtt.Puback(packet_identifier=i + 1, version=4).encode() for i in range(4000))))
+        for batch in messages_of(1883, said):
+            engine.messages(batch)
+        rows_of(engine)
+        engine.take_paths()
+    engine.finish()
+    while not engine.finish_paths(1000):
+        engine.take_paths()
+    assert engine.stats["buffered"] < 1 << 20
+    assert 0 < engine.stats["spare"] < 2 * ((1 << 20) + 1024), "of a hundred MiB that came and went"
+
+
 @pytest.mark.parametrize("max_operations", [1, 2, 3])
 def test_an_operation_that_a_limit_ends_is_not_answered_later(max_operations: int) -> None:
     """get-ok opens a delivery, which may end the get that it answers."""

@@ -14,59 +14,53 @@ cdef enum:
     POOL_STEP = 32              # sizes are rounded up to a multiple of it
     POOL_MOST = 1024            # larger ones are not pooled
     POOL_SIZES = 33             # POOL_MOST // POOL_STEP + 1
-    SLAB_OCTETS = 1 << 16
+    POOL_OCTETS = 1 << 20       # that are kept in all; what exceeds them goes back to the system
 
 
-cdef struct Slab:               # what it is cut into follows, POOL_STEP octets after its beginning
-    Slab* following
+cdef struct Spare:
+    Spare* following
 
 
 cdef struct Pool:
-    Slab* slabs
-    Slab* given[POOL_SIZES]     # by size; each names the next
-    uint8_t* at                 # what is left of the newest slab
-    size_t left
+    Spare* spare[POOL_SIZES]    # by size
+    size_t octets               # of all of them
+
+
+cdef inline size_t pool_size(size_t n) noexcept nogil:
+    return (n + POOL_STEP - 1) // POOL_STEP
 
 
 cdef void* take_memory(Pool* p, size_t n) noexcept nogil:
     """NULL: out of memory."""
-    cdef size_t size = (n + POOL_STEP - 1) // POOL_STEP
-    cdef Slab* found
+    cdef size_t size = pool_size(n)
+    cdef Spare* found
     if not POOLED or n > POOL_MOST:
         return malloc(n)
-    found = p.given[size]
-    if found != NULL:
-        p.given[size] = found.following
-        return found
-    size *= POOL_STEP
-    if p.left < size:
-        found = <Slab*>malloc(SLAB_OCTETS)
-        if found == NULL:
-            return NULL
-        found.following = p.slabs
-        p.slabs = found
-        p.at = <uint8_t*>found + POOL_STEP
-        p.left = SLAB_OCTETS - POOL_STEP
-    p.left -= size
-    p.at += size
-    return p.at - size
+    found = p.spare[size]
+    if found == NULL:
+        return malloc(size * POOL_STEP)
+    p.spare[size] = found.following
+    p.octets -= size * POOL_STEP
+    return found
 
 
 cdef void give_back(Pool* p, void* at, size_t n) noexcept nogil:
-    cdef size_t size = (n + POOL_STEP - 1) // POOL_STEP
-    cdef Slab* given = <Slab*>at
-    if not POOLED or n > POOL_MOST:
+    cdef size_t size = pool_size(n)
+    cdef Spare* spare = <Spare*>at
+    if not POOLED or n > POOL_MOST or p.octets > POOL_OCTETS:
         free(at)
         return
-    given.following = p.given[size]
-    p.given[size] = given
+    spare.following = p.spare[size]
+    p.spare[size] = spare
+    p.octets += size * POOL_STEP
 
 
 cdef void close_pool(Pool* p) noexcept nogil:
-    """All that was taken from it is gone."""
-    cdef Slab* following
-    while p.slabs != NULL:
-        following = p.slabs.following
-        free(p.slabs)
-        p.slabs = following
-    memset(p, 0, sizeof(Pool))
+    cdef Spare* following
+    cdef int i
+    for i in range(POOL_SIZES):
+        while p.spare[i] != NULL:
+            following = p.spare[i].following
+            free(p.spare[i])
+            p.spare[i] = following
+    p.octets = 0

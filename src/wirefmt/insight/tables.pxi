@@ -239,12 +239,13 @@ cdef class Insight(OpenOperations):
 
         paths_evicted: publishes that left before `path_seconds` were over, because of `max_paths`. paths_late: messages that
         came when later ones had been matched; only then the order of arrival counts. deliveries_without_publish: those that have
-        no row in paths.
+        no row in paths. spare: octets that are kept to be used again, at most 2 MiB beside those that are buffered.
         """
         return {
             "open_operations": self.open_count, "operations_evicted": self.evicted, "open_connections": self.conns.count,
             "names": self.known.count + self.spaces.count,
             "buffered": self.octets + self.paths.octets, "no_memory": self.no_memory + self.paths.no_memory,
+            "spare": self.pool.octets + self.paths.pool.octets,
             "paths_evicted": self.paths.evicted, "paths_late": self.paths.late,
             "deliveries_without_publish": self.paths.unmatched,
         }

@@ -727,3 +727,61 @@ def test_a_step_that_answers_after_the_end_has_no_receiver(over: bool) -> None:
         assert len(host.reported) == (not over)
 
     run(test())
+
+
+class Storing(Told):
+    """A connection whose bytes belong to records."""
+
+    def __init__(self) -> None:
+        self.queued: list[bytes] = []
+
+    def buffers_to_send(self) -> list[bytes]:
+        queued, self.queued = self.queued, []
+        return queued
+
+
+@pytest.mark.parametrize("order", ["the earlier one is done first", "the later one fails first"])
+def test_a_transaction_that_fails_while_an_earlier_one_is_written_drops_the_connection(order: str) -> None:
+    """Bytes wait for the earlier one; records that were asked for meanwhile follow it. Nothing is written after a failure."""
+
+    async def test() -> None:
+        loop = asyncio.get_running_loop()
+        earlier, later = loop.create_future(), loop.create_future()
+        answers = [earlier, later, later, None]
+        asked: list[Any] = []
+
+        def store(changes: list[Any]) -> asyncio.Future[None] | None:
+            asked.append(changes)
+            return answers.pop(0) if answers else None
+
+        host, connection = Listener(), Storing()
+        host.driver = driver = Driver(connection, host, store=store)  # type: ignore[arg-type]
+        sink: Any = Sink()
+        dropped: list[bool] = []
+        sink.abort = lambda: dropped.append(True)
+        driver.connection_made(sink)
+        connection.queued.append(b"first")
+        driver.update()
+        await asyncio.sleep(0.01)
+        assert len(asked) == 1
+        for _ in range(2):  # the second time nothing is new: the store says the same transaction
+            connection.queued.append(b"second")
+            driver.update()
+            await asyncio.sleep(0.01)
+        assert len(asked) == 3
+        assert len(later._callbacks or ()) == 1, "a stalled disk gets no callback in each iteration"
+        assert (sink.written, dropped) == ([], [])
+        error = OSError("the disk is full")
+        if order.startswith("the earlier"):
+            earlier.set_result(None)
+            later.set_exception(error)
+        else:
+            later.set_exception(error)
+            await asyncio.sleep(0.01)
+            earlier.set_result(None)
+        await asyncio.sleep(0.01)
+        assert dropped
+        assert driver.error is error
+        assert b"second" not in b"".join(sink.written)
+
+    run(test())

@@ -1,7 +1,7 @@
 """What to do about an answer that names an error, as literals: by the protocol, the code, and a part of the text.
 
-Codes and texts are those of the specifications, and those that servers say in their own words: RabbitMQ 3 and 4, mosquitto, EMQX,
-HiveMQ, Artemis, Qpid, nsqd, RocketMQ 4 and 5. Where nothing fits, the rule of the finding says what to do.
+Codes and texts are those of the specifications, and those that RabbitMQ, Artemis, nsqd and RocketMQ say in their own words. Where
+nothing fits, the rule of the finding says what to do.
 """
 
 from __future__ import annotations

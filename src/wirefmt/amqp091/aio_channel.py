@@ -643,11 +643,8 @@ class Channel:
         batch = Batch(loop.create_future())
         try:
             for body, exchange, routing_key, properties, mandatory in messages:
-                if self._error is not None:
-                    raise self._error
+                self._check_usable()
                 client._check_open()
-                if self._closed:
-                    raise LocalProtocolError("the channel is closed")
                 data = body.encode() if isinstance(body, str) else body
                 self._queue.append(Entry((exchange, routing_key, data, properties, mandatory), batch))
                 self._pump()

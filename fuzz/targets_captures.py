@@ -53,6 +53,8 @@ def decoded(
 
     def take(final: bool = False) -> None:
         batch = decoder.take(final)
+        if decoder.counts_traffic:
+            decoder.take_transport()
         if batch is not None:
             if batch.nbytes > BATCH_MOST + BATCH_RATIO * len(octets):
                 raise AssertionError(f"a batch of {batch.nbytes} octets from {len(octets)}")

@@ -304,7 +304,7 @@ class ClientConnection(Sending[ClientEvent], Receiving[ClientEvent]):
             )
         identifier = find(properties, "assigned_client_identifier") or connect.client_identifier
         self.negotiated = agreed(connect, identifier, properties, properties)
-        # 3.1 has no Session Present: who asks for the old session gets it.
+        # MQTT 3.1 has no Session Present: a client that asks for its old session gets it.
         known = session.established
         resumed = not clean and (message.session_present is not False)
         lost = () if resumed else session.clear()  # [MQTT-3.1.2-4], [MQTT-3.2.2-5]

@@ -35,8 +35,8 @@ def rows(octets: bytes, step: int, log: str, **options: Any) -> Any:
 
 
 def tls(data: bytes) -> None:
-    """A capture file, a key log and a private key: rows, never an exception, and the same for any chunks; few octets are kept if few
-    may be. The third time what handshakes say is read, too, for the table of connections."""
+    """A capture file, a key log and a private key: rows, never an exception, and the same for any chunks; few octets are kept if
+    few may be. The third time what handshakes say is read, too, for the table of connections."""
     if len(data) < 2 or importlib.util.find_spec("cryptography") is None:
         return
     octets, options, limits = data[2:], options_of(data[0]), known_limits(data[1])

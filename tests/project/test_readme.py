@@ -88,6 +88,7 @@ def run_wirefmt(command: str, folder: Path) -> None:
     (folder / "samples").symlink_to(ROOT / "samples")
     (folder / "captures").symlink_to(ROOT / "samples")
     (folder / "trace.pcap").symlink_to(ROOT / "samples" / "mosquitto-paho-v5.pcap")
+    (folder / "keys.log").touch()
     (folder / "packet.bin").write_bytes(bytes.fromhex("300a0003612f620032312e35"))
     parts = re.split(r" \| ", command)
     at = next(i for i, part in enumerate(parts) if part.startswith("wirefmt "))

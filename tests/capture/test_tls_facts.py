@@ -229,7 +229,7 @@ def test_a_certificate_with_octets_of_any_kind() -> None:
             x509.load_der_x509_certificate(bytes(octets)).subject.rfc4514_string()
         except Exception as error:
             raised.append(type(error))
-    assert x509.InvalidVersion in raised, "which is no ValueError"
+    assert x509.InvalidVersion in raised, "which is not a ValueError"
 
 
 @pytest.mark.parametrize("body", [b"", b"\0", bytes(6), b"\0\0\4\0\0\1", b"\xff" * 9, b"\0\0\3\0\0\0"])
